@@ -1,0 +1,68 @@
+# make run: start Tributary with its demo servers. make test: everything, on real parts.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?= 8000
+DATA_DIR ?= $(CURDIR)/data
+export PORT DATA_DIR
+
+# A real OpenAI-compatible server with a tiny model made here: docs/third-party-server.md.
+THIRD_PARTY := .venv-third-party
+THIRD_PARTY_PORT ?= 8171
+THIRD_PARTY_PIP ?=
+
+.PHONY: run test bench lint format clean image-check third-party third-party-server
+
+run: $(VENV)/.installed
+	@$(BIN)/python manage.py migrate --verbosity 0
+	@exec $(BIN)/python manage.py start
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+
+# Figures, as ratios within one run; BENCH= names some of them.
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.bench $(BENCH)
+
+# The Dockerfile's steps, where no container engine is at hand.
+image-check: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.deployment.image
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+third-party: third-party-server
+	@echo "Serving tributary/brook. In Tributary: OpenAI chat completions, http://127.0.0.1:$(THIRD_PARTY_PORT)/v1"
+	@exec tests/third_party/serve.sh $(THIRD_PARTY) $(THIRD_PARTY_PORT)
+
+third-party-server: $(THIRD_PARTY)/.model
+
+clean:
+	rm -rf $(VENV) $(THIRD_PARTY)
+
+$(VENV)/bin/python:
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(VENV)/bin/python requirements.txt
+	@echo "Installing what Tributary needs (once, about a minute) …"
+	@$(BIN)/pip install -qq --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
+	@$(BIN)/pip install -qq --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+$(THIRD_PARTY)/.installed: tests/third_party/requirements.txt
+	$(PYTHON) -m venv $(THIRD_PARTY)
+	$(THIRD_PARTY)/bin/pip install -qq --disable-pip-version-check $(THIRD_PARTY_PIP) -r tests/third_party/requirements.txt
+	@touch $@
+
+$(THIRD_PARTY)/.model: $(THIRD_PARTY)/.installed tests/third_party/make_tiny_model.py
+	$(THIRD_PARTY)/bin/python tests/third_party/make_tiny_model.py $(THIRD_PARTY)/model
+	@touch $@

@@ -1,0 +1,1 @@
+"""Tributary: a room for a team and its language models."""

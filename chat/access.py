@@ -1,0 +1,237 @@
+"""The one door from an id to an object: what a person may see, and what they may change.
+
+"Does not exist" and "not yours" are the same ``Http404``; "yours to read only" is
+``PermissionDenied`` (403). Nothing else in the project decides about access.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.core.exceptions import PermissionDenied
+from django.db.models import Case, QuerySet, When
+from django.http import Http404
+
+from chat.models import (
+    AccessToken,
+    Artifact,
+    Conversation,
+    Invitation,
+    Membership,
+    Message,
+    Question,
+    Run,
+    StoredFile,
+    Team,
+    Tool,
+    Upstream,
+    User,
+)
+from chat.models.team import MANAGING_ROLES, WRITING_ROLES
+
+NOT_HERE = "There is nothing here, or it is not yours."
+
+
+def membership_of(user: User, team_id: int) -> Membership | None:
+    return Membership.objects.filter(user=user, team_id=team_id).first()
+
+
+def may_write(user: User, conversation: Conversation) -> bool:
+    """Whether this person, who may see the conversation, may also write in it."""
+    membership = membership_of(user, conversation.team_id)
+    return membership is not None and membership.may_write
+
+
+def get_conversation(user: User, public_id: UUID, *, for_write: bool = False) -> Conversation:
+    if not user.is_authenticated or not user.is_active:
+        raise Http404(NOT_HERE)
+    conversation = (
+        Conversation.objects.visible_to(user)
+        .select_related("team", "owner", "upstream")
+        .filter(public_id=public_id)
+        .first()
+    )
+    if conversation is None:
+        raise Http404(NOT_HERE)
+    if for_write and not may_write(user, conversation):
+        raise PermissionDenied("You may read this conversation, but not write in it.")
+    return conversation
+
+
+def get_own_conversation(user: User, public_id: UUID) -> Conversation:
+    """For what only the owner may do: share, delete. Raises as ``get_conversation`` does."""
+    conversation = get_conversation(user, public_id, for_write=True)
+    if conversation.owner_id != user.pk:
+        raise PermissionDenied("Only the person who began this conversation may do that.")
+    return conversation
+
+
+def get_message(user: User, public_id: UUID, *, for_write: bool = False) -> Message:
+    message = Message.objects.filter(public_id=public_id).select_related("conversation").first()
+    if message is None:
+        raise Http404(NOT_HERE)
+    message.conversation = get_conversation(
+        user, message.conversation.public_id, for_write=for_write
+    )
+    return message
+
+
+def get_run(
+    user: User, public_id: UUID, *, for_write: bool = False, team_id: int | None = None
+) -> Run:
+    """``team_id``: the only team that a program's token reaches; the others' are not there."""
+    run = Run.objects.filter(public_id=public_id).select_related("conversation").first()
+    if run is None or team_id not in (None, run.conversation.team_id):
+        raise Http404(NOT_HERE)
+    run.conversation = get_conversation(user, run.conversation.public_id, for_write=for_write)
+    return run
+
+
+def get_question(user: User, public_id: UUID, *, for_write: bool = False) -> Question:
+    """What a run in a conversation waits for. Raises as ``get_conversation`` does."""
+    question = (
+        Question.objects.filter(public_id=public_id)
+        .select_related("conversation", "run__upstream", "claimed_by", "answered_by")
+        .first()
+    )
+    if question is None:
+        raise Http404(NOT_HERE)
+    question.conversation = question.run.conversation = get_conversation(
+        user, question.conversation.public_id, for_write=for_write
+    )
+    return question
+
+
+def get_file(user: User, public_id: UUID) -> StoredFile:
+    """A file of a conversation that one may see; one of none is nobody's."""
+    file = StoredFile.objects.filter(public_id=public_id).select_related("conversation").first()
+    if file is None or file.conversation is None:
+        raise Http404(NOT_HERE)
+    file.conversation = get_conversation(user, file.conversation.public_id)
+    return file
+
+
+def get_artifact(user: User, public_id: UUID) -> Artifact:
+    artifact = Artifact.objects.filter(public_id=public_id).select_related("conversation").first()
+    if artifact is None:
+        raise Http404(NOT_HERE)
+    artifact.conversation = get_conversation(user, artifact.conversation.public_id)
+    return artifact
+
+
+def get_team(user: User, public_id: UUID, *, for_manage: bool = False) -> Team:
+    """A team that the person is in, or any team for an administrator of the installation."""
+    if not user.is_authenticated or not user.is_active:
+        raise Http404(NOT_HERE)
+    team = Team.objects.filter(public_id=public_id).first()
+    membership = membership_of(user, team.pk) if team else None
+    if team is None or (membership is None and not user.is_staff):
+        raise Http404(NOT_HERE)
+    if for_manage and not (user.is_staff or (membership and membership.may_manage)):
+        raise PermissionDenied("Only owners and admins of the team may do that.")
+    return team
+
+
+def get_tool(user: User, public_id: UUID, *, for_manage: bool = False) -> Tool:
+    """A tool of a team that the person is in. Raises as ``get_team`` does."""
+    tool = Tool.objects.filter(public_id=public_id).select_related("team").first()
+    if tool is None:
+        raise Http404(NOT_HERE)
+    tool.team = get_team(user, tool.team.public_id, for_manage=for_manage)
+    return tool
+
+
+def writable_teams(user: User) -> QuerySet[Team]:
+    return Team.objects.filter(
+        memberships__user=user, memberships__role__in=WRITING_ROLES
+    ).order_by("name")
+
+
+def managed_teams(user: User) -> QuerySet[Team]:
+    if user.is_staff:
+        return Team.objects.order_by("name")
+    return Team.objects.filter(
+        memberships__user=user, memberships__role__in=MANAGING_ROLES
+    ).order_by("name")
+
+
+def managed_people(user: User) -> QuerySet[User]:
+    """Whose accounts and memberships a person looks after: everybody's for an administrator."""
+    if user.is_staff:
+        return User.objects.order_by("name")
+    return (
+        User.objects.filter(memberships__team__in=managed_teams(user)).distinct().order_by("name")
+    )
+
+
+def get_person(user: User, public_id: UUID) -> User:
+    """Somebody whom one looks after. Raises ``Http404``."""
+    if not user.is_authenticated or not user.is_active:
+        raise Http404(NOT_HERE)
+    person = managed_people(user).filter(public_id=public_id).first()
+    if person is None:
+        raise Http404(NOT_HERE)
+    return person
+
+
+def get_member(user: User, team_id: UUID, person_id: UUID) -> Membership:
+    """A place in a team that one is in (or any, for an administrator). What may be done to it
+    depends on both roles, and is decided by the verb. Raises ``Http404``."""
+    team = get_team(user, team_id)
+    membership = (
+        Membership.objects.filter(team=team, user__public_id=person_id)
+        .select_related("team", "user")
+        .first()
+    )
+    if membership is None:
+        raise Http404(NOT_HERE)
+    return membership
+
+
+def get_invitation(user: User, team_id: UUID, invitation_id: int) -> Invitation:
+    """An invitation into a team that one manages. Raises as ``get_team`` does."""
+    team = get_team(user, team_id, for_manage=True)
+    invitation = (
+        Invitation.objects.filter(team=team, pk=invitation_id).select_related("team").first()
+    )
+    if invitation is None:
+        raise Http404(NOT_HERE)
+    return invitation
+
+
+def get_token(user: User, public_id: UUID) -> AccessToken:
+    """One's own access token, whatever its state. Raises ``Http404``."""
+    if not user.is_authenticated or not user.is_active:
+        raise Http404(NOT_HERE)
+    token = (
+        AccessToken.objects.filter(user=user, public_id=public_id).select_related("team").first()
+    )
+    if token is None:
+        raise Http404(NOT_HERE)
+    return token
+
+
+def usable_upstreams(user: User) -> QuerySet[Upstream]:
+    """The servers that a person may send to: every enabled one, for whoever is signed in."""
+    if not user.is_authenticated or not user.is_active:
+        return Upstream.objects.none()
+    # The demo's servers in the order in which they are set up: the first shows the most.
+    order_of_demos = Case(When(is_demo=True, then="pk"), default=0)
+    return Upstream.objects.filter(is_enabled=True).order_by("is_demo", order_of_demos, "name")
+
+
+def get_usable_upstream(user: User, public_id: UUID) -> Upstream:
+    upstream = usable_upstreams(user).filter(public_id=public_id).first()
+    if upstream is None:
+        raise Http404(NOT_HERE)
+    return upstream
+
+
+def get_upstream(user: User, public_id: UUID) -> Upstream:
+    """A server's settings: administrators only; for everyone else it does not exist."""
+    if not user.is_authenticated or not user.is_active or not user.is_staff:
+        raise Http404(NOT_HERE)
+    upstream = Upstream.objects.filter(public_id=public_id).first()
+    if upstream is None:
+        raise Http404(NOT_HERE)
+    return upstream

@@ -1,0 +1,361 @@
+"""Sending, editing, trying again, stopping; sharing, renaming and deleting a conversation.
+
+The caller has fetched every object through ``chat.access`` with the right it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from chat import doorbell
+from chat.actions import audit
+from chat.actions.endings import end_unstarted
+from chat.actions.errors import ActionRefused, AnswerLive, LineFull, storage_errors
+from chat.actions.files import Picture, attach
+from chat.actions.names import without_hidden
+from chat.actions.tools import definitions_of
+from chat.models import (
+    BranchChoice,
+    Conversation,
+    Message,
+    Role,
+    Run,
+    RunStatus,
+    Team,
+    Tool,
+    Upstream,
+    User,
+    Visibility,
+)
+from chat.models.run import LIVE_STATUSES
+
+# Longer first lines are cut at a word for the title.
+TITLE_LENGTH = 60
+# A message of this size is a book; the request body limit lies above it.
+TEXT_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """What a person chose beside their words."""
+
+    upstream: Upstream
+    model: str
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    system_prompt: str = ""
+    # What was changed or left out before the request is made, for the run's details.
+    notes: Sequence[str] = ()
+
+
+def title_of(text: str) -> str:
+    """A title from the first message: its first line, cut at a word."""
+    lines = (without_hidden(line).strip() for line in text.splitlines())
+    line = next((line for line in lines if line), "")
+    line = line.lstrip("#>*- ").strip() or "New conversation"
+    if len(line) <= TITLE_LENGTH:
+        return line
+    cut = line[:TITLE_LENGTH].rsplit(" ", 1)[0].rstrip(",.;:–-")
+    return f"{cut}…"
+
+
+def start_conversation(
+    user: User,
+    team: Team,
+    *,
+    text: str,
+    choice: ModelChoice,
+    idempotency_key: UUID,
+    visibility: str = Visibility.PRIVATE,
+    tools: Iterable[Tool] = (),
+    pictures: Sequence[Picture] = (),
+) -> Run:
+    """A new conversation with its first message and the run that answers it.
+
+    ``tools`` are those of the team that are switched on from the start.
+    """
+    _check_text(text)
+    with storage_errors():
+        if earlier := _earlier_run(user, idempotency_key):
+            return earlier
+        try:
+            with transaction.atomic():
+                conversation = Conversation.objects.create(
+                    team=team, owner=user, visibility=visibility, title=title_of(text)
+                )
+                conversation.tools.set([tool for tool in tools if tool.team_id == team.pk])
+                return _append(
+                    user, conversation, None, text, choice, idempotency_key, pictures=pictures
+                )
+        except IntegrityError:
+            return _winner(user, idempotency_key)
+
+
+def send_message(
+    user: User,
+    conversation: Conversation,
+    *,
+    parent: Message | None,
+    text: str,
+    choice: ModelChoice,
+    idempotency_key: UUID,
+    pictures: Sequence[Picture] = (),
+    pictures_of: Message | None = None,
+) -> Run:
+    """Appends the person's words under ``parent`` and queues the run that answers.
+
+    The same key gives the same run, however often it is sent. A parent that has newer
+    children simply gets one more: a branch. The pictures of an earlier turn (``pictures_of``)
+    come before the new ones.
+    """
+    _check_text(text)
+    _check_parent(conversation, parent)
+    with storage_errors():
+        if earlier := _earlier_run(user, idempotency_key):
+            return earlier
+        try:
+            with transaction.atomic():
+                return _append(
+                    user,
+                    conversation,
+                    parent,
+                    text,
+                    choice,
+                    idempotency_key,
+                    pictures=pictures,
+                    pictures_of=pictures_of,
+                )
+        except IntegrityError:
+            return _winner(user, idempotency_key)
+
+
+def edit_message(
+    user: User, message: Message, *, text: str, choice: ModelChoice, idempotency_key: UUID
+) -> Run:
+    """A sibling of a person's message with other words and the same pictures, and its answer."""
+    if message.role != Role.USER:
+        raise ActionRefused("Only a person's message can be edited.")
+    return send_message(
+        user,
+        message.conversation,
+        parent=message.parent,
+        text=text,
+        choice=choice,
+        idempotency_key=idempotency_key,
+        pictures_of=message,
+    )
+
+
+def retry(user: User, answer: Message, *, choice: ModelChoice, idempotency_key: UUID) -> Run:
+    """A sibling of an answer: the same question, asked again."""
+    if answer.role != Role.ASSISTANT or answer.parent is None:
+        raise ActionRefused("Only an answer can be tried again.")
+    with storage_errors():
+        if earlier := _earlier_run(user, idempotency_key):
+            return earlier
+        try:
+            with transaction.atomic():
+                return _queue_answer(
+                    user, answer.conversation, answer.parent, choice, idempotency_key
+                )
+        except IntegrityError:
+            return _winner(user, idempotency_key)
+
+
+def stop_run(user: User, run: Run) -> bool:
+    """Asks for the end of a run. Returns whether it was still live.
+
+    A run that nobody has claimed ends here and now; a running one when its runner sees
+    the request, within a second. Where the run is over and its answer has gone on meanwhile,
+    the run that goes on is meant.
+    """
+    with transaction.atomic():
+        asked = Run.objects.filter(
+            pk=run.pk, status__in=LIVE_STATUSES, stop_requested_at__isnull=True
+        ).update(stop_requested_at=timezone.now(), stop_requested_by=user)
+        ended = end_unstarted(run)
+    if asked or ended:
+        doorbell.ring_after_commit(doorbell.STOPS)
+        doorbell.ring_after_commit(doorbell.room_topic(run.conversation.public_id))
+        return True
+    goes_on = Run.objects.filter(
+        message_id=run.message_id, position__gt=run.position, status__in=LIVE_STATUSES
+    ).first()
+    return stop_run(user, goes_on) if goes_on is not None else False
+
+
+def choose_branch(user: User, message: Message) -> None:
+    """From now on this person sees ``message`` among its siblings."""
+    BranchChoice.objects.update_or_create(
+        user=user,
+        conversation=message.conversation,
+        parent=message.parent,
+        defaults={"chosen": message},
+    )
+
+
+def follow_newest(user: User, message: Message) -> None:
+    """Forgets what this person chose among the siblings: they see the one that comes last."""
+    BranchChoice.objects.filter(
+        user=user, conversation=message.conversation, parent=message.parent
+    ).delete()
+
+
+def rename(conversation: Conversation, title: str) -> None:
+    title = without_hidden(" ".join(title.split()))[:200].strip()
+    if not title:
+        raise ActionRefused("A title needs at least one letter.")
+    with transaction.atomic():
+        Conversation.objects.filter(pk=conversation.pk).update(title=title)
+        conversation.touch()
+    conversation.title = title
+    doorbell.ring_after_commit(doorbell.room_topic(conversation.public_id))
+
+
+def set_visibility(user: User, conversation: Conversation, visibility: str) -> None:
+    """Shares with the team, or takes it back; whoever may no longer look stops receiving."""
+    with transaction.atomic():
+        Conversation.objects.filter(pk=conversation.pk).update(visibility=Visibility(visibility))
+        conversation.touch()
+        audit.record(
+            user,
+            "conversation.set_visibility",
+            subject=conversation.owner,
+            target=str(conversation.public_id),
+            visibility=visibility,
+        )
+    conversation.visibility = visibility
+    doorbell.ring_after_commit(doorbell.room_topic(conversation.public_id))
+
+
+def delete(user: User, conversation: Conversation) -> None:
+    """Takes the conversation out of everybody's sight and stops its runs."""
+    with transaction.atomic():
+        Conversation.objects.filter(pk=conversation.pk).update(deleted_at=timezone.now())
+        conversation.touch()
+        audit.record(
+            user,
+            "conversation.delete",
+            subject=conversation.owner,
+            target=str(conversation.public_id),
+        )
+    for run in Run.objects.filter(conversation=conversation, status__in=LIVE_STATUSES):
+        stop_run(user, run)
+    doorbell.ring_after_commit(doorbell.room_topic(conversation.public_id))
+
+
+# --- steps -----------------------------------------------------------------------
+
+
+def _check_text(text: str) -> None:
+    if not text.strip():
+        raise ActionRefused("Write something first.")
+    if len(text) > TEXT_LIMIT:
+        raise ActionRefused("This message is longer than a million characters.")
+
+
+def _check_parent(conversation: Conversation, parent: Message | None) -> None:
+    if parent is None:
+        return
+    if parent.conversation_id != conversation.pk or parent.role != Role.ASSISTANT:
+        raise ActionRefused("This message has no place in the conversation. Reload the page.")
+    if parent.runs.filter(status__in=LIVE_STATUSES).exists():
+        raise AnswerLive("The answer above is still being written. Stop it, or wait.")
+
+
+def check_line(user: User) -> None:
+    """One person's line is bounded: each waiting run is looked at by every claim.
+
+    Raises ``LineFull``.
+    """
+    live = Run.objects.filter(requested_by=user, status__in=LIVE_STATUSES).count()
+    if live >= settings.RUNS_PER_PERSON:
+        raise LineFull(
+            f"{live} answers for you are being written or wait in line. "
+            "Wait for one of them, or stop one."
+        )
+
+
+def _earlier_run(user: User, idempotency_key: UUID) -> Run | None:
+    return Run.objects.filter(idempotency_key=idempotency_key, requested_by=user).first()
+
+
+def _winner(user: User, idempotency_key: UUID) -> Run:
+    """The run of whoever inserted the same key first."""
+    run = _earlier_run(user, idempotency_key)
+    if run is None:
+        raise ActionRefused("This message was already sent by somebody else. Reload the page.")
+    return run
+
+
+def _append(
+    user: User,
+    conversation: Conversation,
+    parent: Message | None,
+    text: str,
+    choice: ModelChoice,
+    idempotency_key: UUID,
+    *,
+    pictures: Sequence[Picture] = (),
+    pictures_of: Message | None = None,
+) -> Run:
+    revision = conversation.touch()
+    message = Message.objects.create(
+        conversation=conversation,
+        parent=parent,
+        role=Role.USER,
+        author=user,
+        # PostgreSQL stores no NUL; the reader sees the symbol for it.
+        text=text.replace("\x00", "\u2400"),
+        revision=revision,
+    )
+    attach(message, user, pictures, earlier=pictures_of)
+    follow_newest(user, message)
+    return _queue_answer(user, conversation, message, choice, idempotency_key, revision=revision)
+
+
+def _queue_answer(
+    user: User,
+    conversation: Conversation,
+    question: Message,
+    choice: ModelChoice,
+    idempotency_key: UUID,
+    *,
+    revision: int | None = None,
+) -> Run:
+    check_line(user)
+    answer = Message.objects.create(
+        conversation=conversation,
+        parent=question,
+        role=Role.ASSISTANT,
+        revision=revision if revision is not None else conversation.touch(),
+    )
+    follow_newest(user, answer)
+    Conversation.objects.filter(pk=conversation.pk).update(
+        upstream=choice.upstream,
+        model=choice.model,
+        parameters=dict(choice.parameters),
+        system_prompt=choice.system_prompt,
+    )
+    run = Run.objects.create(
+        conversation=conversation,
+        message=answer,
+        upstream=choice.upstream,
+        model=choice.model,
+        system_prompt=choice.system_prompt,
+        # The server's own defaults, where the person chose nothing else.
+        parameters={**choice.upstream.parameters, **choice.parameters},
+        tools=definitions_of(conversation),
+        requested_by=user,
+        idempotency_key=idempotency_key,
+        status=RunStatus.QUEUED,
+        notes=list(choice.notes),
+    )
+    doorbell.ring_after_commit(doorbell.QUEUED)
+    doorbell.ring_after_commit(doorbell.room_topic(conversation.public_id))
+    return run

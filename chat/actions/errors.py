@@ -1,0 +1,68 @@
+"""Why a verb refused; the texts are for people."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import InterfaceError, OperationalError
+
+
+class ActionRefused(Exception):
+    """Nothing was changed. ``str()`` says why, in a sentence for the person who asked."""
+
+
+class LineFull(ActionRefused):
+    """This person has as many answers under way as one may have."""
+
+
+class AnswerLive(ActionRefused):
+    """What was to be followed is still being written."""
+
+
+class StorageFull(ActionRefused):
+    """The disk or the database has no room."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Storage is full, so nothing was sent. Your text is still here; tell an administrator."
+        )
+
+
+class StorageBusy(ActionRefused):
+    """The database did not answer in time."""
+
+    def __init__(self) -> None:
+        super().__init__("Saving is paused for a moment. Your text is still here; try again.")
+
+
+# SQLite's two messages for a full disk; PostgreSQL's class 53 code for the same.
+_FULL = ("database or disk is full", "disk i/o error", "no space left on device")
+
+
+@contextmanager
+def storage_errors() -> Iterator[None]:
+    """Turns a full or absent database into a refusal that keeps the person's draft."""
+    try:
+        yield
+    except OperationalError as error:
+        cause = getattr(error.__cause__, "sqlstate", None)
+        if cause == "53100" or any(text in str(error).lower() for text in _FULL):
+            raise StorageFull from error
+        raise StorageBusy from error
+
+
+def is_away(error: Exception) -> bool:
+    """Whether the database could not do what it was asked, and may in a moment.
+
+    Not a statement that it will never take, such as one with more values than it allows: asking
+    again would be asking for ever.
+    """
+    if not isinstance(error, OperationalError | InterfaceError):
+        return False
+    cause = error.__cause__
+    # SQLite's generic code; a lock, a full disk or a lost file have codes of their own.
+    # PostgreSQL's class 54: a limit of the program was exceeded.
+    is_refused = getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+    return not (is_refused or str(getattr(cause, "sqlstate", None)).startswith("54"))

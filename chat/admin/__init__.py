@@ -1,0 +1,1 @@
+"""Django's admin: records to look at, and the conversation history."""

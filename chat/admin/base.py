@@ -1,0 +1,100 @@
+"""What every record in the admin has in common: who may look, and that looking changes nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.contrib import admin
+from django.contrib.admin.views.main import SEARCH_VAR
+from django.db.models import Model
+from django.db.models.constants import LOOKUP_SEP
+from django.http import HttpRequest, HttpResponse
+from django.utils.text import Truncator
+
+from chat.actions import history
+
+# A hostile value may be megabytes long; a cell of a list is not.
+CELL_LENGTH = 300
+
+
+def cell(text: object) -> str:
+    """Text for a cell of a list: one line, cut; the page escapes it."""
+    return Truncator(" ".join(str(text).split())).chars(CELL_LENGTH)
+
+
+def seconds(duration: timedelta | None) -> str:
+    """A duration as a person reads it, or "" where nobody measured one."""
+    if duration is None:
+        return ""
+    value = duration.total_seconds()
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(int(value), 60)
+    return f"{minutes} min {rest} s"
+
+
+class AdministratorsOnly(admin.ModelAdmin):
+    """Rights follow the one switch "administrator"; permission rows are not used here.
+
+    Nothing is added, changed or removed unless a subclass says so.
+    """
+
+    actions = None
+    list_per_page = 50
+    show_facets = admin.ShowFacets.NEVER
+    # One line for the front page of the admin.
+    summary = ""
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, object] | None = None
+    ) -> HttpResponse:
+        title = str(self.opts.verbose_name_plural).capitalize()
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Only what the filters of the page ask for. Django admits every column of the row, and
+        so lets a list be asked for the beginning of a password's hash, or for words in an answer."""
+        is_offered = lookup.split(LOOKUP_SEP)[0] in self._filtered_names()
+        return is_offered and super().lookup_allowed(lookup, value, request)
+
+    def _filtered_names(self) -> set[str]:
+        names = {self.date_hierarchy} if self.date_hierarchy else set()
+        for each in self.list_filter:
+            first = each[0] if isinstance(each, tuple) else each
+            names.add(first if isinstance(first, str) else first.parameter_name)
+        return names
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return bool(request.user.is_active and request.user.is_staff)
+
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+class RecordsSearches(admin.ModelAdmin):
+    """For lists whose search tells something about people's words."""
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, object] | None = None
+    ) -> HttpResponse:
+        words = request.GET.get(SEARCH_VAR, "").strip()
+        if words and self.has_view_permission(request):
+            history.record_search(request.user, words.replace("\x00", ""))
+        return super().changelist_view(request, extra_context)
+
+
+def changed_values(form: object, names: list[str]) -> dict[str, dict[str, object]]:
+    """The changed fields of a bound admin form, with their values before and after."""
+    return {
+        name: {"from": form.initial.get(name), "to": form.cleaned_data[name]}  # type: ignore[attr-defined]
+        for name in names
+    }

@@ -1,0 +1,1 @@
+"""The live endpoints: authenticate, subscribe, forward. Nothing here owns an upstream."""

@@ -1,0 +1,63 @@
+"""What a tab says when it comes: which conversation it shows, and how far it is in which answers."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+
+from chat import access
+from chat.live.epoch import read_epoch
+from chat.live.viewer import MOST_RUNS, Viewer
+from chat.live.watch import GONE_RESTORED
+from chat.models import User
+from chat.runs.database import readers
+
+
+class Cursor(msgspec.Struct):
+    """How far a page is in one run, and the checksum of the log that it shows."""
+
+    run: UUID
+    seq: int = 0
+    check: str = ""
+
+
+class Hello(msgspec.Struct, tag="hello"):
+    room: UUID | None = None
+    revision: int = 0
+    writes: bool | None = None
+    draining: list[UUID] = []
+    # Of the database that the page was made from; empty where the tab did not say.
+    epoch: str = ""
+    runs: list[Cursor] = []
+
+
+async def greet(viewer: Viewer, user: User, hello: Hello) -> None:
+    """Lets the tab in where its person may look.
+
+    Raises ``Http404`` or ``PermissionDenied`` for the room; a run that is not theirs is left out.
+    """
+    if hello.epoch and hello.epoch != await readers.call(read_epoch):
+        viewer.on_gone(GONE_RESTORED)
+        return
+    if hello.room is not None:
+        await readers.call(access.get_conversation, user, hello.room)
+    viewer.enter(
+        hello.room,
+        hello.revision,
+        may_write=hello.writes,
+        draining=frozenset(hello.draining),
+    )
+    for cursor in hello.runs[:MOST_RUNS]:
+        await follow(viewer, user, cursor)
+
+
+async def follow(viewer: Viewer, user: User, cursor: Cursor) -> None:
+    try:
+        run = await readers.call(access.get_run, user, cursor.run)
+    except (Http404, PermissionDenied):
+        # A single answer that is gone; the room itself is the watch's matter.
+        return
+    await viewer.follow(cursor.run, run.conversation.public_id, cursor.seq, cursor.check)

@@ -1,0 +1,1 @@
+"""The demo upstream: an LLM server without an LLM, for first messages and for tests."""

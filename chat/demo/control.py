@@ -1,0 +1,211 @@
+"""What makes the demo a fake: scripts that wait, gates, and a record of what was asked."""
+
+import asyncio
+import contextlib
+import hashlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from chat.demo.http import Exchange, Outcome, Request
+from chat.demo.script import Script
+
+# A whole test run fits, and a server that is left alone does not fill the memory.
+RECORDED_REQUESTS = 1_000
+RECORDED_BODY_BYTES = 256 * 1024
+SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "x-api-key", "cookie"})
+
+
+def secret_hash(value: str) -> str:
+    """What stands in a record instead of a credential: ``sha256:`` and sixteen hex characters."""
+    return f"sha256:{hashlib.sha256(value.encode()).hexdigest()[:16]}"
+
+
+class Record(msgspec.Struct, kw_only=True):
+    """One request as the fake saw it. Header names are lower case, credentials are hashes.
+
+    ``outcome`` is ``open`` while the answer goes on, then ``finished`` (completely sent),
+    ``left`` (the client went first), ``closed`` or ``reset`` (a script or a scene ended the
+    connection early) or ``failed``. Seconds count from the start of the server.
+    """
+
+    number: int
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any = None
+    body_bytes: int = 0
+    is_scripted: bool = False
+    outcome: Outcome = "open"
+    bytes_written: int = 0
+    started_seconds: float = 0.0
+    ended_seconds: float | None = None
+
+
+class State(msgspec.Struct, kw_only=True):
+    """Everything that a test in another process may want to know."""
+
+    posts: int
+    disconnects: int
+    queued_scripts: int
+    waiting: list[str]
+    requests: list[Record]
+
+
+class Control:
+    """Scripts and gates may be used from any thread; everything else belongs to the server's."""
+
+    def __init__(self) -> None:
+        self.posts = 0
+        self.disconnects = 0
+        self.requests: deque[Record] = deque(maxlen=RECORDED_REQUESTS)
+        self.waiting: list[str] = []
+        self._count = 0
+        self._started = time.monotonic()
+        self._lock = threading.Lock()
+        self._scripts: list[Script] = []
+        self._released: set[str] = set()
+        self._sleepers: dict[str, list[asyncio.Future[None]]] = {}
+        self._watchers: set[Callable[[], object]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def bind(self) -> None:
+        """Tell which loop the gates live in: the running one."""
+        self._loop = asyncio.get_running_loop()
+
+    # --- scripts ---------------------------------------------------------------------------------
+
+    def add(self, *scripts: Script) -> None:
+        with self._lock:
+            self._scripts.extend(scripts)
+
+    def take(self, request: Request) -> Script | None:
+        """The first script that fits; it is used up when it was taken ``times`` times."""
+        with self._lock:
+            for position, script in enumerate(self._scripts):
+                if script.fits(request.method, request.path):
+                    self._use(position, script)
+                    return script
+        return None
+
+    def _use(self, position: int, script: Script) -> None:
+        if script.times > 1:
+            self._scripts[position] = msgspec.structs.replace(script, times=script.times - 1)
+        else:
+            del self._scripts[position]
+
+    def clear(self) -> None:
+        """Forget scripts, gates, counts and records. What is being answered goes on."""
+        with self._lock:
+            self._scripts.clear()
+            self._released.clear()
+        self.requests.clear()
+        self.posts = self.disconnects = 0
+
+    # --- gates -----------------------------------------------------------------------------------
+
+    async def wait_at(self, gate: str) -> None:
+        if gate in self._released:
+            return
+        sleeper = asyncio.get_running_loop().create_future()
+        self._sleepers.setdefault(gate, []).append(sleeper)
+        self.waiting.append(gate)
+        self.notify()
+        try:
+            # A release between the look above and here finds the sleeper in its list.
+            self._wake()
+            await sleeper
+        finally:
+            self.waiting.remove(gate)
+            self._sleepers[gate].remove(sleeper)
+            self.notify()
+
+    def release(self, gate: str) -> None:
+        """Open a gate for good: for those who wait at it and those who will come."""
+        with self._lock:
+            self._released.add(gate)
+        if self._loop:
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        for gate in self._released:
+            for sleeper in self._sleepers.get(gate, ()):
+                if not sleeper.done():
+                    sleeper.set_result(None)
+
+    # --- records ---------------------------------------------------------------------------------
+
+    def record(self, exchange: Exchange, *, is_scripted: bool) -> Record:
+        """Begin the record of a request; it follows the exchange until that has an outcome."""
+        request = exchange.request
+        self._count += 1
+        self.posts += request.method == "POST"
+        record = Record(
+            number=self._count,
+            method=request.method,
+            path=request.path + (f"?{request.query}" if request.query else ""),
+            headers=_safe_headers(request),
+            body=_json_or_none(request.body),
+            body_bytes=len(request.body),
+            is_scripted=is_scripted,
+            started_seconds=self._now(),
+        )
+        self.requests.append(record)
+        exchange.on_change = lambda: self._follow(record, exchange)
+        self.notify()
+        return record
+
+    def _follow(self, record: Record, exchange: Exchange) -> None:
+        record.bytes_written = exchange.bytes_written
+        if record.outcome != exchange.outcome:
+            record.outcome = exchange.outcome
+            record.ended_seconds = self._now()
+            self.disconnects += exchange.outcome == "left"
+        self.notify()
+
+    def _now(self) -> float:
+        return round(time.monotonic() - self._started, 4)
+
+    def state(self) -> State:
+        return State(
+            posts=self.posts,
+            disconnects=self.disconnects,
+            queued_scripts=sum(script.times for script in self._scripts),
+            waiting=list(self.waiting),
+            requests=list(self.requests),
+        )
+
+    # --- watching --------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def watched(self, watcher: Callable[[], object]) -> Iterator[None]:
+        """Call ``watcher``, in the server's thread, after every change."""
+        self._watchers.add(watcher)
+        try:
+            yield
+        finally:
+            self._watchers.discard(watcher)
+
+    def notify(self) -> None:
+        for watcher in list(self._watchers):
+            watcher()
+
+
+def _safe_headers(request: Request) -> dict[str, str]:
+    return {
+        name: secret_hash(value) if name in SECRET_HEADERS else value
+        for name, value in request.headers
+    }
+
+
+def _json_or_none(body: bytes) -> Any:
+    if not body or len(body) > RECORDED_BODY_BYTES:
+        return None
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None

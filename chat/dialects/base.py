@@ -1,0 +1,343 @@
+"""What a dialect is: prompt to request, frames to canonical events."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from chat.dialects.items import ItemTracker
+from chat.dialects.reading import NotJson, read_json, scrub
+from chat.events import Cause, Ending, ErrorInfo, Event, JsonObject, Result
+from chat.wire.sse import Frame
+
+__all__ = [
+    "AssistantTurn",
+    "Cause",
+    "Dialect",
+    "Ending",
+    "Image",
+    "ItemTracker",
+    "ModelInfo",
+    "Parameter",
+    "Parser",
+    "Prompt",
+    "Reply",
+    "ToolDefinition",
+    "Turn",
+    "UpstreamRequest",
+    "UserTurn",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """A picture in a person's turn: ``data`` is base64 without a data-URL prefix."""
+
+    media_type: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserTurn:
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A person's reply to a question or a request for approval that an answer ended with.
+
+    ``ask_id`` and ``call_id`` are those of the ``ask.question`` event (result.ext.asks).
+    """
+
+    ask_id: str
+    call_id: str | None = None
+    style: str | None = None
+    text: str = ""
+    selected: tuple[str, ...] = ()
+    fields: Mapping[str, str] = field(default_factory=dict)
+    is_declined: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssistantTurn:
+    """One run of an earlier answer. ``is_native`` says that it came from the same upstream and
+    dialect, so that ``result.ext.native`` may be replayed as it is.
+
+    Calls that a person has answered since carry their ``output`` (and ``status`` ``failed``
+    where it was refused or went wrong) although the run itself ended without it; calls whose
+    ``output`` is ``None`` were never answered. ``replies`` answer ``result.ext.asks``. An answer
+    of several runs is several turns next to each other.
+    """
+
+    result: Result
+    is_native: bool = False
+    replies: tuple[Reply, ...] = ()
+
+
+Turn = UserTurn | AssistantTurn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDefinition:
+    """A function that the model may ask us to run. ``schema`` is a JSON Schema of type object."""
+
+    name: str
+    description: str = ""
+    schema: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """Everything that a request needs, in our words.
+
+    ``turns`` ends with the person's newest turn, or with the answer that is to go on: its
+    open calls and questions have their results, or it had paused. ``previous_response_id`` is
+    the id under which the upstream keeps the history before that, if it does (of an answer
+    that goes on: that answer's own id). ``options`` are the
+    upstream's own settings for this dialect, ``parameters`` what the person chose.
+    """
+
+    model: str
+    turns: tuple[Turn, ...]
+    system: str = ""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+    previous_response_id: str | None = None
+    tools: tuple[ToolDefinition, ...] = ()
+    # What the upstream's list says of the model; empty for one that was typed by hand.
+    model_detail: JsonObject = field(default_factory=dict)
+    stream: bool = True
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the last answer is to be continued, without a new turn of a person."""
+        return bool(self.turns) and isinstance(self.turns[-1], AssistantTurn)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamRequest:
+    """One HTTP request, without the credential. ``path`` is relative to the base URL.
+
+    ``notes`` are sentences for the run's details, such as "earlier turns were sent as text".
+    """
+
+    path: str
+    body: bytes
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A field of the request, or an option of an upstream; the form is built from it.
+
+    ``None`` as the default means: not sent, the upstream decides.
+    """
+
+    name: str
+    label: str
+    # ``text`` is one line or a few words, ``lines`` a longer text, ``json`` an object or a list.
+    kind: Literal["number", "integer", "choice", "text", "lines", "json", "boolean"]
+    minimum: float | None = None
+    maximum: float | None = None
+    step: float | None = None
+    choices: tuple[str, ...] = ()
+    default: object = None
+    help: str = ""
+    # Holds credentials: stored sealed, never shown again, redacted wherever it would appear.
+    is_secret: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInfo:
+    """One entry of an upstream's model list."""
+
+    id: str
+    label: str
+    detail: JsonObject = field(default_factory=dict)
+
+
+class Parser:
+    """One stream's decoder: stateful, never raises on content, ends exactly once.
+
+    ``feed`` and ``feed_body`` return the events of one frame or one complete JSON body;
+    nothing is returned after ``is_done``. ``close`` closes what is open, adds the error that
+    the ending needs (kind ``cut`` where no terminator came; ``error`` where our side failed)
+    and sets ``ending``; the caller folds all events and appends the one ``chat.end``.
+    ``close`` a second time gives nothing.
+    """
+
+    # The terminator came. What follows in the same read may still be fed: a figure that
+    # arrives late is then part of what ``close`` gives.
+    is_done: bool = False
+    ending: Ending | None = None
+
+    def feed(self, frame: Frame) -> list[Event]:
+        raise NotImplementedError
+
+    def feed_body(self, body: bytes) -> list[Event]:
+        raise NotImplementedError
+
+    def close(self, cause: Cause = "eof", *, error: ErrorInfo | None = None) -> list[Event]:
+        raise NotImplementedError
+
+
+class Dialect:
+    """One wire protocol. A module in this package that defines ``dialect`` is found by itself."""
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    help: ClassVar[str] = ""
+    # What a person may choose for one message, and what is set once for an upstream.
+    parameters: ClassVar[tuple[Parameter, ...]] = ()
+    options: ClassVar[tuple[Parameter, ...]] = ()
+    # Path of the model list below the base URL, ``..`` being a step up; empty where the API has
+    # none.
+    models_path: ClassVar[str] = ""
+    # Whether the upstream keeps the history and continues by ``previous_response_id``.
+    keeps_history: ClassVar[bool] = False
+    # What a request can carry; what it cannot is left out, and the request's notes say so.
+    takes_tools: ClassVar[bool] = False
+    takes_images: ClassVar[bool] = False
+
+    def headers(self, key: str, options: Mapping[str, object] | None = None) -> dict[str, str]:
+        """The credential, and what every request of this API needs, as headers; nothing else in
+        the project builds them. ``options`` are the upstream's."""
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    def request(self, prompt: Prompt) -> UpstreamRequest:
+        """Never raises on what a prompt holds: values out of bounds are mended and noted."""
+        raise NotImplementedError
+
+    def parser(self, *, model: str, endpoint: str = "", options: Mapping[str, object]) -> Parser:
+        """``options`` are the prompt's options and parameters in one mapping. ``run_id`` in it,
+        where there is one, is the run's id as text, for ids that the parser has to make."""
+        raise NotImplementedError
+
+    def after_refusal(self, prompt: Prompt, error: ErrorInfo) -> Prompt | None:
+        """The prompt to ask with instead, where the upstream refused a member that it can do
+        without (a status 400, before any output); ``None`` where there is none."""
+        return None
+
+    def read_models(self, body: bytes) -> list[ModelInfo]:
+        """The models of a list; nothing where the body is no list. Never raises."""
+        return [model for entry in model_entries(body) if (model := model_of(entry))]
+
+
+# --- what dialects share in asking ---------------------------------------------------
+
+
+def read_parameters(
+    declared: tuple[Parameter, ...], values: Mapping[str, object]
+) -> tuple[dict[str, object], list[str]]:
+    """The declared values, typed and within bounds, and a sentence for each that was mended."""
+    known = {parameter.name: parameter for parameter in declared}
+    result = {name: p.default for name, p in known.items() if p.default is not None}
+    notes: list[str] = []
+    for name, value in values.items():
+        if value is None or value == "":
+            continue
+        parameter = known.get(name)
+        accepted = None if parameter is None else _accept(parameter, value)
+        if parameter is None or accepted is None:
+            notes.append(f"The parameter {name} was left out: this upstream has no such value.")
+            continue
+        is_number = parameter.kind in ("number", "integer")
+        if is_number and accepted != _as_float(value):
+            notes.append(f"The parameter {name} was set to {accepted}, the nearest value allowed.")
+        result[name] = accepted
+    return result, notes
+
+
+def read_options(
+    declared: tuple[Parameter, ...], values: Mapping[str, object]
+) -> dict[str, object]:
+    """The declared options with their defaults; other names are none of its business."""
+    names = {parameter.name for parameter in declared}
+    return read_parameters(declared, {k: v for k, v in values.items() if k in names})[0]
+
+
+def _accept(parameter: Parameter, value: object) -> object:
+    if parameter.kind == "boolean":
+        return _as_boolean(value)
+    if parameter.kind == "choice":
+        return value if value in parameter.choices else None
+    if parameter.kind in ("text", "lines"):
+        return value if isinstance(value, str) else None
+    if parameter.kind == "json":
+        return _as_json(value)
+    number = _as_float(value)
+    if number is None:
+        return None
+    if parameter.minimum is not None:
+        number = max(number, parameter.minimum)
+    if parameter.maximum is not None:
+        number = min(number, parameter.maximum)
+    return round(number) if parameter.kind == "integer" else number
+
+
+def _as_float(value: object) -> float | None:
+    if not isinstance(value, str | int | float):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _as_json(value: object) -> object:
+    """An object or a list, as it is or as text."""
+    if isinstance(value, str):
+        try:
+            value = read_json(value)[0]
+        except NotJson:
+            return None
+    return value if isinstance(value, dict | list) else None
+
+
+def _as_boolean(value: object) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    words = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
+    return words.get(str(value).lower())
+
+
+def data_url(image: Image) -> str:
+    return f"data:{image.media_type};base64,{image.data}"
+
+
+# --- model lists -----------------------------------------------------------------------
+
+
+def model_entries(body: bytes) -> list[JsonObject]:
+    """The entries under ``data`` or ``models`` or of the array itself; a map gives its keys."""
+    try:
+        value = scrub(read_json(body.decode("utf-8", "replace"))[0])
+    except NotJson:
+        return []
+    if isinstance(value, dict):
+        value = value.get("data") or value.get("models") or []
+    if isinstance(value, dict):
+        return [
+            {**(entry if isinstance(entry, dict) else {}), "id": key}
+            for key, entry in value.items()
+        ]
+    if not isinstance(value, list):
+        return []
+    return [entry if isinstance(entry, dict) else {"id": entry} for entry in value]
+
+
+def model_of(entry: JsonObject) -> ModelInfo | None:
+    """One entry, if it has an id to send as ``model``."""
+    identity = _first_text(entry, "id", "key", "name", "model")
+    if not identity:
+        return None
+    label = _first_text(entry, "display_name", "displayName", "name") or identity
+    return ModelInfo(id=identity, label=label, detail=entry)
+
+
+def _first_text(entry: JsonObject, *names: str) -> str:
+    return next((v for name in names if isinstance(v := entry.get(name), str) and v), "")

@@ -1,0 +1,144 @@
+"""Bitseek's chat: completions without a model and without ``[DONE]``, with a search of the web."""
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar
+
+from chat.dialects import openai_parameters as wire
+from chat.dialects.base import Parameter, Prompt, ToolDefinition
+from chat.dialects.history import left_out
+from chat.dialects.openai_chat import OpenAiChatDialect
+from chat.dialects.openai_messages import build_messages
+from chat.dialects.openai_stream import OpenAiChatParser
+from chat.dialects.stream import objects_of, text_of
+from chat.events import JsonObject
+
+# What a header can carry: anything else would begin another one.
+_HEADER_TEXT = re.compile(r"[!-~]{1,200}\Z")
+_NOT_A_HEADER = "The conversation id of the settings was left out: it cannot stand in a header."
+
+# Our names of the search parameters, to the server's.
+_SEARCH: Mapping[str, str] = {
+    "web_search": "mode",
+    "web_search_results": "maxResults",
+    "web_search_freshness": "freshness",
+    "web_search_language": "lang",
+}
+
+
+class BitseekParser(OpenAiChatParser):
+    """A finish reason is the end: nothing promises ``[DONE]``, nor that the socket closes."""
+
+    needs_done: ClassVar[bool] = False
+
+    def start(self, model: str = "") -> None:
+        """The server names no model; then its own name says more than one typed by hand."""
+        super().start(model or self.endpoint)
+
+    def on_payload(self, event: str | None, data: JsonObject) -> None:
+        super().on_payload(event, data)
+        if self._has_finished():
+            self.is_done = True
+
+
+class BitseekDialect(OpenAiChatDialect):
+    name: ClassVar[str] = "bitseek"
+    label: ClassVar[str] = "Bitseek"
+    help: ClassVar[str] = (
+        "Bitseek's chat. The base URL ends in /v1. The server chooses the model: any name typed "
+        "by hand will do."
+    )
+    models_path: ClassVar[str] = ""
+    takes_images: ClassVar[bool] = False
+    parser_type: ClassVar[type[OpenAiChatParser]] = BitseekParser
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        wire.TEMPERATURE,
+        Parameter(
+            name="web_search",
+            label="Search of the web",
+            kind="choice",
+            choices=("off", "auto", "force"),
+            default="off",
+            help="auto lets the model decide.",
+        ),
+        Parameter(
+            name="web_search_results",
+            label="Results of the search",
+            kind="integer",
+            minimum=1,
+            maximum=8,
+            help="5 unless said otherwise.",
+        ),
+        Parameter(
+            name="web_search_freshness",
+            label="Age of the results",
+            kind="choice",
+            choices=("day", "week", "month", "any"),
+            help="A week unless said otherwise.",
+        ),
+        Parameter(
+            name="web_search_language",
+            label="Language of the results",
+            kind="choice",
+            choices=("auto", "zh", "en"),
+        ),
+    )
+    options: ClassVar[tuple[Parameter, ...]] = (
+        Parameter(
+            name="conversation_id",
+            label="Conversation",
+            kind="text",
+            help="The id of a conversation that exists at Bitseek; every request is added to it.",
+        ),
+        wire.INLINE_THINK,
+        wire.EXTRA_BODY,
+    )
+
+    def request_options(self, prompt: Prompt) -> dict[str, object]:
+        """The settings of chat completions that this server leaves no choice in."""
+        defaults = {option.name: option.default for option in OpenAiChatDialect.options}
+        return {**defaults, **super().request_options(prompt), "stream_options": False}
+
+    def members(
+        self, prompt: Prompt, options: Mapping[str, object], notes: list[str]
+    ) -> JsonObject:
+        notes += left_out(prompt, takes_tools=True, takes_images=False)
+        messages = build_messages(prompt, options)
+        return {
+            "messages": [{**message, "content": _text(message)} for message in messages],
+            # Harmless where it is not asked for, and an older description of this API asks for it.
+            "stream": prompt.stream,
+        }
+
+    def tool_members(
+        self,
+        tools: tuple[ToolDefinition, ...],
+        options: Mapping[str, object],
+        parameters: dict[str, object],
+        notes: list[str],
+    ) -> JsonObject:
+        chosen = {name: parameters.pop(ours, None) for ours, name in _SEARCH.items()}
+        members: JsonObject = {"tools": wire.wire_tools(tools)} if tools else {}
+        if chosen["mode"] == "off":
+            return members
+        search = {name: value for name, value in chosen.items() if value is not None}
+        return {**members, "enableWebSearch": True, "webSearch": {"enabled": True, **search}}
+
+    def request_headers(self, options: Mapping[str, object], notes: list[str]) -> dict[str, str]:
+        identity = str(options.get("conversation_id") or "")
+        if identity and not _HEADER_TEXT.match(identity):
+            notes.append(_NOT_A_HEADER)
+            return {}
+        return {"X-Conversation-Id": identity} if identity else {}
+
+
+def _text(message: JsonObject) -> str:
+    """Contents are text alone here; parts that are not are left out."""
+    content = message.get("content")
+    if isinstance(content, list):
+        parts = objects_of(message, "content")
+        return "\n\n".join(text_of(part, "text") for part in parts if part.get("type") == "text")
+    return content if isinstance(content, str) else ""
+
+
+dialect = BitseekDialect()

@@ -1,0 +1,495 @@
+"""The life of output items: numbered in order of appearance, opened once, closed once."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from chat.dialects.reading import (
+    NotJson,
+    has_surrogates,
+    join_surrogates,
+    read_json,
+    repair_text,
+    scrub,
+)
+from chat.events import (
+    UNFINISHED_CALL,
+    ChatStart,
+    Event,
+    Executor,
+    FailureMetadata,
+    Json,
+    JsonObject,
+    MessageDelta,
+    MessageEnd,
+    MessageStart,
+    ProviderInfo,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningKind,
+    ReasoningStart,
+    RefusalDelta,
+    ToolCallArguments,
+    ToolCallDelta,
+    ToolCallFailure,
+    ToolCallStart,
+    ToolCallSuccess,
+)
+
+TextKind = Literal["message", "reasoning", "refusal"]
+Kind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
+
+# A buffer that grows past this holds no arguments that a tool could want.
+MAX_ARGUMENT_CHARACTERS = 8 * 1024 * 1024
+
+NOT_JSON = "The arguments of this call are not a JSON object."
+TOO_LONG = "The arguments of this call are too long."
+NO_NAME = "The server did not say which tool it calls."
+
+
+class Item(Struct, kw_only=True, eq=False):
+    """An item that was opened, and the text that was reported for it so far.
+
+    ``held`` is a high surrogate that waits for its other half.
+    """
+
+    kind: Kind
+    number: int
+    choice: int = 0
+    is_open: bool = True
+    held: str = ""
+    pieces: list[str] = []
+
+    def joined(self) -> str:
+        return "".join(self.pieces)
+
+
+class Call(Item, kw_only=True, eq=False):
+    """A tool call being received. It is announced once its name is known for certain."""
+
+    tool: str = ""
+    call_id: str | None = None
+    id_synthesised: bool = False
+    executes: Executor = "client"
+    provider_info: ProviderInfo | None = None
+    is_announced: bool = False
+    has_arguments: bool = False
+    arguments: JsonObject | None = None
+    arguments_raw: str | None = None
+    piece_characters: int = 0
+    # Every fragment so far began with the one before it: perhaps each is the whole again.
+    is_cumulative: bool = True
+
+
+class ItemTracker:
+    """What every parser reports through; ``take`` gives the events made since the last time.
+
+    Items are addressed by the object that opening gave, or by kind through the ``text``
+    methods, which open what is missing. Adjacent surrogate halves are joined over deltas.
+    """
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._items: dict[int, list[Item]] = {}
+        self._current: dict[tuple[int, TextKind], Item] = {}
+        self._last: dict[tuple[int, Kind], Item] = {}
+        self._unannounced: dict[int, Call] = {}
+        self.has_started = False
+
+    def take(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def emit(self, event: Event) -> None:
+        self._events.append(event)
+
+    def start(self, event: ChatStart) -> None:
+        """``chat.start``, once; a second one is ignored."""
+        if not self.has_started:
+            self.has_started = True
+            self._events.append(event)
+
+    def items(self, choice: int = 0) -> list[Item]:
+        return self._items.get(choice, [])
+
+    def last(self, kind: Kind, *, choice: int = 0) -> Item | None:
+        """The newest item of this kind, open or closed."""
+        return self._last.get((choice, kind))
+
+    def choices(self) -> list[int]:
+        return sorted(self._items)
+
+    def has_output(self) -> bool:
+        return bool(self._items)
+
+    # --- text ------------------------------------------------------------------
+
+    def open_text(
+        self,
+        kind: TextKind,
+        *,
+        choice: int = 0,
+        phase: str | None = None,
+        reasoning: ReasoningKind = "full",
+    ) -> Item:
+        """A new item of this kind; an earlier one of the same kind that is open is closed."""
+        self.close_text(kind, choice=choice)
+        item = self.open_block(kind, choice=choice, phase=phase, reasoning=reasoning)
+        self._current[choice, kind] = item
+        return item
+
+    def open_block(
+        self,
+        kind: TextKind,
+        *,
+        choice: int = 0,
+        phase: str | None = None,
+        reasoning: ReasoningKind = "full",
+    ) -> Item:
+        """A new item beside whatever is open, for dialects that name the block of each delta:
+        only ``block_text`` and ``close`` reach it."""
+        item = Item(kind=kind, number=0)
+        self._place(item, choice)
+        if kind == "message":
+            self.emit(MessageStart(item=item.number, choice=choice, phase=phase))
+        elif kind == "reasoning":
+            self.emit(ReasoningStart(item=item.number, choice=choice, kind=reasoning))
+        return item
+
+    def text(
+        self, kind: TextKind, content: str, *, choice: int = 0, category: str | None = None
+    ) -> None:
+        """A delta for the open item of this kind; opens one when there is none."""
+        if not content:
+            return
+        item = self._current.get((choice, kind)) or self.open_text(kind, choice=choice)
+        content = self._whole_characters(item, content)
+        if content:
+            self._delta(item, content, category)
+
+    def block_text(self, item: Item, content: str, *, category: str | None = None) -> None:
+        """A delta for this very item; what comes after its end is dropped."""
+        if not content or not item.is_open:
+            return
+        content = self._whole_characters(item, content)
+        if content:
+            self._delta(item, content, category)
+
+    def plain_delta(self, item: Item, content: str) -> Event | None:
+        """The event of a delta for this open block, not emitted but given back at a third of the
+        cost; ``None`` where its text needs more care: then ``block_text`` takes it."""
+        if not content or item.held or "\x00" in content:
+            return None
+        if not content.isascii() and has_surrogates(content):
+            return None
+        if item.kind == "message":
+            item.pieces.append(content)
+            return MessageDelta(item=item.number, choice=item.choice, content=content)
+        if item.kind == "reasoning":
+            item.pieces.append(content)
+            return ReasoningDelta(item=item.number, choice=item.choice, content=content)
+        return None
+
+    def close(self, item: Item, *, is_complete: bool = True) -> None:
+        """Ends this very item, unless it has ended."""
+        self._announce_pending(item.choice)
+        self._close(item, is_complete=is_complete)
+
+    def switch_text(self, kind: TextKind, content: str, *, choice: int = 0) -> None:
+        """As ``text``, for dialects without block markers: other open text is closed first."""
+        if not content:
+            return
+        if (choice, kind) not in self._current:
+            for other in ("message", "reasoning", "refusal"):
+                if other != kind:
+                    self.close_text(other, choice=choice)
+        self.text(kind, content, choice=choice)
+
+    def current(self, kind: TextKind, *, choice: int = 0) -> Item | None:
+        return self._current.get((choice, kind))
+
+    def close_text(self, kind: TextKind, *, choice: int = 0) -> bool:
+        """Whether an open item of this kind was there to be closed."""
+        item = self._current.get((choice, kind))
+        if item is None:
+            return False
+        self._close(item)
+        return True
+
+    def _delta(self, item: Item, content: str, category: str | None = None) -> None:
+        number, choice = item.number, item.choice
+        item.pieces.append(content)
+        if item.kind == "message":
+            self._events.append(MessageDelta(item=number, choice=choice, content=content))
+        elif item.kind == "reasoning":
+            self._events.append(ReasoningDelta(item=number, choice=choice, content=content))
+        else:
+            self._events.append(
+                RefusalDelta(item=number, choice=choice, content=content, category=category)
+            )
+
+    def _whole_characters(self, item: Item, content: str) -> str:
+        if content.isascii() and not item.held:
+            return content.replace("\x00", "\u2400") if "\x00" in content else content
+        content = join_surrogates(item.held + content)
+        item.held = ""
+        if "\ud800" <= content[-1] <= "\udbff":
+            item.held = content[-1]
+            content = content[:-1]
+        return repair_text(content)
+
+    # --- tool calls --------------------------------------------------------------
+
+    def open_call(
+        self,
+        *,
+        choice: int = 0,
+        tool: str = "",
+        call_id: str | None = None,
+        executes: Executor = "client",
+        provider_info: ProviderInfo | None = None,
+    ) -> Call:
+        """A call whose name may still grow; it is announced by its first argument text, by
+        ``announce``, or by whatever else opens after it."""
+        call = Call(
+            kind="tool_call",
+            number=0,
+            tool=tool,
+            call_id=call_id,
+            executes=executes,
+            provider_info=provider_info,
+        )
+        self._place(call, choice)
+        self._unannounced[choice] = call
+        return call
+
+    def announce(self, call: Call) -> None:
+        if call.is_announced:
+            return
+        call.is_announced = True
+        self._unannounced.pop(call.choice, None)
+        self.emit(
+            ToolCallStart(
+                item=call.number,
+                choice=call.choice,
+                tool=call.tool,
+                provider_info=call.provider_info,
+                call_id=call.call_id,
+                executes=call.executes,
+                id_synthesised=call.id_synthesised,
+            )
+        )
+        if call.pieces:
+            self._fragment(call, call.joined())
+
+    def call_text(self, call: Call, fragment: str) -> None:
+        """A fragment of argument text. A resend of the whole gives only what is new in it."""
+        if not fragment or not call.is_open:
+            return
+        fragment = self._whole_characters(call, fragment)
+        addition = self._new_part(call, fragment)
+        call.piece_characters += len(addition)
+        if not addition or call.piece_characters > MAX_ARGUMENT_CHARACTERS:
+            return
+        call.pieces.append(addition)
+        if call.is_announced:
+            self._fragment(call, addition)
+        elif call.tool:
+            self.announce(call)
+
+    def call_whole_text(self, call: Call, text: str) -> None:
+        """The argument text as a whole. Where pieces were reported before, the end corrects them."""
+        if call.pieces:
+            call.pieces[:] = [text]
+            call.piece_characters = len(text)
+        else:
+            self.call_text(call, text)
+
+    def call_arguments(self, call: Call, arguments: JsonObject, raw: str | None) -> None:
+        """The whole arguments, as the upstream or the end of a buffer gave them. Nobody here can
+        run a call without a name."""
+        self.announce(call)
+        call.arguments = arguments
+        call.arguments_raw = raw
+        if call.executes == "client" and not call.tool:
+            self._fail(call, "invalid_name", NO_NAME)
+            return
+        call.has_arguments = True
+        self.emit(
+            ToolCallArguments(
+                item=call.number,
+                choice=call.choice,
+                tool=call.tool,
+                arguments=arguments,
+                provider_info=call.provider_info,
+                call_id=call.call_id,
+                arguments_raw=raw,
+                id_synthesised=call.id_synthesised,
+            )
+        )
+
+    def call_success(self, call: Call, output: str, arguments: JsonObject | None = None) -> None:
+        self.announce(call)
+        call.is_open = False
+        self.emit(
+            ToolCallSuccess(
+                item=call.number,
+                choice=call.choice,
+                tool=call.tool,
+                arguments=arguments if arguments is not None else call.arguments or {},
+                output=output,
+                provider_info=call.provider_info,
+                call_id=call.call_id,
+            )
+        )
+
+    def call_failure(self, call: Call, reason: str, metadata: FailureMetadata) -> None:
+        self.announce(call)
+        call.is_open = False
+        self.emit(
+            ToolCallFailure(
+                item=call.number,
+                choice=call.choice,
+                reason=reason,
+                metadata=metadata,
+                call_id=call.call_id,
+                arguments_raw=call.arguments_raw or call.joined() or None,
+            )
+        )
+
+    def finish_arguments(self, call: Call) -> None:
+        """The buffer of a call is complete, the answer is not: until then a call stays open."""
+        self.announce(call)
+        if call.is_open and not call.has_arguments:
+            self._read_arguments(call)
+
+    def _fragment(self, call: Call, fragment: str) -> None:
+        self.emit(
+            ToolCallDelta(
+                item=call.number, choice=call.choice, fragment=fragment, call_id=call.call_id
+            )
+        )
+
+    def _new_part(self, call: Call, fragment: str) -> str:
+        """What a fragment adds: all of it, unless it is complete and repeats what was there."""
+        if not call.pieces:
+            return fragment
+        if call.is_cumulative and not fragment.startswith(call.pieces[0]):
+            call.is_cumulative = False
+        if not call.is_cumulative or len(fragment) < call.piece_characters:
+            return fragment
+        received = call.joined()
+        if fragment.startswith(received) and _as_object(fragment) is not None:
+            return fragment[len(received) :]
+        return fragment
+
+    def _finish_call(self, call: Call, *, is_complete: bool) -> None:
+        """Parses the buffer, once. A call of an unfinished answer is never offered to be run."""
+        if call.has_arguments or (call.executes == "upstream" and not call.pieces):
+            if not is_complete:
+                self._fail(call, "incomplete", UNFINISHED_CALL)
+            call.is_open = False
+            return
+        if not is_complete:
+            call.arguments = _read_buffer(call)[1]
+            self._fail(call, "incomplete", UNFINISHED_CALL)
+            return
+        self._read_arguments(call)
+        call.is_open = False
+
+    def _read_arguments(self, call: Call) -> None:
+        """Gives the arguments that the buffer holds, or the failure of the call."""
+        raw, arguments = _read_buffer(call)
+        if call.piece_characters > MAX_ARGUMENT_CHARACTERS:
+            self._fail(call, "invalid_arguments", TOO_LONG)
+        elif arguments is None:
+            self._fail(call, "invalid_arguments", NOT_JSON)
+        else:
+            self.call_arguments(call, arguments, raw)
+
+    def _fail(self, call: Call, kind: str, reason: str) -> None:
+        metadata = FailureMetadata(
+            type=kind,
+            tool_name=call.tool,
+            arguments=call.arguments,
+            provider_info=call.provider_info,
+        )
+        self.call_failure(call, reason, metadata)
+
+    # --- media, and the end --------------------------------------------------------
+
+    def open_media(self, *, choice: int = 0) -> Item:
+        """An item for a picture, sound or file; the caller emits its ``media.update``."""
+        item = Item(kind="media", number=0)
+        self._place(item, choice)
+        return item
+
+    def close_choice(self, choice: int, *, is_complete: bool = True) -> None:
+        """Everything of a choice that is open, in item order."""
+        self._announce_pending(choice)
+        for item in self.items(choice):
+            self._close(item, is_complete=is_complete)
+
+    def close_all(self, *, is_complete: bool = True) -> None:
+        for choice in self.choices():
+            self.close_choice(choice, is_complete=is_complete)
+
+    def _place(self, item: Item, choice: int) -> None:
+        self._announce_pending(choice)
+        items = self._items.setdefault(choice, [])
+        item.choice = choice
+        item.number = len(items)
+        items.append(item)
+        self._last[choice, item.kind] = item
+
+    def _announce_pending(self, choice: int) -> None:
+        pending = self._unannounced.get(choice)
+        if pending is not None:
+            self.announce(pending)
+
+    def _close(self, item: Item, *, is_complete: bool = True) -> None:
+        if not item.is_open:
+            return
+        if isinstance(item, Call):
+            self._finish_call(item, is_complete=is_complete)
+            return
+        item.is_open = False
+        if item.held:
+            # Its other half never came.
+            self._delta(item, "\ufffd")
+        if item.kind == "message":
+            self.emit(MessageEnd(item=item.number, choice=item.choice))
+        elif item.kind == "reasoning":
+            self.emit(ReasoningEnd(item=item.number, choice=item.choice))
+        if item.kind not in ("message", "reasoning", "refusal"):
+            return
+        if self._current.get((item.choice, item.kind)) is item:
+            del self._current[item.choice, item.kind]
+
+
+def _read_buffer(call: Call) -> tuple[str, JsonObject | None]:
+    """The argument text of a call, and the object that it stands for."""
+    if call.held:
+        # Half of a character, whose other half never came.
+        call.pieces.append("\ufffd")
+        call.held = ""
+    raw = repair_text(call.joined())
+    if not raw.strip():
+        return raw, {}
+    arguments = _as_object(raw)
+    if arguments is None and call.is_cumulative and len(call.pieces) > 1:
+        last = repair_text(call.pieces[-1])
+        arguments = _as_object(last)
+        raw = raw if arguments is None else last
+    return raw, arguments
+
+
+def _as_object(text: str) -> JsonObject | None:
+    """The object that argument text stands for, also when it was encoded twice."""
+    try:
+        value: Json = read_json(text)[0]
+        if isinstance(value, str):
+            value = read_json(value)[0]
+    except NotJson:
+        return None
+    return scrub(value) if isinstance(value, dict) else None

@@ -1,0 +1,329 @@
+"""Our own stream, read back: LM Studio's events with item numbers, and the types we added to them.
+
+What ``GET /api/v1/runs/<id>/events`` emits has ``run`` and ``seq`` in every event, which LM Studio
+never sends. Such an event is canonical already: here it only gets a number of ours for its item,
+and the life of each item is kept as for any other upstream.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from chat.dialects.items import Call, Item, TextKind
+from chat.dialects.reading import repair_text
+from chat.dialects.stream import StreamParser
+from chat.events import (
+    EVENT_TYPES,
+    ActivityStep,
+    ChatEnd,
+    ChatStart,
+    CitationAdd,
+    Ending,
+    Error,
+    EventBase,
+    ItemEvent,
+    JsonObject,
+    LogprobsAdd,
+    MediaUpdate,
+    MessageDelta,
+    MessageEnd,
+    MessageStart,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    RefusalDelta,
+    ReplayData,
+    Result,
+    ToolCallArguments,
+    ToolCallDelta,
+    ToolCallFailure,
+    ToolCallStart,
+    ToolCallSuccess,
+)
+
+Place = tuple[int, int]
+
+# The family of our own notes about replies, and what it becomes in a log that is read back.
+REPLIES = "question"
+RELAYED = "reply"
+LABEL_LENGTH = 200
+
+
+class QuickDelta(Struct, forbid_unknown_fields=True):
+    """Nearly every event of a long answer; what this refuses goes the general way."""
+
+    run: str
+    type: str
+    seq: int
+    item: int
+    content: str
+    t: int = 0
+    choice: int = 0
+
+
+_quick_decoder = msgspec.json.Decoder(QuickDelta)
+_TEXT_KINDS: Mapping[str, TextKind] = {"message.delta": "message", "reasoning.delta": "reasoning"}
+
+
+def is_relayed(data: JsonObject) -> bool:
+    """Whether an event is one of ours."""
+    return "run" in data and "seq" in data and data.get("type") in EVENT_TYPES
+
+
+class Relay:
+    """The items of one relayed run, by the numbers that they have in its log."""
+
+    def __init__(self, parser: StreamParser) -> None:
+        self.ending: Ending | None = None
+        self._parser = parser
+        self._tracker = parser.tracker
+        self._items: dict[Place, Item] = {}
+        self._is_waiting = False
+
+    def take(self, data: JsonObject) -> bool:
+        """Whether the event could be read."""
+        members = {name: value for name, value in data.items() if name != "run"}
+        try:
+            event: EventBase = msgspec.convert(members, EVENT_TYPES[members["type"]])
+        except msgspec.ValidationError:
+            return False
+        event.seq = event.t = 0
+        handler = _HANDLERS.get(type(event))
+        if handler is None:
+            self._pass(event)
+            return True
+        return handler(self, event)
+
+    def take_quickly(self, text: str) -> bool:
+        """Whether this was a delta of an open text."""
+        try:
+            delta = _quick_decoder.decode(text)
+        except (msgspec.DecodeError, UnicodeError):
+            return False
+        item = self._items.get((delta.choice, delta.item))
+        if item is None or not item.is_open or item.kind != _TEXT_KINDS.get(delta.type):
+            return False
+        self._tracker.block_text(item, delta.content)
+        return True
+
+    # --- what belongs to no item ---------------------------------------------------------
+
+    def _pass(self, event: EventBase) -> None:
+        self._parser.start()
+        # Every type that a handler does not take stands in the union as it is.
+        self._tracker.emit(event)  # type: ignore[arg-type]
+
+    def _on_start(self, event: ChatStart) -> bool:
+        has_started = self._tracker.has_started
+        self._parser.start(event.model_instance_id)
+        if has_started and event.model_instance_id not in ("", self._parser.model):
+            self._parser.meta({"model": event.model_instance_id})
+        if self._is_waiting:
+            self._is_waiting = False
+            self._tracker.emit(_queue_step("done", "Waited in line there"))
+        return True
+
+    def waits(self, message: str) -> None:
+        """The answer stands in line there. It says so before the log there begins."""
+        self._parser.start()
+        self._is_waiting = True
+        label = repair_text(message)[:LABEL_LENGTH] or "Waits in line"
+        self._tracker.emit(_queue_step("progress", f"{label} there"))
+
+    def _on_error(self, event: Error) -> bool:
+        self._parser.start()
+        self._parser.fail(event.error)
+        return True
+
+    def _on_step(self, event: ActivityStep) -> bool:
+        """A note of what people replied is written here alone: a server that sent one could say
+        that somebody of this team had approved what nobody was asked."""
+        is_note_of_reply = event.family == REPLIES
+        self._pass(msgspec.structs.replace(event, family=RELAYED) if is_note_of_reply else event)
+        return True
+
+    def _on_replay(self, event: ReplayData) -> bool:
+        """That there is something to carry back is told; what it is stays where it is known."""
+        item = self._items.get((event.choice, event.item or 0))
+        if event.kind != "native" and event.item is not None and item is not None:
+            self._pass(msgspec.structs.replace(event, item=item.number, data=None))
+        return True
+
+    def _on_end(self, event: ChatEnd) -> bool:
+        """Nothing is copied from the result but what no event before it tells."""
+        self._parser.start(event.result.model_instance_id)
+        self._tracker.close_all()
+        self.ending = Ending(status=event.result.ext.status, stop=event.result.ext.stop)
+        self._parser.meta(_told_at_the_end(event.result))
+        self._parser.is_done = True
+        return True
+
+    # --- text ------------------------------------------------------------------------------
+
+    def _on_message_start(self, event: MessageStart) -> bool:
+        self._open_text(event, "message", phase=event.phase)
+        return True
+
+    def _on_reasoning_start(self, event: ReasoningStart) -> bool:
+        self._parser.start()
+        place = (event.choice, event.item)
+        self._items[place] = self._tracker.open_block(
+            "reasoning", choice=event.choice, reasoning=event.kind
+        )
+        return True
+
+    def _on_message_delta(self, event: MessageDelta) -> bool:
+        return self._text(event, "message", event.content)
+
+    def _on_reasoning_delta(self, event: ReasoningDelta) -> bool:
+        return self._text(event, "reasoning", event.content)
+
+    def _on_refusal_delta(self, event: RefusalDelta) -> bool:
+        return self._text(event, "refusal", event.content, category=event.category)
+
+    def _on_text_end(self, event: MessageEnd | ReasoningEnd) -> bool:
+        item = self._items.get((event.choice, event.item))
+        if item is None or not item.is_open:
+            return False
+        self._tracker.close(item)
+        return True
+
+    def _text(
+        self, event: ItemEvent, kind: TextKind, content: str, *, category: str | None = None
+    ) -> bool:
+        item = self._items.get((event.choice, event.item)) or self._open_text(event, kind)
+        if item.kind != kind or not item.is_open:
+            return False
+        self._tracker.block_text(item, content, category=category)
+        return True
+
+    def _open_text(self, event: ItemEvent, kind: TextKind, *, phase: str | None = None) -> Item:
+        self._parser.start()
+        item = self._tracker.open_block(kind, choice=event.choice, phase=phase)
+        self._items[event.choice, event.item] = item
+        return item
+
+    # --- tool calls --------------------------------------------------------------------------
+
+    def _on_call_start(self, event: ToolCallStart) -> bool:
+        self._parser.start()
+        call = self._tracker.open_call(
+            choice=event.choice,
+            tool=event.tool,
+            call_id=event.call_id,
+            executes=event.executes,
+            provider_info=event.provider_info,
+        )
+        call.id_synthesised = event.id_synthesised
+        self._tracker.announce(call)
+        self._items[event.choice, event.item] = call
+        return True
+
+    def _on_call_delta(self, event: ToolCallDelta) -> bool:
+        call = self._open_call(event)
+        if call is not None:
+            self._tracker.call_text(call, event.fragment)
+        return call is not None
+
+    def _on_call_arguments(self, event: ToolCallArguments) -> bool:
+        call = self._open_call(event, event.tool)
+        if call is None:
+            return False
+        self._name(call, event.call_id)
+        call.id_synthesised = event.id_synthesised or call.id_synthesised
+        call.provider_info = event.provider_info or call.provider_info
+        self._tracker.call_arguments(call, event.arguments, event.arguments_raw)
+        return True
+
+    def _on_call_success(self, event: ToolCallSuccess) -> bool:
+        call = self._open_call(event, event.tool)
+        if call is None:
+            return False
+        self._name(call, event.call_id)
+        call.provider_info = event.provider_info or call.provider_info
+        self._tracker.call_success(call, event.output, event.arguments)
+        return True
+
+    def _on_call_failure(self, event: ToolCallFailure) -> bool:
+        call = self._open_call(event, event.metadata.tool_name)
+        if call is None:
+            return False
+        self._name(call, event.call_id)
+        call.arguments_raw = event.arguments_raw or call.arguments_raw
+        self._tracker.call_failure(call, event.reason, event.metadata)
+        return True
+
+    def _name(self, call: Call, call_id: str | None) -> None:
+        call.call_id = call_id or call.call_id
+
+    def _open_call(self, event: ItemEvent, tool: str = "") -> Call | None:
+        """The call, which a log that goes on with an answer need not have begun; ``None`` where
+        the number is that of something else, or of a call that has ended."""
+        place = (event.choice, event.item)
+        if place not in self._items:
+            self._parser.start()
+            self._items[place] = self._tracker.open_call(
+                choice=event.choice, tool=tool, executes="upstream"
+            )
+        item = self._items[place]
+        return item if isinstance(item, Call) and item.is_open else None
+
+    # --- what accompanies the text ----------------------------------------------------------------
+
+    def _on_addition(self, event: CitationAdd | LogprobsAdd) -> bool:
+        item = self._items.get((event.choice, event.item))
+        if item is not None:
+            self._pass(msgspec.structs.replace(event, item=item.number))
+        return item is not None
+
+    def _on_media(self, event: MediaUpdate) -> bool:
+        self._parser.start()
+        place = (event.choice, event.item)
+        if place not in self._items:
+            self._items[place] = self._tracker.open_media(choice=event.choice)
+        if self._items[place].kind != "media":
+            return False
+        self._pass(msgspec.structs.replace(event, item=self._items[place].number))
+        return True
+
+
+def _queue_step(phase: Literal["progress", "done"], label: str) -> ActivityStep:
+    return ActivityStep(family="queue", step="place", phase=phase, label=label, ref="queue")
+
+
+def _told_at_the_end(result: Result) -> JsonObject:
+    """The figures, some of which were measured there, and the id of the answer."""
+    figures = msgspec.structs.asdict(result.stats)
+    values: JsonObject = {
+        "stats": {name: value for name, value in figures.items() if value is not None}
+    }
+    if result.response_id is not None:
+        values["response_id"] = result.response_id
+    return values
+
+
+# Each handler takes the type that it stands under. Other types pass as they are.
+_HANDLERS: Mapping[type, Callable[..., bool]] = {
+    ChatStart: Relay._on_start,
+    Error: Relay._on_error,
+    ActivityStep: Relay._on_step,
+    ReplayData: Relay._on_replay,
+    ChatEnd: Relay._on_end,
+    MessageStart: Relay._on_message_start,
+    MessageDelta: Relay._on_message_delta,
+    MessageEnd: Relay._on_text_end,
+    ReasoningStart: Relay._on_reasoning_start,
+    ReasoningDelta: Relay._on_reasoning_delta,
+    ReasoningEnd: Relay._on_text_end,
+    RefusalDelta: Relay._on_refusal_delta,
+    ToolCallStart: Relay._on_call_start,
+    ToolCallDelta: Relay._on_call_delta,
+    ToolCallArguments: Relay._on_call_arguments,
+    ToolCallSuccess: Relay._on_call_success,
+    ToolCallFailure: Relay._on_call_failure,
+    CitationAdd: Relay._on_addition,
+    LogprobsAdd: Relay._on_addition,
+    MediaUpdate: Relay._on_media,
+}

@@ -1,0 +1,149 @@
+"""Compares what LM Studio streamed with the complete answer that it sends at the end."""
+
+from collections.abc import Callable, Mapping
+
+from chat.dialects.items import Call, Item, ItemTracker, TextKind
+from chat.dialects.reading import repair_text, write_json
+from chat.dialects.stream import object_of, text_of
+from chat.events import FailureMetadata, Json, JsonObject, ProviderInfo
+
+_TEXT_KINDS: Mapping[str, TextKind] = {"message": "message", "reasoning": "reasoning"}
+
+
+def reconcile(tracker: ItemTracker, output: list[JsonObject]) -> list[JsonObject]:
+    """Reports what the stream lacked, and returns what differs in another way.
+
+    The streamed items are the record. The missing rest of an item that is still open is
+    reported before it closes; so are whole items after the last one streamed.
+    """
+    differences: list[JsonObject] = []
+    streamed = list(tracker.items())
+    final = [entry for entry in output if not _is_empty_text(entry)]
+    streamed_filled = [item for item in streamed if item.kind == "tool_call" or item.pieces]
+    for item, entry in zip(streamed_filled, final, strict=False):
+        if not _is_same_kind(item, entry):
+            differences.append(_difference(item, "kind", item.kind, text_of(entry, "type")))
+            return differences
+        differences += _complete(tracker, item, entry)
+    for entry in final[len(streamed_filled) :]:
+        _add(tracker, entry)
+    for item in streamed_filled[len(final) :]:
+        differences.append(_difference(item, "presence", item.kind, None))
+    return differences
+
+
+def _is_empty_text(entry: JsonObject) -> bool:
+    return text_of(entry, "type") in _TEXT_KINDS and not text_of(entry, "content")
+
+
+def _is_same_kind(item: Item, entry: JsonObject) -> bool:
+    kind = text_of(entry, "type")
+    return item.kind == ("tool_call" if kind == "invalid_tool_call" else kind)
+
+
+def _difference(item: Item, about: str, streamed: Json, final: Json) -> JsonObject:
+    return {"item": item.number, "about": about, "streamed": streamed, "final": final}
+
+
+def _complete(tracker: ItemTracker, item: Item, entry: JsonObject) -> list[JsonObject]:
+    if isinstance(item, Call):
+        return _complete_call(tracker, item, entry)
+    streamed, final = item.joined(), repair_text(text_of(entry, "content"))
+    if streamed == final:
+        return []
+    if item.is_open and final.startswith(streamed):
+        tracker.text(_TEXT_KINDS[item.kind], final[len(streamed) :])
+        return []
+    # The lengths are enough here: the whole text is kept in the upstream's own result.
+    return [_difference(item, "characters", len(streamed), len(final))]
+
+
+def _complete_call(tracker: ItemTracker, call: Call, entry: JsonObject) -> list[JsonObject]:
+    if call.is_open:
+        _finish_call(tracker, call, entry)
+        return []
+    arguments = entry.get("arguments")
+    if call.has_arguments and isinstance(arguments, dict) and arguments != call.arguments:
+        return [_difference(call, "arguments", call.arguments, arguments)]
+    return []
+
+
+def _finish_call(tracker: ItemTracker, call: Call, entry: JsonObject) -> None:
+    if text_of(entry, "type") == "invalid_tool_call":
+        metadata = failure_of(object_of(entry, "metadata"))
+        tracker.call_failure(call, text_of(entry, "reason"), metadata)
+        return
+    arguments = object_of(entry, "arguments")
+    if not call.has_arguments:
+        tracker.call_arguments(call, arguments, None)
+    if entry.get("output") is not None:
+        tracker.call_success(call, text_output(entry["output"]), arguments)
+
+
+def _add(tracker: ItemTracker, entry: JsonObject) -> None:
+    """An item that was not streamed at all; every item of an answer that was not streamed."""
+    kind = text_of(entry, "type")
+    adder = _ADDERS.get(kind)
+    if adder is not None:
+        adder(tracker, entry)
+
+
+def _add_message(tracker: ItemTracker, entry: JsonObject) -> None:
+    tracker.open_text("message")
+    tracker.text("message", text_of(entry, "content"))
+    tracker.close_text("message")
+
+
+def _add_reasoning(tracker: ItemTracker, entry: JsonObject) -> None:
+    tracker.open_text("reasoning")
+    tracker.text("reasoning", text_of(entry, "content"))
+    tracker.close_text("reasoning")
+
+
+def _add_call(tracker: ItemTracker, entry: JsonObject) -> None:
+    metadata = object_of(entry, "metadata")
+    call = tracker.open_call(
+        tool=text_of(entry, "tool") or text_of(metadata, "tool_name"),
+        executes="upstream",
+        provider_info=provider_of(entry.get("provider_info") or metadata.get("provider_info")),
+    )
+    tracker.announce(call)
+    _finish_call(tracker, call, entry)
+
+
+_ADDERS: Mapping[str, Callable[[ItemTracker, JsonObject], None]] = {
+    "message": _add_message,
+    "reasoning": _add_reasoning,
+    "tool_call": _add_call,
+    "invalid_tool_call": _add_call,
+}
+
+
+# --- values of LM Studio's events and results ------------------------------------
+
+
+def provider_of(value: Json) -> ProviderInfo | None:
+    if not isinstance(value, dict) or not text_of(value, "type"):
+        return None
+    return ProviderInfo(
+        type=text_of(value, "type"),
+        plugin_id=text_of(value, "plugin_id") or None,
+        server_label=text_of(value, "server_label") or None,
+    )
+
+
+def failure_of(metadata: JsonObject) -> FailureMetadata:
+    arguments = metadata.get("arguments")
+    return FailureMetadata(
+        type=text_of(metadata, "type") or "invalid_arguments",
+        tool_name=text_of(metadata, "tool_name"),
+        arguments=arguments if isinstance(arguments, dict) else None,
+        provider_info=provider_of(metadata.get("provider_info")),
+    )
+
+
+def text_output(value: Json) -> str:
+    """A tool's output as text; anything else is written as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else write_json(value)

@@ -1,0 +1,232 @@
+"""A conversation as one prompt, for servers that go on with a text instead of answering messages."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from chat.dialects.base import AssistantTurn, Turn
+from chat.dialects.history import NO_ANSWER, answer_text, replies_text
+
+Sides = list[tuple[str, str]]
+
+
+class PromptTemplate(Struct, frozen=True, kw_only=True):
+    """The texts around the turns. ``{text}`` stands for the words of a turn; in ``first_user``,
+    the first message where the system prompt has no place of its own, ``{system}`` for that.
+
+    Nothing else is replaced, and nothing in the words is read as a template.
+    """
+
+    begin: str = ""
+    system: str = ""
+    first_user: str = ""
+    user: str
+    assistant: str
+    # Where the answer begins.
+    answer: str = ""
+    stops: tuple[str, ...] = ()
+
+
+# Without the token that begins a text: servers put it in front of a prompt themselves.
+TEMPLATES: Mapping[str, PromptTemplate] = {
+    "plain": PromptTemplate(
+        system="{text}\n\n",
+        user="User: {text}\n",
+        assistant="Assistant: {text}\n",
+        answer="Assistant:",
+        stops=("\nUser:",),
+    ),
+    "chatml": PromptTemplate(
+        system="<|im_start|>system\n{text}<|im_end|>\n",
+        user="<|im_start|>user\n{text}<|im_end|>\n",
+        assistant="<|im_start|>assistant\n{text}<|im_end|>\n",
+        answer="<|im_start|>assistant\n",
+        stops=("<|im_end|>",),
+    ),
+    "llama3": PromptTemplate(
+        system="<|start_header_id|>system<|end_header_id|>\n\n{text}<|eot_id|>",
+        user="<|start_header_id|>user<|end_header_id|>\n\n{text}<|eot_id|>",
+        assistant="<|start_header_id|>assistant<|end_header_id|>\n\n{text}<|eot_id|>",
+        answer="<|start_header_id|>assistant<|end_header_id|>\n\n",
+        stops=("<|eot_id|>",),
+    ),
+    "mistral": PromptTemplate(
+        first_user="[INST] {system}\n\n{text}[/INST]",
+        user="[INST] {text}[/INST]",
+        assistant=" {text}</s>",
+        stops=("</s>", "[INST]"),
+    ),
+    "gemma": PromptTemplate(
+        first_user="<start_of_turn>user\n{system}\n\n{text}<end_of_turn>\n",
+        user="<start_of_turn>user\n{text}<end_of_turn>\n",
+        assistant="<start_of_turn>model\n{text}<end_of_turn>\n",
+        answer="<start_of_turn>model\n",
+        stops=("<end_of_turn>",),
+    ),
+    "alpaca": PromptTemplate(
+        system="{text}\n\n",
+        user="### Instruction:\n{text}\n\n",
+        assistant="### Response:\n{text}\n\n",
+        answer="### Response:\n",
+        stops=("\n### Instruction:",),
+    ),
+}
+DEFAULT = "plain"
+
+# --- a template of one's own ----------------------------------------------------------
+
+CUSTOM_HELP = (
+    "For the template custom. Each part begins with a line that holds its name alone: [begin], "
+    "[system], [first user], [user], [assistant], [answer], [stop]. In a part, {text} stands for "
+    "the words of that turn, and in [first user] {system} for the system prompt (write that part "
+    "instead of [system] where a model knows no system prompt). [answer] is what the prompt ends "
+    "with, [stop] has one stop text on each line. The line break before the next name does not "
+    "belong to a part: leave an empty line where one is wanted. [user] and [assistant] are needed."
+)
+_PARTS = ("begin", "system", "first user", "user", "assistant", "answer", "stop")
+_PART_NAME = re.compile(rf"\[({'|'.join(_PARTS)})\][ \t]*\Z")
+_NOT_USABLE = (
+    "The upstream's own prompt template lacks {missing}; the template " + DEFAULT + " was used."
+)
+
+
+def read_template(text: str) -> PromptTemplate | None:
+    """A template as a person writes it, or ``None`` where a needed part has no ``{text}``."""
+    parts: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in text.replace("\r\n", "\n").split("\n"):
+        name = _PART_NAME.match(line)
+        if name:
+            lines = parts.setdefault(name[1], [])
+        else:
+            lines.append(line)
+    whole = {name: "\n".join(content) for name, content in parts.items()}
+    if any("{text}" not in whole.get(name, "") for name in ("user", "assistant")):
+        return None
+    return PromptTemplate(
+        begin=whole.get("begin", ""),
+        system=_if_it_has("{text}", whole.get("system", "")),
+        first_user=_if_it_has("{system}", whole.get("first user", "")),
+        user=whole["user"],
+        assistant=whole["assistant"],
+        answer=whole.get("answer", ""),
+        stops=tuple(line for line in parts.get("stop", ()) if line),
+    )
+
+
+def _if_it_has(placeholder: str, part: str) -> str:
+    return part if placeholder in part else ""
+
+
+def template_of(options: Mapping[str, object]) -> tuple[PromptTemplate, list[str]]:
+    """The template that the options choose, and a note where the own one cannot be used."""
+    name = str(options["prompt_template"])
+    if name != "custom":
+        return TEMPLATES[name], []
+    template = read_template(str(options.get("custom_template") or ""))
+    if template is not None:
+        return template, []
+    missing = "a part [user] or [assistant] with {text} in it"
+    return TEMPLATES[DEFAULT], [_NOT_USABLE.replace("{missing}", missing)]
+
+
+# --- the prompt -------------------------------------------------------------------------
+
+
+def render(template: PromptTemplate, turns: Sequence[Turn], *, system: str = "") -> str:
+    """The prompt. An answer that goes on stands open at its end."""
+    guard = _Guard(template)
+    sides = [(role, guard(text)) for role, text in _sides(turns)]
+    begun = sides.pop()[1] if sides and sides[-1][0] == "assistant" else ""
+    written = [template.begin]
+    system = guard(system)
+    if system and template.system and not template.first_user:
+        written.append(_fill(template.system, text=system))
+        system = ""
+    for role, text in sides:
+        if role == "assistant":
+            written.append(_fill(template.assistant, text=text))
+            continue
+        written.append(_user(template, text, system))
+        system = ""
+    if system:
+        # No message of a person holds it.
+        written.append(_fill(template.user, text=system))
+    return "".join([*written, template.answer, "" if begun == NO_ANSWER else begun])
+
+
+def _user(template: PromptTemplate, text: str, system: str) -> str:
+    if not system:
+        return _fill(template.user, text=text)
+    if template.first_user:
+        return _fill(template.first_user, text=text, system=system)
+    return _fill(template.user, text=f"{system}\n\n{text}")
+
+
+def _sides(turns: Sequence[Turn]) -> Sides:
+    """Who said what, with one entry where one side speaks twice in a row."""
+    sides: Sides = []
+    pictures = 0
+    for turn in turns:
+        if isinstance(turn, AssistantTurn):
+            _say(sides, "assistant", answer_text(turn.result))
+            _say(sides, "user", replies_text(turn))
+            continue
+        names = [f"[picture {pictures + number}]" for number in range(1, len(turn.images) + 1)]
+        pictures += len(names)
+        _say(sides, "user", "\n".join(filter(None, [turn.text, *names])) or NO_ANSWER)
+    return sides
+
+
+def _say(sides: Sides, role: str, text: str) -> None:
+    if not text:
+        return
+    if not sides or sides[-1][0] != role:
+        sides.append((role, text))
+        return
+    earlier = sides.pop()[1]
+    sides.append((role, "\n\n".join(said for said in (earlier, text) if said != NO_ANSWER) or text))
+
+
+_PLACEHOLDER = re.compile(r"\{(text|system)\}")
+
+
+def _fill(part: str, **words: str) -> str:
+    """In one pass: a placeholder in somebody's words stays what they wrote."""
+    return _PLACEHOLDER.sub(lambda match: words.get(match[1], match[0]), part)
+
+
+# --- what words must not do -----------------------------------------------------------------
+
+# Marks such as <|im_end|>, </s>, [INST]: one token for the model, whoever wrote it.
+# DeepSeek's models have theirs with a full-width bar.
+_MODERN_MARK = r"<\|[^<>|\n]{1,40}\|>|<｜[^<>｜\n]{1,40}｜>"
+_MARK = re.compile(_MODERN_MARK + r"|</?[a-z_]{1,20}>|\[/?[A-Z_]{2,20}\]")
+
+
+class _Guard:
+    """Keeps the words of a turn from ending it: marks of the template are broken by a blank
+    after their first letter, lines that begin like a turn get a blank in front."""
+
+    def __init__(self, template: PromptTemplate) -> None:
+        parts = (
+            *(template.begin, template.system, template.first_user, template.user),
+            *(template.assistant, template.answer, *template.stops),
+        )
+        marks = {mark for part in parts for mark in _MARK.findall(part)}
+        self._mark = re.compile("|".join([_MODERN_MARK, *map(re.escape, sorted(marks))]))
+        labels = {_label(part) for part in (template.user, template.assistant)}
+        labels |= {stop.strip() for stop in template.stops if not _MARK.search(stop)}
+        words = "|".join(re.escape(label) for label in sorted(labels) if label)
+        self._label = re.compile(rf"^(?={words})", re.MULTILINE) if words else None
+
+    def __call__(self, text: str) -> str:
+        text = self._mark.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text)
+        return self._label.sub(" ", text) if self._label else text
+
+
+def _label(part: str) -> str:
+    """What a turn begins with, where that is words and not a mark."""
+    before = part.partition("{text}")[0].strip()
+    return "" if _MARK.search(before) else before

@@ -1,0 +1,205 @@
+"""Untrusted JSON and frames, read so that nothing raises and nothing is lost."""
+
+import json
+import math
+import re
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from chat.events import Json, JsonObject
+from chat.wire.sse import Frame, read_field
+
+# No dialect nests deeper than twenty levels; what does would end a recursive reader later.
+MAX_DEPTH = 64
+
+_NULL_ESCAPE = "\\u0000"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_KNOWN_FIELDS = frozenset((b"", b"data", b"event", b"id", b"retry"))
+
+
+class NotJson(ValueError):
+    """The text is no JSON, or nests too deep to be worked with."""
+
+
+class Payload(Struct, frozen=True):
+    """What one event carries: a JSON value, the end marker, or text that is neither.
+
+    ``text`` is the spelling that was read.
+    """
+
+    kind: Literal["json", "done", "text"]
+    event: str | None
+    text: str
+    value: Json = None
+    has_surrogates: bool = False
+
+
+def read_json(text: str) -> tuple[Json, bool]:
+    """The value, and whether lone surrogates may be in it. Raises ``NotJson``.
+
+    Raw control characters are accepted, NaN and Infinity become null, U+0000 becomes
+    U+2400. Lone surrogates stay, because a pair may be split over two deltas: where the
+    flag is set, the caller repairs what it makes of the value.
+    """
+    if _NULL_ESCAPE not in text:
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            pass
+        else:
+            if text.count("[") + text.count("{") > MAX_DEPTH:
+                _check_depth(value, 0)
+            return value, False
+    try:
+        value = _lenient.decode(text.strip("\ufeff \t\r\n"))
+    except (ValueError, RecursionError):
+        raise NotJson from None
+    return _tidy(value, 0), _SURROGATE_ESCAPE.search(text) is not None
+
+
+def read_object(text: str) -> JsonObject | None:
+    """A JSON object with every string fit to be stored, or ``None``."""
+    try:
+        value, _ = read_json(text)
+    except NotJson:
+        return None
+    return scrub(value) if isinstance(value, dict) else None
+
+
+def _whole_number(digits: str) -> int | str:
+    # Python refuses to convert more than 4,300 digits, because that takes quadratic time.
+    return int(digits) if len(digits) < 4000 else digits
+
+
+def _finite_number(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
+
+
+_lenient = json.JSONDecoder(
+    strict=False,
+    parse_constant=lambda _: None,
+    parse_int=_whole_number,
+    parse_float=_finite_number,
+)
+
+
+def _check_depth(value: Json, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise NotJson
+    if isinstance(value, dict):
+        for member in value.values():
+            _check_depth(member, depth + 1)
+    elif isinstance(value, list):
+        for member in value:
+            _check_depth(member, depth + 1)
+
+
+def _tidy(value: Json, depth: int) -> Json:
+    if depth > MAX_DEPTH:
+        raise NotJson
+    if isinstance(value, str):
+        return value.replace("\x00", "\u2400")
+    if isinstance(value, dict):
+        return {_tidy(key, depth): _tidy(member, depth + 1) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_tidy(member, depth + 1) for member in value]
+    return value
+
+
+def join_surrogates(text: str) -> str:
+    """Adjacent halves become the character they stand for; lone halves stay."""
+    return _SURROGATE_PAIR.sub(_pair, text)
+
+
+def has_surrogates(text: str) -> bool:
+    """Whether halves of pairs are in it, which no store takes."""
+    return _SURROGATE.search(text) is not None
+
+
+def _pair(match: re.Match[str]) -> str:
+    return match.group().encode("utf-16", "surrogatepass").decode("utf-16")
+
+
+def repair_text(text: str) -> str:
+    """Text that every store accepts: no NUL, no lone surrogate."""
+    if "\x00" in text:
+        text = text.replace("\x00", "\u2400")
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return _SURROGATE.sub("\ufffd", join_surrogates(text))
+
+
+def scrub(value: Json) -> Json:
+    """The same value with every string, keys included, repaired."""
+    if isinstance(value, str):
+        return repair_text(value)
+    if isinstance(value, dict):
+        return {scrub(key): scrub(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [scrub(member) for member in value]
+    return value
+
+
+def write_json(value: Json) -> str:
+    """Compact JSON of a value that was read, fit to be stored."""
+    return msgspec.json.encode(scrub(value)).decode()
+
+
+# --- frames ------------------------------------------------------------------
+
+
+def read_frame(frame: Frame) -> list[Payload]:
+    """The payloads of one frame; usually one, none for comments and empty data.
+
+    Data that is no JSON as a whole may be several events without blank lines between
+    them, or JSON printed over lines that lack ``data:``. What is neither stays text.
+    """
+    event = None if frame.event is None else repair_text(frame.event)
+    if frame.is_comment:
+        return _read_stray_lines(frame, event)
+    whole = _read_text(frame.data, event)
+    if whole.kind == "json":
+        return [whole]
+    if not frame.data.strip():
+        return [Payload("json", event, "", {})] if event else []
+    return _read_separately(frame.data, event) or _read_stray_lines(frame, event) or [whole]
+
+
+def _read_text(text: str, event: str | None) -> Payload:
+    try:
+        value, has_surrogates = read_json(text)
+    except NotJson:
+        kind: Literal["done", "text"] = "done" if text.lstrip().startswith("[DONE]") else "text"
+        return Payload(kind, event, text)
+    return Payload("json", event, text, value, has_surrogates)
+
+
+def _read_separately(data: str, event: str | None) -> list[Payload]:
+    lines = [line for line in data.split("\n") if line.strip()]
+    if len(lines) < 2:
+        return []
+    first, *rest = lines
+    payloads = [_read_text(first, event), *(_read_text(line, None) for line in rest)]
+    return [] if any(payload.kind == "text" for payload in payloads) else payloads
+
+
+def _read_stray_lines(frame: Frame, event: str | None) -> list[Payload]:
+    """The block read as text, if it holds lines that are no field of an event stream."""
+    kept: list[str] = []
+    has_stray = False
+    for line in frame.raw.splitlines():
+        name, value = read_field(line)
+        if name == b"data":
+            kept.append(value)
+        elif name not in _KNOWN_FIELDS and name.strip():
+            has_stray = True
+            kept.append(line.decode("utf-8", "replace"))
+    if not has_stray:
+        return []
+    payload = _read_text("\n".join(kept), event)
+    return [payload] if payload.kind == "json" or frame.is_comment else []

@@ -1,0 +1,121 @@
+"""Reads the small values of the Responses API: usage, annotations, outputs and errors of tools."""
+
+from chat.dialects.reading import NotJson, join_surrogates, read_json, scrub, write_json
+from chat.dialects.stream import object_of, objects_of, text_of
+from chat.events import Citation, Json, JsonObject
+
+
+class Received:
+    """One text as it came: ``pieces`` in the upstream's own spelling, to be appended to."""
+
+    __slots__ = ("_counted", "_length", "pieces")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self._counted = self._length = 0
+
+    def length(self) -> int:
+        """Characters so far; only what is new since the last time is counted."""
+        self._length += sum(map(len, self.pieces[self._counted :]))
+        self._counted = len(self.pieces)
+        return self._length
+
+    def joined(self) -> str:
+        return join_surrogates("".join(self.pieces))
+
+    def rest_of(self, whole: str) -> str | None:
+        """What of the whole has not come yet; ``None`` where the whole says something else.
+
+        A whole that is empty says nothing. One much shorter than what came is not even compared,
+        so that repeating it costs no more than its own length.
+        """
+        if not whole:
+            return ""
+        if 2 * len(whole) < self.length():
+            return None
+        whole, received = join_surrogates(whole), self.joined()
+        return whole[len(received) :] if whole.startswith(received) else None
+
+
+def index_of(data: JsonObject, name: str) -> int | None:
+    value = data.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def text_in(value: Json) -> str:
+    """A member that should be text, and at some servers is an object."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else write_json(value)
+
+
+def arguments_in(text: str) -> JsonObject | None:
+    """The object that argument text stands for, also when it was encoded twice."""
+    if not text.strip():
+        return {}
+    try:
+        value: Json = read_json(text)[0]
+        if isinstance(value, str):
+            value = read_json(value)[0]
+    except NotJson:
+        return None
+    return scrub(value) if isinstance(value, dict) else None
+
+
+def citation_of(annotation: JsonObject) -> Citation:
+    """``url_citation``, ``file_citation``, ``container_file_citation``, ``file_path`` and others."""
+    inner = object_of(annotation, text_of(annotation, "type")) or annotation
+    names = ("file_id", "container_id", "filename", "index")
+    source = {name: inner[name] for name in names if inner.get(name) is not None}
+    return Citation(
+        kind=text_of(annotation, "type") or "annotation",
+        title=text_of(inner, "title") or text_of(inner, "filename") or None,
+        url=text_of(inner, "url") or None,
+        cited_text=text_of(inner, "quote") or None,
+        start=index_of(inner, "start_index"),
+        end=index_of(inner, "end_index"),
+        source=source or None,
+        raw=annotation,
+    )
+
+
+def output_text(value: Json) -> str:
+    """The output of a tool as text: parts that are text are joined, a terminal's are printed."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
+        if all(isinstance(part.get("text"), str) for part in value):
+            return "\n".join(part["text"] for part in value)
+        if all("stdout" in part or "stderr" in part for part in value):
+            return "\n".join(filter(None, map(_terminal_text, value)))
+    return write_json(value)
+
+
+def _terminal_text(part: JsonObject) -> str:
+    """What one command wrote, and how it ended where that is worth a word."""
+    outcome = object_of(part, "outcome")
+    texts = [text_of(part, "stdout").rstrip("\n"), text_of(part, "stderr").rstrip("\n")]
+    if outcome.get("type") == "timeout":
+        texts.append("(timed out)")
+    elif outcome.get("exit_code"):
+        texts.append(f"(exit code {outcome['exit_code']})")
+    return "\n".join(filter(None, texts))
+
+
+def failure_text(error: Json, otherwise: str) -> str:
+    """Why a tool failed: a text, or an object with a message or the tool's own content."""
+    if isinstance(error, dict):
+        content = output_text(error.get("content"))
+        return text_of(error, "message") or content or write_json(error)
+    return text_in(error) or otherwise
+
+
+def log_text(outputs: list[JsonObject]) -> str:
+    """What a code interpreter printed."""
+    return "\n".join(text_of(output, "logs") for output in outputs if output.get("type") == "logs")
+
+
+def search_sources(item: JsonObject) -> str:
+    """Where a web search looked, one address on each line; only some requests ask for it."""
+    sources = objects_of(object_of(item, "action"), "sources")
+    return "\n".join(filter(None, (text_of(source, "url") for source in sources)))

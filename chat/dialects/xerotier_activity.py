@@ -1,0 +1,425 @@
+"""The steps that Xerotier's agents report: what each event means, and which step it ends."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from chat.dialects.reading import read_object, write_json
+from chat.dialects.stream import count_of, text_of
+from chat.events import ActivityStep, Event, Json, JsonObject
+
+FAMILIES = ("research", "deep_think", "analyst")
+
+# One line of a timeline; what is longer stands whole in the step's detail.
+_LABEL_CHARACTERS = 240
+_SAFE_LINKS = ("http://", "https://")
+
+# How often each step was seen, and the first number that a part had.
+Memory = dict[str, int]
+Phase = Literal["start", "done", "failed", "note"]
+Label = Callable[[JsonObject, Memory], str]
+Keys = Callable[[JsonObject], tuple[str, ...]]
+
+
+# --- labels -------------------------------------------------------------------------
+
+
+def plain_words(name: str) -> str:
+    """``web_search`` or ``x_web_search`` as people would write it: ``Web search``."""
+    words = " ".join(_snake(bare_name(name)).replace(".", "_").split("_")).strip()
+    return words[:1].upper() + words[1:]
+
+
+def _snake(name: str) -> str:
+    """``memoryCount`` as ``memory_count``: both styles are in use."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+def bare_name(tool: str) -> str:
+    """A tool's name without the prefix that newer servers give it."""
+    return tool.removeprefix("x_")
+
+
+def short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LABEL_CHARACTERS else line[: _LABEL_CHARACTERS - 1] + "…"
+
+
+def _fixed(text: str) -> Label:
+    return lambda detail, memory: text
+
+
+def _about(text: str, *names: str) -> Label:
+    """``text: value`` with the first argument found; arguments that are no JSON are the value."""
+
+    def label(detail: JsonObject, memory: Memory) -> str:
+        arguments = detail.get("arguments")
+        found = arguments if isinstance(arguments, str) else _first_text(arguments, *names)
+        value = short(found or _first_text(detail, *names))
+        return f"{text}: {value}" if value else text
+
+    return label
+
+
+def _words(fallback: str, *names: str) -> Label:
+    """The text of a member, or else ``fallback``."""
+    return lambda detail, memory: short(_first_text(detail, *names)) or fallback
+
+
+def _first_text(value: Json, *names: str) -> str:
+    if not isinstance(value, dict):
+        return ""
+    return next((found for name in names if (found := text_of(value, name).strip())), "")
+
+
+def _summary(detail: JsonObject, memory: Memory) -> str:
+    return short(_first_text(detail.get("metadata"), "summary"))
+
+
+def _using(detail: JsonObject, memory: Memory) -> str:
+    name = text_of(detail, "name")
+    return f"Using {plain_words(name).lower()}" if name else "Using a tool"
+
+
+def _deeper(detail: JsonObject, memory: Memory) -> str:
+    return f"Going deeper, round {memory['deepening_round']}"
+
+
+def _plan(detail: JsonObject, memory: Memory) -> str:
+    title = short(text_of(detail, "title"))
+    parts = count_of(detail, "total_subtasks")
+    counted = "" if parts is None else f"{parts} part" if parts == 1 else f"{parts} parts"
+    said = ", ".join(text for text in (title, counted) if text)
+    return f"Plan: {said}" if said else "Plan ready"
+
+
+def _part_number(detail: JsonObject, memory: Memory) -> str:
+    """``2``, as people count. Whether servers count from 0 is told by the first number."""
+    index = count_of(detail, "subtask_index")
+    if index is None:
+        return ""
+    return str(index + 1 if memory.setdefault("first_index", index) == 0 else index)
+
+
+def _part(detail: JsonObject, memory: Memory) -> str:
+    """``Part 2 of 5: query``, as far as it is known."""
+    query = short(text_of(detail, "subtask_query"))
+    number, total = _part_number(detail, memory), count_of(detail, "total_subtasks")
+    place = f"Part {number}".rstrip()
+    if number and total is not None:
+        place = f"{place} of {total}"
+    return f"{place}: {query}" if query else place
+
+
+def _part_was(said: str) -> Label:
+    def label(detail: JsonObject, memory: Memory) -> str:
+        return " ".join(filter(None, ("Part", _part_number(detail, memory), said)))
+
+    return label
+
+
+def _counts(detail: JsonObject, memory: Memory) -> str:
+    """Whatever was counted, under whatever names, also one level down."""
+    nested = [value for value in detail.values() if isinstance(value, dict)]
+    counted = [
+        f"{_counted(name)} {count:,}"
+        for owner in (detail, *nested)
+        for name in owner
+        if (count := count_of(owner, name)) is not None
+    ]
+    return short(f"Context gathered: {', '.join(counted)}" if counted else "Context gathered")
+
+
+def _counted(name: str) -> str:
+    """The thing that is counted, in words."""
+    return _snake(name).removesuffix("_count").removesuffix("_items").replace("_", " ").strip()
+
+
+def _failure(text: str) -> Label:
+    def label(detail: JsonObject, memory: Memory) -> str:
+        error = detail.get("error")
+        message = _first_text(detail, "message", "error", "reason") or _first_text(error, "message")
+        return f"{text}: {short(message)}" if message else text
+
+    return label
+
+
+# --- which step an event belongs to -----------------------------------------------------
+
+
+def _tool_keys(detail: JsonObject) -> tuple[str, ...]:
+    """Name and arguments: the only thing that ties a result to its step."""
+    name = bare_name(text_of(detail, "name"))
+    arguments = detail.get("arguments")
+    return (f"{name} {_canonical(arguments)}",) if name or arguments else ()
+
+
+def _canonical(value: Json) -> str:
+    """The same text for objects whose members come in another order."""
+    if isinstance(value, dict):
+        value = dict(sorted(value.items()))
+    return write_json(value)
+
+
+def _part_keys(detail: JsonObject) -> tuple[str, ...]:
+    keys = [f"index:{index}"] if (index := count_of(detail, "subtask_index")) is not None else []
+    identity = detail.get("subtask_id")
+    if isinstance(identity, str | int) and identity != "":
+        keys.insert(0, str(identity))
+    return tuple(keys)
+
+
+def _no_keys(detail: JsonObject) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What one event says about its family's timeline.
+
+    ``done`` and ``failed`` end the oldest open step of the name ``step`` (of any, where it is
+    empty) that shares a key with the event; where none is open they stand for themselves.
+    Of a step that is ended, ``outcome`` is added to its label; without one, ``label`` replaces
+    it. ``names_itself`` says that the first key is the step's ``ref``. ``ends`` names another
+    step that the event ends as well.
+    """
+
+    step: str
+    phase: Phase
+    label: Label
+    keys: Keys = _no_keys
+    outcome: Label | None = None
+    names_itself: bool = False
+    ends: str = ""
+
+
+def _start(step: str, label: Label, *, keys: Keys = _no_keys) -> Rule:
+    return Rule(step=step, phase="start", label=label, keys=keys)
+
+
+def _done(step: str, label: Label) -> Rule:
+    return Rule(step=step, phase="done", label=label)
+
+
+def _failed(step: str, label: Label) -> Rule:
+    return Rule(step=step, phase="failed", label=label)
+
+
+def _note(step: str, label: Label) -> Rule:
+    return Rule(step=step, phase="note", label=label)
+
+
+def _tool(step: str, label: Label) -> Rule:
+    """A tool that the agent runs; ``x_research.result`` ends it."""
+    return _start(step, label, keys=_tool_keys)
+
+
+RULES: Mapping[str, Rule] = {
+    "x_research.searching": _tool("searching", _about("Searching", "query", "q")),
+    "x_research.reading": _tool("reading", _about("Reading", "url")),
+    "x_research.code_searching": _tool("code_searching", _about("Searching code", "query", "q")),
+    "x_research.calculating": _tool("calculating", _about("Calculating", "expression")),
+    "x_research.result": Rule(
+        step="", phase="done", label=_summary, outcome=_summary, keys=_tool_keys
+    ),
+    "x_research.gap_analysis": _note("gap_analysis", _fixed("Looking for gaps")),
+    "x_research.deepening_round": _note("deepening_round", _deeper),
+    "x_research.context_compacted": _note(
+        "context_compacted", _fixed("Conversation condensed to make room")
+    ),
+    "x_research.tracking_decision": _note("tracking_decision", _fixed("Recording a decision")),
+    "x_research.querying_decisions": _tool("querying_decisions", _fixed("Looking up decisions")),
+    "x_research.tracking_milestone": _note("tracking_milestone", _fixed("Recording a milestone")),
+    "x_research.querying_timeline": _tool("querying_timeline", _fixed("Reading the timeline")),
+    "x_research.briefing": _tool("briefing", _fixed("Preparing a briefing")),
+    "x_research.relating": _tool("relating", _fixed("Relating documents")),
+    "x_research.creating_mockup": _tool("creating_mockup", _fixed("Creating a mockup")),
+    "x_research.updating_mockup": _tool("updating_mockup", _fixed("Updating a mockup")),
+    "x_research.tool_call": _tool("tool_call", _using),
+    "x_research.complete": _done("complete", _fixed("Research finished")),
+    "x_deep_think.planning_started": _start("planning", _fixed("Planning")),
+    "x_deep_think.plan_created": _done("planning", _plan),
+    "x_deep_think.plan_critiqued": _done("plan_critiqued", _fixed("Plan reviewed")),
+    "x_deep_think.discovery_started": _start("discovery", _words("Looking around", "message")),
+    "x_deep_think.discovery_completed": _done("discovery", _words("Looked around", "message")),
+    "x_deep_think.subtask_planned": _note("subtask_planned", _part_was("planned")),
+    "x_deep_think.subtask_started": Rule(
+        step="subtask", phase="start", label=_part, keys=_part_keys, names_itself=True
+    ),
+    "x_deep_think.subtask_retried": _note("subtask_retried", _part_was("tried again")),
+    "x_deep_think.subtask_completed": Rule(
+        step="subtask",
+        phase="done",
+        label=_part,
+        outcome=_fixed(""),
+        keys=_part_keys,
+        names_itself=True,
+    ),
+    "x_deep_think.deepening_round_completed": _done(
+        "deepening_round_completed", _fixed("Round finished")
+    ),
+    "x_deep_think.cross_reference": _note("cross_reference", _fixed("Comparing findings")),
+    "x_deep_think.synthesizing": _start("synthesizing", _fixed("Writing up")),
+    "x_deep_think.structured_synthesis": Rule(
+        step="structured_synthesis",
+        phase="done",
+        label=_fixed("Synthesis ready"),
+        ends="synthesizing",
+    ),
+    "x_deep_think.claim_emitted": _note(
+        "claim_emitted", _words("Claim", "claim", "text", "statement", "content", "summary")
+    ),
+    "x_deep_think.synthesis_failed": _failed("synthesizing", _failure("Synthesis failed")),
+    "x_deep_think.memory_extracted": _note("memory_extracted", _fixed("Memory suggested")),
+    "x_deep_think.completed": _done("completed", _fixed("Deep think finished")),
+    "x_deep_think.error": _failed("error", _failure("Deep think failed")),
+    "x_deep_think.artifact_created": _note("artifact_created", _about("Artifact", "title")),
+    "x_deep_think.memories_created": _note("memories_created", _fixed("Memories saved")),
+    "x_deep_think.artifact_saved": _note("artifact_saved", _fixed("Artifact saved")),
+    "x_deep_think.subtask_artifact_saved": _note(
+        "subtask_artifact_saved", _fixed("Part's artifact saved")
+    ),
+    "x_analyst.context_gathering": _start("context", _fixed("Gathering context")),
+    "x_analyst.context_completed": _done("context", _counts),
+    "x_analyst.context_brief_created": _done("context_brief_created", _fixed("Brief ready")),
+    "x_analyst.context_refreshed": _note("context_refreshed", _fixed("Context refreshed")),
+}
+
+
+def family_of(name: str) -> str:
+    """The family that ``x_research.reading`` belongs to; empty where no timeline knows it."""
+    family, _, step = name.removeprefix("x_").partition(".")
+    return family if family in FAMILIES and step else ""
+
+
+def unknown_rule(name: str) -> Rule:
+    """A new event of a known family: a note that says its name."""
+    step = name.partition(".")[2]
+    return _note(step, _fixed(short(plain_words(step)) or "Step"))
+
+
+# --- the timeline -----------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _OpenStep:
+    family: str
+    step: str
+    ref: str
+    label: str
+    detail: JsonObject
+    is_open: bool = True
+
+
+class Timeline:
+    """The steps of one run. Every start is ended, by its event or by ``close``.
+
+    A step is one entry in the result under its family, name and ``ref``; so every step but a
+    note has a ``ref`` of its own.
+    """
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+        self._open: dict[tuple[str, str], _OpenStep] = {}
+        # The open steps by everything that may end them, oldest first; ended ones are passed
+        # over, so that finding one costs the same however many there are.
+        self._waiting: dict[tuple[str, str], deque[_OpenStep]] = {}
+        self._memory: Memory = {}
+
+    def report(self, family: str, rule: Rule, data: JsonObject) -> None:
+        detail = detail_of(data)
+        step = rule.step or "result"
+        self._memory[step] = self._memory.get(step, 0) + 1
+        if rule.phase == "start":
+            self._begin(family, rule, detail)
+        elif rule.phase == "note":
+            self._step(family, step, "note", rule.label(detail, self._memory), None, detail)
+        else:
+            self._end_other(family, rule.ends)
+            self._end(family, rule, detail)
+
+    def close(self, *, is_complete: bool) -> None:
+        """Ends what nothing has ended: done, unless the run itself went wrong or was stopped."""
+        phase: Phase = "done" if is_complete else "failed"
+        for opened in self._open.values():
+            self._step(opened.family, opened.step, phase, opened.label, opened.ref, opened.detail)
+        self._open.clear()
+        self._waiting.clear()
+
+    def _begin(self, family: str, rule: Rule, detail: JsonObject) -> None:
+        keys = rule.keys(detail)
+        opened = _OpenStep(
+            family=family,
+            step=rule.step,
+            ref=keys[0] if rule.names_itself and keys else self._next_ref(rule.step),
+            label=rule.label(detail, self._memory),
+            detail=detail,
+        )
+        before = self._open.pop((family, opened.ref), None)
+        if before is not None:
+            # The same part once more: its line begins anew.
+            before.is_open = False
+        self._open[family, opened.ref] = opened
+        for key in (*keys, f"any {rule.step}", "any"):
+            self._waiting.setdefault((family, key), deque()).append(opened)
+        self._step(family, opened.step, "start", opened.label, opened.ref, detail)
+
+    def _end(self, family: str, rule: Rule, detail: JsonObject) -> None:
+        keys = rule.keys(detail)
+        opened = self._find(family, keys or (f"any {rule.step}".rstrip(),))
+        if opened is None:
+            step = rule.step or "result"
+            ref = keys[0] if rule.names_itself and keys else self._next_ref(step)
+            label = rule.label(detail, self._memory) or plain_words(step)
+            self._step(family, step, rule.phase, label, ref, detail)
+            return
+        label = rule.label(detail, self._memory)
+        if rule.outcome is not None:
+            outcome = rule.outcome(detail, self._memory)
+            label = " · ".join(text for text in (opened.label, outcome) if text)
+        whole = {**opened.detail, **detail}
+        self._step(family, opened.step, rule.phase, label, opened.ref, whole)
+
+    def _end_other(self, family: str, step: str) -> None:
+        opened = self._find(family, (f"any {step}",)) if step else None
+        if opened is not None:
+            self._step(family, step, "done", opened.label, opened.ref, opened.detail)
+
+    def _find(self, family: str, keys: tuple[str, ...]) -> _OpenStep | None:
+        """The oldest open step under the first key that has one; it is open no longer."""
+        for key in keys:
+            waiting = self._waiting.get((family, key))
+            while waiting:
+                opened = waiting.popleft()
+                if opened.is_open:
+                    opened.is_open = False
+                    del self._open[family, opened.ref]
+                    return opened
+        return None
+
+    def _next_ref(self, step: str) -> str:
+        return f"{step}:{self._memory[step]}"
+
+    def _step(
+        self, family: str, step: str, phase: Phase, label: str, ref: str | None, detail: JsonObject
+    ) -> None:
+        self._emit(
+            ActivityStep(
+                family=family, step=step, phase=phase, label=label, ref=ref, detail=detail or None
+            )
+        )
+
+
+def detail_of(data: JsonObject) -> JsonObject:
+    """The members of an event; ``arguments``, which is JSON in a text, parsed where it is an
+    object. A page's address stands also under ``url``, where it may become a link."""
+    detail = {name: value for name, value in data.items() if name != "type"}
+    arguments = detail.get("arguments")
+    if isinstance(arguments, str):
+        parsed = read_object(arguments)
+        detail["arguments"] = arguments if parsed is None else parsed
+    url = _first_text(detail.get("arguments"), "url")
+    if url.lower().startswith(_SAFE_LINKS):
+        detail.setdefault("url", url)
+    return detail

@@ -1,0 +1,140 @@
+"""Asks database and Redis, with deadlines, and at most once in a while however often we are asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+import redis.asyncio
+from django.conf import settings
+
+from chat.health.database import Database, Line, Looker
+from chat.health.worker import Worker
+
+# Probes of several kinds come at once; a second is what they can be late by anyway.
+FRESH_SECONDS = 1.0
+# The line is read for the figures only, and counting it costs more.
+LINE_FRESH_SECONDS = 5.0
+# Slower than this nobody is served well.
+DATABASE_SECONDS = 2.0
+REDIS_SECONDS = 1.0
+
+RedisState = Literal["off", "ok", "away"]
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What was found the last time; at most a second old."""
+
+    database: Database
+    redis: RedisState
+
+
+class Kept(Generic[Value]):
+    """The last answer to a question, asked anew when it is too old, and once for all who ask."""
+
+    def __init__(self, ask: Callable[[], Awaitable[Value]], seconds: float) -> None:
+        self.value: Value | None = None
+        self._ask = ask
+        self._seconds = seconds
+        self._asked_at = 0.0
+        self._asking: asyncio.Task[Value] | None = None
+
+    async def get(self) -> Value:
+        now = asyncio.get_running_loop().time()
+        if self.value is not None and now - self._asked_at < self._seconds:
+            return self.value
+        if self._asking is None:
+            self._asked_at = now
+            self._asking = asyncio.create_task(self._remember(), name="health-check")
+        # Whoever leaves does not take the answer away from the others.
+        return await asyncio.shield(self._asking)
+
+    async def _remember(self) -> Value:
+        try:
+            self.value = await self._ask()
+            return self.value
+        finally:
+            self._asking = None
+
+    async def close(self) -> None:
+        asking = self._asking
+        self.value = None
+        if asking is not None:
+            asking.cancel()
+            with suppress(asyncio.CancelledError):
+                await asking
+
+
+class Checks:
+    """The checks of one process. Used on its event loop; a check never raises and never takes much
+    longer than its deadline, whatever hangs."""
+
+    def __init__(
+        self,
+        *,
+        looker: Looker | None = None,
+        database_seconds: float = DATABASE_SECONDS,
+        redis_seconds: float = REDIS_SECONDS,
+    ) -> None:
+        self._looker = looker or Looker()
+        self._database_seconds = database_seconds
+        self._redis_seconds = redis_seconds
+        self._worker = Worker("health")
+        self._unanswered: asyncio.Future[Any] | None = None
+        self._redis: redis.asyncio.Redis | None = None
+        self.findings = Kept(self._find, FRESH_SECONDS)
+        self.line = Kept(self._read_line, LINE_FRESH_SECONDS)
+
+    async def close(self) -> None:
+        await self.findings.close()
+        await self.line.close()
+        # The connection belongs to the thread, which may be stuck: nobody waits for it.
+        self._worker.close(self._looker.close)
+        client, self._redis = self._redis, None
+        if client is not None:
+            with suppress(Exception):
+                await client.aclose()
+
+    async def _find(self) -> Findings:
+        database, state = await asyncio.gather(self._look(), self._ping())
+        return Findings(database=database, redis=state)
+
+    async def _look(self) -> Database:
+        found = await self._answer(self._looker.database)
+        return found if found is not None else Database(error="timeout")
+
+    async def _read_line(self) -> Line:
+        found = await self._answer(self._looker.line)
+        return found if found is not None else Line(error="timeout")
+
+    async def _answer(self, ask: Callable[[], Value]) -> Value | None:
+        """The thread's answer, or ``None`` after the deadline. While a question hangs no other one
+        is put behind it: there would be more of them each second."""
+        if self._unanswered is not None and not self._unanswered.done():
+            return None
+        answer = self._unanswered = self._worker.call(ask)
+        try:
+            async with asyncio.timeout(self._database_seconds):
+                return await asyncio.shield(answer)
+        except TimeoutError:
+            return None
+
+    async def _ping(self) -> RedisState:
+        if not settings.REDIS_URL:
+            return "off"
+        try:
+            async with asyncio.timeout(self._redis_seconds):
+                if self._redis is None:
+                    self._redis = redis.asyncio.Redis.from_url(settings.REDIS_URL)
+                await self._redis.ping()
+        except Exception:
+            return "away"
+        return "ok"
+
+
+checks = Checks()

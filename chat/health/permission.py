@@ -1,0 +1,103 @@
+"""Who may read figures and details of health: by address or by token.
+
+(Signed-in administrators may too; that is the web process's matter, which knows sessions.)
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.http.request import validate_host
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+# Whoever comes through a proxy has one of these.
+_FORWARDED = ("x-forwarded-for", "forwarded", "x-real-ip", "via")
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks: the address at the other end of the socket (``None`` where there is none), and the
+    headers, names in lower case, repeated ones joined with commas. ``is_direct``: no proxy of ours
+    stands before this port, whatever stands before others."""
+
+    peer: str | None
+    headers: Mapping[str, str]
+    is_direct: bool = False
+
+
+def may_see(asker: Asker) -> bool:
+    return has_token(asker) or is_near(asker)
+
+
+def has_token(asker: Asker) -> bool:
+    scheme, _, given = asker.headers.get("authorization", "").partition(" ")
+    wanted = settings.METRICS_TOKEN
+    if not wanted or scheme.lower() != "bearer":
+        return False
+    return hmac.compare_digest(given.strip().encode(), wanted.encode())
+
+
+def is_near(asker: Asker) -> bool:
+    """Whether the request comes from one of `METRICS_NETWORKS`.
+
+    A page of a stranger in a browser of that network must not read along by giving its own name
+    our address (rebinding): the Host header has to be one that such a page cannot have.
+    """
+    address = real_address(asker)
+    if address is None or not _is_own_name(asker.headers.get("host", "")):
+        return False
+    if asker.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        return False
+    return any(
+        address.version == network.version and address in network
+        for network in settings.METRICS_NETWORKS
+    )
+
+
+def real_address(asker: Asker) -> Address | None:
+    """Where the request comes from, proxies of ours taken into account; ``None`` if nobody can say.
+
+    Without proxies of ours, a request that some proxy has passed on comes from anywhere: its peer
+    is only that proxy, and it may well stand on this very machine. Where people come by https there
+    is one, whether or not it says so, for we do not speak TLS.
+    """
+    proxies = 0 if asker.is_direct else settings.ALLAUTH_TRUSTED_PROXY_COUNT
+    if proxies and "x-forwarded-for" in asker.headers:
+        forwarded = [word.strip() for word in asker.headers["x-forwarded-for"].split(",")]
+        return _address(forwarded[-proxies]) if len(forwarded) >= proxies else None
+    if any(name in asker.headers for name in _FORWARDED):
+        return None
+    if settings.IS_SECURE and not proxies and not asker.is_direct:
+        return None
+    return _address(asker.peer or "")
+
+
+def _address(text: str) -> Address | None:
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = getattr(address, "ipv4_mapped", None)
+    return mapped or address
+
+
+def _is_own_name(host: str) -> bool:
+    """An address, a name without a dot (another container's), or one of `ALLOWED_HOSTS`."""
+    match = _HOST.fullmatch(host.lower())
+    if match is None:
+        return False
+    name = match["name"]
+    is_local = "." not in name and ":" not in name
+    return is_local or _address(name.strip("[]")) is not None or _is_allowed(name)
+
+
+def _is_allowed(name: str) -> bool:
+    # "*" allows every name, and so none that could be told from a stranger's.
+    return validate_host(name, [host for host in settings.ALLOWED_HOSTS if host != "*"])

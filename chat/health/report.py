@@ -1,0 +1,126 @@
+"""What `/readyz` says: whether this process can serve, and in words what is not as it should be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from chat.health.checks import Findings
+from chat.health.process import Phase, Process
+
+# Beyond this, times that people see are wrong, and files of cookies and tokens end early or late.
+CLOCK_SECONDS = 5.0
+# Beyond this, everybody who is connected notices.
+LAG_SECONDS = 1.0
+
+Status = Literal["ok", "degraded", "unavailable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """``failures`` are why this process cannot serve; ``problems`` only make it worse."""
+
+    failures: list[str]
+    problems: list[str]
+    details: dict[str, object]
+
+    @property
+    def can_serve(self) -> bool:
+        return not self.failures
+
+    @property
+    def status(self) -> Status:
+        if self.failures:
+            return "unavailable"
+        return "degraded" if self.problems else "ok"
+
+    def body(self, *, in_detail: bool) -> dict[str, object]:
+        """To strangers the status alone."""
+        told: dict[str, object] = {"status": self.status}
+        if in_detail:
+            told |= {**self.details, "problems": [*self.failures, *self.problems]}
+        return told
+
+
+def report(process: Process, findings: Findings, *, version: str) -> Report:
+    """Pure: the same findings give the same report."""
+    return Report(
+        failures=_failures(process, findings),
+        problems=_problems(process, findings),
+        details={
+            "version": version,
+            "part": process.part,
+            "phase": process.phase.value,
+            "database": _database(findings),
+            "redis": findings.redis,
+            "runners": _runners(findings),
+            "event_loop_lag_seconds": _rounded(process.lag.longest),
+        },
+    )
+
+
+def _failures(process: Process, findings: Findings) -> list[str]:
+    database = findings.database
+    found = []
+    if process.phase == Phase.STARTING:
+        found.append("This process is still starting.")
+    if process.phase == Phase.DRAINING:
+        found.append("This process is about to end and takes nothing new.")
+    if database.error == "timeout":
+        found.append("The database does not answer in time.")
+    elif not database.is_there:
+        found.append(f"The database cannot be reached ({database.error}).")
+    elif database.missing_migrations:
+        found.append(
+            f"The database lacks {database.missing_migrations} migrations. "
+            "Run: python manage.py migrate"
+        )
+    return found
+
+
+def _problems(process: Process, findings: Findings) -> list[str]:
+    database = findings.database
+    found = []
+    if findings.redis == "away":
+        found.append("Redis does not answer: everything works, up to a second later.")
+    if database.is_there and not database.runners.alive:
+        found.append("No runner is alive: messages wait in line.")
+    if abs(database.clock_offset_seconds) > CLOCK_SECONDS:
+        found.append(
+            f"The clocks of the database and of this host differ by "
+            f"{abs(database.clock_offset_seconds):.1f} s."
+        )
+    if (process.lag.longest or 0.0) > LAG_SECONDS:
+        found.append(f"The event loop stood still for {process.lag.longest:.1f} s.")
+    return found
+
+
+def _database(findings: Findings) -> dict[str, object]:
+    database = findings.database
+    if not database.is_there:
+        return {"status": "away", "error": database.error}
+    return {
+        "status": "ok",
+        "latency_ms": round(database.latency_seconds * 1000, 2),
+        "clock": datetime.fromtimestamp(database.clock, UTC).isoformat(timespec="milliseconds"),
+        "clock_offset_seconds": round(database.clock_offset_seconds, 3) + 0.0,
+        "missing_migrations": database.missing_migrations,
+    }
+
+
+def _runners(findings: Findings) -> dict[str, object] | None:
+    """``None``: nobody knows while the database is away."""
+    if not findings.database.is_there:
+        return None
+    runners = findings.database.runners
+    return {
+        "alive": runners.alive,
+        "draining": runners.draining,
+        "lost": runners.lost,
+        "oldest_heartbeat_seconds": _rounded(runners.oldest_heartbeat_seconds),
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

@@ -1,0 +1,116 @@
+"""An answer as a page shows it, with the cursor from which the live connection goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.utils.safestring import SafeString
+
+from chat import events as canonical
+from chat import metrics
+from chat.models import Run
+from chat.rendering.patches import Answer
+from chat.runs.feed import check_of
+from chat.runs.segments import read_entries, read_logs
+from chat.runs.tail import Entry
+
+# Ended answers never change, so their HTML may be kept; it is never the truth.
+CACHE_BYTES = 32 * 1024 * 1024
+
+# The run, the number of its last event, and when that was.
+Ending = tuple[UUID, int, datetime | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderedAnswer:
+    """The snapshot of a run at ``seq``. ``check`` is the checksum of its log up to there."""
+
+    run_id: str
+    html: SafeString
+    phase_html: SafeString
+    seq: int
+    check: str
+    state: str
+    is_live: bool
+
+
+class _Cache:
+    """The most recently used ended answers, by run, within a limit of bytes."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._size_bytes = 0
+        self._entries: OrderedDict[Ending, RenderedAnswer] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Ending) -> RenderedAnswer | None:
+        with self._lock:
+            if key in self._entries:
+                self._entries.move_to_end(key)
+            return self._entries.get(key)
+
+    def put(self, key: Ending, answer: RenderedAnswer) -> None:
+        with self._lock:
+            if key in self._entries:
+                return
+            self._entries[key] = answer
+            self._size_bytes += len(answer.html)
+            while self._size_bytes > self._limit_bytes and self._entries:
+                _, dropped = self._entries.popitem(last=False)
+                self._size_bytes -= len(dropped.html)
+
+
+_ended = _Cache(CACHE_BYTES)
+
+
+def render_answer(run: Run) -> RenderedAnswer:
+    """Renders what is committed. Text and cursor come from one read of the log."""
+    return _kept(run) or _render(run, read_entries(run.pk))
+
+
+def render_answers(runs: Sequence[Run]) -> dict[int, RenderedAnswer]:
+    """The same for the runs of a page, by key: one read of all the logs that are not kept."""
+    rendered = {run.pk: _kept(run) for run in runs}
+    logs = read_logs([key for key, answer in rendered.items() if answer is None])
+    return {run.pk: rendered[run.pk] or _render(run, logs[run.pk]) for run in runs}
+
+
+def _kept(run: Run) -> RenderedAnswer | None:
+    kept = None if run.is_live else _ended.get(_ending_of(run))
+    if kept is not None:
+        metrics.SNAPSHOTS.labels("kept").inc()
+    return kept
+
+
+def _ending_of(run: Run) -> Ending:
+    """In a restored backup the same run may have ended otherwise."""
+    return run.public_id, run.last_seq, run.finished_at
+
+
+def _render(run: Run, entries: list[Entry]) -> RenderedAnswer:
+    metrics.SNAPSHOTS.labels("rendered").inc()
+    answer = Answer(run.public_id.hex)
+    for entry in entries:
+        answer.apply(canonical.decode(entry.body))
+    has_ended = bool(entries) and entries[-1].is_end
+    rendered = RenderedAnswer(
+        run_id=run.public_id.hex,
+        html=answer.snapshot(),
+        phase_html=answer.phase(),
+        seq=answer.seq,
+        check=format_check(check_of(entries)),
+        state=answer.state,
+        is_live=not has_ended,
+    )
+    if has_ended and not run.is_live:
+        _ended.put(_ending_of(run), rendered)
+    return rendered
+
+
+def format_check(check: int) -> str:
+    return f"{check:08x}"

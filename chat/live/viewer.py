@@ -1,0 +1,318 @@
+"""One browser tab: what it follows, how far it is, and how much it has not acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import msgspec
+
+from chat import metrics
+from chat.live.hub import Frame, Hub, Hubs, hubs
+from chat.live.watch import GONE_RESTORED, GONE_UNSURE, Identity, Room
+from chat.runs.line import Line
+from chat.runs.waiting import wait_at_most
+
+logger = logging.getLogger(__name__)
+
+# Beyond this a viewer is behind: nothing more is sent to it until it acknowledges, and then
+# one patch brings it from where it is to now.
+UNACKNOWLEDGED_BYTES = 256 * 1024
+BEHIND_SECONDS = 60.0
+HEARTBEAT_SECONDS = 15.0
+# A tab shows one conversation; this many live answers in it is more than anybody reads.
+MOST_RUNS = 20
+
+HEARTBEAT: dict[str, object] = {"heartbeat": True}
+
+CLOSE_SIGNED_OUT = 4401
+CLOSE_ACCESS = 4403
+CLOSE_BEHIND = CLOSE_LATER = 1013
+
+Send = Callable[[str], Awaitable[None]]
+Close = Callable[[int], Awaitable[None]]
+
+_encoder = msgspec.json.Encoder()
+
+
+def new_viewer_id() -> str:
+    """Tells the lines of one connection in the log from those of the others."""
+    return secrets.token_hex(4)
+
+
+def encode(message: dict[str, object]) -> str:
+    return _encoder.encode(message).decode()
+
+
+@dataclass(slots=True, kw_only=True)
+class Following:
+    """One run of this viewer. ``sent`` frames are (seq, bytes) not yet acknowledged."""
+
+    hub: Hub
+    conversation_id: UUID
+    seq: int
+    # Nothing is sent until the tab's cursor has been compared with the log.
+    is_verified: bool = False
+    must_replace: bool = False
+    sent: list[tuple[int, int]] = field(default_factory=list)
+    has_told_end: bool = False
+
+    def acknowledge(self, seq: int) -> None:
+        self.sent = [entry for entry in self.sent if entry[0] > seq]
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        return sum(size for _, size in self.sent)
+
+
+class Viewer:
+    """Sends frames from a task of its own, so that no handler ever waits for the socket.
+
+    The consumer calls `follow`, `acknowledge` and so on, and owns the task of `run`. With
+    ``is_acknowledged=False`` the tab says nothing back: only ``send`` holds the frames up then.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        send: Send,
+        close: Close,
+        *,
+        is_acknowledged: bool = True,
+        transport: str = "websocket",
+        of: Hubs = hubs,
+    ) -> None:
+        self.viewer_id = new_viewer_id()
+        self.transport = transport
+        self.identity = identity
+        self.rooms: set[UUID] = set()
+        self.room: UUID | None = None
+        self._revision = 0
+        self._may_write: bool | None = None
+        self._send = send
+        self._close = close
+        self._is_acknowledged = is_acknowledged
+        self._hubs = of
+        self._runs: dict[UUID, Following] = {}
+        self._messages: list[str] = []
+        self._places: dict[UUID, str] = {}
+        self._draining: frozenset[UUID] = frozenset()
+        self._gone: str | None = None
+        self._wake = asyncio.Event()
+        self._behind_since: float | None = None
+        self._has_news = False
+
+    # --- from the consumer ---------------------------------------------------------------
+
+    def enter(
+        self,
+        room: UUID | None,
+        revision: int,
+        *,
+        may_write: bool | None = None,
+        draining: frozenset[UUID] = frozenset(),
+    ) -> None:
+        """The conversation that the tab shows, the revision at which it was rendered, whether
+        it lets the person write (``None`` where the tab did not say), and the servers that it
+        marks as being drained."""
+        self.room = room
+        self._revision = revision
+        self._may_write = may_write
+        self._draining = draining
+        self._update_rooms()
+
+    async def follow(self, run_id: UUID, conversation_id: UUID, seq: int, check: str) -> None:
+        """Goes on from the tab's cursor; a cursor of another log gets the whole answer anew.
+
+        The caller has checked the right to read the run.
+        """
+        if run_id in self._runs:
+            self.unfollow(run_id)
+        if len(self._runs) >= MOST_RUNS:
+            return
+        hub = self._hubs.join(run_id, self._wake.set)
+        following = Following(hub=hub, conversation_id=conversation_id, seq=seq)
+        self._runs[run_id] = following
+        self._update_rooms()
+        if not await hub.knows(seq, check):
+            following.must_replace = True
+            self._note_replacement(run_id, "cursor")
+        following.is_verified = True
+        self._wake.set()
+
+    def unfollow(self, run_id: UUID) -> None:
+        following = self._runs.pop(run_id, None)
+        self._places.pop(run_id, None)
+        if following is not None:
+            self._hubs.leave(following.hub, self._wake.set)
+            self._update_rooms()
+
+    def acknowledge(self, run_id: UUID, seq: int) -> None:
+        if run_id in self._runs:
+            self._runs[run_id].acknowledge(seq)
+            self._wake.set()
+
+    def resync(self, run_id: UUID) -> None:
+        """A frame could not be applied: the tab wants the whole answer."""
+        if run_id in self._runs:
+            following = self._runs[run_id]
+            following.must_replace = True
+            following.sent.clear()
+            self._note_replacement(run_id, "asked")
+            self._wake.set()
+
+    def _note_replacement(self, run_id: UUID, reason: str) -> None:
+        metrics.REPLACEMENTS.labels(reason).inc()
+        logger.info("viewer.replaced viewer=%s run=%s reason=%s", self.viewer_id, run_id, reason)
+
+    def beat(self) -> None:
+        """Says at once that the connection carries."""
+        self._tell(HEARTBEAT, is_news=False)
+
+    def leave(self) -> None:
+        for run_id in list(self._runs):
+            self.unfollow(run_id)
+
+    def _update_rooms(self) -> None:
+        followed = {following.conversation_id for following in self._runs.values()}
+        self.rooms = followed | ({self.room} if self.room else set())
+
+    # --- from the watch -------------------------------------------------------------------
+
+    def on_room(self, room: Room) -> None:
+        if room.conversation_id != self.room:
+            return
+        if self._may_write not in (None, room.may_write):
+            # The same revision as before: without a number the tab fetches what has changed.
+            self._tell({"room": room.conversation_id.hex})
+        elif room.revision != self._revision:
+            self._tell({"room": room.conversation_id.hex, "revision": room.revision})
+        self._revision, self._may_write = room.revision, room.may_write
+
+    def on_line(self, line: Line) -> None:
+        for run_id, following in self._runs.items():
+            place = line.places.get(run_id, "")
+            # The page may say where a run stood when it was rendered; one that has begun is told
+            # by its frames.
+            known = self._places.get(run_id, "?" if following.seq == 0 else "")
+            self._places[run_id] = place
+            if place != known:
+                self._tell({"queue": run_id.hex, "place": place}, is_news=False)
+        if line.draining != self._draining:
+            self._draining = line.draining
+            draining = sorted(server.hex for server in line.draining)
+            self._tell({"draining": draining}, is_news=False)
+
+    def on_gone(self, reason: str) -> None:
+        """Nothing protected is sent after this: not even what was already waiting."""
+        self._gone = reason
+        self._wake.set()
+
+    def _tell(self, message: dict[str, object], *, is_news: bool = True) -> None:
+        """What is no news is told along the way: a tab that waits for news goes on waiting."""
+        self._messages.append(encode(message))
+        self._has_news |= is_news
+        self._wake.set()
+
+    # --- the sending task ------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Sends until the viewer is gone or the task is cancelled."""
+        while True:
+            if not await wait_at_most(self._wake, HEARTBEAT_SECONDS):
+                await self._send(encode(HEARTBEAT))
+            if await self._send_now():
+                return
+
+    async def run_once(self, wait_seconds: float) -> None:
+        """Sends what there is to say, or the first news within this time, and returns."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_seconds
+        while True:
+            is_late = not await wait_at_most(self._wake, max(0.0, deadline - loop.time()))
+            if await self._send_now() or is_late or (self._has_news and not self._messages):
+                return
+
+    async def _send_now(self) -> bool:
+        """Sends all that there is now, and says whether that was the last."""
+        self._wake.clear()
+        if self._gone is not None:
+            await self._say_goodbye(self._gone)
+            return True
+        await self._send_messages()
+        for following in list(self._runs.values()):
+            await self._send_frames(following)
+        if self._is_hopeless():
+            metrics.VIEWERS_ENDED.labels("behind").inc()
+            logger.info("viewer.behind viewer=%s user=%d", self.viewer_id, self.identity.user_pk)
+            await self._close(CLOSE_BEHIND)
+            return True
+        return False
+
+    async def _say_goodbye(self, reason: str) -> None:
+        if reason == GONE_UNSURE:
+            # The page stays, and its draft with it; it comes back and is asked who it is.
+            await self._close(CLOSE_LATER)
+            return
+        await self._send(encode({"gone": True, "reason": reason}))
+        if reason == GONE_RESTORED:
+            # The page loads itself anew.
+            await self._close(CLOSE_LATER)
+            return
+        await self._close(CLOSE_SIGNED_OUT if reason == "signed-out" else CLOSE_ACCESS)
+
+    async def _send_messages(self) -> None:
+        messages, self._messages = self._messages, []
+        for message in messages:
+            await self._send(message)
+
+    async def _send_frames(self, following: Following) -> None:
+        if self._is_behind() or not following.is_verified or following.hub.is_gone:
+            return
+        try:
+            frames = await self._frames_for(following)
+        except Exception:
+            following.hub.break_off()
+            return
+        await self._send_all(following, frames)
+
+    @staticmethod
+    async def _frames_for(following: Following) -> list[Frame]:
+        if not following.must_replace:
+            return await following.hub.frames_after(following.seq)
+        following.must_replace = False
+        return await following.hub.replacement()
+
+    async def _send_all(self, following: Following, frames: list[Frame]) -> None:
+        for frame in frames:
+            if self._gone is not None:
+                return
+            following.seq = frame.seq
+            if self._is_acknowledged:
+                following.sent.append((frame.seq, len(frame.text)))
+            self._has_news = True
+            await self._send(frame.text)
+
+    @property
+    def is_behind(self) -> bool:
+        """More was sent than a tab may leave unacknowledged: nothing is sent until it says so."""
+        waiting = sum(following.unacknowledged_bytes for following in self._runs.values())
+        return waiting > UNACKNOWLEDGED_BYTES
+
+    def _is_behind(self) -> bool:
+        loop = asyncio.get_running_loop()
+        if not self.is_behind:
+            self._behind_since = None
+            return False
+        if self._behind_since is None:
+            self._behind_since = loop.time()
+        return True
+
+    def _is_hopeless(self) -> bool:
+        if not self._is_behind() or self._behind_since is None:
+            return False
+        return asyncio.get_running_loop().time() - self._behind_since > BEHIND_SECONDS

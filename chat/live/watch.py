@@ -1,0 +1,316 @@
+"""Once a second: does each viewer still have the right to look, and did their room change?
+
+Correctness does not wait for a doorbell: changes made anywhere (the admin panel, another
+process, a removed row) are seen here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+from weakref import WeakSet
+
+from django.conf import settings
+from django.contrib.sessions.models import Session
+from django.utils import timezone
+
+from chat import metrics
+from chat.doorbell import ROOMS, Doorbell, doorbell
+from chat.live.epoch import read_epoch
+from chat.live.hub import hubs
+from chat.models import AccessToken, Conversation, Membership, Run, RunStatus, User, Visibility
+from chat.models.team import WRITING_ROLES
+from chat.runs.database import DatabaseThreads
+from chat.runs.line import Line, read_line
+from chat.runs.waiting import wait_at_most
+
+logger = logging.getLogger(__name__)
+
+CHECK_SECONDS = 1.0
+# Without a database nobody's right can be proved; after this long nobody sees anything more.
+FAIL_CLOSED_SECONDS = 15.0
+# A check that takes longer has met a database that hangs; without this it would wait with it.
+ANSWER_SECONDS = 5.0
+# Rings come in bursts, and from rooms that nobody here looks at.
+PAUSE_SECONDS = 0.1
+
+GONE_SIGNED_OUT = "signed-out"
+GONE_ACCESS = "access"
+GONE_DELETED = "deleted"
+# Nobody knows: the viewer may come back and ask again.
+GONE_UNSURE = "unsure"
+# The database is another one than what is looked at was made from.
+GONE_RESTORED = "restored"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who looks, by which session. ``password`` is the stored hash: a change ends the session.
+
+    A program looks by an access token (``token_pk``), whatever the password, and sees one team
+    (``team_pk``).
+    """
+
+    user_pk: int
+    session_key: str = ""
+    password: str = ""
+    token_pk: int | None = None
+    team_pk: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """A conversation as the check saw it, and whether this viewer may write in it."""
+
+    conversation_id: UUID
+    revision: int
+    may_write: bool
+
+
+class Watched(Protocol):
+    """A live connection. The methods are called on the event loop and must not wait."""
+
+    identity: Identity
+    # The conversation looked at, and those of the runs followed.
+    rooms: set[UUID]
+    # For the log and the figures: which one this is, over what it goes, whether it lags.
+    viewer_id: str
+    transport: str
+
+    @property
+    def is_behind(self) -> bool: ...
+
+    def on_room(self, room: Room) -> None: ...
+
+    def on_line(self, line: Line) -> None: ...
+
+    def on_gone(self, reason: str) -> None: ...
+
+
+class Watch:
+    """The live connections of this process, checked together."""
+
+    def __init__(self, bell: Doorbell = doorbell) -> None:
+        self._bell = bell
+        self._connections: set[Watched] = set()
+        self._threads = DatabaseThreads("watch", size=1)
+        self._task: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
+        self._epoch = ""
+        _watches.add(self)
+
+    @property
+    def connections(self) -> frozenset[Watched]:
+        return frozenset(self._connections)
+
+    def has_room_for(self, user_pk: int) -> bool:
+        """Whether this person may open one more connection in this process."""
+        theirs = sum(one.identity.user_pk == user_pk for one in self._connections)
+        if theirs < settings.CONNECTIONS_PER_PERSON:
+            return True
+        metrics.VIEWERS_ENDED.labels("busy").inc()
+        logger.info("viewer.refused user=%d connections=%d", user_pk, theirs)
+        return False
+
+    def add(self, connection: Watched) -> None:
+        self._connections.add(connection)
+        logger.log(
+            _level_of(connection),
+            "viewer.opened viewer=%s user=%d transport=%s",
+            connection.viewer_id,
+            connection.identity.user_pk,
+            connection.transport,
+        )
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._check_for_ever(), name="watch")
+
+    def remove(self, connection: Watched) -> None:
+        if connection in self._connections:
+            self._connections.discard(connection)
+            logger.log(_level_of(connection), "viewer.closed viewer=%s", connection.viewer_id)
+
+    def look_now(self) -> None:
+        """Something rang: the next check need not wait for its second."""
+        self._wanted.set()
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        await self._threads.close()
+
+    async def _check_for_ever(self) -> None:
+        self._wanted = self._bell.subscribe(ROOMS)
+        try:
+            await self._check_while_watched()
+        finally:
+            self._bell.unsubscribe(ROOMS, self._wanted)
+
+    async def _check_while_watched(self) -> None:
+        loop = asyncio.get_running_loop()
+        last_success = loop.time()
+        while self._connections:
+            self._wanted.clear()
+            closes_at = last_success + FAIL_CLOSED_SECONDS
+            try:
+                async with asyncio.timeout_at(max(closes_at, loop.time() + ANSWER_SECONDS)):
+                    began = loop.time()
+                    await self._check()
+                    metrics.CHECK_SECONDS.observe(loop.time() - began)
+                last_success = loop.time()
+            except Exception as error:
+                logger.warning("watch.failed error=%s", type(error).__name__)
+                if loop.time() >= closes_at:
+                    self._end_all(GONE_UNSURE)
+            await asyncio.sleep(min(PAUSE_SECONDS, CHECK_SECONDS))
+            await wait_at_most(self._wanted, CHECK_SECONDS - PAUSE_SECONDS)
+
+    def _end_all(self, reason: str) -> None:
+        for connection in list(self._connections):
+            self._end(connection, reason)
+
+    @staticmethod
+    def _end(connection: Watched, reason: str) -> None:
+        metrics.VIEWERS_ENDED.labels(reason).inc()
+        logger.info("viewer.ended viewer=%s reason=%s", connection.viewer_id, reason)
+        connection.on_gone(reason)
+
+    async def _check(self) -> None:
+        epoch = await self._threads.call(read_epoch)
+        if self._epoch not in ("", epoch):
+            logger.warning("database.replaced connections=%d", len(self._connections))
+            hubs.begin_anew()
+            self._end_all(GONE_RESTORED)
+        self._epoch = epoch
+        connections = list(self._connections)
+        questions = [(one.identity, frozenset(one.rooms)) for one in connections]
+        answers = await self._threads.call(check, questions)
+        line = await self._threads.call(read_line, has_queue=answers.has_queue)
+        for connection, verdict in zip(connections, answers.verdicts, strict=True):
+            if connection not in self._connections:
+                continue
+            if isinstance(verdict, str):
+                self._end(connection, verdict)
+                continue
+            for room in verdict:
+                connection.on_room(room)
+            connection.on_line(line)
+
+
+# --- in the watch's database thread ----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """For each question the rooms as they are, or why the viewer has to go."""
+
+    verdicts: list[list[Room] | str]
+    has_queue: bool
+
+
+def check(questions: Iterable[tuple[Identity, frozenset[UUID]]]) -> Answers:
+    """Four queries, however many viewers there are, and one more where programs look.
+
+    A row is read before those that it goes with: whoever is missing as a member because the
+    room or the person was deleted a moment ago is then missing there too, and is told why.
+    """
+    asked = list(questions)
+    people = {identity.user_pk for identity, _ in asked}
+    members = _members(people)
+    rooms = {room.public_id: room for room in _rooms({key for _, keys in asked for key in keys})}
+    users = _active_users(people)
+    sessions = _valid_sessions({identity.session_key for identity, _ in asked})
+    tokens = _valid_tokens({identity.token_pk for identity, _ in asked} - {None})
+
+    def is_signed_in(identity: Identity) -> bool:
+        if identity.token_pk is not None:
+            return identity.token_pk in tokens
+        is_session = identity.session_key in sessions
+        return is_session and users.get(identity.user_pk) == identity.password
+
+    def verdict(identity: Identity, keys: frozenset[UUID]) -> list[Room] | str:
+        if not is_signed_in(identity):
+            return GONE_SIGNED_OUT
+        seen: list[Room] = []
+        for key in keys:
+            room = rooms.get(key)
+            if room is None or room.deleted_at is not None:
+                return GONE_DELETED
+            role = members.get((identity.user_pk, room.team_id))
+            is_elsewhere = identity.team_pk not in (None, room.team_id)
+            if role is None or is_elsewhere or not _is_visible(room, identity):
+                return GONE_ACCESS
+            may_write = role in WRITING_ROLES
+            seen.append(Room(conversation_id=key, revision=room.revision, may_write=may_write))
+        return seen
+
+    return Answers(
+        verdicts=[verdict(identity, keys) for identity, keys in asked],
+        has_queue=Run.objects.filter(status=RunStatus.QUEUED).exists(),
+    )
+
+
+def _valid_sessions(keys: set[str]) -> set[str]:
+    rows = Session.objects.filter(session_key__in=keys, expire_date__gt=timezone.now())
+    return set(rows.values_list("session_key", flat=True))
+
+
+def _valid_tokens(keys: set[int | None]) -> set[int]:
+    if not keys:
+        return set()
+    return set(AccessToken.objects.usable().filter(pk__in=keys).values_list("pk", flat=True))
+
+
+def _active_users(keys: set[int]) -> dict[int, str]:
+    """The password hash of each active user."""
+    return dict(User.objects.filter(pk__in=keys, is_active=True).values_list("pk", "password"))
+
+
+def _rooms(keys: set[UUID]) -> Iterable[Conversation]:
+    return Conversation.objects.filter(public_id__in=keys).only(
+        "public_id", "team_id", "owner_id", "visibility", "revision", "deleted_at"
+    )
+
+
+def _members(users: set[int]) -> dict[tuple[int, int], str]:
+    """The role of each of these people in each of their teams."""
+    rows = Membership.objects.filter(user_id__in=users)
+    return {
+        (user, team): role for user, team, role in rows.values_list("user_id", "team_id", "role")
+    }
+
+
+def _is_visible(room: Conversation, identity: Identity) -> bool:
+    return room.visibility == Visibility.TEAM or room.owner_id == identity.user_pk
+
+
+# --- the figures ------------------------------------------------------------------------
+
+_watches: WeakSet[Watch] = WeakSet()
+
+
+def _level_of(connection: Watched) -> int:
+    """A tab that asks again and again would fill the log."""
+    return logging.DEBUG if connection.transport == "poll" else logging.INFO
+
+
+def _count() -> metrics.Values:
+    return Counter(one.transport for watch in _watches for one in watch.connections)
+
+
+def _count_behind() -> metrics.Values:
+    return {"": sum(one.is_behind for watch in _watches for one in watch.connections)}
+
+
+metrics.VIEWERS.read_from(_count)
+metrics.VIEWERS_BEHIND.read_from(_count_behind)
+
+
+watch = Watch()

@@ -1,0 +1,44 @@
+"""Executes runs in a process of its own, for servers that leave them to others."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, InterfaceError
+
+from chat.health.beside import probing
+from chat.runs.alone import execute_until_told
+from project.startup import (
+    REFUSED,
+    allow_many_files,
+    first_line,
+    forget_to_collect_what_is_loaded,
+    hold_data_dir,
+    refuse_missing_migrations,
+    refuse_other_keys,
+    refuse_unknown_mode,
+)
+
+
+class Command(BaseCommand):
+    help = "Execute runs. Any number of these may share one PostgreSQL."
+
+    def handle(self, **options: Any) -> None:
+        refuse_unknown_mode()
+        lock = hold_data_dir()
+        refuse_missing_migrations()
+        refuse_other_keys()
+        allow_many_files()
+        forget_to_collect_what_is_loaded()
+        try:
+            asyncio.run(execute_until_told(is_alone=settings.IS_SQLITE, beside=[probing]))
+        except (DatabaseError, InterfaceError) as error:
+            raise CommandError(
+                f"The database does not answer: {first_line(error)}", returncode=REFUSED
+            ) from error
+        finally:
+            if lock is not None:
+                lock.release()

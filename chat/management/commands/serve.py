@@ -1,0 +1,103 @@
+"""Serves the application on one address, with the embedded runner where settings say so."""
+
+import ipaddress
+from typing import Any
+
+from channels.routing import get_default_application
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from twisted.internet.error import CannotListenError
+
+from project.server import Limits, Server
+from project.startup import (
+    REFUSED,
+    allow_many_files,
+    forget_to_collect_what_is_loaded,
+    hold_data_dir,
+    refuse_external_runner_on_sqlite,
+    refuse_missing_migrations,
+    refuse_other_keys,
+    refuse_unknown_mode,
+    refuse_wrong_address,
+)
+
+# What a runner may need after its drain: runs that end when they are interrupted, and a last
+# commit on a slow database.
+DRAIN_MARGIN_SECONDS = 20
+# Where a message may come with pictures: a new conversation, any other, and a program's.
+UPLOADS = r"/(c/([0-9a-f-]{36}/send/)?|api/v1/chat)(\?.*)?"
+
+
+class Command(BaseCommand):
+    help = "Serve Tributary over HTTP and websockets."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--host", default=settings.HOST, help="interface (default: %(default)s)"
+        )
+        parser.add_argument(
+            "--port", default=settings.PORT, type=int, help="(default: %(default)s)"
+        )
+
+    def handle(self, *, host: str, port: int, **options: Any) -> None:
+        refuse_debug_in_public(host)
+        refuse_unknown_mode()
+        refuse_external_runner_on_sqlite()
+        refuse_wrong_address()
+        lock = hold_data_dir()
+        refuse_missing_migrations()
+        refuse_other_keys()
+        allow_many_files()
+        # Imported here: it needs the registry of applications.
+        from project import lifespan
+
+        server = Server(
+            get_default_application(),
+            host=host,
+            port=port,
+            limits=Limits(
+                body_bytes=settings.MAX_BODY_BYTES,
+                upload_bytes=settings.MAX_UPLOAD_BYTES,
+                upload_addresses=UPLOADS,
+                drain_seconds=settings.DRAIN_SECONDS + DRAIN_MARGIN_SECONDS,
+            ),
+            on_start=lifespan.start,
+            on_stop=lifespan.stop,
+        )
+        listen(server)
+        forget_to_collect_what_is_loaded()
+        try:
+            server.run()
+        finally:
+            if lock is not None:
+                lock.release()
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def refuse_debug_in_public(host: str) -> None:
+    """The debug pages show settings and source to whoever can cause an error."""
+    if settings.DEBUG and not is_loopback(host):
+        raise CommandError(
+            f"DEBUG is on, and {host} can be reached from other machines. "
+            "Unset DEBUG, or serve on 127.0.0.1.",
+            returncode=REFUSED,
+        )
+
+
+def listen(server: Server) -> None:
+    try:
+        server.listen()
+    except CannotListenError as error:
+        raise CommandError(
+            f"Cannot listen on {error.interface or '*'}:{error.port}: "
+            f"{error.socketError.strerror or error.socketError}.",
+            returncode=REFUSED,
+        ) from None

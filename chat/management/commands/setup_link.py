@@ -1,0 +1,14 @@
+"""Prints the one-time address of the setup page, or says that setup is done."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from chat.actions.setup import setup_link
+
+
+class Command(BaseCommand):
+    help = "Print the one-time setup link of a new installation."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.stdout.write(setup_link() or "Tributary is set up. Sign in with your account.")

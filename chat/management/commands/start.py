@@ -1,0 +1,38 @@
+"""Starts Tributary on this machine with its demo servers, as `make run` does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from chat.actions.setup import ensure_demo_upstream, setup_link
+
+
+class Command(BaseCommand):
+    help = "Start the demo servers and the server itself, and print where it is."
+
+    def handle(self, **options: Any) -> None:
+        settings.DEMO_UPSTREAM_URL = start_demo()
+        ensure_demo_upstream()
+        link = setup_link()
+        words = f"Set it up once: {link}" if link else "Sign in there."
+        print(f"\nTributary runs at {settings.SITE_URL}/ — {words}\n", flush=True)
+        # The demo servers watch this process; it stays the same one.
+        os.environ["DEMO_UPSTREAM_URL"] = settings.DEMO_UPSTREAM_URL
+        os.execv(sys.executable, [sys.executable, sys.argv[0], "serve"])  # noqa: S606
+
+
+def start_demo() -> str:
+    """Starts the demo upstream as a process of its own, and returns its address."""
+    command = [sys.executable, sys.argv[0], "demo_upstream", "--parent-pid", str(os.getpid())]
+    demo = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert demo.stdout is not None
+    line = demo.stdout.readline().strip()
+    if not line.startswith("demo upstream http"):
+        raise CommandError("The demo upstream did not start.")
+    return line.removeprefix("demo upstream ")

@@ -1,0 +1,61 @@
+"""The records. Written through the verbs in ``chat.actions``; no hidden work in ``save()``."""
+
+from chat.models.artifact import (
+    Artifact,
+    ArtifactVersion,
+    FetchStatus,
+    Mockup,
+    MockupFile,
+    MockupVersion,
+)
+from chat.models.audit import AuditEvent
+from chat.models.conversation import BranchChoice, Conversation, Message, Role, Visibility
+from chat.models.file import AnswerFile, Attachment, StoredFile
+from chat.models.installation import CacheEntry, KeyKind, KeyMark
+from chat.models.question import OPEN_STATUSES, Question, QuestionKind, QuestionStatus
+from chat.models.run import Attempt, RawSegment, Run, Runner, RunSegment, RunStatus
+from chat.models.team import Invitation, Membership, Team, TeamRole
+from chat.models.token import AccessToken
+from chat.models.tool import Tool
+from chat.models.upstream import SeenEvent, Upstream
+from chat.models.user import User
+
+__all__ = [
+    "OPEN_STATUSES",
+    "AccessToken",
+    "AnswerFile",
+    "Artifact",
+    "ArtifactVersion",
+    "Attachment",
+    "Attempt",
+    "AuditEvent",
+    "BranchChoice",
+    "CacheEntry",
+    "Conversation",
+    "FetchStatus",
+    "Invitation",
+    "KeyKind",
+    "KeyMark",
+    "Membership",
+    "Message",
+    "Mockup",
+    "MockupFile",
+    "MockupVersion",
+    "Question",
+    "QuestionKind",
+    "QuestionStatus",
+    "RawSegment",
+    "Role",
+    "Run",
+    "RunSegment",
+    "RunStatus",
+    "Runner",
+    "SeenEvent",
+    "StoredFile",
+    "Team",
+    "TeamRole",
+    "Tool",
+    "Upstream",
+    "User",
+    "Visibility",
+]

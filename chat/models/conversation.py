@@ -1,0 +1,135 @@
+"""A conversation is a room: a tree of messages that its members see alike."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+
+from chat.models.team import Team
+from chat.models.tool import Tool
+from chat.models.upstream import Upstream
+
+if TYPE_CHECKING:
+    from chat.models.user import User
+
+
+class Visibility(models.TextChoices):
+    PRIVATE = "private", "Private"
+    TEAM = "team", "Team"
+
+
+class ConversationQuerySet(models.QuerySet["Conversation"]):
+    def visible_to(self, user: User) -> ConversationQuerySet:
+        """What this person may read: the own ones and the shared ones of the teams they are in."""
+        return self.filter(
+            Q(owner=user) | Q(visibility=Visibility.TEAM),
+            team__memberships__user=user,
+            deleted_at__isnull=True,
+        )
+
+
+class Conversation(models.Model):
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="conversations")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="conversations"
+    )
+    visibility = models.CharField(
+        max_length=10, choices=Visibility.choices, default=Visibility.PRIVATE
+    )
+    title = models.CharField(max_length=200)
+    system_prompt = models.TextField(blank=True)
+    # What the composer offers next: the choice made last.
+    upstream = models.ForeignKey(Upstream, null=True, blank=True, on_delete=models.SET_NULL)
+    model = models.CharField(max_length=200, blank=True)
+    parameters = models.JSONField(default=dict, blank=True)
+    # The team's tools that are switched on here.
+    tools = models.ManyToManyField(Tool, blank=True, related_name="conversations")
+    # Rises with every change of the room: a turn, a run's end, a rename, a deletion.
+    revision = models.PositiveBigIntegerField(default=1)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(default=timezone.now)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ConversationQuerySet.as_manager()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["owner", "-updated_at"]),
+            models.Index(fields=["team", "visibility", "-updated_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+    def touch(self) -> int:
+        """Raises the revision in the database, and returns the new one."""
+        Conversation.objects.filter(pk=self.pk).update(
+            revision=F("revision") + 1, updated_at=timezone.now()
+        )
+        self.refresh_from_db(fields=["revision", "updated_at"])
+        return self.revision
+
+
+class Role(models.TextChoices):
+    USER = "user", "Person"
+    ASSISTANT = "assistant", "Answer"
+
+
+class Message(models.Model):
+    """One turn. Edits, retries and branches are siblings: messages with the same parent."""
+
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    conversation = models.ForeignKey(
+        Conversation, on_delete=models.CASCADE, related_name="messages"
+    )
+    parent = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.CASCADE, related_name="children"
+    )
+    role = models.CharField(max_length=10, choices=Role.choices)
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="messages",
+    )
+    # A person's words; an answer's words are in the logs of its runs.
+    text = models.TextField(blank=True)
+    # The conversation's revision when this message last changed.
+    revision = models.PositiveBigIntegerField(default=1)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        indexes = [models.Index(fields=["conversation", "parent", "id"])]
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.public_id}"
+
+
+class BranchChoice(models.Model):
+    """Which of several siblings a person looks at. ``parent`` is null at the root."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE)
+    parent = models.ForeignKey(Message, null=True, on_delete=models.CASCADE, related_name="+")
+    chosen = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+")
+
+    class Meta:
+        # Two, because a unique constraint lets any number of null parents in.
+        constraints = [
+            models.UniqueConstraint(fields=["user", "parent"], name="branch_choice_unique"),
+            models.UniqueConstraint(
+                fields=["user", "conversation"],
+                condition=Q(parent__isnull=True),
+                name="branch_choice_root_unique",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id}: {self.parent_id} → {self.chosen_id}"

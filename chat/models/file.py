@@ -1,0 +1,86 @@
+"""Files of a conversation, kept in the database: one backup holds everything."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from chat.models.conversation import Conversation, Message
+from chat.models.run import Run
+
+
+class StoredFileManager(models.Manager["StoredFile"]):
+    """Leaves the bytes where they are until somebody asks for them."""
+
+    def get_queryset(self) -> models.QuerySet[StoredFile]:
+        return super().get_queryset().defer("body")
+
+
+class StoredFile(models.Model):
+    """Bytes that somebody sent or an upstream made. Always hostile; served by one view."""
+
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    conversation = models.ForeignKey(
+        Conversation, null=True, on_delete=models.CASCADE, related_name="files"
+    )
+    name = models.CharField(max_length=255, blank=True)
+    media_type = models.CharField(max_length=100, default="application/octet-stream")
+    size_bytes = models.PositiveBigIntegerField(default=0)
+    sha256 = models.CharField(max_length=64, blank=True)
+    body = models.BinaryField(default=b"")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    objects = StoredFileManager()
+
+    class Meta:
+        # Also by way of a foreign key: lists of files must not read megabytes.
+        base_manager_name = "objects"
+
+    def __str__(self) -> str:
+        return f"{self.name or self.public_id} ({self.size_bytes} bytes)"
+
+
+class Attachment(models.Model):
+    """A picture in a person's turn."""
+
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="attachments")
+    file = models.ForeignKey(StoredFile, on_delete=models.CASCADE, related_name="attachments")
+    position = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["position"]
+        constraints = [
+            models.UniqueConstraint(fields=["message", "position"], name="attachment_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.message_id}: {self.file_id}"
+
+
+class AnswerFile(models.Model):
+    """A picture, a sound or another file that an answer brought with it, as bytes."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="files")
+    file = models.ForeignKey(StoredFile, on_delete=models.CASCADE, related_name="answers")
+    # Which item of the answer, and which of its media.
+    choice = models.PositiveIntegerField(default=0)
+    item = models.PositiveIntegerField()
+    position = models.PositiveIntegerField(default=0)
+    transcript = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["choice", "item", "position"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "choice", "item", "position"], name="answer_file_unique"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id}: {self.file_id}"

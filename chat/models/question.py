@@ -1,0 +1,74 @@
+"""What a run waits for: an answer, an approval, or the result of a tool."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from chat.models.conversation import Conversation
+from chat.models.run import Run
+
+
+class QuestionKind(models.TextChoices):
+    ASK = "ask", "Question"
+    APPROVAL = "approval", "Approval"
+    TOOL = "tool", "Tool call"
+
+
+class QuestionStatus(models.TextChoices):
+    OPEN = "open", "Open"
+    CLAIMED = "claimed", "Somebody is answering"
+    ANSWERED = "answered", "Answered"
+    DECLINED = "declined", "Declined"
+    EXPIRED = "expired", "Expired"
+
+
+# From these a question may still be answered; every change names the state it expects.
+OPEN_STATUSES = (QuestionStatus.OPEN, QuestionStatus.CLAIMED)
+
+
+class Question(models.Model):
+    """Written in the transaction that ends its run; answered once, by compare-and-swap."""
+
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    conversation = models.ForeignKey(
+        Conversation, on_delete=models.CASCADE, related_name="questions"
+    )
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="questions")
+    position = models.PositiveIntegerField(default=0)
+    kind = models.CharField(max_length=10, choices=QuestionKind.choices)
+    # The upstream's own id: of the question, or of the call.
+    ask_id = models.CharField(max_length=200)
+    # The members of the ``ask.question`` event, or of the pending ``tool_call`` item.
+    body = models.JSONField(default=dict)
+    status = models.CharField(
+        max_length=10, choices=QuestionStatus.choices, default=QuestionStatus.OPEN
+    )
+    claimed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    claimed_at = models.DateTimeField(null=True, blank=True)
+    answered_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    answered_at = models.DateTimeField(null=True, blank=True)
+    # {"text", "selected", "fields"}, or {"output", "is_error"} for a tool.
+    answer = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["run", "position"]
+        indexes = [models.Index(fields=["conversation", "status"])]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "kind", "ask_id"], name="question_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.public_id}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in OPEN_STATUSES

@@ -1,0 +1,168 @@
+"""A run: one execution of one upstream request, and its log."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from chat.models.conversation import Conversation, Message
+from chat.models.upstream import Upstream
+
+
+class RunStatus(models.TextChoices):
+    QUEUED = "queued", "Waiting in line"
+    RUNNING = "running", "Running"
+    COMPLETED = "completed", "Completed"
+    WAITING = "waiting", "Waiting for a person"
+    INCOMPLETE = "incomplete", "Incomplete"
+    STOPPED = "stopped", "Stopped"
+    FAILED = "failed", "Failed"
+    CUT = "cut", "Cut off"
+    INTERRUPTED = "interrupted", "Interrupted"
+
+
+LIVE_STATUSES = (RunStatus.QUEUED, RunStatus.RUNNING)
+
+
+class Runner(models.Model):
+    """The part of a process that executes runs. One heartbeat row per process, not per run."""
+
+    uuid = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    host = models.CharField(max_length=200)
+    pid = models.PositiveIntegerField()
+    # Tells a process from a later one with the same number on the same host.
+    boot = models.CharField(max_length=100, blank=True)
+    started_at = models.DateTimeField(default=timezone.now)
+    heartbeat_at = models.DateTimeField(default=timezone.now)
+    is_draining = models.BooleanField(default=False)
+    # Runs that it carries at once. The database's default is for runners of an older version.
+    capacity = models.PositiveIntegerField(default=0, db_default=0)
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.pid}"
+
+
+class Run(models.Model):
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="runs")
+    # The answer that this run writes; an answer has an ordered list of runs.
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="runs")
+    position = models.PositiveIntegerField(default=0)
+
+    upstream = models.ForeignKey(
+        Upstream, null=True, on_delete=models.SET_NULL, related_name="runs"
+    )
+    # The dialect that was spoken, known when the request is sent: an upstream's may be changed.
+    dialect = models.CharField(max_length=40, blank=True)
+    model = models.CharField(max_length=200)
+    system_prompt = models.TextField(blank=True)
+    parameters = models.JSONField(default=dict, blank=True)
+    # Definitions of the tools that were offered: [{"name", "description", "schema"}].
+    tools = models.JSONField(default=list, blank=True)
+    # What a run begins with that continues an answer, as `chat.runs.continuing` reads it:
+    # the results and replies that the run before it waited for.
+    inputs = models.JSONField(default=list, blank=True)
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="runs"
+    )
+    idempotency_key = models.UUIDField(unique=True)
+
+    status = models.CharField(max_length=12, choices=RunStatus.choices, default=RunStatus.QUEUED)
+    runner = models.ForeignKey(
+        Runner, null=True, blank=True, on_delete=models.SET_NULL, related_name="runs"
+    )
+    stop_requested_at = models.DateTimeField(null=True, blank=True)
+    stop_requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    queued_at = models.DateTimeField(default=timezone.now)
+    claimed_at = models.DateTimeField(null=True, blank=True)
+    request_sent_at = models.DateTimeField(null=True, blank=True)
+    first_event_at = models.DateTimeField(null=True, blank=True)
+    first_token_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    # Known when the run has ended; while it is live the segments tell.
+    last_seq = models.PositiveBigIntegerField(default=0)
+    # The chat.end result, JSON as chat.events encodes it.
+    result = models.TextField(blank=True)
+    response_id = models.CharField(max_length=200, blank=True)
+    input_tokens = models.PositiveBigIntegerField(null=True, blank=True)
+    output_tokens = models.PositiveBigIntegerField(null=True, blank=True)
+    reasoning_tokens = models.PositiveBigIntegerField(null=True, blank=True)
+    error_kind = models.CharField(max_length=20, blank=True)
+    error_message = models.TextField(blank=True)
+    # Sentences for the run's details, such as "earlier turns were sent as text".
+    notes = models.JSONField(default=list, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["status", "queued_at"]),
+            models.Index(fields=["runner", "status"]),
+            models.Index(fields=["message", "position"]),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["message", "position"], name="run_position_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"run {self.public_id}"
+
+    @property
+    def is_live(self) -> bool:
+        return self.status in LIVE_STATUSES
+
+
+class RunSegment(models.Model):
+    """A batch of a run's events: ``body`` is a JSON array, zlib-compressed after compaction."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="segments")
+    first_seq = models.PositiveBigIntegerField()
+    last_seq = models.PositiveBigIntegerField()
+    is_compressed = models.BooleanField(default=False)
+    body = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "first_seq"], name="segment_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.first_seq}–{self.last_seq}"
+
+
+class RawSegment(models.Model):
+    """Bytes as the upstream sent them (credentials redacted), for the details view."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="raw_segments")
+    position = models.PositiveIntegerField()
+    is_compressed = models.BooleanField(default=False)
+    body = models.BinaryField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "position"], name="raw_segment_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} raw {self.position}"
+
+
+class Attempt(models.Model):
+    """One try to reach the upstream. A second one happens only if the first was refused."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()
+    started_at = models.DateTimeField(default=timezone.now)
+    outcome = models.CharField(max_length=20, blank=True)
+    error_kind = models.CharField(max_length=20, blank=True)
+    error_message = models.TextField(blank=True)
+    retry_after_seconds = models.FloatField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "number"], name="attempt_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} attempt {self.number}"

@@ -1,0 +1,86 @@
+"""Teams, who is in them, and the links that bring people in."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+
+class TeamRole(models.TextChoices):
+    OWNER = "owner", "Owner"
+    ADMIN = "admin", "Admin"
+    MEMBER = "member", "Member"
+    VIEWER = "viewer", "Viewer"
+
+
+# Roles that may write in the team's conversations, and roles that may invite and remove people.
+WRITING_ROLES = (TeamRole.OWNER, TeamRole.ADMIN, TeamRole.MEMBER)
+MANAGING_ROLES = (TeamRole.OWNER, TeamRole.ADMIN)
+
+
+class Team(models.Model):
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    name = models.CharField(max_length=80)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    members = models.ManyToManyField(
+        settings.AUTH_USER_MODEL, through="Membership", related_name="teams"
+    )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships"
+    )
+    role = models.CharField(max_length=10, choices=TeamRole.choices, default=TeamRole.MEMBER)
+    joined_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "user"], name="membership_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.team} ({self.role})"
+
+    @property
+    def may_write(self) -> bool:
+        return self.role in WRITING_ROLES
+
+    @property
+    def may_manage(self) -> bool:
+        return self.role in MANAGING_ROLES
+
+
+class Invitation(models.Model):
+    """A single-use link into a team. Only the SHA-256 of its token is stored."""
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="invitations")
+    role = models.CharField(max_length=10, choices=TeamRole.choices, default=TeamRole.MEMBER)
+    email = models.EmailField(blank=True, help_text="Empty: whoever has the link.")
+    token_hash = models.CharField(max_length=64, unique=True, editable=False)
+    invited_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="invitations_made"
+    )
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+    used_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="invitations_used",
+    )
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"invitation into {self.team} as {self.role}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.used_at is None and self.revoked_at is None and self.expires_at > timezone.now()

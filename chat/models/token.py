@@ -1,0 +1,60 @@
+"""What a program signs in with: a personal access token."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+
+from chat.models.team import WRITING_ROLES, Team
+
+
+class AccessTokenQuerySet(models.QuerySet["AccessToken"]):
+    def usable(self) -> AccessTokenQuerySet:
+        """Those that count now: neither revoked nor expired, of an active person who may write in
+        the token's team."""
+        return self.filter(
+            Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()),
+            revoked_at__isnull=True,
+            user__is_active=True,
+            team__memberships__user=F("user"),
+            team__memberships__role__in=WRITING_ROLES,
+        )
+
+
+class AccessToken(models.Model):
+    """Lets a program act as its person, in one team. Only the SHA-256 of the token is stored."""
+
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="access_tokens"
+    )
+    # Where the conversations that it begins belong.
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="access_tokens")
+    name = models.CharField(max_length=80)
+    token_hash = models.CharField(max_length=64, unique=True, editable=False)
+    # The last characters, so that people can tell their tokens apart.
+    hint = models.CharField(max_length=8, editable=False)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    # To the minute: a program that asks often must not write with each request.
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = AccessTokenQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.name} (…{self.hint})"
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the token itself still counts; the person and their place in the team are asked
+        for besides."""
+        is_expired = self.expires_at is not None and self.expires_at <= timezone.now()
+        return self.revoked_at is None and not is_expired

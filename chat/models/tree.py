@@ -1,0 +1,59 @@
+"""Paths through the tree of a conversation's messages; plain arithmetic on loaded rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from chat.models.conversation import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A message on the visible path, and where it stands among its siblings (from 1)."""
+
+    message: Message
+    number: int
+    count: int
+    previous: Message | None
+    next: Message | None
+
+
+def children_by_parent(messages: Iterable[Message]) -> dict[int | None, list[Message]]:
+    """Children in order of creation under each parent's key; roots under ``None``."""
+    children: dict[int | None, list[Message]] = {}
+    for message in sorted(messages, key=lambda message: message.pk):
+        children.setdefault(message.parent_id, []).append(message)
+    return children
+
+
+def visible_path(messages: Iterable[Message], choices: Mapping[int | None, int]) -> list[Place]:
+    """The path a person looks at: the chosen child at each fork, else the newest one."""
+    children = children_by_parent(messages)
+    path: list[Place] = []
+    parent: int | None = None
+    while siblings := children.get(parent):
+        place = _place(siblings, choices.get(parent))
+        path.append(place)
+        parent = place.message.pk
+    return path
+
+
+def _place(siblings: list[Message], chosen: int | None) -> Place:
+    keys = [message.pk for message in siblings]
+    index = keys.index(chosen) if chosen in keys else len(keys) - 1
+    return Place(
+        message=siblings[index],
+        number=index + 1,
+        count=len(siblings),
+        previous=siblings[index - 1] if index else None,
+        next=siblings[index + 1] if index + 1 < len(siblings) else None,
+    )
+
+
+def path_to(message: Message, messages: Mapping[int, Message]) -> list[Message]:
+    """From the root to ``message``, both included; ``messages`` by primary key."""
+    path = [message]
+    while path[-1].parent_id is not None:
+        path.append(messages[path[-1].parent_id])
+    return path[::-1]

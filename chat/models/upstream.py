@@ -1,0 +1,123 @@
+"""A configured LLM server."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from chat import vault
+
+
+class Upstream(models.Model):
+    """Base URL, sealed key, dialect, models and limits. Set by administrators only."""
+
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    name = models.CharField(max_length=80, unique=True)
+    dialect = models.CharField(max_length=40)
+    base_url = models.CharField(max_length=500)
+    sealed_key = models.TextField(blank=True, editable=False)
+    key_set_at = models.DateTimeField(null=True, blank=True, editable=False)
+    concurrency_limit = models.PositiveIntegerField(
+        default=4, help_text="Runs at the same time; further ones wait in line."
+    )
+    is_enabled = models.BooleanField(default=True)
+    # Answers under way go on, and nothing new is begun: whatever is sent waits in line.
+    is_draining = models.BooleanField(default=False)
+    is_demo = models.BooleanField(default=False, editable=False)
+    # Settings of the dialect, as its `options` declare them.
+    options = models.JSONField(default=dict, blank=True)
+    # What an answer is asked for with unless the person chooses otherwise: the dialect's
+    # parameters, by name.
+    parameters = models.JSONField(default=dict, blank=True)
+    # Those options that hold credentials, such as headers for MCP servers; sealed as one object.
+    sealed_options = models.TextField(blank=True, editable=False)
+    # [{"id", "label", "detail", "is_typed"}]: from the upstream's list, and typed by hand.
+    model_list = models.JSONField(default=list, blank=True)
+    models_listed_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # Steps of the last connection test.
+    probe = models.JSONField(default=list, blank=True, editable=False)
+    probed_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, editable=False
+    )
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def chat_models(self) -> list[dict[str, Any]]:
+        """The entries of its list that can hold a conversation."""
+        return [
+            entry
+            for entry in self.model_list
+            if (entry.get("detail") or {}).get("type") not in ("embedding", "embeddings")
+        ]
+
+    @property
+    def _key_context(self) -> str:
+        return f"upstream:{self.public_id}:key"
+
+    @property
+    def has_key(self) -> bool:
+        return bool(self.sealed_key)
+
+    def set_key(self, key: str) -> None:
+        """Seals ``key`` into the row (not saved); an empty one clears it."""
+        self.sealed_key = vault.seal(key, context=self._key_context) if key else ""
+        self.key_set_at = timezone.now() if key else None
+
+    def open_key(self) -> str:
+        """The credential in plain text, for the request about to be made. Raises ``VaultLocked``."""
+        if not self.sealed_key:
+            return ""
+        return vault.open_sealed(self.sealed_key, context=self._key_context)
+
+    @property
+    def _options_context(self) -> str:
+        return f"upstream:{self.public_id}:options"
+
+    def set_secret_options(self, options: Mapping[str, object]) -> None:
+        """Seals these options into the row (not saved) in place of what was there."""
+        text = json.dumps(dict(options)) if options else ""
+        self.sealed_options = vault.seal(text, context=self._options_context) if text else ""
+
+    def open_secret_options(self) -> dict[str, object]:
+        """The options that hold credentials, in plain text. Raises ``VaultLocked``."""
+        if not self.sealed_options:
+            return {}
+        text = vault.open_sealed(self.sealed_options, context=self._options_context)
+        return dict(json.loads(text))
+
+    def all_options(self) -> dict[str, object]:
+        """Every option of the dialect, for the request about to be made. Raises ``VaultLocked``."""
+        return {**self.options, **self.open_secret_options()}
+
+
+class SeenEvent(models.Model):
+    """A type of event that this upstream has sent, counted over all its runs."""
+
+    upstream = models.ForeignKey(Upstream, on_delete=models.CASCADE, related_name="seen_events")
+    # As on the wire: the event's name, the payload's type, or what kind of chunk it was.
+    name = models.CharField(max_length=200)
+    is_known = models.BooleanField(default=True)
+    count = models.PositiveBigIntegerField(default=0)
+    # The first one of an unknown type, credentials redacted, cut at a few thousand characters.
+    sample = models.TextField(blank=True)
+    first_seen_at = models.DateTimeField(default=timezone.now)
+    last_seen_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(fields=["upstream", "name"], name="seen_event_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.upstream_id}: {self.name} ×{self.count}"

@@ -1,0 +1,155 @@
+"""Output items while a run's events are folded, and the items that they become."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from chat.events import (
+    UNFINISHED_CALL,
+    Citation,
+    Event,
+    FailureMetadata,
+    InvalidToolCallItem,
+    Json,
+    JsonObject,
+    MediaItem,
+    MessageEnd,
+    MessageItem,
+    OutputItem,
+    ProviderInfo,
+    ReasoningEnd,
+    ReasoningItem,
+    ReasoningKind,
+    RefusalItem,
+    ToolCallFailure,
+    ToolCallItem,
+)
+
+PartKind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
+
+
+class Part(Struct, kw_only=True, eq=False):
+    """An output item while it grows. Text stays in pieces until somebody asks for it."""
+
+    kind: PartKind
+    number: int
+    choice: int = 0
+    is_open: bool = True
+    pieces: list[str] = []
+    citations: list[Citation] = []
+    logprobs: list[Json] = []
+    phase: str | None = None
+    reasoning_kind: ReasoningKind = "full"
+    has_replay: bool = False
+    category: str | None = None
+    tool: str = ""
+    arguments: JsonObject | None = None
+    arguments_raw: str | None = None
+    output: str | None = None
+    is_done: bool = False
+    failure: ToolCallFailure | None = None
+    provider_info: ProviderInfo | None = None
+    call_id: str | None = None
+    id_synthesised: bool = False
+    is_run_by_client: bool = True
+    media_type: str = ""
+    file: str | None = None
+
+
+def item_of(part: Part) -> OutputItem:
+    return _ITEMS[part.kind](part)
+
+
+def _message(part: Part) -> MessageItem:
+    return MessageItem(
+        content="".join(part.pieces),
+        citations=list(part.citations),
+        logprobs=list(part.logprobs) or None,
+        phase=part.phase,
+    )
+
+
+def _reasoning(part: Part) -> ReasoningItem:
+    return ReasoningItem(
+        content="".join(part.pieces), kind=part.reasoning_kind, has_replay=part.has_replay
+    )
+
+
+def _refusal(part: Part) -> RefusalItem:
+    return RefusalItem(content="".join(part.pieces), category=part.category)
+
+
+def _media(part: Part) -> MediaItem:
+    transcript = "".join(part.pieces) or None
+    return MediaItem(media_type=part.media_type, file=part.file, transcript=transcript)
+
+
+def _call(part: Part) -> ToolCallItem | InvalidToolCallItem:
+    failure = part.failure
+    if failure is not None and failure.metadata.type != "execution_failed":
+        return InvalidToolCallItem(
+            reason=failure.reason,
+            metadata=failure.metadata,
+            call_id=part.call_id or failure.call_id,
+            arguments_raw=failure.arguments_raw or part.arguments_raw,
+        )
+    if failure is not None:
+        return _failed_call(part, failure)
+    return ToolCallItem(
+        tool=part.tool,
+        arguments=part.arguments or {},
+        output=part.output,
+        provider_info=part.provider_info,
+        call_id=part.call_id,
+        status="done" if part.is_done else "pending",
+        arguments_raw=part.arguments_raw or "".join(part.pieces) or None,
+        id_synthesised=part.id_synthesised,
+    )
+
+
+def _failed_call(part: Part, failure: ToolCallFailure) -> ToolCallItem:
+    """A call that ran and went wrong. Where an earlier run had asked for it, the failure is all
+    that this run's log says of it."""
+    return ToolCallItem(
+        tool=part.tool or failure.metadata.tool_name,
+        arguments=part.arguments or failure.metadata.arguments or {},
+        output=failure.reason,
+        provider_info=part.provider_info or failure.metadata.provider_info,
+        call_id=part.call_id or failure.call_id,
+        status="failed",
+        arguments_raw=part.arguments_raw or "".join(part.pieces) or failure.arguments_raw,
+        id_synthesised=part.id_synthesised,
+    )
+
+
+_ITEMS: Mapping[PartKind, Callable[[Part], OutputItem]] = {
+    "message": _message,
+    "reasoning": _reasoning,
+    "refusal": _refusal,
+    "tool_call": _call,
+    "media": _media,
+}
+
+
+def closing_event(part: Part) -> Event | None:
+    """What closes an item whose parser is gone; refusals and media need nothing."""
+    if part.kind == "message":
+        return MessageEnd(item=part.number, choice=part.choice)
+    if part.kind == "reasoning":
+        return ReasoningEnd(item=part.number, choice=part.choice)
+    if part.kind != "tool_call":
+        return None
+    return ToolCallFailure(
+        item=part.number,
+        choice=part.choice,
+        reason=UNFINISHED_CALL,
+        metadata=FailureMetadata(
+            type="incomplete",
+            tool_name=part.tool,
+            arguments=part.arguments,
+            provider_info=part.provider_info,
+        ),
+        call_id=part.call_id,
+        arguments_raw=part.arguments_raw or "".join(part.pieces) or None,
+    )

@@ -1,0 +1,8 @@
+"""The threads in which programs' requests read and write."""
+
+from __future__ import annotations
+
+from chat.runs.database import DatabaseThreads
+
+# Not those of the followers of logs: a write may wait for the database's only writer.
+threads = DatabaseThreads("programs", size=4)

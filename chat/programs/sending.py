@@ -1,0 +1,276 @@
+"""A program's request to a run: the same verbs as a person's form."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import Http404
+
+from chat import access
+from chat.actions import conversations as verbs
+from chat.actions import questions as question_verbs
+from chat.actions.conversations import ModelChoice
+from chat.actions.errors import ActionRefused, storage_errors
+from chat.actions.files import Picture, check_picture_count, picture_of, shows
+from chat.actions.tools import switch_tools
+from chat.dialects import DIALECTS
+from chat.events import Json
+from chat.models import AccessToken, Question, QuestionKind, Run, Tool
+from chat.programs.catalogue import Chosen, find_model
+from chat.programs.errors import ApiError, invalid, of_refusal
+from chat.programs.parameters import map_parameters
+from chat.programs.requests import ChatRequest, Reply, unknown_response
+
+# Of a team's own tools; other integrations are set up with the server by an administrator.
+TOOL = "tool/"
+INTEGRATION_LEFT_OUT = (
+    "Integration {number} was left out: here only tools of the team can be named, as tool/name. "
+    "Plugins and MCP servers are set up with the server, by an administrator."
+)
+KEPT_ANYWAY = (
+    "The request asked not to be stored. Tributary keeps every conversation; this answer has no "
+    "response id to continue from."
+)
+VISIBILITY_LATER = (
+    "The member visibility counts with the first message; the owner changes it on the page."
+)
+SAID_OTHERWISE = "This Idempotency-Key was used for another request."
+LONGEST_KEY = 255
+
+
+def idempotency_key(token: AccessToken, text: str) -> UUID:
+    """The run's key for what a program calls its request. Each person's are their own."""
+    name = f"program:{token.user_id}:{text}"
+    return UUID(bytes=hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:16])
+
+
+def send(token: AccessToken, request: ChatRequest, key: UUID) -> Run:
+    """Queues the run that answers. Raises ``ApiError``; then nothing was changed."""
+    previous = _previous(token, request)
+    try:
+        with storage_errors():
+            if request.replies:
+                return _reply(token, request, previous)
+            return _say(token, request, previous, key)
+    except ActionRefused as refusal:
+        raise of_refusal(refusal) from None
+
+
+def _previous(token: AccessToken, request: ChatRequest) -> Run | None:
+    """The run that is followed. One of another team, or not to be written in, is not there."""
+    if request.previous is None:
+        return None
+    try:
+        return access.get_run(token.user, request.previous, for_write=True, team_id=token.team_id)
+    except (Http404, PermissionDenied):
+        raise unknown_response() from None
+
+
+# --- words ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tools:
+    """The team's tools that a request names; ``None``: it names nothing, and nothing changes."""
+
+    chosen: Sequence[Tool] | None
+    notes: Sequence[str] = ()
+
+
+def _say(token: AccessToken, request: ChatRequest, previous: Run | None, key: UUID) -> Run:
+    if not request.text.strip():
+        raise invalid("the input needs some text", param="input", code="invalid_union")
+    chosen = find_model(
+        token.user, request.model, preferred=previous.upstream if previous else None
+    )
+    tools = _tools(token, request.integrations)
+    choice = _choice(request, chosen, previous, tools.notes)
+    pictures = _pictures(request.pictures)
+    if previous is None:
+        run = verbs.start_conversation(
+            token.user,
+            token.team,
+            text=request.text,
+            choice=choice,
+            idempotency_key=key,
+            visibility=request.visibility or "private",
+            tools=tools.chosen or (),
+            pictures=pictures,
+        )
+    else:
+        run = _follow(token, request, previous, choice, tools, pictures, key)
+    _check_same(run, request, choice, pictures, previous)
+    return run
+
+
+def _follow(
+    token: AccessToken,
+    request: ChatRequest,
+    previous: Run,
+    choice: ModelChoice,
+    tools: _Tools,
+    pictures: Sequence[Picture],
+    key: UUID,
+) -> Run:
+    """A turn below the answer; below an earlier one it is a branch."""
+    with transaction.atomic():
+        if tools.chosen is not None:
+            switch_tools(token.user, previous.conversation, tools.chosen)
+        return verbs.send_message(
+            token.user,
+            previous.conversation,
+            parent=previous.message,
+            text=request.text,
+            choice=choice,
+            idempotency_key=key,
+            pictures=pictures,
+        )
+
+
+def _choice(
+    request: ChatRequest, chosen: Chosen, previous: Run | None, notes: Iterable[str]
+) -> ModelChoice:
+    """Without a system prompt that of the answer that is followed holds on; nothing else does."""
+    dialect = DIALECTS[chosen.upstream.dialect]
+    mapped = map_parameters(dialect, request.parameters, request.own_parameters)
+    system_prompt = request.system_prompt
+    if system_prompt is None:
+        system_prompt = previous.system_prompt if previous else ""
+    said = [chosen.note] if chosen.note else []
+    if previous is not None and request.visibility is not None:
+        said.append(VISIBILITY_LATER)
+    return ModelChoice(
+        upstream=chosen.upstream,
+        model=chosen.model,
+        parameters=mapped.values,
+        system_prompt=system_prompt.strip(),
+        notes=[
+            *said,
+            *request.notes,
+            *notes,
+            *mapped.notes,
+            *([] if request.stores else [KEPT_ANYWAY]),
+        ],
+    )
+
+
+def _tools(token: AccessToken, integrations: Sequence[Json] | None) -> _Tools:
+    if integrations is None:
+        return _Tools(chosen=None)
+    named = [
+        entry.removeprefix(TOOL) if isinstance(entry, str) and entry.startswith(TOOL) else None
+        for entry in integrations
+    ]
+    tools = {
+        tool.name: tool
+        for tool in Tool.objects.filter(team=token.team, name__in=filter(None, named))
+    }
+    missing = next((name for name in named if name is not None and name not in tools), None)
+    if missing is not None:
+        raise invalid(
+            f"The team has no tool called {missing[:100]}.",
+            param="integrations",
+            code="invalid_value",
+        )
+    notes = [
+        INTEGRATION_LEFT_OUT.format(number=number)
+        for number, name in enumerate(named, start=1)
+        if name is None
+    ]
+    return _Tools(chosen=list(tools.values()), notes=notes)
+
+
+def _pictures(bodies: Sequence[bytes]) -> list[Picture]:
+    try:
+        check_picture_count(len(bodies))
+        return [picture_of(f"picture-{n}", body) for n, body in enumerate(bodies, start=1)]
+    except ActionRefused as refusal:
+        raise invalid(str(refusal), param="input", code="invalid_image") from None
+
+
+def _check_same(
+    run: Run,
+    request: ChatRequest,
+    choice: ModelChoice,
+    pictures: Sequence[Picture],
+    previous: Run | None,
+) -> None:
+    """A key that is sent again must mean the same request. Raises ``ApiError``."""
+    question = run.message.parent
+    is_same = (
+        question is not None
+        and question.text == request.text
+        and question.parent_id == (previous.message_id if previous else None)
+        and (run.upstream_id, run.model) == (choice.upstream.pk, choice.model)
+        and run.system_prompt == choice.system_prompt
+        and shows(run, pictures)
+    )
+    if not is_same:
+        raise ApiError(409, SAID_OTHERWISE, code="idempotency_key_reused")
+
+
+# --- results and replies -----------------------------------------------------------------------
+
+
+def _reply(token: AccessToken, request: ChatRequest, previous: Run | None) -> Run:
+    """Settles everything that the answer waits for; it goes on in a run of its own.
+
+    All of it at once: of what a request leaves open, nothing is settled.
+    """
+    if previous is None:
+        raise invalid(
+            "results and replies need the previous_response_id of the answer that waits",
+            param="previous_response_id",
+            code="missing_required_parameter",
+        )
+    with transaction.atomic():
+        left = list(previous.questions.select_related("conversation", "run__conversation"))
+        follow_up: Run | None = None
+        for reply in request.replies:
+            question = _asked(left, reply)
+            left.remove(question)
+            follow_up = _settle(token, question, reply)
+        if follow_up is None:
+            names = ", ".join(_name_of(each) for each in left if each.is_open)
+            raise invalid(
+                f"the answer also waits for {names}" if names else "the answer waits for nothing",
+                param="input",
+                code="incomplete_replies",
+            )
+        return follow_up
+
+
+def _asked(left: Iterable[Question], reply: Reply) -> Question:
+    is_tool = reply.kind == "tool_result"
+    for question in left:
+        if (question.kind == QuestionKind.TOOL) == is_tool and _name_of(question) == reply.name:
+            return question
+    raise invalid(
+        f"the answer does not wait for {reply.name[:100]}", param="input", code="unknown_reply"
+    )
+
+
+def _name_of(question: Question) -> str:
+    """The call's id, or the question's, as the result has it."""
+    return question.ask_id
+
+
+def _settle(token: AccessToken, question: Question, reply: Reply) -> Run | None:
+    if reply.is_declined:
+        return question_verbs.refuse(token.user, question, reply.text)
+    if question.kind == QuestionKind.TOOL:
+        return question_verbs.give_result(token.user, question, reply.text, is_error=reply.is_error)
+    if question.kind == QuestionKind.APPROVAL:
+        return question_verbs.approve(token.user, question, is_approved=True, reason=reply.text)
+    return question_verbs.answer(
+        token.user,
+        question,
+        text=reply.text,
+        selected=reply.selected,
+        fields=reply.fields,
+    )

@@ -1,0 +1,222 @@
+"""Steps that the upstream reports: research, deep thinking, preparing; one list for a run."""
+
+from collections import Counter
+
+from django.utils.safestring import SafeString
+
+from chat.events import ActivityStep, Json
+from chat.rendering import figures
+from chat.rendering.anatomy import Entry, TextSlot, excerpt_of_json, fill, name_of, safe
+from chat.rendering.markdown import host_of, is_safe_link
+from chat.rendering.parts import Patches, Slot, Stack
+
+_STEP_ICONS = {
+    "start": ("loader-circle", "Started", "live"),
+    "progress": ("loader-circle", "Under way", "live"),
+    "done": ("check", "Done", "good"),
+    "failed": ("x", "Failed", "bad"),
+    "note": ("circle", "Note", "remark"),
+    "ended": ("circle-stop", "Not finished", "calm"),
+}
+# What the steps of a family are called together; of several the first one here names them all.
+_FAMILIES = {"deep_think": "Deep thinking", "research": "Research", "analyst": "Preparation"}
+# Steps that are told under the name of research and look for nothing.
+_OTHER_TOOLS = (
+    "tool_call",
+    "creating_mockup",
+    "updating_mockup",
+    "context_compacted",
+    "tracking_decision",
+    "tracking_milestone",
+)
+# Steps that bring something to read, and not only a word that they were taken.
+_READABLE_STEPS = ("structured_synthesis", "context_brief_created", "claim_emitted")
+# A plan of more parts is nobody's plan; the figure of the upstream is then not believed.
+MOST_PARTS = 1000
+
+
+class Step(Slot):
+    """One line of an activity; a later event with the same reference changes it."""
+
+    tag = "li"
+    classes = "step"
+
+    def __init__(self, id: str, seq: int, event: ActivityStep) -> None:
+        super().__init__(id, seq)
+        self.label = ""
+        self.detail: dict[str, Json] = {}
+        self.started_t = event.t
+        self.is_readable = event.step in _READABLE_STEPS
+        self.is_part = event.family == "deep_think" and event.step.startswith("subtask")
+        self.update(event, seq)
+
+    @property
+    def is_open(self) -> bool:
+        return self.phase in ("start", "progress")
+
+    def update(self, event: ActivityStep, seq: int) -> None:
+        self.phase: str = event.phase
+        self.label = event.label or self.label or f"{event.family}: {event.step}"
+        if isinstance(event.detail, dict):
+            self.detail |= event.detail
+        self.ended_t = max(event.t, self.started_t)
+        self.touch(seq)
+
+    def give_up(self, seq: int) -> None:
+        if self.is_open:
+            self.phase = "ended"
+            self.touch(seq)
+
+    def content(self) -> str:
+        icon, word, tone = _STEP_ICONS[self.phase]
+        milliseconds = self.ended_t - self.started_t
+        url = _link_in(self.detail)
+        # The address where it stands in the label; beside it the host, if it does not.
+        before, address, after = self.label.partition(url) if url else (self.label, "", "")
+        return fill(
+            "step",
+            icon=icon,
+            word=word,
+            tone=tone,
+            label=name_of(before),
+            url=url,
+            page=name_of(address.partition("://")[2] or host_of(url)),
+            after=name_of(after),
+            tokens=_tokens_in(self.detail),
+            duration=figures.duration(milliseconds) if milliseconds and not self.is_open else "",
+            body=excerpt_of_json(self.detail) if self.is_readable and self.detail else "",
+        )
+
+
+def _link_in(detail: dict[str, Json]) -> str:
+    """The page that a step reads, if it is one that may be linked to."""
+    arguments = detail.get("arguments")
+    inner = arguments if isinstance(arguments, dict) else {}
+    url = detail.get("url") or inner.get("url")
+    return url if isinstance(url, str) and is_safe_link(url) else ""
+
+
+def _tokens_in(detail: dict[str, Json]) -> str:
+    """What a part has cost so far, both directions; empty where nobody says."""
+    counts = [detail.get(name) for name in ("input_tokens", "output_tokens")]
+    known = [count for count in counts if type(count) is int and count >= 0]
+    return figures.count(sum(known)) if known else ""
+
+
+class Activity(Entry):
+    """The steps of a run as one vertical line: open while they are the news, then folded.
+
+    The frame is sent a second time when it folds; before and after it only grows.
+    """
+
+    def __init__(self, id: str, seq: int) -> None:
+        super().__init__(id, seq)
+        self.head = TextSlot(f"{id}-head", seq, tag="summary")
+        self.steps = Stack(f"{id}-steps", seq, tag="ol", classes="steps")
+        self.is_news = True
+        self._is_over = False
+        self._folded_seq = -1
+        self._families: set[str] = set()
+        # Kept as the steps come: looking through all of them at each would be quadratic.
+        self._phases: Counter[str] = Counter()
+        self._parts = self._parts_done = 0
+        self._first_t = self._last_t = 0
+        self._newest = ""
+        self.hold(self.head, self.steps)
+
+    def add(self, step: Step, event: ActivityStep, seq: int) -> None:
+        if not self.steps.children:
+            self._first_t = event.t
+        if event.family != "research" or event.step not in _OTHER_TOOLS:
+            self._families.add(event.family)
+        self._newest = step.label
+        self._count(step, 1)
+        self.steps.add(step, seq)
+        self._note(event, seq)
+
+    def update(self, step: Step, event: ActivityStep, seq: int) -> None:
+        self._count(step, -1)
+        step.update(event, seq)
+        self._count(step, 1)
+        self._note(event, seq)
+
+    def _count(self, step: Step, by: int) -> None:
+        self._phases[step.phase] += by
+        self._parts_done += by if step.is_part and step.phase == "done" else 0
+
+    def _note(self, event: ActivityStep, seq: int) -> None:
+        self._last_t = max(event.t, self._last_t)
+        # A plan says how many parts it has; what is shown of it has a length then.
+        total = event.detail.get("total_subtasks") if isinstance(event.detail, dict) else None
+        if type(total) is int and 0 < total <= MOST_PARTS:
+            self._parts = total
+        self._change_head(seq)
+
+    def fold(self, seq: int) -> None:
+        """The answer's text has begun: the steps step back."""
+        if self.is_news:
+            self.is_news = False
+            self._folded_seq = seq
+            self._change_head(seq)
+
+    def conclude(self, seq: int, t: int, status: str) -> None:
+        self._is_over = True
+        for step in self.steps.children:
+            if isinstance(step, Step) and step.is_open:
+                self._count(step, -1)
+                step.give_up(seq)
+                self._count(step, 1)
+        self._change_head(seq)
+        self.fold(seq)
+
+    def _change_head(self, seq: int) -> None:
+        self._show_head()
+        self.head.touch(seq)
+
+    def _show_head(self) -> None:
+        icon, word, tone = self._state()
+        milliseconds = self._last_t - self._first_t
+        failed = self._phases["failed"]
+        family = next((_FAMILIES[each] for each in _FAMILIES if each in self._families), "")
+        # A single step of no known kind is its own title.
+        only = self._only_label() if not family else ""
+        self.head.show(
+            "activity_head",
+            icon=icon,
+            word=word,
+            tone=tone,
+            name=name_of(only) or family or "Activity",
+            is_only=bool(only),
+            now=name_of(self._newest) if tone == "live" and not only else "",
+            parts_done=figures.count(min(self._parts_done, self._parts)),
+            parts=figures.count(self._parts) if self._parts else "",
+            steps=figures.count(len(self.steps.children)),
+            is_single=len(self.steps.children) == 1,
+            failed=figures.count(failed) if failed else "",
+            duration=figures.duration(milliseconds) if milliseconds and tone != "live" else "",
+        )
+
+    def _only_label(self) -> str:
+        steps = self.steps.children
+        return steps[0].label if len(steps) == 1 and isinstance(steps[0], Step) else ""
+
+    def _state(self) -> tuple[str, str, str]:
+        is_going_on = self._phases["start"] or self._phases["progress"]
+        if is_going_on or (self.is_news and not self._is_over):
+            return _STEP_ICONS["progress"]
+        if self._phases["done"] or self._phases["note"]:
+            return _STEP_ICONS["done"]
+        return _STEP_ICONS["failed" if self._phases["failed"] else "ended"]
+
+    def frame(self, contents: list[SafeString]) -> str:
+        return f'<div id="{self.id}" class="item activity">{self._inside(contents)}</div>'
+
+    def _inside(self, contents: list[SafeString]) -> str:
+        head, steps = contents
+        return fill("activity", is_open=self.is_news, head=head, steps=steps)
+
+    def patch(self, since: int, patches: Patches) -> None:
+        if self._folded_seq > since:
+            patches.replace(self.id, self._inside([safe(part.html()) for part in self.parts]))
+            return
+        super().patch(since, patches)

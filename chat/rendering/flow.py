@@ -1,0 +1,538 @@
+"""Growing Markdown: blocks that are closed once and for all, and one open block at the end.
+
+What closes when is decided by arithmetic on the text of each event, never by time or frames,
+so that every viewer's page comes out the same. HTML is made when somebody asks for it.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+from html import escape
+from itertools import islice
+
+from chat.rendering.markdown import (
+    CODE_CLOSE,
+    Outline,
+    References,
+    Scope,
+    Span,
+    begins_words,
+    clean_source,
+    closes_fence,
+    code_open,
+    is_words,
+    outline,
+    render_block,
+    words_paragraph,
+)
+from chat.rendering.parts import GrowingText, Part, Patches, Piece
+from chat.rendering.visible import reveal
+
+# Blocks per section: the browser skips layout and paint of the sections that nobody sees.
+SECTION_BLOCKS = 40
+# The open block is rendered again as a whole with every frame up to here (3 ms of Markdown).
+OPEN_CHARACTERS = 4096
+# How much a long tail must grow before it is searched again in vain. The fourth root of four:
+# four times the text then costs four times the searching, whatever the length.
+GROWTH = 2**0.5
+# A piece of a long code block when the answer is sent anew.
+PIECE_CHARACTERS = 16 * 1024
+
+_LIST_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
+_BLOCK_START = re.compile(r" {0,3}(?:#|>|[-*+_=|]|\d{1,9}[.)]|```|~~~)")
+_MARKS_ONLY = re.compile(r"[ \t]*[-=*_+#>|:`~]+[ \t]*")
+
+
+class Block:
+    """A closed top-level block."""
+
+    def __init__(self, source: str, scope: Scope) -> None:
+        self._source = source
+        self._scope = scope
+
+    @cached_property
+    def html(self) -> str:
+        return render_block(self._source, self._scope)
+
+
+class Fence:
+    """An open code block: its lines are shown as they come, highlighted only when it closes."""
+
+    def __init__(self, opening: str, markup: str, seq: int) -> None:
+        self.opened_seq = seq
+        self.markup = markup
+        self.source = [opening, "\n"]
+        self.shown = GrowingText()
+        self._indent = len(opening) - len(opening.lstrip(" "))
+        self.label = reveal(opening.strip()[len(markup) :].strip())
+        # The beginning of a line that may yet turn out to be the closing one.
+        self._held = ""
+        self._is_line_shown = False
+
+    def feed(self, text: str, seq: int) -> str | None:
+        """Take text; when the block closes, what is left of it, else None."""
+        while text:
+            line, newline, rest = text.partition("\n")
+            if self._feed_line(line, newline, seq):
+                return rest
+            text = rest
+        return None
+
+    def _feed_line(self, text: str, newline: str, seq: int) -> bool:
+        """Take a line or a part of one. True when this completed the closing line."""
+        self.source += (text, newline)
+        if self._is_line_shown:
+            self.shown.add(reveal(text) + newline, seq)
+            self._is_line_shown = not newline
+            return False
+        line = self._held + text
+        if newline and closes_fence(line, self.markup):
+            return True
+        self._held = "" if newline or not self._may_close(line) else line
+        if not self._held:
+            self.shown.add(reveal(self._without_indent(line)) + newline, seq)
+            self._is_line_shown = bool(line) and not newline
+        return False
+
+    def _may_close(self, line: str) -> bool:
+        stripped = line.lstrip(" ")
+        return len(line) - len(stripped) <= 3 and not stripped.rstrip(" \t").strip(self.markup[0])
+
+    def _without_indent(self, line: str) -> str:
+        spaces = len(line) - len(line.lstrip(" "))
+        return line[min(spaces, self._indent) :]
+
+    def html(self, id: str, text: str) -> str:
+        return f'{code_open(self.label)}<code id="{id}">{text}</code>{CODE_CLOSE}'
+
+
+class Words:
+    """An open paragraph while it is words alone: what comes is appended, nothing rendered anew."""
+
+    def __init__(self) -> None:
+        # The event since which it is on the page; 0 before its first letter.
+        self.opened_seq = 0
+        self.shown = GrowingText()
+
+    def take(self, text: str, seq: int) -> bool:
+        """False when it is something else than words, and for good."""
+        if not self.opened_seq:
+            text = text.lstrip("\n")
+            if text and not begins_words(text):
+                return False
+        if not is_words(text):
+            return False
+        if text and not self.opened_seq:
+            self.opened_seq = seq
+        self.shown.add(text, seq)
+        return True
+
+
+class OpenBlock:
+    """The unfinished tail: the source of the last block and whatever follows it.
+
+    ``settled`` is the front of a long one, shown in parts that are not rendered again while it
+    grows; ``loose`` is the rest, rendered with every frame.
+    """
+
+    def __init__(self, text: str = "", kind: str = "", markup: str = "") -> None:
+        self.settled: list[str] = []
+        self.loose: list[str] = [text] if text else []
+        self.length = self.loose_length = len(text)
+        self.kind = kind
+        self.markup = markup
+        self.next_search = OPEN_CHARACTERS
+        self.has_failed = False
+
+    def add(self, text: str) -> None:
+        self.loose.append(text)
+        self.length += len(text)
+        self.loose_length += len(text)
+
+    def loose_text(self) -> str:
+        if len(self.loose) > 1:
+            self.loose = ["".join(self.loose)]
+        return self.loose[0] if self.loose else ""
+
+    def text(self) -> str:
+        return "".join(self.settled) + self.loose_text()
+
+    def search_failed(self) -> None:
+        if self.length > OPEN_CHARACTERS:
+            self.has_failed = True
+            self.next_search = int(self.length * GROWTH)
+
+    def may_end(self, line: str, is_after_blank: bool) -> bool:
+        """Whether a line looks like the beginning of another block. A wrong no only delays."""
+        if not line or line.isspace():
+            return False
+        if self.kind in ("bullet_list_open", "ordered_list_open"):
+            return line[0] not in " \t" and not self._continues_list(line)
+        if self.kind == "blockquote_open":
+            return is_after_blank or not line.lstrip(" ").startswith(">")
+        if self.kind in ("paragraph_open", "table_open"):
+            return is_after_blank or _BLOCK_START.match(line) is not None
+        return True
+
+    def _continues_list(self, line: str) -> bool:
+        match = _LIST_ITEM.match(line)
+        return match is not None and match.group().rstrip().endswith(self.markup)
+
+    def settle(self) -> str:
+        """Move the front of the loose text over to the settled one; give what was moved."""
+        text = self.loose_text()
+        cut = self._cut(text)
+        self.settled.append(text[:cut])
+        self.loose = [text[cut:]]
+        self.loose_length = len(text) - cut
+        return text[:cut]
+
+    def _cut(self, text: str) -> int:
+        """A place where the loose text reads well when it is torn apart."""
+        if self.kind in ("bullet_list_open", "ordered_list_open"):
+            starts = [m.start() for m in re.finditer(rf"^{_LIST_ITEM.pattern}", text, re.MULTILINE)]
+            if starts and starts[-1] > 0:
+                return starts[-1]
+        return text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text)
+
+
+def closed_blocks(text: str) -> list[Block]:
+    """The blocks of a text that is complete."""
+    references = References()
+    found = outline(text, references.scope())
+    for _, label, definition in found.definitions:
+        references.add(label, definition)
+    return [Block(found.source(span), references.scope()) for span in found.spans]
+
+
+def render_part(text: str, block: OpenBlock, scope: Scope) -> str:
+    """A piece of an open block by itself; a table's rows get their head before them."""
+    if not text.strip():
+        return ""
+    if block.kind == "table_open" and block.settled:
+        text = "\n".join([*block.settled[0].split("\n", 2)[:2], text])
+    found = outline(text, scope)
+    for _, label, definition in found.definitions:
+        scope[label] = definition
+    return "".join(render_block(found.source(span), scope) for span in found.spans)
+
+
+class OpenPart:
+    """The front of a long open block, rendered by itself until the block closes."""
+
+    def __init__(self, block: OpenBlock, scope: Scope) -> None:
+        is_first = not block.settled
+        self._scope = scope
+        self._block = OpenBlock(kind=block.kind, markup=block.markup)
+        self._text = block.settle()
+        self._block.settled = [] if is_first else block.settled[:1]
+        is_torn = block.kind in ("", "paragraph_open") and not self._text.endswith("\n\n")
+        self._classes = "part run-on" if is_torn else "part"
+
+    @cached_property
+    def html(self) -> str:
+        content = render_part(self._text, self._block, self._scope)
+        return f'<div class="{self._classes}">{content}</div>'
+
+
+class Flow(Part):
+    """The element that holds one growing Markdown text."""
+
+    def __init__(self, item_id: str, seq: int) -> None:
+        super().__init__(f"{item_id}-flow", seq)
+        self._prefix = item_id
+        self._source: list[str] = []
+        self._ends_in_return = False
+        self._references = References()
+        self._blocks: list[Block] = []
+        self._block_seqs: list[int] = []
+        self._open = OpenBlock()
+        self._open_seq = seq
+        self._open_cache = (-1, "")
+        self._words: Words | None = Words()
+        self._fence: Fence | None = None
+        self._line: list[str] = []
+        self._is_after_blank = False
+        # Parts of a long open block: what they show, and since when they are there.
+        self._parts: list[OpenPart] = []
+        self._part_seqs: list[int] = []
+        self._parts_reset_seq = seq
+        self._ended_seq = 0
+        self._replaced_seq = 0
+        self._is_compared = True
+
+    # --- events -------------------------------------------------------------------------
+
+    def feed(self, text: str, seq: int) -> None:
+        text = self._whole_newlines(text)
+        if text:
+            self._source.append(text)
+            self._take(text, seq)
+        self.touch(seq)
+
+    def end(self, seq: int) -> None:
+        """Close what is open. Once more after further text is fine."""
+        if self._ends_in_return:
+            self._ends_in_return = False
+            self._source.append("\n")
+            self._take("\n", seq)
+        self._close_all(seq)
+        self._start_over("", seq)
+        self._ended_seq = seq
+        self._is_compared = False
+        self.touch(seq)
+
+    def words(self) -> int:
+        return len("".join(self._source).split())
+
+    def has_text(self) -> bool:
+        return bool(self._source)
+
+    def _whole_newlines(self, text: str) -> str:
+        """One kind of newline, also where CR and LF come in different events."""
+        if self._ends_in_return:
+            text = "\r" + text
+        self._ends_in_return = text.endswith("\r")
+        return clean_source(text[:-1] if self._ends_in_return else text)
+
+    def _take(self, text: str, seq: int) -> None:
+        if self._fence is None:
+            self._take_lines(text, seq)
+            return
+        self._take_fence(self._fence, text, seq)
+
+    def _take_fence(self, fence: Fence, text: str, seq: int) -> None:
+        rest = fence.feed(text, seq)
+        if rest is None:
+            return
+        self._close_source("".join(fence.source), seq)
+        self._start_over("", seq)
+        if rest:
+            self._take_lines(rest, seq)
+
+    def _take_lines(self, text: str, seq: int) -> None:
+        self._open.add(text)
+        self._open_seq = seq
+        if self._words is not None and not self._words.take(text, seq):
+            self._words = None
+        if "\n" not in text:
+            self._line.append(text)
+        elif self._should_search(text):
+            self._search(seq)
+        if self._fence is None and self._open.loose_length > OPEN_CHARACTERS:
+            self._parts.append(OpenPart(self._open, self._references.scope()))
+            self._part_seqs.append(seq)
+            self._words = None
+
+    def _should_search(self, text: str) -> bool:
+        head, _, tail = text.rpartition("\n")
+        lines = ("".join(self._line) + head).split("\n")
+        self._line = [tail]
+        may_end = is_sure = False
+        for line in lines:
+            is_blank = not line.strip()
+            if self._open.may_end(line, self._is_after_blank):
+                may_end = True
+                is_sure = is_sure or self._is_after_blank
+            if is_blank and self._open.kind == "paragraph_open":
+                may_end = True
+            self._is_after_blank = is_blank
+        if self._open.length >= self._open.next_search:
+            return True
+        is_short = self._open.length <= OPEN_CHARACTERS
+        return (may_end and is_short) or (is_sure and not self._open.has_failed)
+
+    def _search(self, seq: int) -> None:
+        """Close every block but the last, which further lines may still change."""
+        text = self._open.text()
+        whole = text.rfind("\n") + 1
+        found = outline(text[:whole], self._references.scope())
+        last = found.spans[-1] if found.spans and not found.spans[-1].is_sealed else None
+        closed = found.spans[:-1] if last else found.spans
+        is_fence = last is not None and last.kind == "fence"
+        if last is not None:
+            self._open.kind, self._open.markup = last.kind, last.markup
+        if not closed and not is_fence:
+            self._open.search_failed()
+            return
+        end = last.start if last is not None and is_fence else closed[-1].end
+        self._close_spans(found, closed, end, seq)
+        rest = "\n".join(found.lines[end:]) + text[whole:]
+        self._start_over("" if is_fence else rest, seq, last)
+        if last is not None and is_fence:
+            self._open_fence(rest, last.markup, seq)
+
+    def _open_fence(self, text: str, markup: str, seq: int) -> None:
+        opening, _, inside = text.partition("\n")
+        self._fence = Fence(opening, markup, seq)
+        self._take_fence(self._fence, inside, seq)
+
+    def _start_over(self, text: str, seq: int, last: Span | None = None) -> None:
+        """A fresh tail, without parts."""
+        line = self._line if text else []
+        self._open = OpenBlock(text, last.kind, last.markup) if last else OpenBlock(text)
+        self._open_seq = seq
+        words = Words()
+        self._words = words if words.take(text, seq) else None
+        self._fence = None
+        self._line = line
+        self._is_after_blank = self._is_after_blank if text else False
+        if self._parts:
+            self._parts, self._part_seqs, self._parts_reset_seq = [], [], seq
+
+    def _close_all(self, seq: int) -> None:
+        text = self._open.text() if self._fence is None else "".join(self._fence.source)
+        found = outline(text, self._references.scope())
+        self._close_spans(found, found.spans, len(found.lines), seq)
+
+    def _close_spans(self, found: Outline, spans: list[Span], end: int, seq: int) -> None:
+        for line, label, definition in found.definitions:
+            if line <= end:
+                self._references.add(label, definition)
+        for span in spans:
+            self._close_source(found.source(span), seq)
+
+    def _close_source(self, source: str, seq: int) -> None:
+        self._blocks.append(Block(source, self._references.scope()))
+        self._block_seqs.append(seq)
+
+    def _compare(self) -> None:
+        """At the end: a link that was defined after its use changes earlier blocks. Then the text
+        is rendered once as a whole, and sent once more if that is different."""
+        if self._is_compared:
+            return
+        self._is_compared = True
+        text = "".join(self._source)
+        if "]:" not in text:
+            return
+        whole = closed_blocks(text)
+        if [block.html for block in whole] != [block.html for block in self._blocks]:
+            self._blocks = whole
+            self._block_seqs = [self._ended_seq] * len(whole)
+            self._replaced_seq = self._ended_seq
+
+    # --- the whole ------------------------------------------------------------------------
+
+    def html(self) -> str:
+        self._compare()
+        sections = self._sections_from(0)
+        parts = "".join(part.html for part in self._parts)
+        return self._wrap(sections, parts, self._open_html())
+
+    def _wrap(self, sections: str, parts: str, opened: str) -> str:
+        return (
+            f'<div id="{self.id}" class="flow">'
+            f'<div id="{self._prefix}-closed" class="closed">{sections}</div>'
+            f'<div id="{self._prefix}-parts" class="parts">{parts}</div>'
+            f'<div id="{self._prefix}-open" class="open">{opened}</div></div>'
+        )
+
+    def _html_of(self, first: int, last: int) -> str:
+        return "".join(block.html for block in islice(self._blocks, first, last))
+
+    def _section(self, first: int) -> str:
+        number = first // SECTION_BLOCKS
+        content = self._html_of(first, first + SECTION_BLOCKS)
+        return f'<section id="{self._prefix}-s{number}" class="blocks">{content}</section>'
+
+    def _sections_from(self, first: int) -> str:
+        starts = range(first, len(self._blocks), SECTION_BLOCKS)
+        return "".join(self._section(start) for start in starts)
+
+    def _open_html(self) -> str:
+        if self._fence is not None:
+            return self._fence.html(f"{self._prefix}-tail", self._fence.shown.since(-1))
+        return self._open_blocks_html()
+
+    def _open_blocks_html(self) -> str:
+        if self._shown_words is not None:
+            return words_paragraph(self._shown_words.shown.since(-1), f"{self._prefix}-tail")
+        if self._open_cache[0] != self._open_seq:
+            self._open_cache = (self._open_seq, self._render_open())
+        return self._open_cache[1]
+
+    @property
+    def _shown_words(self) -> Words | None:
+        return self._words if self._words is not None and self._words.opened_seq else None
+
+    def _render_open(self) -> str:
+        text = self._open.loose_text()
+        before, newline, line = text.rpartition("\n")
+        if newline and _MARKS_ONLY.fullmatch(line):
+            # "-" may become a list item, a rule, or turn the paragraph into a heading.
+            text = before
+        return render_part(text, self._open, self._references.scope())
+
+    # --- the difference -------------------------------------------------------------------
+
+    def patch(self, since: int, patches: Patches) -> None:
+        self._compare()
+        self._patch_closed(since, patches)
+        self._patch_parts(since, patches)
+        self._patch_open(since, patches)
+
+    def _patch_closed(self, since: int, patches: Patches) -> None:
+        if self._replaced_seq > since:
+            patches.replace(f"{self._prefix}-closed", self._sections_from(0))
+            return
+        first = bisect_right(self._block_seqs, since)
+        number, inside = divmod(first, SECTION_BLOCKS)
+        if inside:
+            end = (number + 1) * SECTION_BLOCKS
+            patches.append(f"{self._prefix}-s{number}", self._html_of(first, end))
+            first = end
+        patches.append(f"{self._prefix}-closed", self._sections_from(first))
+
+    def _patch_parts(self, since: int, patches: Patches) -> None:
+        target = f"{self._prefix}-parts"
+        if self._parts_reset_seq > since:
+            patches.replace(target, "".join(part.html for part in self._parts))
+            return
+        new = self._parts[bisect_right(self._part_seqs, since) :]
+        patches.append(target, "".join(part.html for part in new))
+
+    def _patch_open(self, since: int, patches: Patches) -> None:
+        target = f"{self._prefix}-open"
+        words = self._shown_words
+        if self._fence is None and words is not None and words.opened_seq <= since:
+            patches.append(f"{self._prefix}-tail", words.shown.since(since))
+        elif self._fence is None:
+            if self._open_seq > since:
+                patches.morph(target, self._open_blocks_html())
+        elif self._fence.opened_seq > since:
+            patches.replace(target, self._open_html())
+        else:
+            patches.append(f"{self._prefix}-tail", self._fence.shown.since(since))
+
+    # --- in pieces --------------------------------------------------------------------------
+
+    def shell(self) -> str:
+        return self._wrap("", "", "")
+
+    def pieces(self) -> Iterator[Piece]:
+        self._compare()
+        for first in range(0, len(self._blocks), SECTION_BLOCKS):
+            yield from self._section_pieces(first)
+        for part in self._parts:
+            yield f"{self._prefix}-parts", part.html
+        if self._fence is None:
+            yield f"{self._prefix}-open", self._open_blocks_html()
+            return
+        yield f"{self._prefix}-open", self._fence.html(f"{self._prefix}-tail", "")
+        text = self._fence.shown.text()
+        for start in range(0, len(text), PIECE_CHARACTERS):
+            yield (
+                f"{self._prefix}-tail",
+                escape(text[start : start + PIECE_CHARACTERS], quote=False),
+            )
+
+    def _section_pieces(self, first: int) -> Iterator[Piece]:
+        section = self._section(first)
+        if len(section) <= PIECE_CHARACTERS:
+            yield f"{self._prefix}-closed", section
+            return
+        id = f"{self._prefix}-s{first // SECTION_BLOCKS}"
+        yield f"{self._prefix}-closed", f'<section id="{id}" class="blocks"></section>'
+        for block in islice(self._blocks, first, first + SECTION_BLOCKS):
+            yield id, block.html

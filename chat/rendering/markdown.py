@@ -1,0 +1,508 @@
+"""Markdown to safe HTML: one `render` for every screen, and its two halves for streaming.
+
+`outline` finds the top-level blocks, `render_block` turns one of them into HTML. `render` is
+nothing but both, so a text that streams block by block gives the same HTML as a reload.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html import escape, unescape
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import unescapeAll
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+
+from chat.rendering.highlight import highlight
+from chat.rendering.visible import one_newline, reveal, reveal_direction, storable
+
+# Deeper than any person writes; the parser drops what lies deeper, which `is_complete` catches.
+MAX_NESTING = 100
+# One run of inline text beyond this is shown without emphasis and links: the inline parser's
+# bracket and delimiter searches are not linear.
+MAX_INLINE_CHARACTERS = 64 * 1024
+# The search for a link's end is quadratic in open brackets; characters times brackets beyond this
+# (a sixth of a second) is no text that anybody wrote.
+MAX_BRACKET_WORK = 100_000_000
+# One block (a list, a table) beyond this is shown as its source.
+MAX_BLOCK_CHARACTERS = 1024 * 1024
+
+
+# --- link references --------------------------------------------------------------------
+
+
+class References:
+    """The link definitions of one text, in the order in which they were met."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, tuple[int, dict[str, Any]]] = {}
+
+    def add(self, label: str, definition: dict[str, Any]) -> None:
+        """The first definition of a label wins."""
+        self._entries.setdefault(label, (len(self._entries), definition))
+
+    def find(self, label: str, size: int) -> dict[str, Any] | None:
+        number, definition = self._entries.get(label, (size, None))
+        return definition if number < size else None
+
+    def scope(self) -> "Scope":
+        return Scope(self, len(self._entries))
+
+
+@dataclass(slots=True)
+class Scope:
+    """The definitions known at one moment. What comes later never changes what it answers,
+    so a block may be rendered late. It has the part of a dict that the parser uses."""
+
+    references: References
+    size: int
+    own: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def fork(self) -> "Scope":
+        return Scope(self.references, self.size, dict(self.own))
+
+    def get(self, label: str, default: dict[str, Any] | None = None) -> dict[str, Any] | None:
+        return self.own.get(label) or self.references.find(label, self.size) or default
+
+    def __contains__(self, label: str) -> bool:
+        return self.get(label) is not None
+
+    def __setitem__(self, label: str, definition: dict[str, Any]) -> None:
+        self.own[label] = definition
+
+
+# --- the parser --------------------------------------------------------------------------
+
+
+_SAFE_LINK = re.compile(r"(?:https?://[^/\\]|mailto:)", re.IGNORECASE)
+_TASK = re.compile(r"\[([ xX])\][ \u00a0]")
+_DOMAIN = re.compile(r"\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b", re.IGNORECASE)
+
+
+def is_safe_link(url: str) -> bool:
+    """Only absolute web and mail addresses; anything else stays the text that it was."""
+    return _SAFE_LINK.match(url) is not None
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)
+
+
+def _is_too_much(content: str) -> bool:
+    size = len(content)
+    return size > MAX_INLINE_CHARACTERS or size * content.count("[") > MAX_BRACKET_WORK
+
+
+def _parse_inline(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.type != "inline":
+            continue
+        if _is_too_much(token.content):
+            token.children = [_text(token.content)]
+            continue
+        token.children = []
+        state.md.inline.parse(token.content, state.md, state.env, token.children)
+
+
+def _mark_tasks(state: StateCore) -> None:
+    """``[x]`` at the start of a list item becomes a checkbox that cannot be changed."""
+    for before, paragraph, inline in zip(
+        state.tokens, state.tokens[1:], state.tokens[2:], strict=False
+    ):
+        if before.type != "list_item_open" or paragraph.type != "paragraph_open":
+            continue
+        first = inline.children[0] if inline.children else None
+        match = _TASK.match(first.content) if first is not None and first.type == "text" else None
+        if first is None or match is None or inline.children is None:
+            continue
+        first.content = " " + first.content[match.end() :]
+        box = Token("task", "input", 0, attrs={"type": "checkbox", "disabled": ""})
+        if match.group(1) != " ":
+            box.attrs["checked"] = ""
+        inline.children.insert(0, box)
+
+
+def _link_of_image(image: Token, depth: int) -> list[Token]:
+    """Remote pictures are never loaded: a link that says so, or its text inside another link."""
+    alt = "".join(child.content for child in image.children or ())
+    source = str(image.attrs.get("src", ""))
+    if depth:
+        return [_text(f"Image: {alt} ({source})")]
+    label = _text(f"Image: {alt} ({host_of(source)})")
+    attrs: dict[str, str | int | float] = {"href": source}
+    if image.attrs.get("title"):
+        attrs["title"] = image.attrs["title"]
+    return [Token("link_open", "a", 1, attrs=attrs), label, Token("link_close", "a", -1)]
+
+
+def _replace_images(children: list[Token]) -> list[Token]:
+    depth = 0
+    result: list[Token] = []
+    for token in children:
+        depth += token.nesting if token.tag == "a" else 0
+        result.extend(_link_of_image(token, depth) if token.type == "image" else [token])
+    return result
+
+
+def host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _host_note(href: str, label: str) -> list[Token]:
+    """The true host, where the label looks like an address of another one."""
+    host = host_of(href)
+    shown = [name.casefold() for name in _DOMAIN.findall(label)]
+    deceives = bool(shown and host) and host.casefold() not in shown
+    return [_text(f" ({host})")] if deceives else []
+
+
+def _note_hosts(children: list[Token]) -> list[Token]:
+    result: list[Token] = []
+    href = ""
+    label: list[str] = []
+    for token in children:
+        result.append(token)
+        if token.type == "link_open":
+            href, label = str(token.attrs.get("href", "")), []
+        elif token.type == "link_close":
+            result.extend(_host_note(href, "".join(label)))
+            href = ""
+        elif href:
+            token.content = reveal_direction(token.content)
+            label.append(token.content)
+    return result
+
+
+def _tame_links(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.children:
+            token.children = _replace_images(_note_hosts(token.children))
+
+
+def _reveal_code(state: StateCore) -> None:
+    """Hidden characters in code become visible; a fence's info string becomes its label."""
+    for token in state.tokens:
+        if token.type in ("fence", "code_block"):
+            token.content = reveal(token.content)
+            if token.info.strip():
+                token.attrs["title"] = reveal(unescapeAll(token.info).strip())
+        for child in token.children or ():
+            if child.type == "code_inline":
+                child.content = reveal(child.content)
+
+
+def _parser() -> MarkdownIt:
+    options = {"html": False, "linkify": False, "typographer": False, "store_labels": True}
+    md = MarkdownIt("commonmark", {**options, "maxNesting": MAX_NESTING, "xhtmlOut": False})
+    md.enable(["table", "strikethrough"])
+    md.validateLink = is_safe_link  # type: ignore[method-assign]
+    return md
+
+
+def _full_parser() -> MarkdownIt:
+    md = _parser()
+    md.core.ruler.at("inline", _parse_inline)
+    for name, rule in (("tasks", _mark_tasks), ("links", _tame_links), ("codes", _reveal_code)):
+        md.core.ruler.push(name, rule)
+    md.core.ruler.enable(["tasks", "links", "codes"])
+    return md
+
+
+def _block_parser() -> MarkdownIt:
+    """Only the block structure: a fifth of the cost, and all that `outline` needs."""
+    md = _parser()
+    md.core.ruler.enableOnly(["normalize", "block"])
+    return md
+
+
+_full = _full_parser()
+_blocks = _block_parser()
+
+
+# --- the sanitiser -------------------------------------------------------------------------
+
+_TAGS = {
+    *("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "hr", "br"),
+    *(
+        "pre",
+        "code",
+        "em",
+        "strong",
+        "s",
+        "a",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "input",
+    ),
+}
+# Not their containers: a list's own direction never sees the text of entries that have theirs, but
+# browsers look for it through all entries, again at each insertion (9 s for 8,000 rows of a table).
+_DIRECTED = ("p", "h1", "h2", "h3", "h4", "h5", "h6", "li", "th", "td")
+_LANGUAGE_CLASS = re.compile(r"language-[a-z0-9+#-]{1,30}")
+_ALIGNMENT = {"text-align:left": "left", "text-align:right": "right", "text-align:center": "center"}
+
+
+def _filter_attribute(tag: str, name: str, value: str) -> str | None:
+    if tag == "code" and name == "class":
+        value = value.lower()
+        return value if _LANGUAGE_CLASS.fullmatch(value) else None
+    if tag == "ol" and name == "start":
+        return value if value.isdecimal() else None
+    return value
+
+
+_cleaner = nh3.Cleaner(
+    tags=_TAGS,
+    clean_content_tags=set(),
+    attributes={"a": {"href", "title"}, "ol": {"start"}, "code": {"class", "title"}},
+    tag_attribute_values={
+        "input": {"type": {"checkbox"}, "checked": {""}, "disabled": {""}},
+        "th": {"align": {"left", "right", "center"}},
+        "td": {"align": {"left", "right", "center"}},
+    },
+    set_tag_attribute_values={
+        **{tag: {"dir": "auto"} for tag in _DIRECTED},
+        "a": {"target": "_blank"},
+        "input": {"type": "checkbox", "disabled": ""},
+    },
+    attribute_filter=_filter_attribute,
+    link_rel="noopener noreferrer nofollow",
+    url_schemes={"http", "https", "mailto"},
+    url_relative="deny",
+)
+
+
+def _align_without_style(tokens: list[Token]) -> None:
+    """The parser aligns cells by ``style``, which no content may carry."""
+    for token in tokens:
+        if token.type in ("th_open", "td_open") and "style" in token.attrs:
+            token.attrs["align"] = _ALIGNMENT.get(str(token.attrs.pop("style")), "left")
+
+
+# --- dress: our own markup around cleaned code and tables -------------------------------------
+
+# After cleaning, text holds no "<": what this matches is exactly the code elements.
+_CODE = re.compile(r"<pre><code([^<>]*)>([^<]*)</code></pre>")
+_LANGUAGE = re.compile(r'class="language-([^"]*)"')
+_LABEL = re.compile(r'title="([^"]*)"')
+_COPY_BUTTON = (
+    '<button type="button" class="copy" data-copy="code">'
+    '<svg class="icon" aria-hidden="true"><use href="/static/icons.svg#copy"/></svg>'
+    '<span class="copy-word">Copy</span></button>'
+)
+
+
+def code_open(label: str) -> str:
+    """The beginning of a code block, up to where the code's own element begins."""
+    name = f'<span class="language">{escape(label)}</span>'
+    return f'<div class="codeblock" dir="ltr"><div class="code-bar">{name}{_COPY_BUTTON}</div><pre>'
+
+
+CODE_CLOSE = "</pre></div>"
+
+
+def code_block(code: str, language: str = "", label: str = "") -> str:
+    """A highlighted code block with its language and a copy button."""
+    return f"{code_open(label or language)}<code>{highlight(code, language)}</code>{CODE_CLOSE}"
+
+
+def _dress_code(match: re.Match[str]) -> str:
+    attributes, code = match.groups()
+    language, label = _LANGUAGE.search(attributes), _LABEL.search(attributes)
+    return code_block(
+        unescape(code),
+        language.group(1) if language else "",
+        unescape(label.group(1)) if label else "",
+    )
+
+
+def _dress(html: str) -> str:
+    html = _CODE.sub(_dress_code, html)
+    html = html.replace("<table", '<div class="table-scroll"><table')
+    return html.replace("</table>", "</table></div>")
+
+
+# --- nothing may be lost ----------------------------------------------------------------------
+
+_NOT_LETTERS = re.compile(r"[\W_]+")
+_TAG = re.compile(r"<[^>]*>")
+_TOLD = re.compile(r'(?:href|title)="([^"]*)"')
+
+
+def _letters(text: str) -> Counter[str]:
+    return Counter(_NOT_LETTERS.sub("", text))
+
+
+def _shown(html: str) -> str:
+    """What a reader can get at: the text, the addresses and the titles."""
+    told = [value for tag in _TAG.findall(html) for value in _TOLD.findall(tag)]
+    return unescape(_TAG.sub(" ", html) + " ".join(told))
+
+
+def _walk(tokens: list[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from _walk(token.children or [])
+
+
+def _spelled(token: Token) -> str:
+    """Letters and digits that are syntax, not text: ordinals, task marks, labels, escapes."""
+    if token.type == "list_item_open":
+        return token.info
+    if token.type == "task":
+        return "x" if "checked" in token.attrs else ""
+    if token.type in ("link_open", "image"):
+        address = str(token.attrs.get("href", ""))
+        return (
+            f"{token.meta.get('label', '')} {unquote(address)} {_full.normalizeLinkText(address)}"
+        )
+    return ""
+
+
+def _syntax(tokens: list[Token], env: dict[str, Any]) -> str:
+    spelled = [_spelled(token) for token in _walk(tokens)]
+    defined = [*env["references"].own.items()]
+    defined += [(made["label"], made) for made in env.get("duplicate_refs", ())]
+    return " ".join([*spelled, *(f"{label} {d['href']} {d['title']}" for label, d in defined)])
+
+
+def _is_complete(source: str, html: str, tokens: list[Token], env: dict[str, Any]) -> bool:
+    """Whether every letter and digit of the source arrived: the parser drops what is nested too
+    deep, and cells beyond a table's width, without a word."""
+    shown = _shown(html)
+    if not _letters(source) - _letters(shown):
+        return True
+    # Entities (&eacute;) are letters of the source that turn into others.
+    needed = _letters(source.casefold()) & _letters(unescape(source).casefold())
+    return not needed - _letters(f"{shown} {_syntax(tokens, env)}".casefold())
+
+
+def plain(source: str) -> str:
+    """The source as it is: where Markdown would lose or cost too much."""
+    return f'<pre class="source" dir="auto">{escape(source.rstrip(), quote=False)}</pre>'
+
+
+# --- words alone --------------------------------------------------------------------------------
+
+# What could mean something, inside a paragraph of one line: marks, entities, HTML, and any white
+# space but the usual one. Everything else comes out as it went in.
+_MEANS_SOMETHING = re.compile(r"[\\`*_~\[\]<>&|\x00-\x1f\x7f-\x9f]|[^\S ]")
+_BEFORE_WORDS = "\"'(@$“„‘«¿¡"
+
+
+def begins_words(text: str) -> bool:
+    """Whether a line that begins like this is a paragraph, whatever comes behind."""
+    return text[:1].isalpha() or text[:1] in _BEFORE_WORDS
+
+
+def is_words(text: str) -> bool:
+    """Whether Markdown leaves a piece of a line as it is, wherever in the line it stands."""
+    return _MEANS_SOMETHING.search(text) is None
+
+
+def words_paragraph(text: str, id: str = "") -> str:
+    """The paragraph that `render` would make of one line of words, for a fiftieth of the cost."""
+    name = f' id="{id}"' if id else ""
+    return f'<p{name} dir="auto">{text}</p>'
+
+
+# --- the two halves, and the whole ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One top-level block: its lines, what it is, and whether no later line can change it."""
+
+    start: int
+    end: int
+    kind: str
+    markup: str
+    is_sealed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    lines: list[str]
+    spans: list[Span]
+    # Line behind the definition, label, definition.
+    definitions: list[tuple[int, str, dict[str, Any]]]
+
+    def source(self, span: Span) -> str:
+        """The block's whole lines, each with its newline."""
+        return "\n".join([*self.lines[span.start : span.end], ""])
+
+
+def closes_fence(line: str, markup: str) -> bool:
+    """Whether a line ends the code block that `markup` (three or more of one mark) opened."""
+    stripped = line.lstrip(" ")
+    marks = stripped.rstrip(" \t")
+    is_fence = len(marks) >= len(markup) and not marks.strip(markup[0])
+    return is_fence and len(line) - len(stripped) <= 3
+
+
+def _span(token: Token, lines: list[str]) -> Span:
+    start, end = token.map or [0, 0]
+    is_sealed = token.type == "hr" or (token.type == "heading_open" and token.markup[0] == "#")
+    if token.type == "paragraph_open":
+        # A line behind it, which is blank: no heading, no table and no further line can follow.
+        is_sealed = end < len(lines) - 1 and not lines[end].strip()
+    if token.type == "fence":
+        is_sealed = end - start > 1 and closes_fence(lines[end - 1], token.markup)
+    return Span(start, end, token.type, token.markup, is_sealed)
+
+
+def clean_source(text: str) -> str:
+    return one_newline(storable(text))
+
+
+def outline(text: str, scope: Scope) -> Outline:
+    """The top-level blocks of a cleaned text. Whatever lies between them is blank or a definition."""
+    lines = text.split("\n")
+    scope = scope.fork()
+    tokens = _blocks.parse(text, {"references": scope})
+    spans = [_span(token, lines) for token in tokens if token.level == 0 and token.nesting >= 0]
+    defined = [(made["map"][1], label, made) for label, made in scope.own.items()]
+    return Outline(lines, spans, defined)
+
+
+def render_block(source: str, scope: Scope) -> str:
+    """One top-level block as HTML, with the link definitions of `scope`."""
+    if len(source) > MAX_BLOCK_CHARACTERS:
+        return plain(source)
+    line = source.rstrip(" \n")
+    if begins_words(line) and is_words(line):
+        return words_paragraph(line)
+    env: dict[str, Any] = {"references": scope.fork()}
+    tokens = _full.parse(source, env)
+    _align_without_style(tokens)
+    html = _cleaner.clean(_full.renderer.render(tokens, _full.options, env)).strip()
+    if not _is_complete(source, html, tokens, env):
+        return plain(source)
+    return _dress(html)
+
+
+def render_blocks(text: str) -> list[str]:
+    """Each top-level block of a text as HTML."""
+    references = References()
+    found = outline(clean_source(text), references.scope())
+    for _, label, definition in found.definitions:
+        references.add(label, definition)
+    scope = references.scope()
+    return [render_block(found.source(span), scope) for span in found.spans]
+
+
+def render(text: str) -> str:
+    """Markdown as safe HTML: the same for live answers, history, administration and search."""
+    return "".join(render_blocks(text))

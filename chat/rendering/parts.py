@@ -1,0 +1,168 @@
+"""The pieces of an answer's page: each knows since when it is there and when it last changed.
+
+A part turns a page that shows it as it was at any earlier ``seq`` into one that shows it as it is
+now. It can do so for every ``seq`` because all it remembers are sequence numbers.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from html import escape
+from typing import ClassVar
+
+# htmx rewrites these in a message as text, before anything is parsed. Content is escaped and
+# sanitised, so they cannot occur; if one does, sending it would hand the page to its author.
+_UNSAFE = re.compile(r"</?hx-|</?template|<head", re.IGNORECASE)
+
+
+class UnsafePatch(Exception):
+    """Content that would leave its patch. A bug in a renderer, never the reader's doing."""
+
+
+def partial(target: str, swap: str, content: str) -> str:
+    """One patch: what htmx does to one element."""
+    if _UNSAFE.search(content):
+        raise UnsafePatch(target)
+    return f'<hx-partial hx-target="#{target}" hx-swap="{swap}">{content}</hx-partial>'
+
+
+class Patches:
+    """The patches of one frame, in order; appends to one element in a row become one."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[str, str, list[str]]] = []
+
+    def replace(self, target: str, content: str) -> None:
+        self._entries.append((target, "innerHTML", [content]))
+
+    def morph(self, target: str, content: str) -> None:
+        """Replace, keeping a reader's selection: only for small elements."""
+        self._entries.append((target, "innerMorph", [content]))
+
+    def append(self, target: str, content: str) -> None:
+        if self._entries and self._entries[-1][:2] == (target, "beforeend"):
+            self._entries[-1][2].append(content)
+        elif content:
+            self._entries.append((target, "beforeend", [content]))
+
+    def render(self) -> str:
+        return "".join(partial(target, swap, "".join(some)) for target, swap, some in self._entries)
+
+
+# An append to an element that is already on the page: target and HTML.
+Piece = tuple[str, str]
+
+
+class Part:
+    """One element with an id. ``opened_seq``: the event that made it; ``changed_seq``: the last
+    that changed it or anything in it."""
+
+    def __init__(self, id: str, seq: int) -> None:
+        self.id = id
+        self.opened_seq = seq
+        self.changed_seq = seq
+        self.parent: Part | None = None
+
+    def touch(self, seq: int) -> None:
+        self.changed_seq = seq
+        if self.parent is not None:
+            self.parent.child_changed(self, seq)
+
+    def child_changed(self, child: "Part", seq: int) -> None:
+        self.touch(seq)
+
+    def html(self) -> str:
+        """The whole element."""
+        raise NotImplementedError
+
+    def patch(self, since: int, patches: Patches) -> None:
+        """Bring an element that is as it was at `since` up to date; `opened_seq <= since`."""
+        raise NotImplementedError
+
+    def shell(self) -> str:
+        """The element without what `pieces` then appends."""
+        return self.html()
+
+    def pieces(self) -> Iterator[Piece]:
+        """What fills the shell, in order, in handy sizes."""
+        return iter(())
+
+
+class Slot(Part):
+    """A small element whose content is replaced as a whole."""
+
+    tag: ClassVar[str] = "div"
+    classes: ClassVar[str] = ""
+
+    def content(self) -> str:
+        raise NotImplementedError
+
+    def html(self) -> str:
+        return f'<{self.tag} id="{self.id}" class="{self.classes}">{self.content()}</{self.tag}>'
+
+    def patch(self, since: int, patches: Patches) -> None:
+        patches.replace(self.id, self.content())
+
+
+class Stack(Part):
+    """An element that only ever gets further children at its end."""
+
+    def __init__(self, id: str, seq: int, *, tag: str = "div", classes: str = "") -> None:
+        super().__init__(id, seq)
+        self.tag = tag
+        self.classes = classes
+        self.children: list[Part] = []
+        self._opened_seqs: list[int] = []
+        # Insertion order is the order of the last change, so a frame looks only at what changed.
+        self._by_change: dict[Part, None] = {}
+
+    def add(self, child: Part, seq: int) -> None:
+        child.parent = self
+        self.children.append(child)
+        self._opened_seqs.append(seq)
+        self.child_changed(child, seq)
+
+    def child_changed(self, child: Part, seq: int) -> None:
+        self._by_change.pop(child, None)
+        self._by_change[child] = None
+        self.touch(seq)
+
+    def wrap(self, content: str) -> str:
+        return f'<{self.tag} id="{self.id}" class="{self.classes}">{content}</{self.tag}>'
+
+    def html(self) -> str:
+        return self.wrap("".join(child.html() for child in self.children))
+
+    def patch(self, since: int, patches: Patches) -> None:
+        for child in self._changed_since(since):
+            if child.opened_seq <= since:
+                child.patch(since, patches)
+        first = bisect_right(self._opened_seqs, since)
+        patches.append(self.id, "".join(child.html() for child in self.children[first:]))
+
+    def _changed_since(self, since: int) -> list[Part]:
+        changed: list[Part] = []
+        for child in reversed(self._by_change):
+            if child.changed_seq <= since:
+                break
+            changed.append(child)
+        return changed[::-1]
+
+
+class GrowingText:
+    """Text that only grows, as escaped HTML; it can tell what was added after any seq."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._seqs: list[int] = []
+
+    def add(self, text: str, seq: int) -> None:
+        if text:
+            self._texts.append(text)
+            self._seqs.append(seq)
+
+    def text(self) -> str:
+        return "".join(self._texts)
+
+    def since(self, seq: int) -> str:
+        return escape("".join(self._texts[bisect_right(self._seqs, seq) :]), quote=False)

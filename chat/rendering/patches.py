@@ -1,0 +1,391 @@
+"""Events to HTML: a whole answer at any moment, and the patches between any two moments."""
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import TypeVar
+
+from django.utils.safestring import SafeString
+
+from chat import events
+from chat.events import Event, EventBase, ItemEvent
+from chat.rendering import figures
+from chat.rendering.activity import Activity, Step
+from chat.rendering.anatomy import Card, Entry, TextSlot, fill, safe
+from chat.rendering.cards import Artifact, Fork, Generic, Media, Mockup, Question, Settled
+from chat.rendering.endings import ErrorCard, ending_content
+from chat.rendering.items import ITEM_KINDS, Alternative
+from chat.rendering.parts import Part, Patches, Piece, Stack, partial
+from chat.rendering.phases import PHASES, PhaseSlot
+from chat.rendering.texts import Reasoning, Refusal, Text
+from chat.rendering.tools import Tool
+
+# Phases of a message that the page may tell apart; anything else is not made a class.
+MESSAGE_PHASES = ("commentary", "final_answer")
+
+
+# Event type -> why nothing of it is seen in the answer.
+INVISIBLE: dict[type[EventBase], str] = {
+    events.ChatStart: "begins the run; the phase strip shows it",
+    events.ModelLoadStart: "shown in the phase strip",
+    events.ModelLoadProgress: "shown in the phase strip",
+    events.ModelLoadEnd: "shown in the phase strip; the time is a figure at the end",
+    events.PromptProcessingStart: "shown in the phase strip",
+    events.PromptProcessingProgress: "shown in the phase strip",
+    events.PromptProcessingEnd: "shown in the phase strip",
+    events.ReplayData: "opaque material for the next request; never sent to a browser",
+    events.LogprobsAdd: "counted among the figures at the end; kept in the result",
+    events.UsageUpdate: "the last one is among the figures at the end",
+    events.MetaUpdate: "facts for the run's details",
+    events.VendorRaw: "unknown to every table; counted here, shown in the run's details",
+}
+
+ItemPart = TypeVar("ItemPart", Text, Reasoning, Refusal, Tool, Media)
+
+
+class Answer:
+    """Rendering state of one run: a deterministic function of the events applied.
+
+    ``run_id`` is 32 hex characters; every element id begins with ``r{run_id}``. The page provides
+    ``<div id="r{run_id}" class="answer">`` around `snapshot` and an element ``p{run_id}`` around
+    `phase`.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self.seq = 0
+        self.state = "waiting"
+        self.unknown_events = 0
+        self._id = f"r{run_id}"
+        self._items = Stack(f"{self._id}-items", 0, classes="items")
+        self._phase = PhaseSlot(f"p{run_id}", 0)
+        self._wait_seq = 0
+        self._ending = TextSlot(f"{self._id}-end", 0)
+        self._figures = TextSlot(f"{self._id}-figures", 0)
+        self._ending_html: Callable[[], str] = str
+        # (choice, item) -> its element; named cards and steps by their own keys.
+        self._by_item: dict[tuple[int, int], Entry | Card] = {}
+        self._named: dict[tuple[str, str], Part] = {}
+        self._stacks: dict[int, Stack] = {0: self._items}
+        self._call_ids: set[str] = set()
+        self._has_error_card = False
+        self._activity: Activity | None = None
+
+    # --- events ---------------------------------------------------------------------------
+
+    def apply(self, event: Event) -> None:
+        """Take the next event. One that was applied already changes nothing."""
+        seq = event.seq or self.seq + 1
+        if seq <= self.seq:
+            return
+        self.seq = seq
+        was_empty = not self._items.children
+        if self.state == "waiting":
+            self.state = "live"
+        handler = HANDLERS.get(type(event))
+        if handler is not None:
+            handler(self, event)
+        elif type(event) not in INVISIBLE:
+            self._add(Generic(self._next_id("x"), seq, event))
+        self._move_phase(event, was_empty)
+
+    def _move_phase(self, event: Event, was_empty: bool) -> None:
+        begin = PHASES.get(type(event))
+        phase = begin(event) if begin is not None else self._phase.phase
+        self._phase.move(phase, event.t, self.seq)
+        is_shown_inside = was_empty and self._phase.changed_seq == self.seq
+        if is_shown_inside or was_empty != (not self._items.children):
+            self._wait_seq = self.seq
+
+    def _next_id(self, letter: str) -> str:
+        return f"{self._id}-{letter}{self.seq}"
+
+    def _add(self, part: Part, choice: int = 0) -> None:
+        self._stack(choice).add(part, self.seq)
+
+    def _stack(self, choice: int) -> Stack:
+        if choice not in self._stacks:
+            alternative = Alternative(f"{self._id}-c{choice}", self.seq, choice)
+            self._items.add(alternative, self.seq)
+            self._stacks[choice] = alternative.items
+        return self._stacks[choice]
+
+    def _item(self, event: ItemEvent, kind: type[ItemPart]) -> ItemPart:
+        """The element of an item, opened now if nobody did before."""
+        key = (event.choice, event.item)
+        found = self._by_item.get(key)
+        if type(found) is kind:
+            return found
+        prefix = f"{self._id}-c{event.choice}" if event.choice else self._id
+        suffix = "" if found is None else f"-x{self.seq}"
+        made = kind(f"{prefix}-i{event.item}{suffix}", self.seq, t=event.t)
+        if kind is Text and self._activity is not None:
+            self._activity.fold(self.seq)
+        self._by_item[key] = made
+        self._add(made, event.choice)
+        return made
+
+    def on_reasoning_start(self, event: events.ReasoningStart) -> None:
+        self._item(event, Reasoning).name_kind(event.kind, self.seq)
+
+    def on_reasoning_delta(self, event: events.ReasoningDelta) -> None:
+        self._item(event, Reasoning).add(event.content, self.seq, event.t)
+
+    def on_reasoning_end(self, event: events.ReasoningEnd) -> None:
+        self._item(event, Reasoning).end(self.seq, event.t)
+
+    def on_message_start(self, event: events.MessageStart) -> None:
+        item = self._item(event, Text)
+        # The phase is part of the element's frame, which is sent once.
+        if item.opened_seq == self.seq and event.phase in MESSAGE_PHASES:
+            item.phase = event.phase
+
+    def on_message_delta(self, event: events.MessageDelta) -> None:
+        self._item(event, Text).add(event.content, self.seq)
+
+    def on_message_end(self, event: events.MessageEnd) -> None:
+        self._item(event, Text).end(self.seq)
+
+    def on_refusal(self, event: events.RefusalDelta) -> None:
+        item = self._item(event, Refusal)
+        item.name_category(event.category, self.seq)
+        item.add(event.content, self.seq)
+
+    def on_citation(self, event: events.CitationAdd) -> None:
+        found = self._by_item.get((event.choice, event.item))
+        item = found if isinstance(found, Text) else self._item(event, Text)
+        item.cite(event.citation, self.seq)
+
+    def on_tool_start(self, event: events.ToolCallStart) -> None:
+        if event.call_id:
+            self._call_ids.add(event.call_id)
+        self._item(event, Tool).start(event, self.seq)
+
+    def on_tool_delta(self, event: events.ToolCallDelta) -> None:
+        self._item(event, Tool).add(event.fragment, self.seq)
+
+    def on_tool_arguments(self, event: events.ToolCallArguments) -> None:
+        tool = self._item(event, Tool)
+        tool.name(event.tool, event.provider_info)
+        tool.call(event.arguments, event.arguments_raw, self.seq)
+
+    def _called(self, event: ItemEvent) -> Tool:
+        """The call that a result belongs to. One that this run never made was made by the run
+        before it, and a person has given the result."""
+        is_known = (event.choice, event.item) in self._by_item
+        tool = self._item(event, Tool)
+        tool.is_given = tool.is_given or not is_known
+        return tool
+
+    def on_tool_success(self, event: events.ToolCallSuccess) -> None:
+        tool = self._called(event)
+        tool.name(event.tool, event.provider_info)
+        if event.arguments or tool.arguments.final is None:
+            tool.call(event.arguments, None, self.seq)
+        tool.succeed(event.output, self.seq, event.t)
+
+    def on_tool_failure(self, event: events.ToolCallFailure) -> None:
+        self._called(event).fail(event, self.seq)
+
+    def on_media(self, event: events.MediaUpdate) -> None:
+        self._item(event, Media).update(event, self.seq)
+
+    def on_error(self, event: events.Error) -> None:
+        self._has_error_card = True
+        self._add(ErrorCard(self._next_id("e"), self.seq, event.error))
+
+    def on_artifact(self, event: events.ArtifactUpdate) -> None:
+        self._card("artifact", event.artifact_id, Artifact).update(event, self.seq)
+
+    def on_mockup(self, event: events.MockupUpdate) -> None:
+        # A bundle is called for by its identifier and later named by its id as well.
+        names = [name for name in (event.bundle_id, event.identifier) if name]
+        known = [name for name in names if ("mockup", name) in self._named]
+        card = self._card("mockup", (known or names or [""])[0], Mockup)
+        for name in names:
+            self._named["mockup", name] = card
+        card.update(event, self.seq)
+
+    def _card(self, family: str, name: str, kind: type["NamedCard"]) -> "NamedCard":
+        found = self._named.get((family, name))
+        if isinstance(found, kind):
+            return found
+        card = kind(self._next_id("a"), self.seq)
+        self._named[family, name] = card
+        self._add(card)
+        return card
+
+    def on_question(self, event: events.AskQuestion) -> None:
+        self._add(Question(self._next_id("q"), self.seq, event))
+
+    def on_fork(self, event: events.ContextFork) -> None:
+        self._add(Fork(self._next_id("f"), self.seq, event))
+
+    def on_step(self, event: events.ActivityStep) -> None:
+        if event.family == "question":
+            self._add(Settled(self._next_id("s"), self.seq, event))
+            return
+        key = (event.family, event.ref or event.step)
+        found = self._named.get(key)
+        if found is None and event.ref in self._call_ids:
+            # The card of the call shows how it goes.
+            return
+        activity = self._activity_here()
+        # A note says something; it neither begins a step nor ends one.
+        is_news_of_it = event.phase not in ("start", "note")
+        if isinstance(found, Step) and found.is_open and is_news_of_it:
+            activity.update(found, event, self.seq)
+            return
+        step = Step(self._next_id("t"), self.seq, event)
+        if event.phase != "note":
+            self._named[key] = step
+        activity.add(step, event, self.seq)
+
+    def _activity_here(self) -> Activity:
+        """All steps of a run are one list, where the first of them stood."""
+        if self._activity is None:
+            self._activity = Activity(self._next_id("l"), self.seq)
+            self._add(self._activity)
+        return self._activity
+
+    def on_vendor(self, event: events.VendorRaw) -> None:
+        self.unknown_events += 1
+
+    def on_end(self, event: events.ChatEnd) -> None:
+        result = event.result
+        self.state = result.ext.status
+        is_paused = result.ext.stop is not None and result.ext.stop.reason == "pause"
+        for part in list(self._items.children):
+            if isinstance(part, Entry | Card):
+                part.conclude(self.seq, event.t, "paused" if is_paused else self.state)
+        has_output = any(not isinstance(part, ErrorCard) for part in self._items.children)
+        has_error_card = self._has_error_card
+        self._ending_html = lambda: ending_content(
+            result, has_output=has_output, has_error_card=has_error_card
+        )
+        self._ending.touch(self.seq)
+        shown = figures.figures_of(result, event.t, has_output=has_output)
+        self._figures.show("figures", figures=shown)
+        self._figures.touch(self.seq)
+
+    # --- HTML ---------------------------------------------------------------------------------
+
+    def phase(self) -> SafeString:
+        """What is inside the phase strip: icon, word, progress and running time."""
+        return safe(self._phase.content())
+
+    def _wait(self) -> str:
+        """While nothing else is there, the answer itself shows the phase."""
+        return "" if self._items.children else self._phase.content()
+
+    def _frame(self, items: str) -> str:
+        return fill(
+            "answer",
+            id=self._id,
+            wait=safe(self._wait()),
+            items=safe(items),
+            ending=safe(self._ending_html()),
+            figures=safe(self._figures.content()),
+        )
+
+    def snapshot(self) -> SafeString:
+        """What is inside the answer's element now."""
+        return safe(self._frame(self._items.html()))
+
+    def patches_since(self, seq: int) -> str:
+        """The patches that turn a page showing `snapshot` as of `seq` into one showing it now."""
+        patches = Patches()
+        if self._wait_seq > seq:
+            patches.replace(f"{self._id}-wait", self._wait())
+        if self._items.changed_seq > seq:
+            self._items.patch(seq, patches)
+        if self._ending.changed_seq > seq:
+            patches.replace(self._ending.id, self._ending_html())
+            patches.replace(self._figures.id, self._figures.content())
+        if self._phase.changed_seq > seq:
+            patches.replace(self._phase.id, self._phase.content())
+        return patches.render()
+
+    def replacement(self, limit_bytes: int = 65536) -> list[str]:
+        """Frames for a page that lost its place: the first replaces the answer, the others append
+        to what the frames before them brought. One block larger than the limit stays whole."""
+        first, rest = self._first_frame(limit_bytes)
+        return [first, *_packed(rest, limit_bytes)]
+
+    def _first_frame(self, limit_bytes: int) -> tuple[str, Iterator[Piece]]:
+        """As many items as fit; pieces for the others."""
+        room = limit_bytes - len(self._frame("").encode())
+        shown: list[str] = []
+        children = list(self._items.children)
+        while children:
+            html = children[0].html()
+            room -= len(html.encode())
+            if room < 0:
+                break
+            shown.append(html)
+            children.pop(0)
+        frame = self._frame(self._items.wrap("".join(shown)))
+        text = partial(self._id, "innerHTML", frame)
+        text += partial(self._phase.id, "innerHTML", self._phase.content())
+        pieces = chain.from_iterable(
+            _pieces_of(child, self._items.id, limit_bytes) for child in children
+        )
+        return text, pieces
+
+
+def _pieces_of(part: Part, container: str, limit_bytes: int) -> Iterator[Piece]:
+    html = part.html()
+    if len(html.encode()) <= limit_bytes:
+        yield container, html
+        return
+    yield container, part.shell()
+    yield from part.pieces()
+
+
+def _packed(pieces: Iterator[Piece], limit_bytes: int) -> Iterator[str]:
+    """Appends, gathered into frames. Targets are found before a frame's first change, so what a
+    frame brings can only be appended to by a later one."""
+    patches, size = Patches(), 0
+    brought: list[str] = []
+    for target, html in pieces:
+        length = len(html.encode())
+        if size and (
+            size + length > limit_bytes or any(f'id="{target}"' in one for one in brought)
+        ):
+            yield patches.render()
+            patches, size, brought = Patches(), 0, []
+        patches.append(target, html)
+        size += length
+        brought.append(html)
+    if size:
+        yield patches.render()
+
+
+NamedCard = TypeVar("NamedCard", Artifact, Mockup)
+
+# Event type -> what it does to the answer.
+HANDLERS: dict[type[EventBase], Callable[..., None]] = {
+    events.ReasoningStart: Answer.on_reasoning_start,
+    events.ReasoningDelta: Answer.on_reasoning_delta,
+    events.ReasoningEnd: Answer.on_reasoning_end,
+    events.MessageStart: Answer.on_message_start,
+    events.MessageDelta: Answer.on_message_delta,
+    events.MessageEnd: Answer.on_message_end,
+    events.RefusalDelta: Answer.on_refusal,
+    events.CitationAdd: Answer.on_citation,
+    events.ToolCallStart: Answer.on_tool_start,
+    events.ToolCallDelta: Answer.on_tool_delta,
+    events.ToolCallArguments: Answer.on_tool_arguments,
+    events.ToolCallSuccess: Answer.on_tool_success,
+    events.ToolCallFailure: Answer.on_tool_failure,
+    events.MediaUpdate: Answer.on_media,
+    events.Error: Answer.on_error,
+    events.ArtifactUpdate: Answer.on_artifact,
+    events.MockupUpdate: Answer.on_mockup,
+    events.AskQuestion: Answer.on_question,
+    events.ContextFork: Answer.on_fork,
+    events.ActivityStep: Answer.on_step,
+    events.VendorRaw: Answer.on_vendor,
+    events.ChatEnd: Answer.on_end,
+}
+
+__all__ = ["HANDLERS", "INVISIBLE", "ITEM_KINDS", "Answer"]

@@ -1,0 +1,117 @@
+"""What is happening right now, in a word: the phase strip of a run."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from chat import events
+from chat.events import EventBase
+from chat.rendering import figures
+from chat.rendering.anatomy import fill, name_of
+from chat.rendering.parts import Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    icon: str
+    word: str
+    detail: str = ""
+    percent: int | None = None
+
+
+WAITING = Phase("loader-circle", "Waiting for the first byte")
+CONNECTED = Phase("loader-circle", "Waiting for the model")
+WRITING = Phase("pen-line", "Writing")
+THINKING = Phase("brain", "Thinking")
+READ = Phase("loader-circle", "Starting to answer")
+
+
+class PhaseSlot(Slot):
+    """The phase and how long it has lasted, in whole seconds."""
+
+    classes = "phase"
+
+    def __init__(self, id: str, seq: int) -> None:
+        super().__init__(id, seq)
+        self.phase: Phase | None = WAITING
+        self.since_t = 0
+        self.t = 0
+
+    def move(self, phase: Phase | None, t: int, seq: int) -> None:
+        """Another phase, the same one with other figures, or only time that went by."""
+        before = self.phase, self._second()
+        if phase is None or self.phase is None or phase.word != self.phase.word:
+            self.since_t = t
+        self.phase, self.t = phase, max(t, self.t)
+        if (phase, self._second()) != before:
+            self.touch(seq)
+
+    def _second(self) -> int:
+        return max(self.t - self.since_t, 0) // 1000
+
+    def content(self) -> str:
+        if self.phase is None:
+            return ""
+        milliseconds = max(self.t - self.since_t, 0)
+        return fill(
+            "phase",
+            icon=self.phase.icon,
+            is_spinning=self.phase.icon == "loader-circle",
+            word=self.phase.word,
+            detail=self.phase.detail,
+            percent=self.phase.percent,
+            since=str(self.since_t),
+            # Whole seconds, like the text: between them nothing is sent.
+            milliseconds=str(milliseconds // 1000 * 1000),
+            elapsed=figures.elapsed(milliseconds),
+        )
+
+
+def _phase_of_load(event: events.ModelLoadProgress) -> Phase:
+    percent = figures.percent(event.progress)
+    return Phase("cpu", "Loading the model", name_of(event.model_instance_id), percent)
+
+
+def _phase_of_tool(event: events.ToolCallStart) -> Phase:
+    return Phase("wrench", "Preparing a tool call", name_of(event.tool))
+
+
+def _phase_of_call(event: events.ToolCallArguments) -> Phase:
+    return Phase("wrench", "Calling a tool", name_of(event.tool))
+
+
+def _phase_of_step(event: events.ActivityStep) -> Phase:
+    return Phase("activity", "Working", name_of(event.label or event.step))
+
+
+# Event type -> the phase that it begins. Types that are not here change nothing.
+PHASES: dict[type[EventBase], Callable[..., Phase | None]] = {
+    events.ChatStart: lambda event: CONNECTED,
+    events.ModelLoadStart: lambda event: Phase(
+        "cpu", "Loading the model", name_of(event.model_instance_id)
+    ),
+    events.ModelLoadProgress: _phase_of_load,
+    events.ModelLoadEnd: lambda event: CONNECTED,
+    events.PromptProcessingStart: lambda event: Phase("book-open", "Reading the prompt"),
+    events.PromptProcessingProgress: lambda event: Phase(
+        "book-open", "Reading the prompt", percent=figures.percent(event.progress)
+    ),
+    events.PromptProcessingEnd: lambda event: READ,
+    events.ReasoningStart: lambda event: THINKING,
+    events.ReasoningDelta: lambda event: THINKING,
+    events.ToolCallStart: _phase_of_tool,
+    events.ToolCallArguments: _phase_of_call,
+    events.ToolCallSuccess: lambda event: CONNECTED,
+    events.ToolCallFailure: lambda event: CONNECTED,
+    events.MessageStart: lambda event: WRITING,
+    events.MessageDelta: lambda event: WRITING,
+    events.RefusalDelta: lambda event: WRITING,
+    events.MediaUpdate: lambda event: (
+        Phase("image", "Making a picture") if event.state == "partial" else WRITING
+    ),
+    events.MockupUpdate: lambda event: (
+        Phase("layout-template", "Building a mockup") if event.op == "calling" else WRITING
+    ),
+    events.ActivityStep: _phase_of_step,
+    events.AskQuestion: lambda event: Phase("hand", "Waiting for a person"),
+    events.ChatEnd: lambda event: None,
+}

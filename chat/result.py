@@ -1,0 +1,610 @@
+"""The fold: a run's events to the result that ``chat.end`` carries, and its ending."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, Protocol
+
+import msgspec
+
+from chat.events import (
+    ActivityStep,
+    Alternative,
+    ArtifactUpdate,
+    AskQuestion,
+    Cause,
+    ChatEnd,
+    ChatStart,
+    CitationAdd,
+    ContextFork,
+    Ending,
+    Error,
+    ErrorInfo,
+    Event,
+    Extension,
+    ItemEvent,
+    Json,
+    JsonObject,
+    LogprobsAdd,
+    MediaUpdate,
+    MessageDelta,
+    MessageEnd,
+    MessageItem,
+    MessageStart,
+    MetaUpdate,
+    MockupUpdate,
+    ModelLoadEnd,
+    OutputItem,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    RefusalDelta,
+    RefusalItem,
+    ReplayData,
+    Result,
+    Stats,
+    Stop,
+    ToolCallArguments,
+    ToolCallDelta,
+    ToolCallFailure,
+    ToolCallStart,
+    ToolCallSuccess,
+    Usage,
+    UsageUpdate,
+    VendorRaw,
+)
+from chat.parts import Part, PartKind, closing_event, item_of
+
+CUT = Ending(status="cut", stop=Stop(reason="cut"))
+
+# Unknown events are all in the log; the result keeps the first of them and their number.
+MOST_VENDOR_ENTRIES = 100
+# Of a run: thousands of updates that say nothing of a long artifact would each hold it whole.
+MOST_REPEATED_CHARACTERS = 4 * 1024 * 1024
+
+# Of LM Studio's figures those that may have a fraction; the others count tokens.
+_TIMES = ("tokens_per_second", "time_to_first_token_seconds", "model_load_time_seconds")
+
+_StatsSource = Literal["upstream", "measured", "mixed"]
+
+
+class Fold:
+    """Takes events one by one, each at constant cost; ``result`` may be asked at any time.
+
+    ``fold(a)`` continued with ``b`` gives what ``fold(a + b)`` gives. Nothing is copied
+    from the upstream's own final object: the streamed items are the record.
+    """
+
+    def __init__(self) -> None:
+        self.start: ChatStart | None = None
+        self.end: ChatEnd | None = None
+        self.error: ErrorInfo | None = None
+        self.last_seq = 0
+        self.last_t = 0
+        self._parts: dict[tuple[int, int], Part] = {}
+        self._usage: Usage | None = None
+        self._load_seconds: float | None = None
+        self._first_token_t = 0
+        self._last_token_t = 0
+        self._meta: JsonObject = {}
+        self._response_id: str | None = None
+        self._upstream_stats: JsonObject = {}
+        self._upstream_result: Json = None
+        self._alternative_stops: JsonObject = {}
+        self._native: Json = None
+        self._artifacts: dict[str, JsonObject] = {}
+        self._repeated_characters = 0
+        self._bundles: list[Bundle] = []
+        self._bundles_by_name: dict[tuple[str, str | None], Bundle] = {}
+        self._media: dict[tuple[int, int], dict[str, int]] = {}
+        self._asks: dict[str, JsonObject] = {}
+        self._activity: dict[tuple[str, ...], JsonObject] = {}
+        self._fork: JsonObject | None = None
+        self._vendor: list[JsonObject] = []
+        self._omitted_vendor_entries = 0
+
+    def add(self, event: Event) -> None:
+        self.last_seq = event.seq or self.last_seq + 1
+        if event.t:
+            self.last_t = event.t
+        handler = _HANDLERS.get(type(event))
+        if handler is not None:
+            handler(self, event)
+
+    def extend(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.add(event)
+
+    def result(self, ending: Ending | None = None) -> Result:
+        """The result so far. Without ``ending`` that of ``chat.end`` holds, else ``cut``."""
+        if ending is None:
+            ending = ending_in(self.end) if self.end else CUT
+        choices: dict[int, list[OutputItem]] = {0: []}
+        for (choice, _), part in sorted(self._parts.items()):
+            choices.setdefault(choice, []).append(item_of(part))
+        stats, source = self._stats()
+        return Result(
+            model_instance_id=self.start.model_instance_id if self.start else "",
+            output=choices.pop(0),
+            stats=stats,
+            response_id=self._response_id,
+            ext=Extension(
+                status=ending.status,
+                stop=ending.stop,
+                usage=self._usage,
+                error=self.error,
+                alternatives=[
+                    Alternative(choice=choice, output=output, stop=self._alternative_stop(choice))
+                    for choice, output in choices.items()
+                ],
+                artifacts=[
+                    {**entry, "versions": list(entry["versions"])}
+                    for entry in self._artifacts.values()
+                ],
+                mockups=[bundle.entry() for bundle in self._bundles],
+                asks=list(self._asks.values()),
+                activity=list(self._activity.values()),
+                fork=self._fork,
+                meta=dict(self._meta),
+                vendor=self._vendor_entries(),
+                stats_source=source,
+                native=self._native,
+                upstream_result=self._upstream_result,
+            ),
+        )
+
+    def open_parts(self) -> list[Part]:
+        """Items that nothing has closed yet, in item order."""
+        return [part for _, part in sorted(self._parts.items()) if part.is_open]
+
+    # --- figures -------------------------------------------------------------------
+
+    def _stats(self) -> tuple[Stats, _StatsSource]:
+        usage = self._usage or Usage()
+        stats = Stats(
+            input_tokens=usage.input_tokens,
+            total_output_tokens=usage.output_tokens,
+            reasoning_output_tokens=usage.reasoning_tokens,
+            model_load_time_seconds=self._load_seconds,
+        )
+        upstream = self._apply_upstream_stats(stats)
+        has_counts = stats.input_tokens is not None or stats.total_output_tokens is not None
+        measured = self._measure(stats)
+        if measured:
+            return stats, "mixed" if upstream or has_counts else "measured"
+        return stats, "upstream" if upstream or has_counts else "measured"
+
+    def _apply_upstream_stats(self, stats: Stats) -> bool:
+        is_any = False
+        for name in Stats.__struct_fields__:
+            value = self._upstream_stats.get(name)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                # Tokens are whole, or the result could not be read again.
+                setattr(stats, name, value if name in _TIMES else int(value))
+                is_any = True
+        return is_any
+
+    def _measure(self, stats: Stats) -> bool:
+        """Fills in the times that nobody reported from the events' clock, where one ran."""
+        is_any = False
+        if stats.time_to_first_token_seconds is None and self._first_token_t:
+            stats.time_to_first_token_seconds = self._first_token_t / 1000
+            is_any = True
+        seconds = (self._last_token_t - self._first_token_t) / 1000
+        tokens = stats.total_output_tokens
+        if stats.tokens_per_second is None and tokens and self._first_token_t and seconds > 0:
+            stats.tokens_per_second = round(tokens / seconds, 2)
+            is_any = True
+        return is_any
+
+    def _alternative_stop(self, choice: int) -> Stop | None:
+        value = self._alternative_stops.get(str(choice))
+        try:
+            return msgspec.convert(value, Stop)
+        except msgspec.ValidationError:
+            return None
+
+    def _vendor_entries(self) -> list[JsonObject]:
+        if not self._omitted_vendor_entries:
+            return list(self._vendor)
+        return [*self._vendor, {"omitted": self._omitted_vendor_entries}]
+
+    # --- handlers --------------------------------------------------------------------
+
+    def _part(self, event: ItemEvent, kind: PartKind) -> Part:
+        part = self._parts.get((event.choice, event.item))
+        if part is None:
+            part = Part(kind=kind, number=event.item, choice=event.choice)
+            self._parts[event.choice, event.item] = part
+        self._last_token_t = event.t or self._last_token_t
+        return part
+
+    def _received(self, part: Part, text: str, t: int) -> None:
+        if not self._first_token_t:
+            self._first_token_t = t
+        part.pieces.append(text)
+
+    def _on_start(self, event: ChatStart) -> None:
+        self.start = self.start or event
+
+    def _on_end(self, event: ChatEnd) -> None:
+        self.end = self.end or event
+
+    def _on_error(self, event: Error) -> None:
+        self.error = self.error or event.error
+
+    def _on_load_end(self, event: ModelLoadEnd) -> None:
+        self._load_seconds = event.load_time_seconds
+
+    def _on_message_start(self, event: MessageStart) -> None:
+        self._part(event, "message").phase = event.phase
+
+    def _on_message_delta(self, event: MessageDelta) -> None:
+        part = self._parts.get((event.choice, event.item))
+        if part is None:
+            part = self._part(event, "message")
+        # Nearly every event of a long answer comes here: what `_received` does, without a call.
+        self._last_token_t = event.t or self._last_token_t
+        self._first_token_t = self._first_token_t or event.t
+        part.pieces.append(event.content)
+
+    def _on_message_end(self, event: MessageEnd) -> None:
+        self._part(event, "message").is_open = False
+
+    def _on_reasoning_start(self, event: ReasoningStart) -> None:
+        self._part(event, "reasoning").reasoning_kind = event.kind
+
+    def _on_reasoning_delta(self, event: ReasoningDelta) -> None:
+        self._received(self._part(event, "reasoning"), event.content, event.t)
+
+    def _on_reasoning_end(self, event: ReasoningEnd) -> None:
+        self._part(event, "reasoning").is_open = False
+
+    def _on_refusal_delta(self, event: RefusalDelta) -> None:
+        part = self._part(event, "refusal")
+        part.is_open = False
+        part.category = event.category or part.category
+        self._received(part, event.content, event.t)
+
+    def _on_call_start(self, event: ToolCallStart) -> None:
+        part = self._part(event, "tool_call")
+        part.tool = event.tool
+        part.provider_info = event.provider_info
+        part.call_id = event.call_id
+        part.id_synthesised = event.id_synthesised
+        part.is_run_by_client = event.executes == "client"
+        if not self._first_token_t:
+            self._first_token_t = event.t
+
+    def _on_call_delta(self, event: ToolCallDelta) -> None:
+        self._received(self._part(event, "tool_call"), event.fragment, event.t)
+
+    def _on_call_arguments(self, event: ToolCallArguments) -> None:
+        part = self._part(event, "tool_call")
+        part.tool = event.tool
+        part.arguments = event.arguments
+        part.arguments_raw = event.arguments_raw
+        part.call_id = event.call_id or part.call_id
+        part.id_synthesised = event.id_synthesised or part.id_synthesised
+        part.provider_info = event.provider_info or part.provider_info
+        part.is_open = not part.is_run_by_client
+
+    def _on_call_success(self, event: ToolCallSuccess) -> None:
+        part = self._part(event, "tool_call")
+        part.tool = event.tool
+        part.arguments = event.arguments
+        part.output = event.output
+        part.provider_info = event.provider_info or part.provider_info
+        part.call_id = event.call_id or part.call_id
+        part.is_done = True
+        part.is_open = False
+
+    def _on_call_failure(self, event: ToolCallFailure) -> None:
+        part = self._part(event, "tool_call")
+        part.failure = event
+        part.is_open = False
+
+    def _on_citation(self, event: CitationAdd) -> None:
+        self._part(event, "message").citations.append(event.citation)
+
+    def _on_logprobs(self, event: LogprobsAdd) -> None:
+        self._part(event, "message").logprobs.extend(event.tokens)
+
+    def _on_media(self, event: MediaUpdate) -> None:
+        part = self._part(event, "media")
+        part.is_open = False
+        part.media_type = event.media_type
+        part.file = event.url or self._name_of(event) or part.file
+        if event.transcript:
+            if event.state == "final":
+                part.pieces.clear()
+            part.pieces.append(event.transcript)
+        if not self._first_token_t:
+            self._first_token_t = event.t
+
+    def _name_of(self, event: MediaUpdate) -> str | None:
+        """The name of the file that bytes of an answer become; ``None`` if there are none here."""
+        if not event.data:
+            return None
+        places = self._media.setdefault((event.choice, event.item), {})
+        return media_name(event, places.setdefault(event.media_id, len(places)))
+
+    def _on_replay(self, event: ReplayData) -> None:
+        if event.kind == "native":
+            self._native = event.data
+        elif event.item is not None:
+            part = self._parts.get((event.choice, event.item))
+            if part is not None:
+                part.has_replay = True
+
+    def _on_usage(self, event: UsageUpdate) -> None:
+        self._usage = event.usage
+
+    def _on_meta(self, event: MetaUpdate) -> None:
+        values = dict(event.values)
+        response_id = values.pop("response_id", None)
+        if isinstance(response_id, str):
+            self._response_id = response_id
+        stats = values.pop("stats", None)
+        if isinstance(stats, dict):
+            self._upstream_stats.update(stats)
+        stops = values.pop("alternative_stops", None)
+        if isinstance(stops, dict):
+            self._alternative_stops.update(stops)
+        self._upstream_result = values.pop("upstream_result", self._upstream_result)
+        self._meta.update(values)
+
+    def _on_artifact(self, event: ArtifactUpdate) -> None:
+        """The latest members, and each version as it was; what an update leaves out stays.
+
+        Where that was repeated too often, a version has what its own event says and no more.
+        ``op`` is the upstream's word: an update of an artifact that this run has not seen makes
+        an entry like any other, because an earlier run may have created it.
+        """
+        entry = self._artifacts.setdefault(event.artifact_id, {"versions": []})
+        said = _members(event)
+        entry.update(said)
+        version = {name: entry[name] for name in _ARTIFACT_VERSION if name in entry}
+        repeated = version.keys() - said.keys()
+        self._repeated_characters += sum(len(version[name]) for name in repeated)
+        if self._repeated_characters > MOST_REPEATED_CHARACTERS:
+            version = {name: value for name, value in version.items() if name in said}
+        entry["versions"].append(_numbered(event) | version)
+
+    def _on_mockup(self, event: MockupUpdate) -> None:
+        bundle = self._bundle(event)
+        bundle.update(event)
+        self._bundles_by_name["id", event.bundle_id] = bundle
+        self._bundles_by_name["identifier", event.identifier] = bundle
+
+    def _bundle(self, event: MockupUpdate) -> "Bundle":
+        """The bundle of that id; else the one announced under that identifier, whose id comes now."""
+        known = None
+        if event.bundle_id is not None:
+            known = self._bundles_by_name.get(("id", event.bundle_id))
+        if known is None and event.identifier is not None:
+            announced = self._bundles_by_name.get(("identifier", event.identifier))
+            is_another = announced and event.bundle_id and announced.members.get("bundle_id")
+            known = None if is_another else announced
+        if known is None:
+            known = Bundle()
+            self._bundles.append(known)
+        return known
+
+    def _on_ask(self, event: AskQuestion) -> None:
+        self._asks[event.ask_id] = _members(event)
+
+    def _on_activity(self, event: ActivityStep) -> None:
+        """A step is one entry however often it reports; notes stand for themselves."""
+        key: tuple[str, ...] = (event.family, event.step, event.ref or "")
+        if event.phase == "note":
+            key = (*key, str(len(self._activity)))
+        self._activity.setdefault(key, {}).update(_members(event))
+
+    def _on_fork(self, event: ContextFork) -> None:
+        self._fork = _members(event)
+
+    def _on_vendor(self, event: VendorRaw) -> None:
+        if len(self._vendor) < MOST_VENDOR_ENTRIES:
+            self._vendor.append(_members(event))
+        else:
+            self._omitted_vendor_entries += 1
+
+
+# Each handler takes the type that it stands under.
+_HANDLERS: Mapping[type, Callable[..., None]] = {
+    ChatStart: Fold._on_start,
+    ChatEnd: Fold._on_end,
+    Error: Fold._on_error,
+    ModelLoadEnd: Fold._on_load_end,
+    MessageStart: Fold._on_message_start,
+    MessageDelta: Fold._on_message_delta,
+    MessageEnd: Fold._on_message_end,
+    ReasoningStart: Fold._on_reasoning_start,
+    ReasoningDelta: Fold._on_reasoning_delta,
+    ReasoningEnd: Fold._on_reasoning_end,
+    RefusalDelta: Fold._on_refusal_delta,
+    ToolCallStart: Fold._on_call_start,
+    ToolCallDelta: Fold._on_call_delta,
+    ToolCallArguments: Fold._on_call_arguments,
+    ToolCallSuccess: Fold._on_call_success,
+    ToolCallFailure: Fold._on_call_failure,
+    CitationAdd: Fold._on_citation,
+    LogprobsAdd: Fold._on_logprobs,
+    MediaUpdate: Fold._on_media,
+    ReplayData: Fold._on_replay,
+    UsageUpdate: Fold._on_usage,
+    MetaUpdate: Fold._on_meta,
+    ArtifactUpdate: Fold._on_artifact,
+    MockupUpdate: Fold._on_mockup,
+    AskQuestion: Fold._on_ask,
+    ActivityStep: Fold._on_activity,
+    ContextFork: Fold._on_fork,
+    VendorRaw: Fold._on_vendor,
+}
+
+
+class Bundle:
+    """A mockup while its events are folded. ``members`` are the latest; a version keeps its own."""
+
+    def __init__(self) -> None:
+        self.members: JsonObject = {}
+        self._files: dict[str, JsonObject] = {}
+        self._versions: list[JsonObject] = []
+
+    def update(self, event: MockupUpdate) -> None:
+        for name in _OF_ONE_MOCKUP_EVENT:
+            self.members.pop(name, None)
+        members = _members(event)
+        self.members.update(members)
+        if event.op in ("created", "updated"):
+            self._apply(event)
+            self._versions.append(_numbered(event) | members)
+
+    def _apply(self, event: MockupUpdate) -> None:
+        """An update names paths, not the whole list: what it adds or replaces, what it takes away."""
+        if event.files is not None:
+            self._files = {str(file.get("path", "")): file for file in event.files}
+        for path in event.changed or ():
+            self._files.setdefault(path, {"path": path})
+        for path in event.deleted or ():
+            self._files.pop(path, None)
+
+    def entry(self) -> JsonObject:
+        """The latest members, the files there are now, and the versions with what each said."""
+        entry = dict(self.members)
+        if self._versions:
+            entry["files"] = list(self._files.values())
+        return {**entry, "versions": list(self._versions)}
+
+
+# What each version of an artifact keeps of its own.
+_ARTIFACT_VERSION = ("identifier", "title", "language", "content_type", "content")
+# True of the event that says it, and not of those after it.
+_OF_ONE_MOCKUP_EVENT = (
+    *("changed", "deleted", "code", "message", "successful_paths", "failed_path"),
+)
+
+
+def _numbered(event: ArtifactUpdate | MockupUpdate) -> JsonObject:
+    """How a version begins: what was done, and where in the log, if events are numbered."""
+    return {"op": event.op, "seq": event.seq} if event.seq else {"op": event.op}
+
+
+# The first word of a media type, to the name of its file.
+_MEDIA_NAMES = {"image": "picture", "audio": "sound", "video": "film"}
+_MEDIA_SUFFIX = re.compile(r"[a-z0-9]{1,8}")
+_SUFFIXES = {
+    "image/jpeg": "jpg",
+    "image/svg+xml": "svg",
+    "audio/mpeg": "mp3",
+    "text/plain": "txt",
+}
+
+
+def media_name(event: MediaUpdate, index: int) -> str:
+    """The name of a file in an answer, the same whenever its events are read: ``picture-3.png``.
+
+    ``index`` counts the media of one item, from 0.
+    """
+    media_type = event.media_type.lower()
+    main, _, sub = media_type.partition("/")
+    suffix = _SUFFIXES.get(media_type) or (sub if _MEDIA_SUFFIX.fullmatch(sub) else "bin")
+    numbers = [*([event.choice] if event.choice else []), event.item + 1]
+    numbers += [index + 1] if index else []
+    return f"{_MEDIA_NAMES.get(main, 'file')}-{'-'.join(map(str, numbers))}.{suffix}"
+
+
+def _members(event: Event) -> JsonObject:
+    """The event's own members, without its envelope."""
+    members: JsonObject = msgspec.to_builtins(event)
+    for name in ("type", "seq", "t"):
+        members.pop(name, None)
+    return members
+
+
+# --- endings -----------------------------------------------------------------------
+
+
+class ClosableParser(Protocol):
+    """What ``finish`` needs of a dialect's parser."""
+
+    ending: Ending | None
+
+    def close(self, cause: Cause = "eof", *, error: ErrorInfo | None = None) -> list[Event]: ...
+
+
+def fold(events: Iterable[Event]) -> Result:
+    """The result of a list of events; one that lacks its ``chat.end`` counts as cut."""
+    state = Fold()
+    state.extend(events)
+    return state.result()
+
+
+def ending_in(end: ChatEnd) -> Ending:
+    return Ending(status=end.result.ext.status, stop=end.result.ext.stop)
+
+
+def finish(
+    parser: ClosableParser,
+    fold: Fold,
+    cause: Cause = "eof",
+    *,
+    error: ErrorInfo | None = None,
+    t: int = 0,
+) -> list[Event]:
+    """Closes the parser and gives the last events, the one ``chat.end`` at their end.
+
+    All of them are folded and carry ``t``. A run that has its ``chat.end`` gets nothing more.
+    """
+    if fold.end is not None:
+        return []
+    events = parser.close(cause, error=error)
+    return _conclude(fold, events, parser.ending or CUT, t)
+
+
+def close_open(
+    fold: Fold,
+    cause: Literal["interrupted", "stopped"] = "interrupted",
+    *,
+    model: str = "",
+    dialect: str = "",
+    endpoint: str = "",
+    t: int = 0,
+) -> list[Event]:
+    """The last events of a run whose parser is gone: ends of what is open, then ``chat.end``.
+
+    For a run that never started they are ``chat.start`` and ``chat.end``.
+    """
+    if fold.end is not None:
+        return []
+    events: list[Event] = []
+    if fold.start is None:
+        events.append(
+            ChatStart(
+                model_instance_id=model, dialect=dialect, endpoint=endpoint, requested_model=model
+            )
+        )
+    events += [event for part in fold.open_parts() if (event := closing_event(part)) is not None]
+    return _conclude(fold, events, Ending(status=cause, stop=Stop(reason=cause)), t)
+
+
+def _conclude(fold: Fold, events: list[Event], ending: Ending, t: int) -> list[Event]:
+    for event in events:
+        event.t = t
+        fold.add(event)
+    end = ChatEnd(result=fold.result(ending), t=t)
+    fold.add(end)
+    return [*events, end]
+
+
+# --- views of a result ---------------------------------------------------------------
+
+
+def plain_text(result: Result) -> str:
+    """What the answer says: its messages and refusals, without reasoning and tools."""
+    texts = (
+        item.content.strip()
+        for item in result.output
+        if isinstance(item, MessageItem | RefusalItem)
+    )
+    return "\n\n".join(text for text in texts if text)

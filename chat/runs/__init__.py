@@ -1,0 +1,1 @@
+"""Durable execution: runs are claimed, executed, logged, followed and reaped here."""

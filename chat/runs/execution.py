@@ -1,0 +1,404 @@
+"""One run, from the request to its one ending."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import ParamSpec
+from uuid import UUID
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, OperationalError, transaction
+from django.utils import timezone
+
+from chat import events as canonical
+from chat import metrics
+from chat.actions.seen import record_seen
+from chat.dialects.base import Cause, Ending, Parser
+from chat.dialects.seen import Tally, cleaned_kind
+from chat.models import Attempt, Run, RunStatus
+from chat.runs.budget import Budget
+from chat.runs.continuing import ContinuingParser, read_beginning
+from chat.runs.database import DatabaseThreads
+from chat.runs.log import RunLog
+from chat.runs.measuring import Measure
+from chat.runs.prompt import Assignment, NotReady, prepare
+from chat.runs.reading import AnswerReader, Outcome, failed
+from chat.runs.reaper import end_broken, give_back
+from chat.runs.segments import OwnershipLost, SegmentWriter
+from chat.runs.tail import LiveTail
+from chat.upstreams.client import Client, Limits, stream
+from chat.upstreams.failures import UpstreamRefused
+from chat.upstreams.redaction import Redactor, credentials_of
+
+logger = logging.getLogger(__name__)
+
+Parameters = ParamSpec("Parameters")
+
+# One try and two more, and only where nothing can have been accepted.
+ATTEMPTS = 3
+BACKOFF_SECONDS = (1.0, 4.0)
+# A server may ask for more patience than a person has; beyond this the refusal is shown.
+LONGEST_RETRY_AFTER_SECONDS = 30.0
+
+
+class _GivenBack(Exception):
+    """Nothing was sent, and the run is back in its place in line: somebody else will begin it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What the executions of one process share."""
+
+    runner: UUID
+    client: Client
+    writer: SegmentWriter
+    tail: LiveTail
+    threads: DatabaseThreads
+    budget: Budget
+
+
+class Execution:
+    """Executes one claimed run. `stop` and `interrupt` may be called at any time, from the loop."""
+
+    def __init__(self, run_pk: int, services: Services) -> None:
+        self.run_pk = run_pk
+        self.run_id: UUID | None = None
+        self._services = services
+        self._reading: asyncio.Task[Outcome] | None = None
+        self._wanted_end: Cause | None = None
+        self._is_lost = False
+        self._sent_at = 0.0
+        # When the connection to the upstream was closed because somebody stopped the run.
+        self._stopped_at: datetime | None = None
+        # What the headers of the last answer told.
+        self._facts: canonical.JsonObject = {}
+        self._seen = Tally()
+
+    def stop(self) -> None:
+        """A person asked. Closes the upstream connection at once, before the first byte, too."""
+        self._end("stopped")
+
+    def interrupt(self) -> None:
+        """This runner is going down."""
+        self._end("interrupted")
+
+    def drop(self) -> None:
+        """The run is somebody else's now: the connection is closed and nothing more is written."""
+        self._is_lost = True
+        self._end("interrupted")
+
+    def _end(self, cause: Cause) -> None:
+        if self._wanted_end is None:
+            self._wanted_end = cause
+            if self._reading is not None:
+                self._reading.cancel()
+
+    async def run(self) -> None:
+        """Executes to the end. Never raises; a run that is lost to another process is dropped."""
+        try:
+            await self._execute()
+        except OwnershipLost:
+            metrics.OWNERSHIP_LOST.inc()
+            logger.warning("run.lost run=%s", self.run_id or self.run_pk)
+        except _GivenBack:
+            logger.info("run.given_back run=%s", self.run_id)
+        except (OperationalError, InterfaceError) as error:
+            # The database is away. The runner finds the run among its own when that is back: what
+            # was not sent is begun again, the rest ends with what was committed.
+            logger.warning(
+                "run.left run=%s error=%s", self.run_id or self.run_pk, type(error).__name__
+            )
+        except Exception:
+            # The task boundary: one poisoned run must not take the others with it, nor be
+            # begun again and again, nor stay "running" for ever.
+            logger.exception("run.broken run=%s", self.run_id or self.run_pk)
+            with suppress(Exception):
+                await self._services.threads.call(end_broken, self.run_pk, self._services.runner)
+
+    async def _execute(self) -> None:
+        run = await self._services.threads.call(Run.objects.get, pk=self.run_pk)
+        self.run_id = run.public_id
+        self._measure = Measure(run)
+        log = RunLog(
+            run_pk=run.pk,
+            run_id=run.public_id,
+            conversation_pk=run.conversation_id,
+            runner=self._services.runner,
+            writer=self._services.writer,
+            tail=self._services.tail,
+            threads=self._services.threads,
+            budget=self._services.budget,
+            on_first_event=self._measure.first_event,
+        )
+        try:
+            await self._execute_logged(run, log)
+        finally:
+            await log.abandon()
+
+    async def _execute_logged(self, run: Run, log: RunLog) -> None:
+        first_item = await self._begin(run, log)
+        try:
+            assignment = await self._services.threads.call(prepare, self.run_pk)
+        except NotReady as refusal:
+            await self._finish_unsent(run, log, refusal.info)
+            return
+        parser = assignment.dialect.parser(
+            model=run.model,
+            endpoint=assignment.upstream.name,
+            # What was asked tells how to read the answer: a length limit, for one. The run's id
+            # is in the ids that are made for tool calls which came without.
+            options={
+                **assignment.upstream.options,
+                **run.parameters,
+                "run_id": run.public_id.hex,
+            },
+        )
+        if log.fold.start is not None:
+            model = log.fold.start.model_instance_id
+            parser = ContinuingParser(parser, first_item=first_item, model=model)
+        outcome = await self._outcome(assignment, parser, log)
+        closing = parser.close(outcome.cause, error=outcome.error)
+        assert parser.ending is not None
+        if self._facts:
+            closing.append(canonical.MetaUpdate(values=self._facts))
+        await self._finish(log, closing, parser.ending)
+        if self._stopped_at is not None:
+            await self._record(self._measure_stop, self._stopped_at)
+        await self._record_seen(assignment, parser)
+
+    async def _begin(self, run: Run, log: RunLog) -> int:
+        """Of a run that goes on with an answer: commits how its log begins, before anything is
+        sent. Returns how many items the log then has."""
+        if run.position == 0:
+            return 0
+        beginning = await self._services.threads.call(read_beginning, run.pk)
+        await log.begin(beginning.committed, beginning.opening)
+        return beginning.item_count
+
+    async def _record_seen(self, assignment: Assignment, parser: Parser) -> None:
+        """Adds what came to the server's own counts, once the run is over and shown."""
+        if kinds := self._seen.result(parser):
+            options = assignment.prompt.options
+            redactor = Redactor(credentials_of(assignment.dialect, assignment.key, options))
+            cleaned = [cleaned_kind(kind, redactor.text) for kind in kinds]
+            unknown = sum(kind.count for kind in kinds if not kind.is_known)
+            if unknown:
+                metrics.UNKNOWN_EVENTS.labels(assignment.dialect.name).inc(unknown)
+            await self._record(record_seen, assignment.upstream.pk, cleaned)
+
+    async def _outcome(self, assignment: Assignment, parser: Parser, log: RunLog) -> Outcome:
+        """Reads until the input ends, somebody ends it, or it fails. Raises ``OwnershipLost``."""
+        self._reading = asyncio.create_task(self._read(assignment, parser, log))
+        if self._wanted_end is not None:
+            self._reading.cancel()
+        await asyncio.wait({self._reading, log.ended}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._reading.done():
+            # The log broke first: nothing more can be kept, so nothing more is read.
+            self._reading.cancel()
+            await asyncio.wait({self._reading})
+            log.ended.result()
+        if self._reading.cancelled():
+            cause = await self._why_broken_off()
+            self._stopped_at = timezone.now() if cause == "stopped" else None
+            self._measure.broken_off(cause)
+            return Outcome(cause=cause)
+        return self._reading.result()
+
+    async def _why_broken_off(self) -> Cause:
+        """Raises where there is nothing to end: the run is not ours, or it is as if never begun."""
+        if self._is_lost:
+            raise OwnershipLost(self.run_pk)
+        cause = self._wanted_end or "interrupted"
+        if self._sent_at or cause != "interrupted":
+            return cause
+        if await self._services.threads.call(give_back, self._services.runner, self.run_pk):
+            raise _GivenBack
+        run = await self._services.threads.call(Run.objects.get, pk=self.run_pk)
+        return "interrupted" if run.stop_requested_at is None else "stopped"
+
+    async def _finish_unsent(self, run: Run, log: RunLog, info: canonical.ErrorInfo) -> None:
+        """The request could not even be made: the answer says why."""
+        closing: list[canonical.Event] = [canonical.Error(error=info)]
+        if log.fold.start is None:
+            start = canonical.ChatStart(model_instance_id=run.model, requested_model=run.model)
+            closing.insert(0, start)
+        ending = Ending(status="failed", stop=canonical.Stop(reason="error"))
+        await self._finish(log, closing, ending)
+
+    async def _finish(self, log: RunLog, closing: list[canonical.Event], ending: Ending) -> None:
+        t = self._elapsed()
+        for event in closing:
+            event.t = t
+        result = await log.finish(closing, ending, t=t)
+        self._measure.ended(
+            result.ext.status,
+            events=log.seq,
+            deltas=log.received_deltas,
+            size_bytes=log.received_bytes,
+        )
+
+    def _elapsed(self) -> int:
+        """Milliseconds since the request was sent; 0 if it never was."""
+        if not self._sent_at:
+            return 0
+        return int((asyncio.get_running_loop().time() - self._sent_at) * 1000)
+
+    # --- the upstream ------------------------------------------------------------------
+
+    async def _read(self, assignment: Assignment, parser: Parser, log: RunLog) -> Outcome:
+        try:
+            async with asyncio.timeout(settings.RUN_SECONDS):
+                return await self._attempt_until_accepted(assignment, parser, log)
+        except TimeoutError:
+            return failed("timeout", "The answer took longer than a run may take, and was ended.")
+
+    async def _attempt_until_accepted(
+        self, assignment: Assignment, parser: Parser, log: RunLog
+    ) -> Outcome:
+        for number in range(1, ATTEMPTS + 1):
+            dialect = assignment.dialect.name
+            if not await self._services.threads.call(self._begin_attempt, number, dialect):
+                return await self._why_not_sent()
+            self._sent_at = asyncio.get_running_loop().time()
+            self._measure.sends(assignment.upstream, attempt=number, dialect=dialect)
+            try:
+                outcome = await self._stream(assignment, parser, log)
+            except UpstreamRefused as refusal:
+                self._facts = refusal.facts
+                self._measure.attempt_over("refused", refusal.info)
+                await self._record(self._record_refusal, number, refusal.info)
+                again = _next_attempt(assignment, refusal, number)
+                if again is None:
+                    return Outcome(cause="failed", error=refusal.info)
+                assignment = again.assignment
+                await asyncio.sleep(again.pause_seconds)
+                continue
+            self._measure.attempt_over(outcome.cause, outcome.error)
+            await self._record(self._record_outcome, number, outcome)
+            return outcome
+        raise AssertionError("the last attempt returns")
+
+    async def _why_not_sent(self) -> Outcome:
+        run = await self._services.threads.call(Run.objects.get, pk=self.run_pk)
+        if run.status == RunStatus.RUNNING and run.stop_requested_at is not None:
+            return Outcome(cause="stopped")
+        raise OwnershipLost(self.run_pk)
+
+    async def _stream(self, assignment: Assignment, parser: Parser, log: RunLog) -> Outcome:
+        """One request. Raises ``UpstreamRefused`` for what ended before any output."""
+        dialect = assignment.dialect
+        # In a thread: a long conversation with pictures is tens of megabytes of JSON.
+        request = await asyncio.to_thread(dialect.request, assignment.prompt)
+        if request.notes:
+            await self._record(self._record_notes, list(request.notes))
+        async with stream(
+            self._services.client,
+            base_url=assignment.upstream.base_url,
+            request=request,
+            headers=dialect.headers(assignment.key, assignment.prompt.options),
+            limits=_limits(),
+            redactor=Redactor(credentials_of(dialect, assignment.key, assignment.prompt.options)),
+        ) as answer:
+            self._facts = answer.facts
+            reader = AnswerReader(parser, log, elapsed=self._elapsed, seen=self._seen)
+            return await reader.read(answer)
+
+    async def _record(
+        self, write: Callable[Parameters, None], *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> None:
+        """What is recorded beside the log; a database that is away now costs it, not the answer."""
+        try:
+            await self._services.threads.call(write, *args, **kwargs)
+        except DatabaseError as error:
+            logger.warning(
+                "run.unrecorded run=%s what=%s error=%s",
+                self.run_id,
+                write.__name__,
+                type(error).__name__,
+            )
+
+    # --- what is recorded, in a database thread ------------------------------------------
+
+    def _begin_attempt(self, number: int, dialect: str) -> bool:
+        """Says in the database that the request is about to be sent. False: it must not be."""
+        with transaction.atomic():
+            marked = Run.objects.filter(
+                pk=self.run_pk,
+                runner_id=self._services.runner,
+                status=RunStatus.RUNNING,
+                stop_requested_at__isnull=True,
+            ).update(request_sent_at=timezone.now(), dialect=dialect)
+            if not marked:
+                return False
+            Attempt.objects.create(run_id=self.run_pk, number=number)
+            return True
+
+    def _record_refusal(self, number: int, info: canonical.ErrorInfo) -> None:
+        Attempt.objects.filter(run_id=self.run_pk, number=number).update(
+            outcome="refused",
+            error_kind=info.kind,
+            error_message=info.message[:2000],
+            retry_after_seconds=info.retry_after_seconds,
+        )
+
+    def _record_outcome(self, number: int, outcome: Outcome) -> None:
+        Attempt.objects.filter(run_id=self.run_pk, number=number).update(
+            outcome=outcome.cause,
+            error_kind=outcome.error.kind if outcome.error else "",
+            error_message=outcome.error.message[:2000] if outcome.error else "",
+        )
+
+    def _measure_stop(self, closed_at: datetime) -> None:
+        asked_at = Run.objects.values_list("stop_requested_at", flat=True).get(pk=self.run_pk)
+        if asked_at is not None:
+            metrics.STOP_SECONDS.observe(max(0.0, (closed_at - asked_at).total_seconds()))
+
+    def _record_notes(self, notes: list[str]) -> None:
+        """Beside those that the run was made with; another attempt may say the same again."""
+        known = Run.objects.values_list("notes", flat=True).get(pk=self.run_pk)
+        Run.objects.filter(pk=self.run_pk).update(notes=list(dict.fromkeys([*known, *notes])))
+
+
+def _limits() -> Limits:
+    return Limits(
+        connect_seconds=settings.UPSTREAM_CONNECT_SECONDS,
+        head_seconds=settings.UPSTREAM_HEAD_SECONDS,
+        idle_seconds=settings.UPSTREAM_IDLE_SECONDS,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Again:
+    """Another attempt, after a pause, perhaps with a changed prompt."""
+
+    assignment: Assignment
+    pause_seconds: float
+
+
+def _next_attempt(assignment: Assignment, refusal: UpstreamRefused, number: int) -> _Again | None:
+    """What to try after a refusal; None where there must be no further attempt.
+
+    Only what cannot have been accepted is tried again: no connection was made, the server
+    said that it has not begun, or it refused a member of the request that it can do without.
+    """
+    if number == ATTEMPTS:
+        return None
+    mended = assignment.dialect.after_refusal(assignment.prompt, refusal.info)
+    if mended is not None:
+        return _Again(assignment=replace(assignment, prompt=mended), pause_seconds=0)
+    pause = _pause_before_next(refusal, number)
+    return None if pause is None else _Again(assignment=assignment, pause_seconds=pause)
+
+
+def _pause_before_next(refusal: UpstreamRefused, number: int) -> float | None:
+    if not refusal.never_accepted or not refusal.info.retryable:
+        return None
+    asked = refusal.info.retry_after_seconds
+    if asked is None:
+        return BACKOFF_SECONDS[number - 1]
+    return asked if asked <= LONGEST_RETRY_AFTER_SECONDS else None

@@ -1,0 +1,319 @@
+"""The log of one run while it is being written: merge, number, commit, then show."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from uuid import UUID
+from weakref import WeakSet
+
+from django.conf import settings
+from django.utils import timezone
+
+from chat import events as canonical
+from chat import metrics
+from chat.actions.endings import columns_of
+from chat.actions.files import Brought
+from chat.actions.outcomes import brought_by
+from chat.dialects.base import Ending
+from chat.result import Fold
+from chat.runs.budget import Budget
+from chat.runs.database import DatabaseThreads
+from chat.runs.segments import SegmentWriter, Write, bodies_of
+from chat.runs.tail import Entry, LiveTail
+
+# Reading from the upstream pauses while this much waits for the database.
+PENDING_BYTES = 8 * 1024 * 1024
+# Merged deltas stay below this, so that one event never is a whole book.
+MERGED_CHARACTERS = 64 * 1024
+
+# Types whose text merges with the text of an adjacent event of the same item, and the member
+# that holds it.
+_TEXT_MEMBER = {
+    canonical.MessageDelta: "content",
+    canonical.ReasoningDelta: "content",
+    canonical.RefusalDelta: "content",
+    canonical.ToolCallDelta: "fragment",
+}
+# Of adjacent events of these types only the latest says something.
+_LATEST = (canonical.ModelLoadProgress, canonical.PromptProcessingProgress)
+_TOKENS = (canonical.MessageDelta, canonical.ReasoningDelta, canonical.ToolCallDelta)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """An event that has no number yet, with the pieces of text merged into it."""
+
+    event: canonical.Event
+    pieces: list[str]
+    size: int
+
+    def joined(self) -> canonical.Event:
+        if len(self.pieces) > 1:
+            setattr(self.event, _TEXT_MEMBER[type(self.event)], "".join(self.pieces))
+        return self.event
+
+
+class RunLog:
+    """Events go in as they are read; they get a number, are committed, and only then shown.
+
+    Adjacent deltas merge while the commit before them is under way, so the log holds as few
+    events as the database allows and as many as the reader can see.
+    """
+
+    def __init__(
+        self,
+        *,
+        run_pk: int,
+        run_id: UUID,
+        conversation_pk: int,
+        runner: UUID,
+        writer: SegmentWriter,
+        tail: LiveTail,
+        threads: DatabaseThreads,
+        budget: Budget | None = None,
+        on_first_event: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.fold = Fold()
+        self.seq = 0
+        self._run_pk = run_pk
+        self._run_id = run_id
+        self._conversation_pk = conversation_pk
+        self._runner = runner
+        self._writer = writer
+        self._tail = tail
+        self._threads = threads
+        # What this log holds, and all logs that share the budget.
+        self._budget = budget or Budget(settings.PENDING_BYTES)
+        self._held_bytes = 0
+        self._on_first_event = on_first_event
+        # What the upstream sent so far: the pieces of text, and all bytes.
+        self.received_deltas = 0
+        self.received_bytes = 0
+        self._received_events = 0
+        self._counted_deltas = 0
+        self._writing_bytes = 0
+        self._pending: list[_Pending] = []
+        self._pending_bytes = 0
+        self._raw: list[bytes] = []
+        self._raw_position = 0
+        self._columns: dict[str, object] = {}
+        self._seen_first_event = False
+        self._seen_first_token = False
+        self._is_closing = False
+        self._wanted = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._pump = asyncio.create_task(self._commit_until_closed(), name=f"log-{run_id.hex}")
+        _open.add(self)
+
+    async def begin(
+        self, committed: Iterable[canonical.Event], opening: Iterable[canonical.Event]
+    ) -> None:
+        """Carries on behind what an earlier try has ``committed``, and commits ``opening`` before
+        it returns. Once, before anything is added. Raises ``OwnershipLost``."""
+        for event in committed:
+            self.seq = event.seq
+            self.fold.add(event)
+        entries = self._number(opening)
+        if entries:
+            await self._write(entries, columns={})
+
+    # --- in ------------------------------------------------------------------------
+
+    def add(self, events: Iterable[canonical.Event], *, raw: bytes = b"") -> None:
+        """Takes events in order, and the bytes they came from."""
+        for event in events:
+            self._received_events += 1
+            self._note_times(event)
+            if not self._merge(event):
+                self._append(event)
+        if raw:
+            self._raw.append(raw)
+            self.received_bytes += len(raw)
+            self._pending_bytes += len(raw)
+        # Raw bytes without events wait for the next event, not for the database.
+        if self._pending:
+            if self._pending_bytes > PENDING_BYTES:
+                self._has_room.clear()
+            self._hold(self._pending_bytes + self._writing_bytes)
+        self._wanted.set()
+
+    def _hold(self, held_bytes: int) -> None:
+        self._budget.change(held_bytes - self._held_bytes)
+        self._held_bytes = held_bytes
+
+    @property
+    def has_room(self) -> bool:
+        """Whether `room` would return at once."""
+        return self._has_room.is_set() and self._budget.has_room and not self._pump.done()
+
+    async def room(self) -> None:
+        """Returns when the database keeps up, with this run and with all. Raises what ended the
+        log, such as lost ownership."""
+        while not self.has_room:
+            if self._pump.done():
+                self._pump.result()
+                return
+            short = self._budget.room if self._has_room.is_set() else self._has_room
+            waiting = asyncio.create_task(short.wait())
+            try:
+                await asyncio.wait({waiting, self._pump}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                waiting.cancel()
+
+    @property
+    def ended(self) -> asyncio.Task[None]:
+        """Done when the log cannot be written any more."""
+        return self._pump
+
+    def _append(self, event: canonical.Event) -> None:
+        member = _TEXT_MEMBER.get(type(event))
+        text = str(getattr(event, member)) if member else ""
+        self.received_deltas += member is not None
+        self._pending.append(_Pending(event, [text] if member else [], len(text)))
+        self._pending_bytes += len(text) + 64
+
+    def _merge(self, event: canonical.Event) -> bool:
+        if not self._pending:
+            return False
+        last = self._pending[-1]
+        if type(last.event) is not type(event):
+            return False
+        if isinstance(event, _LATEST):
+            last.event = event
+            return True
+        member = _TEXT_MEMBER.get(type(event))
+        if member is None or not _same_item(last.event, event) or last.size > MERGED_CHARACTERS:
+            return False
+        text = str(getattr(event, member))
+        last.pieces.append(text)
+        self.received_deltas += 1
+        last.size += len(text)
+        self._pending_bytes += len(text)
+        return True
+
+    def _note_times(self, event: canonical.Event) -> None:
+        if not self._seen_first_event:
+            self._seen_first_event = True
+            self._columns["first_event_at"] = timezone.now()
+            self._on_first_event()
+        if not self._seen_first_token and isinstance(event, _TOKENS):
+            self._seen_first_token = True
+            self._columns["first_token_at"] = timezone.now()
+
+    # --- out -----------------------------------------------------------------------
+
+    async def _commit_until_closed(self) -> None:
+        while not (self._is_closing and not self._pending):
+            await self._wanted.wait()
+            self._wanted.clear()
+            await self._commit_pending()
+
+    async def _commit_pending(self) -> None:
+        if not self._pending:
+            # Comments alone need no commit; their bytes go with the next events.
+            return
+        pending, self._pending = self._pending, []
+        self._pending_bytes = 0
+        self._has_room.set()
+        columns, self._columns = self._columns, {}
+        await self._write(self._number(waiting.joined() for waiting in pending), columns=columns)
+
+    def _number(self, events: Iterable[canonical.Event]) -> list[Entry]:
+        numbered = list(events)
+        for event in numbered:
+            self.seq += 1
+            event.seq = self.seq
+            self.fold.add(event)
+        return bodies_of(numbered)
+
+    async def _write(
+        self,
+        entries: list[Entry],
+        *,
+        columns: dict[str, object],
+        result: canonical.Result | None = None,
+        brought: Sequence[Brought] = (),
+    ) -> None:
+        """Commits, then shows. Raises ``OwnershipLost``: then nothing of it is in the log."""
+        raw, self._raw = b"".join(self._raw), []
+        self._count(len(entries), len(raw))
+        self._writing_bytes = len(raw) + sum(len(entry.body) for entry in entries)
+        await self._writer.append(
+            Write(
+                run_pk=self._run_pk,
+                runner=self._runner,
+                entries=entries,
+                raw=raw,
+                raw_position=self._raw_position,
+                columns=columns,
+                is_end=result is not None,
+                result=result,
+                brought=brought,
+                conversation_pk=self._conversation_pk,
+            )
+        )
+        self._writing_bytes = 0
+        # Bytes without events are not waiting for the database.
+        self._hold(self._pending_bytes if self._pending else 0)
+        self._raw_position += 1
+        self._tail.publish(self._run_id, entries)
+
+    @property
+    def pending_bytes(self) -> int:
+        """What was read and is not committed yet."""
+        return self._pending_bytes + self._writing_bytes
+
+    def _count(self, logged: int, size_bytes: int) -> None:
+        """Tells the figures what came since the last commit."""
+        received, self._received_events = self._received_events, 0
+        deltas, self._counted_deltas = (
+            self.received_deltas - self._counted_deltas,
+            self.received_deltas,
+        )
+        metrics.RECEIVED_EVENTS.add(received)
+        metrics.RECEIVED_DELTAS.add(deltas)
+        metrics.RECEIVED_BYTES.add(size_bytes)
+        metrics.LOGGED_EVENTS.add(logged)
+
+    async def finish(
+        self, closing: Iterable[canonical.Event], ending: Ending, *, t: int
+    ) -> canonical.Result:
+        """Commits what is pending, then the closing events with the one ``chat.end``, the
+        result and the terminal status in one transaction. Raises ``OwnershipLost``."""
+        self._is_closing = True
+        self._wanted.set()
+        await self._pump
+        entries = self._number(closing)
+        result = self.fold.result(ending)
+        end = canonical.ChatEnd(result=result, t=t)
+        entries += self._number([end])
+        brought = await self._threads.call_until_there(
+            brought_by, self._run_pk, result, [entry.body for entry in entries]
+        )
+        columns = {**self._columns, **columns_of(end)}
+        await self._write(entries, columns=columns, result=result, brought=brought)
+        return result
+
+    async def abandon(self) -> None:
+        """Ends without an ending: the run belongs to somebody else, or the process goes down."""
+        _open.discard(self)
+        self._pump.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await self._pump
+        self._hold(0)
+
+
+# The logs that are being written, for the figures.
+_open: WeakSet[RunLog] = WeakSet()
+metrics.PENDING_BYTES.read_from(lambda: {"": sum(log.pending_bytes for log in _open)})
+
+
+def _same_item(one: canonical.Event, other: canonical.Event) -> bool:
+    return all(
+        getattr(one, member, None) == getattr(other, member, None)
+        for member in ("item", "choice", "call_id", "category")
+    )

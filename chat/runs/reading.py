@@ -1,0 +1,145 @@
+"""Reads an upstream's answer into a run's log: bytes to frames to events, within limits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from chat import events as canonical
+from chat.dialects.base import Cause, Parser
+from chat.dialects.seen import WHOLE_BODY, Tally
+from chat.runs.log import RunLog
+from chat.upstreams.client import Answer
+from chat.upstreams.failures import UpstreamError
+from chat.wire.sse import Decoder, EventTooLarge, Frame
+
+# For how long an upstream is kept waiting while what it sent cannot be stored. Nothing is lost by
+# waiting; but an answer that stands still for so long is one that somebody should try again.
+LONGEST_PAUSE_SECONDS = 300.0
+# A whole answer in one JSON body is parsed in one go, on the event loop.
+BODY_BYTES = 8 * 1024 * 1024
+
+
+UNSTORED = "What the server sent could not be stored for minutes, so the answer was ended."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Why reading ended, and the error to show if our side or the connection failed."""
+
+    cause: Cause
+    error: canonical.ErrorInfo | None = None
+
+
+def failed(kind: canonical.ErrorKind, message: str) -> Outcome:
+    info = canonical.ErrorInfo(type="internal_error", message=message, kind=kind, retryable=True)
+    return Outcome(cause="failed", error=info)
+
+
+class AnswerReader:
+    """One answer, read once. ``elapsed`` gives milliseconds since the request was sent; what
+    comes is counted in ``seen``."""
+
+    def __init__(
+        self,
+        parser: Parser,
+        log: RunLog,
+        *,
+        elapsed: Callable[[], int],
+        seen: Tally | None = None,
+    ) -> None:
+        self._parser = parser
+        self._log = log
+        self._elapsed = elapsed
+        self._seen = seen or Tally()
+        self._received_bytes = 0
+
+    async def read(self, answer: Answer) -> Outcome:
+        """Reads to the terminator, the end of input or a limit.
+
+        Cancellation leaves the log with everything that was parsed until then.
+        """
+        try:
+            async with asyncio.timeout(settings.UPSTREAM_QUIET_SECONDS) as quiet:
+                if answer.is_event_stream:
+                    return await self._read_stream(answer, quiet)
+                return await self._read_body(answer)
+        except UpstreamError as error:
+            return Outcome(cause="failed", error=error.info)
+        except TimeoutError:
+            return failed("idle_timeout", "The server kept the connection open, but sent nothing.")
+
+    async def _read_stream(self, answer: Answer, quiet: asyncio.Timeout) -> Outcome:
+        decoder = Decoder()
+        try:
+            return await self._read_frames(answer, decoder, quiet)
+        except EventTooLarge as error:
+            self._take(error.frames)
+            return failed("too_large", "One event of the server was larger than we accept.")
+        finally:
+            # Whatever ended it: what belongs to no event is kept too.
+            self._log.add([], raw=decoder.unread())
+
+    async def _read_frames(
+        self, answer: Answer, decoder: Decoder, quiet: asyncio.Timeout
+    ) -> Outcome:
+        async with aclosing(answer.chunks()) as chunks:
+            async for data in chunks:
+                self._received_bytes += len(data)
+                if self._take(decoder.feed(data)):
+                    # An event is progress; a comment only says that the connection lives.
+                    quiet.reschedule(_now() + settings.UPSTREAM_QUIET_SECONDS)
+                if self._parser.is_done:
+                    return Outcome(cause="eof")
+                if self._received_bytes > settings.RUN_BYTES:
+                    return failed("too_large", "The answer is larger than a run may be.")
+                if not await self._until_there_is_room(quiet):
+                    return failed("timeout", UNSTORED)
+        self._take(decoder.close())
+        return Outcome(cause="eof")
+
+    async def _until_there_is_room(self, quiet: asyncio.Timeout) -> bool:
+        """A database that is slow is not a server that is silent: its clock stands meanwhile.
+        False when it took too long."""
+        if self._log.has_room:
+            return True
+        left = (quiet.when() or _now()) - _now()
+        quiet.reschedule(None)
+        try:
+            async with asyncio.timeout(LONGEST_PAUSE_SECONDS):
+                await self._log.room()
+        except TimeoutError:
+            return False
+        quiet.reschedule(_now() + left)
+        return True
+
+    def _take(self, frames: list[Frame]) -> bool:
+        """Parses frames into the log; returns whether there was an event among them."""
+        t = self._elapsed()
+        has_events = False
+        for frame in frames:
+            events = self._parser.feed(frame)
+            for event in events:
+                event.t = t
+            self._seen.add(frame, events)
+            self._log.add(events, raw=frame.raw)
+            has_events = has_events or bool(events)
+        return has_events
+
+    async def _read_body(self, answer: Answer) -> Outcome:
+        body = await answer.body(BODY_BYTES)
+        events = self._parser.feed_body(body)
+        t = self._elapsed()
+        for event in events:
+            event.t = t
+        self._seen.add(Frame(event=WHOLE_BODY, data=""), events)
+        self._log.add(events, raw=body)
+        return Outcome(cause="eof")
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

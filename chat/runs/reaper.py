@@ -1,0 +1,246 @@
+"""Ends what lost runners left, and tidies the logs of ended runs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+from uuid import UUID
+
+from django.conf import settings
+from django.db import DatabaseError, IntegrityError, transaction
+from django.db.models import Count, Max, Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from chat import metrics
+from chat.actions.continuing import opening
+from chat.actions.endings import write_ending
+from chat.actions.errors import is_away
+from chat.doorbell import QUEUED, ring_after_commit
+from chat.events import Event
+from chat.models import Attempt, RawSegment, Run, Runner, RunSegment, RunStatus
+from chat.result import Fold, close_open
+from chat.runs.segments import compact, read_events
+
+logger = logging.getLogger(__name__)
+
+# Compaction is done in small slices, so that writers of the live runs hardly notice.
+COMPACT_AT_ONCE = 10
+# Followers of a run that just ended still read its segments one by one.
+COMPACT_AFTER_SECONDS = 30
+
+
+def boot_of(pid: int) -> str:
+    """A mark of the process with this number that a later process does not share; empty if gone."""
+    try:
+        # Field 22 of stat is the start time in ticks since the machine's boot.
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        return f"{place()}:{stat.rsplit(') ', 1)[1].split()[19]}"
+    except OSError:
+        return ""
+
+
+def place() -> str:
+    """Where numbers of processes mean the same as here: this boot of this machine, and within it
+    this container. Raises ``OSError`` where the system does not tell."""
+    machine = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{machine}:{os.readlink('/proc/self/ns/pid')}"
+
+
+def lost_runners(
+    *,
+    everything_else_is_dead: bool = False,
+    me: Runner | None = None,
+    silence_counts: Callable[[], bool] = lambda: True,
+) -> list[Runner]:
+    """Runners without a heartbeat, by the database's time, and those whose process was here and is
+    gone.
+
+    ``silence_counts``: whether nobody has beaten for another reason, such as a database that was
+    away. It is asked behind the look, which may have waited for that very database.
+    ``everything_else_is_dead``: the caller holds the lock of an installation on SQLite, so no
+    other runner can be alive. With PostgreSQL no lock on a file says that.
+    """
+    others = Runner.objects.exclude(pk=me.pk) if me else Runner.objects.all()
+    if everything_else_is_dead:
+        return list(others)
+    is_silent = Q(heartbeat_at__lt=Now() - timedelta(seconds=settings.LEASE_SECONDS))
+    silent = set(others.filter(is_silent).values_list("pk", flat=True))
+    if silent and not silence_counts():
+        silent = set()
+    near = others.filter(is_silent | Q(host=socket.gethostname()))
+    return [runner for runner in near if runner.pk in silent or _is_gone(runner)]
+
+
+def _is_gone(runner: Runner) -> bool:
+    """Whether its process certainly is no more. Of a container or machine that only has the same
+    name as this one nothing is known: there the heartbeat decides."""
+    try:
+        was_here = runner.boot.rpartition(":")[0] == place()
+    except OSError:
+        return False
+    return was_here and boot_of(runner.pid) != runner.boot
+
+
+def reap(
+    *,
+    everything_else_is_dead: bool = False,
+    me: Runner | None = None,
+    silence_counts: Callable[[], bool] = lambda: True,
+) -> list[Run]:
+    """Ends or requeues the runs of lost runners, and forgets those runners; returns the runs.
+
+    Any number of processes may do this at once: each run is won by one conditional update.
+    """
+    settled: list[Run] = []
+    lost = lost_runners(
+        everything_else_is_dead=everything_else_is_dead, me=me, silence_counts=silence_counts
+    )
+    for runner in lost:
+        left = Run.objects.filter(runner=runner, status=RunStatus.RUNNING)
+        settled += [run for run in left.select_related("conversation") if _settle(run, runner)]
+        if not left.exists():
+            Runner.objects.filter(pk=runner.pk).delete()
+    settled += _settle_orphans()
+    return settled
+
+
+def _settle_orphans() -> list[Run]:
+    """Running runs without a runner's row: somebody deleted the row."""
+    orphans = Run.objects.filter(runner__isnull=True, status=RunStatus.RUNNING)
+    return [run for run in orphans.select_related("conversation") if _settle(run, None)]
+
+
+def _settle(run: Run, runner: Runner | None) -> bool:
+    """A run that cannot be settled must not keep the others, nor a process that starts, from
+    going on; a database that is away is raised."""
+    try:
+        if run.request_sent_at is None and run.stop_requested_at is None:
+            return _requeue(run, runner)
+        return end_lost(run, runner)
+    except Exception as error:
+        if is_away(error):
+            raise
+        logger.exception("run.unsettled run=%s", run.public_id)
+        return False
+
+
+def _requeue(run: Run, runner: Runner | None) -> bool:
+    """Nothing was sent: the run goes back to its place in line."""
+    requeued = Run.objects.filter(
+        pk=run.pk,
+        status=RunStatus.RUNNING,
+        runner=runner,
+        request_sent_at__isnull=True,
+        # Somebody may have stopped it since we looked: then it ends, at the next look.
+        stop_requested_at__isnull=True,
+    ).update(status=RunStatus.QUEUED, runner=None, claimed_at=None)
+    if requeued:
+        logger.info("run.requeued run=%s", run.public_id)
+    return bool(requeued)
+
+
+def give_back(runner: UUID, run_pk: int) -> bool:
+    """Puts a run back in its place in line of which the caller, its runner, knows that nothing was
+    sent, whatever was already written down for the sending. False: it is not the caller's, or
+    somebody has stopped it."""
+    with transaction.atomic():
+        given = Run.objects.filter(
+            pk=run_pk, runner_id=runner, status=RunStatus.RUNNING, stop_requested_at__isnull=True
+        ).update(status=RunStatus.QUEUED, runner=None, claimed_at=None, request_sent_at=None)
+        if given:
+            Attempt.objects.filter(run_id=run_pk).delete()
+            ring_after_commit(QUEUED)
+    return bool(given)
+
+
+def give_all_back(runner: Runner) -> None:
+    """Puts what a runner has claimed, but not sent, back in its place in line."""
+    for run in Run.objects.filter(
+        runner=runner, status=RunStatus.RUNNING, request_sent_at__isnull=True
+    ):
+        if _requeue(run, runner):
+            ring_after_commit(QUEUED)
+
+
+def end_broken(run_pk: int, runner: UUID) -> bool:
+    """Ends a run whose execution failed in a way that nobody foresaw; what it wrote stays."""
+    return end_lost(Run.objects.get(pk=run_pk), Runner(uuid=runner))
+
+
+def end_lost(run: Run, runner: Runner | None) -> bool:
+    """Folds what was committed and appends the one ``chat.end``. Only one process wins.
+
+    A last segment of the lost runner may still arrive between our reading and our writing;
+    it takes the number that we want, we fail, and read again.
+    """
+    for _ in range(3):
+        try:
+            with transaction.atomic():
+                won = Run.objects.filter(pk=run.pk, status=RunStatus.RUNNING, runner=runner).update(
+                    status=RunStatus.INTERRUPTED
+                )
+                if not won:
+                    return False
+                closing, last_seq = _closing_behind(run)
+                write_ending(run, closing, after=last_seq)
+        except IntegrityError:
+            continue
+        metrics.ENDED.labels(_cause(run)).inc()
+        logger.info("run.reaped run=%s events=%d", run.public_id, last_seq)
+        return True
+    return False
+
+
+def _closing_behind(run: Run) -> tuple[list[Event], int]:
+    """The closing events, and the number behind which they belong."""
+    try:
+        events = read_events(run)
+        beginning = [] if events else opening(run)
+        return [*beginning, *_closing(run, [*events, *beginning])], events[-1].seq if events else 0
+    except DatabaseError:
+        raise
+    except Exception:
+        # A log that cannot be read must not stay "running", nor hold up the other runs for ever.
+        logger.exception("run.unreadable run=%s", run.public_id)
+        last = RunSegment.objects.filter(run=run).aggregate(Max("last_seq"))["last_seq__max"]
+        return _closing(run, []), last or 0
+
+
+def _closing(run: Run, events: list[Event]) -> list[Event]:
+    fold = Fold()
+    for event in events:
+        fold.add(event)
+    return close_open(fold, _cause(run))
+
+
+def _cause(run: Run) -> Literal["stopped", "interrupted"]:
+    """A person who pressed Stop just before the process died gets what they asked for."""
+    return "stopped" if run.stop_requested_at else "interrupted"
+
+
+# --- tidying ----------------------------------------------------------------------------
+
+
+def compact_some() -> int:
+    """Compacts a few ended runs; returns how many."""
+    before = timezone.now() - timedelta(seconds=COMPACT_AFTER_SECONDS)
+    scattered = (
+        Run.objects.filter(finished_at__lt=before, segments__is_compressed=False)
+        .annotate(pieces=Count("segments"))
+        .order_by("pk")[:COMPACT_AT_ONCE]
+    )
+    return sum(compact(run) for run in scattered)
+
+
+def purge_raw() -> int:
+    """Removes raw frames whose time is over; returns how many rows."""
+    before = timezone.now() - timedelta(days=settings.RAW_FRAMES_DAYS)
+    keys = RawSegment.objects.filter(run__finished_at__lt=before).values_list("pk", flat=True)[:500]
+    removed, _ = RawSegment.objects.filter(pk__in=list(keys)).delete()
+    return removed

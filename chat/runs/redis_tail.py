@@ -1,0 +1,369 @@
+"""The tail that processes share: committed events go through one Redis stream to all of them.
+
+Every flush of a process is one message with the news of all its runs: a message for each run would
+cost fifty times the CPU, on both sides (docs/decisions/0005-one-stream-for-all-runs.md). It is an accelerator
+and nothing else. What is lost, late, unreadable or not ours is read from the database; nothing
+waits for Redis, and no run notices it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
+
+from chat.runs.tail import Entry, MemoryTail, Recent
+from chat.runs.waiting import end
+
+logger = logging.getLogger(__name__)
+
+# What a follower here may be late; beyond it reads the segments. Far less than a process keeps of
+# its own runs: everything in it came through the database and Redis a moment ago.
+CACHE_BYTES = 256 * 1024
+# What waits for a Redis that does not answer. It is stale after a second, so little is kept.
+OUTBOX_BYTES = 4 * 1024 * 1024
+# One message; a flush after an outage of the database is larger.
+MESSAGE_BYTES = 256 * 1024
+# What the stream may hold: some seconds of the busiest installation, and nothing when all is quiet.
+STREAM_BYTES = 16 * 1024 * 1024
+STREAM_MESSAGES = (16, 4096)
+STREAM_SECONDS = 60
+# Redis answers in a millisecond, or it is frozen.
+ANSWER_SECONDS = 2.0
+CONNECT_SECONDS = 2.0
+# How long one read waits for news, before it looks whether the stream still is the same one.
+BLOCK_SECONDS = 1.0
+PAUSE_SECONDS = 0.5
+# A run that nobody has asked for since is not collected any more.
+LINGER_SECONDS = 10.0
+
+# Not listening yet.
+BEGINS = "begins"
+
+BODY, MAC = b"b", b"m"
+MAC_BYTES = 16
+
+
+class News(msgspec.Struct, array_like=True, frozen=True):
+    """Committed events of one run: its id, the number of the first, and their JSON."""
+
+    run: bytes
+    first_seq: int
+    bodies: list[bytes]
+
+
+class Message(msgspec.Struct, array_like=True, frozen=True):
+    """What one process committed in one flush."""
+
+    origin: bytes
+    news: list[News]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Message).decode
+
+
+@dataclass(slots=True)
+class _Outbox:
+    news: list[News]
+    size_bytes: int = 0
+
+
+class RedisTail(MemoryTail):
+    """Use it on one event loop, between `start` and `close`.
+
+    ``secret`` is what the processes of an installation share: without it nobody can write what is
+    believed here. A process that only executes runs neither ``keeps_own`` nor ``listens``.
+    """
+
+    def __init__(
+        self, url: str, *, secret: str, keeps_own: bool, listens: bool, key: str = ""
+    ) -> None:
+        super().__init__()
+        self._mac_key = hashlib.blake2b(secret.encode(), person=b"tributary-tail").digest()
+        fingerprint = hashlib.blake2b(self._mac_key, digest_size=4).hexdigest()
+        # Installations that share a Redis do not read each other's.
+        self._key = key or f"tributary:{fingerprint}:tail"
+        self._url = url
+        self._keeps_own = keeps_own
+        self._listens = listens
+        self._origin = uuid.uuid4().bytes
+        self._outbox = _Outbox([])
+        self._has_news = asyncio.Event()
+        # When each followed run was last asked for, by the loop's clock.
+        self._asked: dict[UUID, float] = {}
+        self._own: set[UUID] = set()
+        self._mean_bytes = 1024.0
+        self._sender: Redis | None = None
+        self._reader: Redis | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        # "" or why it is not delivering: said once, when it changes.
+        self._trouble = {"send": "", "read": BEGINS if listens else ""}
+
+    async def start(self) -> None:
+        self._sender = self._connection(ANSWER_SECONDS)
+        self._tasks = [asyncio.create_task(self._send_forever(), name="tail-send")]
+        if self._listens:
+            self._reader = self._connection(BLOCK_SECONDS + ANSWER_SECONDS)
+            self._tasks.append(asyncio.create_task(self._read_forever(), name="tail-read"))
+            self._tasks.append(asyncio.create_task(self._sweep_forever(), name="tail-sweep"))
+
+    async def close(self) -> None:
+        """Sends what waits, if Redis answers, and lets go."""
+        if self._sender is not None and self._outbox.news:
+            with suppress(RedisError, OSError, TimeoutError):
+                await self._send(self._take_outbox())
+        for task in self._tasks:
+            await end(task)
+        self._tasks = []
+        for client in (self._sender, self._reader):
+            await _hang_up(client)
+        self._sender = self._reader = None
+
+    def _connection(self, answer_seconds: float) -> Redis:
+        return Redis.from_url(
+            self._url,
+            # The forms of the answers that are read here.
+            protocol=2,
+            socket_timeout=answer_seconds,
+            socket_connect_timeout=CONNECT_SECONDS,
+            # Whether and when to try again is decided here.
+            retry=Retry(NoBackoff(), 0),
+        )
+
+    @property
+    def is_delivering(self) -> bool:
+        """Whether the last thing that was tried went well, in both directions."""
+        return not any(self._trouble.values())
+
+    def _note(self, direction: str, trouble: str) -> None:
+        if self._trouble[direction] == trouble:
+            return
+        self._trouble[direction] = trouble
+        if trouble:
+            logger.warning("tail.lost direction=%s error=%s", direction, trouble)
+        else:
+            logger.info("tail.works direction=%s", direction)
+
+    # --- what the others of this process see -------------------------------------------------
+
+    def publish(self, run_id: UUID, entries: Sequence[Entry]) -> None:
+        """Never waits, and never keeps more than ``OUTBOX_BYTES``."""
+        if self._keeps_own:
+            self._own.add(run_id)
+            super().publish(run_id, entries)
+        if not entries:
+            return
+        outbox = self._outbox
+        size = sum(len(entry.body) for entry in entries)
+        if outbox.size_bytes + size > OUTBOX_BYTES:
+            # Followers have read this from the database by now, or will.
+            self._outbox = outbox = _Outbox([])
+        outbox.news.append(News(run_id.bytes, entries[0].seq, [entry.body for entry in entries]))
+        outbox.size_bytes += size
+        self._has_news.set()
+
+    def read(self, run_id: UUID, after: int) -> list[Entry]:
+        self._follow(run_id)
+        return super().read(run_id, after)
+
+    async def wait(self, run_id: UUID, after: int, *, timeout_seconds: float) -> None:
+        self._follow(run_id)
+        await super().wait(run_id, after, timeout_seconds=timeout_seconds)
+
+    def forget(self, run_id: UUID) -> None:
+        self._own.discard(run_id)
+        self._asked.pop(run_id, None)
+        super().forget(run_id)
+
+    def _follow(self, run_id: UUID) -> None:
+        if self._listens:
+            self._asked[run_id] = asyncio.get_running_loop().time()
+            self._runs.setdefault(run_id, Recent())
+
+    def _tidy(self, run_id: UUID, recent: Recent) -> None:
+        """Not when its last follower stops waiting: it is about to come back."""
+
+    async def _sweep_forever(self) -> None:
+        while True:
+            await asyncio.sleep(LINGER_SECONDS / 2)
+            before = asyncio.get_running_loop().time() - LINGER_SECONDS
+            for run_id, asked_at in list(self._asked.items()):
+                recent = self._runs.get(run_id)
+                if recent is not None and recent.waiting:
+                    continue
+                if asked_at < before:
+                    del self._asked[run_id]
+                    if run_id not in self._own:
+                        self._runs.pop(run_id, None)
+
+    # --- out ---------------------------------------------------------------------------------
+
+    async def _send_forever(self) -> None:
+        while True:
+            await self._has_news.wait()
+            try:
+                await self._send(self._take_outbox())
+            except (RedisError, OSError, TimeoutError) as error:
+                self._note("send", type(error).__name__)
+                await _hang_up(self._sender)
+                await asyncio.sleep(PAUSE_SECONDS)
+            else:
+                self._note("send", "")
+
+    def _take_outbox(self) -> list[News]:
+        self._has_news.clear()
+        outbox, self._outbox = self._outbox, _Outbox([])
+        return outbox.news
+
+    async def _send(self, news: Sequence[News]) -> None:
+        """Cancelled or failed, some of it may have arrived; what did not is not sent again."""
+        assert self._sender is not None
+        bodies = [_encode(Message(self._origin, part)) for part in parts_of(news)]
+        pipeline = self._sender.pipeline(transaction=False)
+        for body in bodies:
+            self._mean_bytes += (len(body) - self._mean_bytes) / 16
+            pipeline.xadd(
+                self._key,
+                {BODY: body, MAC: self._mac(body)},
+                maxlen=self._most_messages(),
+                approximate=True,
+            )
+        pipeline.expire(self._key, STREAM_SECONDS)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await pipeline.execute()
+        except OutOfMemoryError:
+            raise
+        except ResponseError as error:
+            await self._begin_anew(error)
+            raise
+
+    def _most_messages(self) -> int:
+        least, most = STREAM_MESSAGES
+        return min(most, max(least, int(STREAM_BYTES / self._mean_bytes)))
+
+    def _mac(self, body: bytes) -> bytes:
+        return hashlib.blake2b(body, key=self._mac_key, digest_size=MAC_BYTES).digest()
+
+    async def _begin_anew(self, error: ResponseError) -> None:
+        """Somebody put something else under our name, or a number behind which none can come."""
+        if "WRONGTYPE" in str(error) or "XADD" in str(error) or "exhausted" in str(error):
+            assert self._sender is not None
+            await self._sender.delete(self._key)
+
+    # --- in ----------------------------------------------------------------------------------
+
+    async def _read_forever(self) -> None:
+        position: bytes | None = None
+        while True:
+            try:
+                # At the end of the stream, whatever it holds: what was said before this process
+                # listened may be of a database from before a backup was restored.
+                position = await self._checked(position)
+                while True:
+                    self._note("read", "")
+                    position = await self._read_once(position)
+            except (RedisError, OSError, TimeoutError) as error:
+                self._note("read", type(error).__name__)
+                await _hang_up(self._reader)
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _checked(self, position: bytes | None) -> bytes:
+        """``position``, or the end of the stream if it lies behind that: then it is another one."""
+        assert self._reader is not None
+        newest: Any = await self._reader.xrevrange(self._key, count=1)
+        end: bytes = newest[0][0] if newest else b"0-0"
+        if position is None or _parts(position) > _parts(end):
+            return end
+        return position
+
+    async def _read_once(self, position: bytes) -> bytes:
+        assert self._reader is not None
+        answer: Any = await self._reader.xread(
+            {self._key: position}, count=64, block=int(BLOCK_SECONDS * 1000)
+        )
+        if not answer:
+            return await self._checked(position)
+        for number, fields in answer[0][1]:
+            position = number
+            self._take(fields)
+        return position
+
+    def _take(self, fields: object) -> None:
+        message = self._believed(fields)
+        if message is None:
+            logger.debug("tail.unreadable")
+            return
+        if message.origin == self._origin:
+            return
+        for news in message.news:
+            run_id = UUID(bytes=news.run)
+            recent = self._runs.get(run_id)
+            if recent is not None and news.bodies:
+                self._arrived(recent, news)
+
+    def _believed(self, fields: object) -> Message | None:
+        """The message, if a process of this installation wrote it."""
+        if not isinstance(fields, dict):
+            return None
+        body, mac = fields.get(BODY), fields.get(MAC)
+        if not isinstance(body, bytes) or not isinstance(mac, bytes):
+            return None
+        if not hmac.compare_digest(mac, self._mac(body)):
+            return None
+        try:
+            return _decode(body)
+        except (msgspec.DecodeError, ValueError):
+            return None
+
+    def _arrived(self, recent: Recent, news: News) -> None:
+        """Adds what follows on what is here. Anything else takes its place: from behind a gap nothing
+        could be read, and whoever has read on already finds no more here until it fits again."""
+        if recent.entries and recent.entries[-1].seq + 1 != news.first_seq:
+            recent.entries.clear()
+            recent.size_bytes = 0
+        numbered = enumerate(news.bodies, start=news.first_seq)
+        self._keep(recent, [Entry(seq, body) for seq, body in numbered])
+
+
+async def _hang_up(client: Redis | None) -> None:
+    """Nothing is read from a connection whose last answer may still come."""
+    if client is not None:
+        with suppress(RedisError, OSError, TimeoutError):
+            # A socket that is full says goodbye only when the other side reads again.
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await client.connection_pool.disconnect()
+
+
+def _parts(number: bytes) -> tuple[int, int]:
+    """The two halves of the number of a message, which is their order."""
+    time, _, count = number.partition(b"-")
+    return int(time), int(count or 0)
+
+
+def parts_of(news: Sequence[News]) -> list[list[News]]:
+    """``news`` in messages of a bearable size; one batch of a run is never divided."""
+    parts: list[list[News]] = [[]]
+    size = 0
+    for one in news:
+        weight = sum(map(len, one.bodies))
+        if parts[-1] and size + weight > MESSAGE_BYTES:
+            parts.append([])
+            size = 0
+        parts[-1].append(one)
+        size += weight
+    return parts

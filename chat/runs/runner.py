@@ -1,0 +1,336 @@
+"""The part of a process that executes runs: claims, supervises, proves that it lives, drains."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from weakref import WeakSet
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError
+from django.db.models.functions import Now
+
+from chat import metrics
+from chat.actions.artifacts import FILES
+from chat.doorbell import QUEUED, STOPS, Doorbell, doorbell, room_topic
+from chat.models import Run, RunStatus
+from chat.models import Runner as RunnerRow
+from chat.runs import queue, reaper
+from chat.runs.budget import Budget
+from chat.runs.database import DatabaseThreads
+from chat.runs.execution import Execution, Services
+from chat.runs.mockups import MockupFetcher
+from chat.runs.segments import SegmentWriter
+from chat.runs.tail import LiveTail
+from chat.runs.tails import live_tail
+from chat.runs.waiting import wait_at_most
+from chat.upstreams.client import Client
+from chat.upstreams.configured import configured_client
+
+logger = logging.getLogger(__name__)
+
+# A lost doorbell, or none, costs this much: the queue and the stop requests are looked at anyway.
+POLL_SECONDS = 0.5
+# Whoever presses Stop sees the end within a second, the connection's and the log's included.
+STOP_SECONDS = 0.5
+# A sixth of the lease: five beats may be late before the runner counts as lost.
+HEARTBEATS_PER_LEASE = 6
+# Lost runners are looked for this often, and at least three times in a lease.
+TIDY_SECONDS = 10.0
+# Files are announced with a ring; this is for lost ones, second tries, and what a restart left.
+FETCH_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """Keys of runs: somebody wants their end; ours no more; ours, though nothing executes them:
+    before the request and after it."""
+
+    to_stop: list[int]
+    lost: list[int]
+    unsent: list[int]
+    left: list[int]
+
+
+class Runner:
+    """One per process. `start` it once, `drain` it before the process ends."""
+
+    def __init__(
+        self,
+        *,
+        tail: LiveTail = live_tail,
+        bell: Doorbell = doorbell,
+        is_alone: bool = False,
+        capacity: int | None = None,
+    ) -> None:
+        self.uuid = uuid.uuid4()
+        self._tail = tail
+        self._bell = bell
+        self._is_alone = is_alone
+        self._capacity = settings.RUNNER_CAPACITY if capacity is None else capacity
+        self._threads = DatabaseThreads("runner", size=2)
+        self._writer = SegmentWriter()
+        self._executions: dict[int, tuple[Execution, asyncio.Task[None]]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_draining = False
+        self._client: Client | None = None
+        self._last_beat = 0.0
+        self._judges_from = 0.0
+        _runners.add(self)
+
+    @property
+    def has_started(self) -> bool:
+        """It claims, or has claimed."""
+        return bool(self._tasks)
+
+    @property
+    def is_draining(self) -> bool:
+        """Told to stop: nothing more is claimed."""
+        return self._is_draining
+
+    @property
+    def capacity(self) -> int:
+        """How many it may carry at once."""
+        return self._capacity
+
+    @property
+    def executing(self) -> int:
+        """How many runs are under way here."""
+        return len(self._executions)
+
+    async def start(self) -> None:
+        """Registers the process, ends what dead processes left, and begins to claim."""
+        await self._threads.call(self._register)
+        self._last_beat = time.monotonic()
+        # Perhaps nobody could beat until a moment ago.
+        self._judges_from = self._last_beat + settings.LEASE_SECONDS / 2
+        await self._reap(everything_else_is_dead=self._is_alone)
+        self._client = client = configured_client()
+        self._services = Services(
+            runner=self.uuid,
+            client=client,
+            writer=self._writer,
+            tail=self._tail,
+            threads=self._threads,
+            budget=Budget(settings.PENDING_BYTES),
+        )
+        self._writer.start()
+        beat = settings.LEASE_SECONDS / HEARTBEATS_PER_LEASE
+        self._tasks = [
+            asyncio.create_task(self._repeat(self._claim, POLL_SECONDS, topic=QUEUED)),
+            asyncio.create_task(self._repeat(self._see_stops, STOP_SECONDS, topic=STOPS)),
+            asyncio.create_task(self._repeat(self._beat, beat)),
+            asyncio.create_task(
+                self._repeat(self._tidy, min(TIDY_SECONDS, settings.LEASE_SECONDS / 3))
+            ),
+            asyncio.create_task(
+                self._repeat(
+                    MockupFetcher(client=client, threads=self._threads).fetch_due,
+                    FETCH_SECONDS,
+                    topic=FILES,
+                )
+            ),
+        ]
+        logger.info("runner.started runner=%s pid=%d", self.uuid, os.getpid())
+
+    async def drain(self, timeout_seconds: float) -> None:
+        """Claims nothing more, lets runs go on for a while, interrupts the rest, signs off."""
+        self._is_draining = True
+        with suppress(DatabaseError, InterfaceError):
+            # Only a courtesy: a database that is away must not keep runs from being interrupted.
+            await self._threads.call(self._mark_draining)
+        executing = [task for _, task in self._executions.values()]
+        if executing:
+            await asyncio.wait(executing, timeout=timeout_seconds)
+        for execution, _ in list(self._executions.values()):
+            execution.interrupt()
+        left = [task for _, task in self._executions.values()]
+        if left:
+            await asyncio.wait(left, timeout=5)
+        await self._end()
+
+    async def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        await self._writer.close()
+        if self._client is not None:
+            await self._client.aclose()
+        with suppress(Exception):
+            await self._threads.call(self._sign_off)
+        await self._threads.close()
+        logger.info("runner.ended runner=%s", self.uuid)
+
+    # --- tasks -------------------------------------------------------------------------
+
+    async def _repeat(
+        self, work: Callable[[], Awaitable[None]], seconds: float, *, topic: str = ""
+    ) -> None:
+        """Does ``work`` at each ring of ``topic``, and every ``seconds`` in any case."""
+        bell = self._bell.subscribe(topic)
+        while True:
+            bell.clear()
+            try:
+                await work()
+            except Exception as error:
+                # The database may be away; the next round looks again.
+                logger.warning(
+                    "runner.work_failed work=%s error=%s", work.__name__, type(error).__name__
+                )
+            await wait_at_most(bell, seconds)
+
+    async def _claim(self) -> None:
+        free = self._capacity - len(self._executions)
+        if self._is_draining or free <= 0:
+            return
+        me = self.uuid
+        claimed = await self._threads.call(queue.claim, me, limit=free)
+        metrics.CLAIMED.inc(len(claimed))
+        for key in claimed:
+            if self._is_draining:
+                # We were told to stop in between; somebody else has time for it at once.
+                await self._threads.call(reaper.give_back, me, key)
+            self._begin(key)
+
+    def _begin(self, key: int) -> None:
+        if key in self._executions or self._is_draining:
+            return
+        execution = Execution(key, self._services)
+        task = asyncio.create_task(execution.run(), name=f"run-{key}")
+        self._executions[key] = (execution, task)
+        task.add_done_callback(lambda _: self._ended(key))
+
+    def _ended(self, key: int) -> None:
+        execution, _ = self._executions.pop(key)
+        if execution.run_id is not None:
+            # Followers that are late by a few seconds still read from memory.
+            asyncio.get_running_loop().call_later(5, self._tail.forget, execution.run_id)
+        # A place at the server is free now, and the answer may have announced files.
+        self._bell.wake(QUEUED)
+        self._bell.wake(FILES)
+
+    async def _beat(self) -> None:
+        if not await self._threads.call(self._write_heartbeat) and not self._is_draining:
+            await self._begin_anew()
+
+    async def _begin_anew(self) -> None:
+        """We were silent for so long that somebody took us for lost: our runs are not ours any
+        more. Under a new name nothing of the old one can be mistaken for ours."""
+        before, self.uuid = self.uuid, uuid.uuid4()
+        self._services = replace(self._services, runner=self.uuid)
+        for execution, _ in self._executions.values():
+            execution.drop()
+        logger.warning("runner.registered_again runner=%s before=%s", self.uuid, before)
+        await self._threads.call(self._register)
+
+    def _may_judge(self) -> bool:
+        """Whether a missing heartbeat says something about its runner, and not about the database.
+        From any thread."""
+        now = time.monotonic()
+        return now - self._last_beat <= settings.LEASE_SECONDS / 2 and now >= self._judges_from
+
+    async def _see_stops(self) -> None:
+        """Compares the runs that the database says are ours with those that we execute."""
+        view = await self._threads.call(self._view, list(self._executions))
+        for key in view.to_stop:
+            if key in self._executions:
+                self._executions[key][0].stop()
+        for key in view.lost:
+            if key in self._executions:
+                self._executions[key][0].drop()
+        for key in view.unsent:
+            self._begin(key)
+        # Last, because it may fail. While the database was asked, runs were begun, and some of
+        # them sent their request.
+        left = [key for key in view.left if key not in self._executions]
+        if left:
+            await self._threads.call(self._end_left, left)
+
+    async def _tidy(self) -> None:
+        await self._reap()
+        await self._threads.call(reaper.compact_some)
+        await self._threads.call(reaper.purge_raw)
+
+    async def _reap(self, *, everything_else_is_dead: bool = False) -> None:
+        me = RunnerRow(uuid=self.uuid)
+        settled = await self._threads.call(
+            reaper.reap,
+            everything_else_is_dead=everything_else_is_dead,
+            me=me,
+            silence_counts=self._may_judge,
+        )
+        for run in settled:
+            self._bell.ring(room_topic(run.conversation.public_id))
+        if settled:
+            self._bell.wake(QUEUED)
+
+    # --- in a database thread -----------------------------------------------------------
+
+    def _register(self) -> None:
+        pid = os.getpid()
+        RunnerRow.objects.create(
+            uuid=self.uuid,
+            host=socket.gethostname(),
+            pid=pid,
+            boot=reaper.boot_of(pid),
+            capacity=self._capacity,
+            # The database's time: hosts do not agree about theirs.
+            heartbeat_at=Now(),
+        )
+
+    def _write_heartbeat(self) -> bool:
+        """Whether we still are who we were."""
+        is_known = RunnerRow.objects.filter(pk=self.uuid).update(heartbeat_at=Now())
+        now = time.monotonic()
+        if now - self._last_beat > settings.LEASE_SECONDS / 2:
+            # We could not beat, and so perhaps nobody could: the others get time to.
+            self._judges_from = now + settings.LEASE_SECONDS / 2
+        self._last_beat = now
+        return bool(is_known)
+
+    def _mark_draining(self) -> None:
+        RunnerRow.objects.filter(pk=self.uuid).update(is_draining=True)
+
+    def _sign_off(self) -> None:
+        """Gives back what was claimed but not begun, and removes the row if nothing is ours any
+        more; else the reaper finds what is left."""
+        reaper.give_all_back(RunnerRow(uuid=self.uuid))
+        if not Run.objects.filter(runner=self.uuid, status=RunStatus.RUNNING).exists():
+            RunnerRow.objects.filter(pk=self.uuid).delete()
+
+    def _view(self, executing: list[int]) -> _View:
+        """What the database says of our runs, ``executing`` being those that were begun before."""
+        # Not the whole rows, of which there are hundreds, twice a second.
+        rows = list(
+            Run.objects.filter(runner=self.uuid, status=RunStatus.RUNNING).only(
+                "pk", "stop_requested_at", "request_sent_at"
+            )
+        )
+        ours = {run.pk for run in rows}
+        stray = [run for run in rows if run.pk not in executing]
+        return _View(
+            to_stop=[run.pk for run in rows if run.stop_requested_at is not None],
+            lost=[key for key in executing if key not in ours],
+            # Claimed, but the answer to the claim was lost on its way to us.
+            unsent=[run.pk for run in stray if run.request_sent_at is None],
+            left=[run.pk for run in stray if run.request_sent_at is not None],
+        )
+
+    def _end_left(self, keys: list[int]) -> None:
+        """Ends runs whose execution broke. They must not stay "running" for ever."""
+        for run in Run.objects.filter(pk__in=keys):
+            reaper.end_lost(run, RunnerRow(uuid=self.uuid))
+
+
+# The runners of this process (more than one in tests), for the figures.
+_runners: WeakSet[Runner] = WeakSet()
+metrics.EXECUTING.read_from(lambda: {"": sum(runner.executing for runner in _runners)})

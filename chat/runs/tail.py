@@ -1,0 +1,123 @@
+"""The most recent events of live runs, kept where their followers are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import UUID
+
+from chat.runs.waiting import wait_at_most
+
+# Enough for every viewer that is not hopelessly late; the others read the database.
+TAIL_BYTES = 1024 * 1024
+CHAT_END_PREFIX = b'{"type":"chat.end"'
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One committed event: its number, and its JSON as it lies in the log."""
+
+    seq: int
+    body: bytes
+
+    @property
+    def is_end(self) -> bool:
+        return self.body.startswith(CHAT_END_PREFIX)
+
+
+class LiveTail(Protocol):
+    """An accelerator: whatever it forgets is in the segments."""
+
+    def publish(self, run_id: UUID, entries: Sequence[Entry]) -> None:
+        """Shows entries that are committed."""
+
+    def read(self, run_id: UUID, after: int) -> list[Entry]:
+        """The entries behind ``after`` without a gap; empty when it has none or does not know."""
+
+    async def wait(self, run_id: UUID, after: int, *, timeout_seconds: float) -> None:
+        """Returns when there may be something behind ``after``, or when the time is over."""
+
+    def forget(self, run_id: UUID) -> None:
+        """Frees the memory of a run that has ended; late followers read the segments."""
+
+
+class NoTail:
+    """For a process in which nobody follows runs, and that has nobody to show them to."""
+
+    def publish(self, run_id: UUID, entries: Sequence[Entry]) -> None:
+        return
+
+    def read(self, run_id: UUID, after: int) -> list[Entry]:
+        return []
+
+    async def wait(self, run_id: UUID, after: int, *, timeout_seconds: float) -> None:
+        await asyncio.sleep(timeout_seconds)
+
+    def forget(self, run_id: UUID) -> None:
+        return
+
+
+@dataclass(slots=True)
+class Recent:
+    """What is kept of one run: entries without a gap, the newest last."""
+
+    entries: deque[Entry] = field(default_factory=deque)
+    size_bytes: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    waiting: int = 0
+
+
+class MemoryTail:
+    """The tail of a process that executes runs itself. Used on its event loop only."""
+
+    def __init__(self, *, limit_bytes: int = TAIL_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._runs: dict[UUID, Recent] = {}
+
+    def publish(self, run_id: UUID, entries: Sequence[Entry]) -> None:
+        self._keep(self._runs.setdefault(run_id, Recent()), entries)
+
+    def _keep(self, recent: Recent, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            recent.entries.append(entry)
+            recent.size_bytes += len(entry.body)
+        while recent.size_bytes > self._limit_bytes and len(recent.entries) > 1:
+            recent.size_bytes -= len(recent.entries.popleft().body)
+        recent.changed.set()
+        recent.changed = asyncio.Event()
+
+    def read(self, run_id: UUID, after: int) -> list[Entry]:
+        recent = self._runs.get(run_id)
+        if recent is None or not recent.entries or recent.entries[0].seq > after + 1:
+            return []
+        start = after + 1 - recent.entries[0].seq
+        return [recent.entries[index] for index in range(start, len(recent.entries))]
+
+    async def wait(self, run_id: UUID, after: int, *, timeout_seconds: float) -> None:
+        recent = self._runs.setdefault(run_id, Recent())
+        if recent.entries and recent.entries[-1].seq > after:
+            return
+        recent.waiting += 1
+        try:
+            await wait_at_most(recent.changed, timeout_seconds)
+        finally:
+            recent.waiting -= 1
+            self._tidy(run_id, recent)
+
+    def _tidy(self, run_id: UUID, recent: Recent) -> None:
+        """A run that is executed elsewhere leaves nothing behind when its followers have gone."""
+        if not recent.waiting and not recent.entries and self._runs.get(run_id) is recent:
+            del self._runs[run_id]
+
+    def forget(self, run_id: UUID) -> None:
+        """Frees the memory of a run that has ended; late followers read the segments."""
+        recent = self._runs.pop(run_id, None)
+        if recent is not None:
+            recent.changed.set()
+
+    def forget_all(self) -> None:
+        for run_id in list(self._runs):
+            self.forget(run_id)

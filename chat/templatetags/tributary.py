@@ -1,0 +1,117 @@
+"""What templates share: icons, form fields, people's marks, times, links that know where we are."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django import template
+from django.forms import BoundField, CheckboxInput, PasswordInput
+from django.template import Context
+from django.templatetags.static import static
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from chat.models import User
+
+register = template.Library()
+
+# Hues in base.css: .avatar-0 … .avatar-7.
+AVATAR_HUES = 8
+
+
+@register.simple_tag
+def icon(name: str, size: int = 16, spin: bool = False) -> SafeString:
+    """One of the sprite's drawings. Decoration: the word beside it carries the meaning."""
+    classes = " ".join(
+        ["icon", *([f"icon-{size}"] if size != 16 else []), *(["spin"] if spin else [])]
+    )
+    return format_html(
+        '<svg class="{}" aria-hidden="true" focusable="false"><use href="{}#{}"/></svg>',
+        classes,
+        static("icons.svg"),
+        name,
+    )
+
+
+def initials(name: str) -> str:
+    words = name.split()
+    if not words:
+        return "?"
+    letters = words[0][0] if len(words) == 1 else words[0][0] + words[-1][0]
+    return letters.upper()
+
+
+@register.simple_tag
+def avatar(user: User | None, small: bool = False) -> SafeString:
+    """A person's initials on a hue of their own; decoration beside their name."""
+    classes = f"avatar avatar-{user.pk % AVATAR_HUES if user and user.pk else 0}"
+    return format_html(
+        '<span class="{}" aria-hidden="true">{}</span>',
+        f"{classes} avatar-small" if small else classes,
+        initials(str(user)) if user else "?",
+    )
+
+
+@register.inclusion_tag("layout/field.html")
+def field(bound: BoundField, label: str = "", help: str = "") -> dict[str, object]:
+    """Label above, field, help below, error beside it. Passwords get a button that shows them."""
+    if help:
+        bound.help_text = help
+    widget = bound.field.widget
+    # allauth repeats the label as placeholder; one label, above, is enough.
+    widget.attrs.pop("placeholder", None)
+    return {
+        "field": bound,
+        "label": label or bound.label,
+        "is_password": isinstance(widget, PasswordInput),
+        "is_checkbox": isinstance(widget, CheckboxInput),
+        "is_optional": not bound.field.required and not isinstance(widget, CheckboxInput),
+    }
+
+
+@register.simple_tag
+def when(value: datetime | None, style: str = "auto") -> SafeString:
+    """A time; a script rewrites it for the reader's clock and language.
+
+    ``style``: "auto" (the hour today, else the day), "time", "date", "full".
+    """
+    if value is None:
+        return SafeString("")
+    local = timezone.localtime(value)
+    return format_html(
+        '<time datetime="{}" data-when="{}" title="{}">{}</time>',
+        local.isoformat(timespec="seconds"),
+        style,
+        date_format(local, "j F Y, H:i T"),
+        _in_words(local, style),
+    )
+
+
+def _in_words(local: datetime, style: str) -> str:
+    today = timezone.localdate()
+    if style == "time" or (style == "auto" and local.date() == today):
+        return date_format(local, "H:i")
+    if style == "full":
+        return date_format(local, "j F Y, H:i")
+    return date_format(local, "j M" if local.year == today.year else "j M Y")
+
+
+@register.inclusion_tag("layout/nav_link.html", takes_context=True)
+def nav_link(
+    context: Context, route: str, label: str, icon_name: str, exact: bool = False
+) -> dict[str, object]:
+    """A line of a navigation; the one that we are on is marked. Nothing where the route is absent."""
+    try:
+        url = reverse(route)
+    except NoReverseMatch:
+        return {}
+    path = context["request"].path if "request" in context else ""
+    return {
+        "url": url,
+        "label": label,
+        "icon_name": icon_name,
+        "is_current": path == url if exact else path.startswith(url),
+    }

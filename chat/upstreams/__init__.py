@@ -1,0 +1,1 @@
+"""Talking to LLM servers over HTTP: the only floor that uses httpx."""

@@ -1,0 +1,21 @@
+"""The clients and the address policy as this installation's settings have them."""
+
+import httpx
+from django.conf import settings
+
+from chat.upstreams.addresses import AddressPolicy
+from chat.upstreams.client import open_client
+
+
+def configured_policy() -> AddressPolicy:
+    """What ``UPSTREAM_PRIVATE_NETWORKS`` allows, less the ports of this installation itself."""
+    return AddressPolicy.parse(
+        settings.UPSTREAM_PRIVATE_NETWORKS, own_ports=frozenset(settings.OWN_PORTS)
+    )
+
+
+def configured_client() -> httpx.AsyncClient:
+    """A client for one event loop; the caller closes it."""
+    return open_client(
+        configured_policy(), transport=settings.UPSTREAM_TRANSPORT, proxy=settings.UPSTREAM_PROXY
+    )

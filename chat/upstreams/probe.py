@@ -1,0 +1,466 @@
+"""The connection test of the settings screen: one step after the other, in plain words."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import httpx
+
+from chat.dialects import DIALECTS
+from chat.dialects.base import Dialect, ModelInfo, Prompt, ToolDefinition, UserTurn
+from chat.dialects.seen import Seen, cleaned_kind, merged
+from chat.events import ErrorInfo
+from chat.upstreams.addresses import AddressPolicy
+from chat.upstreams.advice import Advice, Adviser, Fact, facts_of, tool_fact
+from chat.upstreams.client import Limits, default_trust, join_url, list_models, stream
+from chat.upstreams.failures import (
+    UpstreamBroken,
+    UpstreamError,
+    UpstreamRefused,
+    error_of,
+    failure,
+)
+from chat.upstreams.hearing import Heard, Hearing
+from chat.upstreams.redaction import Redactor, credentials_of
+from chat.upstreams.transport import connect
+from chat.wire.sse import EventTooLarge
+
+State = Literal["running", "ok", "failed", "skipped"]
+
+QUESTION = "Count from one to ten, in words."
+# Enough for that, and for the first thoughts of a model that thinks.
+MAX_TOKENS = 64
+TOOL_QUESTION = "What time is it in Oslo? Use the tool."
+TOOL = ToolDefinition(
+    name="local_time",
+    description="Tells the time of day in a city.",
+    schema={
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+    },
+)
+# A thinking model comes to its call only after its thoughts.
+MAX_TOOL_TOKENS = 512
+# A request may have more than one member that a server refuses.
+MAX_MENDINGS = 2
+_TOKEN_LIMITS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
+# A model may have to be loaded first; the whole test ends after this.
+ANSWER_SECONDS = 300.0
+PROBE_LIMITS = Limits(connect_seconds=10, head_seconds=240, idle_seconds=60)
+LIST_LIMITS = Limits(connect_seconds=10, head_seconds=30, idle_seconds=30)
+
+_LABELS = {
+    "address": "Address",
+    "tls": "Encryption",
+    "key": "Key",
+    "models": "Models",
+    "answer": "Streamed answer",
+    "tools": "Tools",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One line of the test. ``text`` says what was found and, where it failed, what to do;
+    ``detail`` is the fine print. Each step comes as ``running`` first, then once as it ended.
+    ``facts`` are what the server was seen to do, ``advice`` the settings that fit it better."""
+
+    name: str
+    label: str
+    state: State
+    text: str = ""
+    detail: str = ""
+    facts: tuple[Fact, ...] = ()
+    advice: tuple[Advice, ...] = ()
+    # The kinds of events that came, for the server's counts.
+    seen: tuple[Seen, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is tested. ``is_proxied``: an egress proxy makes the connections."""
+
+    base_url: str
+    dialect: Dialect
+    key: str = ""
+    model: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+    trust: ssl.SSLContext | None = None
+    is_proxied: bool = False
+
+
+async def probe(
+    client: httpx.AsyncClient, policy: AddressPolicy, target: Target
+) -> AsyncIterator[Step]:
+    """The steps as they happen. A step that others need ends the test when it fails; the rest
+    are reported as skipped. Never raises on what a server does."""
+    steps = _Probe(client, policy, target)
+    for name, take in steps.in_order():
+        if steps.is_over:
+            yield _step(name, "skipped", "Not tried, because an earlier step failed.")
+            continue
+        yield _step(name, "running")
+        yield replace(await take(), seen=tuple(steps.take_seen()))
+
+
+def _step(name: str, state: State, text: str = "", detail: str = "") -> Step:
+    return Step(name=name, label=_LABELS[name], state=state, text=text, detail=detail)
+
+
+def _failed(name: str, info: ErrorInfo, detail: str = "") -> Step:
+    status = f"HTTP {info.status}" if info.status else ""
+    return _step(name, "failed", info.message, detail or status)
+
+
+class _Probe:
+    """The steps of one test, and what each leaves for the next."""
+
+    def __init__(self, client: httpx.AsyncClient, policy: AddressPolicy, target: Target) -> None:
+        self._client = client
+        self._policy = policy
+        self._target = target
+        self._secrets = credentials_of(target.dialect, target.key, target.options)
+        self._redactor = Redactor(self._secrets)
+        self._url = httpx.URL()
+        self._models: list[ModelInfo] = []
+        self._list_error: UpstreamError | None = None
+        self._addresses: list[str] = []
+        self._model = ""
+        self._has_answered = False
+        self._learned: list[Advice] = []
+        self._seen: list[Seen] = []
+        self.is_over = False
+
+    def in_order(self) -> list[tuple[str, Callable[[], Awaitable[Step]]]]:
+        return [
+            ("address", self.address),
+            ("tls", self.tls),
+            ("key", self.key),
+            ("models", self.models),
+            ("answer", self.answer),
+            ("tools", self.tools),
+        ]
+
+    def take_seen(self) -> list[Seen]:
+        """The kinds of events that came since the last time."""
+        seen, self._seen = self._seen, []
+        return seen
+
+    # --- address and encryption -----------------------------------------------------
+
+    async def address(self) -> Step:
+        try:
+            self._url = httpx.URL(join_url(self._target.base_url, ""))
+            if self._target.is_proxied:
+                return _step("address", "skipped", "The egress proxy makes the connection.")
+            await self._connect(None)
+        except (UpstreamError, httpx.TransportError) as error:
+            return self._end("address", error_of(error, has_output=False))
+        return _step("address", "ok", "The server can be reached.", ", ".join(self._addresses))
+
+    async def tls(self) -> Step:
+        if self._url.scheme == "http":
+            return _step(
+                "tls", "ok", "Plain http: nothing is encrypted.", _plain_warning(self._host)
+            )
+        if self._target.is_proxied:
+            return _step("tls", "skipped", "Checked with the requests, through the proxy.")
+        try:
+            await self._connect(self._target.trust or default_trust())
+        except httpx.TransportError as error:
+            return self._end("tls", error_of(error, has_output=False))
+        return _step("tls", "ok", "The certificate is valid for this name.")
+
+    async def _connect(self, ssl_context: ssl.SSLContext | None) -> None:
+        protocol = await connect(
+            _Knock,
+            self._host,
+            self._port,
+            resolve=self._resolve,
+            ssl_context=ssl_context,
+            seconds=PROBE_LIMITS.connect_seconds,
+        )
+        protocol.close()
+
+    async def _resolve(self, host: str, port: int) -> list[str]:
+        self._addresses = await self._policy.resolve(host, port)
+        return self._addresses
+
+    @property
+    def _host(self) -> str:
+        return self._url.raw_host.decode("ascii")
+
+    @property
+    def _port(self) -> int:
+        return self._url.port or (443 if self._url.scheme == "https" else 80)
+
+    # --- key and models, from one request ----------------------------------------------
+
+    async def key(self) -> Step:
+        if not self._target.dialect.models_path:
+            return _step("key", "skipped", "This dialect has no call that tells; see the answer.")
+        try:
+            self._models = await self._list(self._target.base_url)
+        except UpstreamError as error:
+            self._list_error = error
+            return self._key_error(error.info)
+        if self._target.key:
+            return _step("key", "ok", "The server takes the key.")
+        return _step("key", "ok", "The server needs no key for its list of models.")
+
+    async def models(self) -> Step:
+        if not self._target.dialect.models_path:
+            return _step("models", "skipped", "This dialect has no list: type the model's name.")
+        if self._list_error:
+            return await self._models_error(self._list_error.info)
+        if not self._models:
+            return _step(
+                "models",
+                "failed",
+                "The server's list of models is empty. Load or download a model there, or type "
+                "a model's name.",
+            )
+        count = len(self._models)
+        text = (
+            "The server offers one model." if count == 1 else f"The server offers {count} models."
+        )
+        return _step("models", "ok", text, ", ".join(model.id for model in self._models[:10]))
+
+    def _key_error(self, info: ErrorInfo) -> Step:
+        if info.kind in ("auth", "permission"):
+            self.is_over = True
+            return self._key_refused("key", info)
+        if info.kind in ("network", "timeout"):
+            return self._end("key", info)
+        return _step("key", "skipped", "Not known: the list of models could not be read.")
+
+    def _key_refused(self, name: str, info: ErrorInfo) -> Step:
+        text = (
+            "The server refuses the key. Enter it again, or make a new one at the server."
+            if self._target.key
+            else "The server wants a key. Enter the one that it was set up with."
+        )
+        return _step(name, "failed", text, f"HTTP {info.status}: {info.message}")
+
+    async def _models_error(self, info: ErrorInfo) -> Step:
+        suggestion = await self._better_base_url(info)
+        if suggestion:
+            self.is_over = True
+            return _step(
+                "models",
+                "failed",
+                f"There is no list of models below this address, but there is one below "
+                f"{suggestion}. Use that as the base URL.",
+                info.message,
+            )
+        if info.kind == "not_found":
+            return _step(
+                "models",
+                "failed",
+                "The server knows no list of models below this address. Check the base URL (many "
+                "end in /v1) and the dialect, or type a model's name.",
+                f"HTTP {info.status}",
+            )
+        return _failed("models", info)
+
+    async def _better_base_url(self, info: ErrorInfo) -> str:
+        """Another base URL of the same server that has a list, for a missing or extra ``/v1``."""
+        if info.kind not in ("not_found", "protocol", "bad_request", "server", "unknown"):
+            return ""
+        base = self._target.base_url.strip().rstrip("/")
+        for other in _neighbours(base):
+            try:
+                if await self._list(other):
+                    return other
+            except UpstreamError:
+                continue
+        return ""
+
+    async def _list(self, base_url: str) -> list[ModelInfo]:
+        return await list_models(
+            self._client,
+            base_url=base_url,
+            dialect=self._target.dialect,
+            key=self._target.key,
+            options=self._target.options,
+            limits=LIST_LIMITS,
+        )
+
+    # --- one answer, and one call of a tool -----------------------------------------------
+
+    async def answer(self) -> Step:
+        self._model = self._target.model or (self._models[0].id if self._models else "")
+        if not self._model and self._target.dialect.models_path:
+            return _step("answer", "skipped", "No model to ask: type a model's name and try again.")
+        prompt = self._prompt(QUESTION, MAX_TOKENS)
+        try:
+            heard = await self._ask(prompt)
+        except UpstreamError as error:
+            return self._answer_error(error.info)
+        step = self._verdict(heard)
+        self._has_answered = step.state == "ok"
+        return step
+
+    async def tools(self) -> Step:
+        if not self._target.dialect.takes_tools:
+            return _step("tools", "skipped", "Tools of ours cannot be offered in this dialect.")
+        if not self._has_answered:
+            return _step("tools", "skipped", "Not tried, because no answer came.")
+        prompt = replace(self._prompt(TOOL_QUESTION, MAX_TOOL_TOKENS), tools=(TOOL,))
+        try:
+            heard = await self._ask(prompt)
+        except UpstreamError as error:
+            return self._no_tools(error.info)
+        if heard.error:
+            return self._no_tools(self._redactor.error(heard.error))
+        advice = [*self._learned, *self._adviser().of_call(heard)]
+        text = (
+            f"{self._model or 'The model'} called the tool that it was offered."
+            if heard.calls
+            else "The model answered without the tool; perhaps it was not trained for tools."
+        )
+        return self._report("tools", text, heard, (("Tool arguments", tool_fact(heard)),), advice)
+
+    def _no_tools(self, info: ErrorInfo) -> Step:
+        """A server without tools is no broken one."""
+        is_refused = info.kind in ("bad_request", "not_found", "server", "unknown")
+        text = "The server takes no tools." if is_refused else "Not known: the request failed."
+        return _step("tools", "skipped", text, info.message)
+
+    async def _ask(self, prompt: Prompt) -> Heard:
+        """One question; asked again as the dialect would where a member of it is refused.
+
+        Raises ``UpstreamError``.
+        """
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await self._ask_until_accepted(prompt)
+        except TimeoutError as error:
+            raise UpstreamBroken(failure("head_timeout")) from error
+        except EventTooLarge as error:
+            raise UpstreamBroken(failure("too_large")) from error
+
+    async def _ask_until_accepted(self, prompt: Prompt) -> Heard:
+        self._learned = []
+        for _ in range(MAX_MENDINGS):
+            try:
+                return await self._listen(prompt)
+            except UpstreamRefused as refusal:
+                mended = self._target.dialect.after_refusal(prompt, refusal.info)
+                if mended is None:
+                    raise
+                advice = self._adviser().of_refusal(mended.options, refusal.info.message)
+                self._learned += [each for each in advice if each not in self._learned]
+                prompt = mended
+        return await self._listen(prompt)
+
+    async def _listen(self, prompt: Prompt) -> Heard:
+        dialect = self._target.dialect
+        options = {**prompt.options, **prompt.parameters}
+        hearing = Hearing(
+            dialect.parser(model=prompt.model, endpoint=self._target.base_url, options=options)
+        )
+        try:
+            async with stream(
+                self._client,
+                base_url=self._target.base_url,
+                request=dialect.request(prompt),
+                headers=dialect.headers(self._target.key, self._target.options),
+                limits=PROBE_LIMITS,
+                redactor=Redactor(self._secrets),
+            ) as answer:
+                return await hearing.listen(answer)
+        finally:
+            cleaned = [cleaned_kind(kind, self._redactor.text) for kind in hearing.heard.seen]
+            self._seen = merged([*self._seen, *cleaned])
+
+    def _prompt(self, question: str, max_tokens: int) -> Prompt:
+        offered = [parameter.name for parameter in self._target.dialect.parameters]
+        limits = [name for name in _TOKEN_LIMITS if name in offered]
+        return Prompt(
+            model=self._model,
+            turns=(UserTurn(text=question),),
+            parameters=dict.fromkeys(limits[:1], max_tokens),
+            options=self._target.options,
+        )
+
+    def _answer_error(self, info: ErrorInfo) -> Step:
+        self.is_over = True
+        if info.kind in ("auth", "permission"):
+            return self._key_refused("answer", info)
+        if info.kind == "not_found":
+            text = (
+                f"The server does not know the model {self._model!r}, or nothing answers at this "
+                "address. Check both, and the dialect."
+            )
+            return _step("answer", "failed", text, info.message)
+        return _failed("answer", info)
+
+    def _verdict(self, heard: Heard) -> Step:
+        detail = heard.summary()
+        advice = (*self._learned, *self._adviser().of_answer(heard))
+        if heard.error:
+            failed = _failed("answer", self._redactor.error(heard.error), detail)
+            return replace(failed, facts=self._cleaned(facts_of(heard)), advice=advice)
+        if not heard.has_output:
+            text = "The server answered, but with no text. Check that the dialect is the server's."
+            failed = _step("answer", "failed", text, detail)
+            return replace(failed, facts=self._cleaned(facts_of(heard)), advice=advice)
+        name = self._model or "The server"
+        text = (
+            f"{name} answered as a stream."
+            if heard.is_event_stream
+            else f"{name} answered, but in one piece: the server does not stream."
+        )
+        return self._report("answer", text, heard, facts_of(heard), advice)
+
+    def _report(
+        self,
+        name: str,
+        text: str,
+        heard: Heard,
+        facts: tuple[Fact, ...],
+        advice: Iterable[Advice],
+    ) -> Step:
+        step = _step(name, "ok", text, heard.summary())
+        return replace(step, facts=self._cleaned(facts), advice=tuple(advice))
+
+    def _cleaned(self, facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
+        return tuple((label, self._redactor.text(value)) for label, value in facts)
+
+    def _adviser(self) -> Adviser:
+        return Adviser(self._target.dialect, self._target.options, DIALECTS)
+
+    def _end(self, name: str, info: ErrorInfo) -> Step:
+        self.is_over = True
+        return _failed(name, info)
+
+
+# Endings of a base URL that belong to the request, the longest first.
+_TOO_LONG = ("/chat/completions", "/models", "/api/v1", "/v1")
+
+
+class _Knock(asyncio.Protocol):
+    """A connection that only shows that it can be made."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def close(self) -> None:
+        if isinstance(self._transport, asyncio.Transport):
+            self._transport.abort()
+
+
+def _neighbours(base: str) -> list[str]:
+    """Base URLs of the same server that people mean when they enter this one."""
+    shorter = [base.removesuffix(end) for end in _TOO_LONG if base.endswith(end)]
+    return shorter or [f"{base}/v1"]
+
+
+def _plain_warning(host: str) -> str:
+    if host in ("localhost", "127.0.0.1", "::1"):
+        return ""
+    return "Fine inside a network that you trust; the key and the conversations can be read there."

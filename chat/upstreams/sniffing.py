@@ -1,0 +1,48 @@
+"""Tells from its type and first bytes whether a body is an event stream, data, or a web page."""
+
+from typing import Literal
+
+Shape = Literal["stream", "data", "page"]
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BLANK = b" \t\r\n"
+_FIELDS = (b"data", b"event", b"id", b"retry")
+# After this many bytes without an answer none will come: it is data, whatever it says.
+MAX_SNIFFED_BYTES = 1024
+
+
+def shape_of(content_type: str, begun: bytes, *, is_complete: bool) -> Shape | None:
+    """``None`` while more bytes are needed.
+
+    The bytes decide where they are clear, for servers label streams as plain text or HTML and
+    send JSON as a stream; where they are not, the label does.
+    """
+    label = content_type.partition(";")[0].strip().lower()
+    text = begun.removeprefix(_BYTE_ORDER_MARK).lstrip(_BLANK)
+    if _is_field(text):
+        return "stream"
+    if text[:1] in (b"{", b"["):
+        return "data"
+    if text[:1] == b"<":
+        return "page"
+    is_undecided = not text or _may_become_field(text)
+    if is_undecided and not is_complete and len(begun) < MAX_SNIFFED_BYTES:
+        return None
+    return _by_label(label)
+
+
+def _by_label(label: str) -> Shape:
+    if label == "text/event-stream":
+        return "stream"
+    return "page" if label in ("text/html", "application/xhtml+xml") else "data"
+
+
+def _is_field(text: bytes) -> bool:
+    """A comment, or a field's name with what must follow it."""
+    if text.startswith(b":"):
+        return True
+    return any(text.startswith((field + b":", field + b"\n", field + b"\r")) for field in _FIELDS)
+
+
+def _may_become_field(text: bytes) -> bool:
+    return any(field.startswith(text) for field in _FIELDS)

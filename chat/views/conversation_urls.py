@@ -1,0 +1,33 @@
+"""The addresses of the conversation page."""
+
+from django.urls import URLPattern, path
+
+from chat.views import conversations, file_urls, messages, runs
+
+urlpatterns: list[URLPattern] = [
+    path("", conversations.home, name="home"),
+    path("c/", conversations.new, name="conversation_new"),
+    path("c/list/", conversations.listing, name="conversation_list"),
+    path("c/<uuid:public_id>/", conversations.page, name="conversation"),
+    path("c/<uuid:public_id>/changes/", conversations.changes, name="conversation_changes"),
+    path("c/<uuid:public_id>/delete/", conversations.delete, name="conversation_delete"),
+    path(
+        "c/<uuid:public_id>/earlier/<uuid:before>/",
+        conversations.earlier,
+        name="conversation_earlier",
+    ),
+    path("c/<uuid:public_id>/rename/", conversations.rename, name="conversation_rename"),
+    path("c/<uuid:public_id>/send/", messages.send, name="conversation_send"),
+    path(
+        "c/<uuid:public_id>/visibility/",
+        conversations.visibility,
+        name="conversation_visibility",
+    ),
+    path("m/<uuid:public_id>/edit/", messages.edit, name="message_edit"),
+    path("m/<uuid:public_id>/retry/", messages.retry, name="message_retry"),
+    path("m/<uuid:public_id>/show/", messages.show, name="message_show"),
+    path("m/<uuid:public_id>/source/", messages.source, name="message_source"),
+    path("r/<uuid:public_id>/details/", runs.details, name="run_details"),
+    path("r/<uuid:public_id>/stop/", runs.stop, name="run_stop"),
+    *file_urls.urlpatterns,
+]

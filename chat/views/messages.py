@@ -1,0 +1,174 @@
+"""What is done to single turns: send, edit, try again, switch between siblings, copy."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from chat import access
+from chat.actions import conversations as verbs
+from chat.actions.errors import ActionRefused
+from chat.actions.files import read_pictures, shows
+from chat.models import Conversation, Message, Role, Run
+from chat.views import room
+from chat.views.forms import KeyForm, SendForm, WordsForm
+from chat.views.gate import signed_in
+from chat.views.listing import listing_context
+from chat.views.source import source_of
+
+
+@signed_in
+@require_POST
+def send(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    conversation = access.get_conversation(request.user, public_id, for_write=True)
+    form = SendForm(request.POST, upstreams=access.usable_upstreams(request.user))
+    if not form.is_valid():
+        return room.refused(request, conversation, form.first_error(), status=422)
+    said = form.cleaned_data
+    try:
+        pictures = read_pictures(request.FILES.getlist("pictures"))
+        run = verbs.send_message(
+            request.user,
+            conversation,
+            parent=_parent(conversation, said["parent"]),
+            text=said["text"],
+            choice=form.model_choice(),
+            idempotency_key=said["key"],
+            pictures=pictures,
+        )
+    except ActionRefused as refusal:
+        return room.refused(request, conversation, str(refusal), status=room.status_of(refusal))
+    if not (room.says(run, said["text"], within=conversation) and shows(run, pictures)):
+        return room.refused(request, conversation, room.SAID_OTHERWISE, status=409, new_key=True)
+    return room.accepted(request, conversation, note=_note_on_branch(run))
+
+
+def _parent(conversation: Conversation, public_id: UUID | None) -> Message | None:
+    if public_id is None:
+        return None
+    parent = Message.objects.filter(conversation=conversation, public_id=public_id).first()
+    if parent is None:
+        raise ActionRefused("This message has no place in the conversation. Reload the page.")
+    return parent
+
+
+def _note_on_branch(run: Run) -> str:
+    """A page that was out of date makes a branch; whoever wrote there is told."""
+    question = run.message.parent
+    siblings = Message.objects.filter(
+        conversation_id=run.conversation_id, parent_id=question.parent_id, pk__lt=question.pk
+    ).count()
+    if not siblings:
+        return ""
+    return "Somebody had already written here, so your message is a branch beside theirs."
+
+
+@signed_in
+@require_http_methods(["GET", "HEAD", "POST"])
+def edit(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    message = access.get_message(request.user, public_id, for_write=True)
+    if request.method != "POST":
+        return _edit_form(request, message)
+    words = WordsForm(request.POST)
+    choice = room.remembered_choice(request.user, message.conversation, request.POST)
+    if not (words.is_valid() and choice.is_valid()):
+        return _edit_refused(request, message, words.first_error() or choice.first_error(), 422)
+    text = words.cleaned_data["text"]
+    try:
+        run = verbs.edit_message(
+            request.user,
+            message,
+            text=text,
+            choice=choice.model_choice(),
+            idempotency_key=words.cleaned_data["key"],
+        )
+    except ActionRefused as refusal:
+        return _edit_refused(request, message, str(refusal), room.status_of(refusal))
+    if not (room.says(run, text, within=message.conversation) and _stands_beside(run, message)):
+        return _edit_refused(request, message, room.SAID_OTHERWISE, 409)
+    return room.accepted(request, message.conversation)
+
+
+def _stands_beside(run: Run, message: Message) -> bool:
+    """Whether what the run answers is a version of this message."""
+    question = run.message.parent
+    return question is not None and question.parent_id == message.parent_id
+
+
+def _edit_form(request: HttpRequest, message: Message) -> HttpResponse:
+    """The form in place of the words, the words again (``?cancel``), or a page of its own."""
+    context = {"message": message, "conversation": message.conversation, "key": uuid.uuid4()}
+    if not request.htmx:
+        return _edit_page(request, context)
+    return render(
+        request, "chat/_words.html" if "cancel" in request.GET else "chat/_edit.html", context
+    )
+
+
+def _edit_page(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
+    context |= listing_context(request.user, context["conversation"])
+    return render(request, "chat/edit.html", context, status=status)
+
+
+def _edit_refused(
+    request: HttpRequest, message: Message, refusal: str, status: int
+) -> HttpResponse:
+    if request.htmx:
+        place = f"e{message.public_id.hex}"
+        return room.refusal_patch(request, refusal, status=status, place=place)
+    context = {
+        "message": message,
+        "conversation": message.conversation,
+        "key": uuid.uuid4(),
+        "draft": request.POST.get("text", ""),
+        "refusal": refusal,
+    }
+    return _edit_page(request, context, status)
+
+
+@signed_in
+@require_POST
+def retry(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    answer = access.get_message(request.user, public_id, for_write=True)
+    form = KeyForm(request.POST)
+    choice = room.remembered_choice(request.user, answer.conversation, request.POST)
+    if not (form.is_valid() and choice.is_valid()):
+        refusal = form.first_error() or choice.first_error()
+        return room.refused(request, answer.conversation, refusal, status=422)
+    try:
+        run = verbs.retry(
+            request.user,
+            answer,
+            choice=choice.model_choice(),
+            idempotency_key=form.cleaned_data["key"],
+        )
+    except ActionRefused as refused:
+        status = room.status_of(refused)
+        return room.refused(request, answer.conversation, str(refused), status=status)
+    if run.message.parent_id != answer.parent_id:
+        sentence = "Nothing was tried again: reload the page, then try once more."
+        return room.refused(request, answer.conversation, sentence, status=409)
+    return room.accepted(request, answer.conversation)
+
+
+@signed_in
+@require_POST
+def show(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    """Which sibling this person looks at; their own affair, so readers may do it too."""
+    message = access.get_message(request.user, public_id)
+    verbs.choose_branch(request.user, message)
+    return room.accepted(request, message.conversation)
+
+
+@signed_in
+@require_GET
+def source(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    """The turn as Markdown, so far."""
+    message = access.get_message(request.user, public_id)
+    text = message.text if message.role == Role.USER else source_of(message)
+    return HttpResponse(text, content_type="text/plain; charset=utf-8")

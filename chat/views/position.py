@@ -1,0 +1,50 @@
+"""What a browser says about the page it shows, so that an answer holds only what it lacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+from django.http import HttpRequest
+
+HEADER = "X-Room-Position"
+# Hexadecimal ids of a page of turns, and a little; a longer header is not ours.
+LIMIT = 8000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """The first and last turn on the page, and what it shows besides.
+
+    ``open`` are the answers of which more may come, ``strip``, ``action``, ``tools`` and
+    ``head`` the marks of the phase strip, the composer's button, its tools and the heading,
+    ``writes`` whether there is a composer. ``runs`` are the runs of the open answers and of the
+    last one, each with the number of its questions on the page; ``asks`` the open questions with
+    their marks.
+    """
+
+    first: str = ""
+    tail: str = ""
+    revision: int = 0
+    open: frozenset[str] = frozenset()
+    strip: str = ""
+    action: str = ""
+    tools: str = ""
+    head: str = ""
+    writes: bool = False
+    runs: dict[str, int] = field(default_factory=dict)
+    asks: dict[str, str] = field(default_factory=dict)
+
+
+_decoder = msgspec.json.Decoder(Position)
+
+
+def position_of(request: HttpRequest) -> Position | None:
+    """``None`` where the browser did not say, or said nonsense: then it needs everything."""
+    header = request.headers.get(HEADER, "")
+    if not header or len(header) > LIMIT:
+        return None
+    try:
+        return _decoder.decode(header.encode())
+    except msgspec.MsgspecError:
+        return None

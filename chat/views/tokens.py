@@ -1,0 +1,157 @@
+"""Settings, access tokens: what one's own programs sign in with."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST
+
+from chat import access
+from chat.actions import tokens as actions
+from chat.actions.errors import ActionRefused
+from chat.models import AccessToken, Team, User
+from chat.programs.catalogue import offers
+from chat.views.gate import signed_in
+from chat.views.people_forms import NameField
+
+# The word of the list, to days; ``None`` is never.
+LIFETIMES: dict[str, tuple[str, int | None]] = {
+    "7": ("7 days", 7),
+    "30": ("30 days", 30),
+    "90": ("90 days", 90),
+    "365": ("One year", 365),
+    "never": ("Never", None),
+}
+USUAL_LIFETIME = "90"
+# Ended ones are kept for the audit; of them the page shows the latest.
+MOST_ENDED = 20
+MODEL_KEY = "the-key-of-a-model"
+
+
+class TokenForm(forms.Form):
+    name = NameField(
+        label="Name",
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text="What uses it: “nightly report”, “editor on the laptop”.",
+    )
+    team = forms.ModelChoiceField(
+        label="Team",
+        queryset=Team.objects.none(),
+        to_field_name="public_id",
+        empty_label=None,
+        help_text="What it begins belongs there, and it sees nothing of your other teams.",
+        error_messages={"invalid_choice": "You may not write in this team."},
+    )
+    lifetime = forms.ChoiceField(
+        label="Expires after",
+        choices=[(key, label) for key, (label, _) in LIFETIMES.items()],
+        initial=USUAL_LIFETIME,
+        help_text="One that is forgotten ends by itself.",
+    )
+
+    def __init__(self, *args: Any, teams: QuerySet[Team], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["team"].queryset = teams
+
+    @property
+    def days(self) -> int | None:
+        return LIFETIMES[self.cleaned_data["lifetime"]][1]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """A token, and why it does not work, where it does not."""
+
+    token: AccessToken
+    trouble: str = ""
+
+
+@signed_in
+@require_http_methods(["GET", "HEAD", "POST"])
+def tokens(request: HttpRequest) -> HttpResponse:
+    """The list and the form. A new token is the answer itself: it is shown once, and a redirect
+    would have to store it."""
+    teams = access.writable_teams(request.user)
+    if request.method != "POST":
+        return _page(request, TokenForm(teams=teams))
+    form = TokenForm(request.POST, teams=teams)
+    if not form.is_valid():
+        return _page(request, form, status=422)
+    said = form.cleaned_data
+    try:
+        token, text = actions.create_token(
+            request.user, said["team"], name=said["name"], days=form.days
+        )
+    except ActionRefused as refusal:
+        form.add_error(None, str(refusal))
+        return _page(request, form, status=409)
+    return render(
+        request, "people/token_made.html", {"token": token, "text": text, **_usage(request.user)}
+    )
+
+
+@signed_in
+@require_POST
+def token_revoke(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    token = access.get_token(request.user, public_id)
+    try:
+        actions.revoke_token(request.user, token)
+    except ActionRefused as refusal:
+        messages.error(request, str(refusal))
+    else:
+        messages.success(request, f"“{token.name}” is revoked. Whatever used it is signed out.")
+    return redirect("tokens")
+
+
+def _page(request: HttpRequest, form: TokenForm, status: int = 200) -> HttpResponse:
+    open_rows, ended = _rows(request.user)
+    context = {
+        "form": form,
+        "has_team": form.fields["team"].queryset.exists(),
+        "rows": open_rows,
+        "ended": ended,
+        **_usage(request.user),
+    }
+    return render(request, "people/tokens.html", context, status=status)
+
+
+def _rows(user: User) -> tuple[list[TokenRow], list[AccessToken]]:
+    """Those that count or may count again, and those that have ended for good."""
+    mine = AccessToken.objects.filter(user=user).select_related("team")
+    usable = set(AccessToken.objects.usable().filter(user=user).values_list("pk", flat=True))
+    rows = [
+        TokenRow(token, "" if token.pk in usable else f"You may not write in {token.team}")
+        for token in mine
+        if token.is_valid
+    ]
+    ended = [token for token in mine if not token.is_valid]
+    ended.sort(
+        key=lambda token: token.revoked_at or token.expires_at or timezone.now(), reverse=True
+    )
+    return rows, ended[:MOST_ENDED]
+
+
+def _usage(user: User) -> dict[str, str]:
+    offered = offers(user)
+    body = json.dumps(
+        {"model": offered[0].key if offered else MODEL_KEY, "input": "Hello!"}, ensure_ascii=False
+    )
+    address = f"{settings.SITE_URL}/api/v1/chat"
+    lines = [
+        f"curl {shlex.quote(address)}",
+        '-H "Authorization: Bearer $TRIBUTARY_TOKEN"',
+        "-H 'Content-Type: application/json'",
+        f"-d {shlex.quote(body)}",
+    ]
+    return {"base_url": settings.SITE_URL, "example": " \\\n  ".join(lines)}

@@ -1,0 +1,69 @@
+"""The team's tools beside the composer: which are on, and which servers take none."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from chat.dialects import DIALECTS
+from chat.models import Conversation, Team, Tool, Upstream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLine:
+    """``team`` is named where tools of several teams stand together."""
+
+    tool: Tool
+    is_on: bool
+    team: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolChoice:
+    lines: Sequence[ToolLine]
+    # Dialects of the offered servers that send no tools, with their labels.
+    without_tools: Sequence[tuple[str, str]]
+
+    @property
+    def count(self) -> int:
+        return sum(line.is_on for line in self.lines)
+
+    @property
+    def mark(self) -> str:
+        """Changes with everything that is shown of the tools; empty where there are none."""
+        shown = "\n".join(
+            f"{line.tool.public_id} {line.is_on} {line.tool.name} {line.tool.description}"
+            for line in self.lines
+        )
+        return f"{zlib.crc32(shown.encode()):08x}" if shown else ""
+
+
+def tools_of(conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolChoice:
+    """The team's tools, and which of them are switched on here."""
+    on = set(conversation.tools.values_list("pk", flat=True))
+    tools = Tool.objects.filter(team_id=conversation.team_id)
+    return ToolChoice(
+        lines=[ToolLine(tool=tool, is_on=tool.pk in on) for tool in tools],
+        without_tools=_without_tools(upstreams),
+    )
+
+
+def tools_for(teams: Sequence[Team], upstreams: Iterable[Upstream]) -> ToolChoice:
+    """The tools that a new conversation may begin with, in whichever of these teams."""
+    tools = (
+        Tool.objects.filter(team__in=teams).select_related("team").order_by("team__name", "name")
+    )
+    is_mixed = len(teams) > 1
+    return ToolChoice(
+        lines=[
+            ToolLine(tool=tool, is_on=False, team=tool.team.name if is_mixed else "")
+            for tool in tools
+        ],
+        without_tools=_without_tools(upstreams),
+    )
+
+
+def _without_tools(upstreams: Iterable[Upstream]) -> list[tuple[str, str]]:
+    names = sorted({upstream.dialect for upstream in upstreams} & DIALECTS.keys())
+    return [(name, DIALECTS[name].label) for name in names if not DIALECTS[name].takes_tools]

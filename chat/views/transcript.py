@@ -1,0 +1,284 @@
+"""The part of a conversation that a person looks at, read with a bounded number of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+from chat.actions.outcomes import SERVER_IS_GONE, TOO_MANY_PAUSES
+from chat.live.cursor import RenderedAnswer, render_answers
+from chat.models import (
+    OPEN_STATUSES,
+    BranchChoice,
+    Conversation,
+    Message,
+    Role,
+    Run,
+    RunStatus,
+    User,
+)
+from chat.models.tree import Place, path_to, visible_path
+from chat.views.asked import Asked, asked_by
+from chat.views.position import Position
+
+# Turns that a page begins with; earlier ones come when they are asked for.
+PAGE_TURNS = 40
+PAUSES = {TOO_MANY_PAUSES, SERVER_IS_GONE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownRun:
+    """One run of an answer, and what it asked people. ``answer`` is left out where the page has
+    it. ``is_last``: no other run goes on with it."""
+
+    run: Run
+    model_label: str
+    answer: RenderedAnswer | None = None
+    asked: tuple[Asked, ...] = ()
+    is_last: bool = False
+
+    @property
+    def hex(self) -> str:
+        return self.run.public_id.hex
+
+    @property
+    def open_count(self) -> int:
+        return sum(one.is_open for one in self.asked)
+
+    @property
+    def settled_count(self) -> int:
+        return len(self.asked) - self.open_count
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether a person may let it go on as it is: without what is open, or after a pause."""
+        if not self.is_last:
+            return False
+        if self.run.status == RunStatus.WAITING:
+            return True
+        # A pause after which it did not go on by itself has left a note that says why.
+        return self.run.status == RunStatus.INCOMPLETE and bool(PAUSES & set(self.run.notes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One turn on the page: ``number`` counts along the visible path, from 1."""
+
+    message: Message
+    place: Place
+    number: int
+    runs: tuple[ShownRun, ...] = ()
+
+    @property
+    def is_person(self) -> bool:
+        return self.message.role == Role.USER
+
+    @property
+    def last(self) -> ShownRun | None:
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def is_live(self) -> bool:
+        return self.last is not None and self.last.run.is_live
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more of it may come: it is being written, or waits for somebody."""
+        return self.is_live or (self.last is not None and self.last.may_go_on)
+
+    @property
+    def state(self) -> str:
+        return self.last.run.status if self.last else ""
+
+    @property
+    def retry_key(self) -> UUID:
+        """A double click tries again once; the next page has another key."""
+        return uuid4()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Path:
+    """The whole visible path, without texts, and all messages it was chosen from."""
+
+    conversation: Conversation
+    places: Sequence[Place]
+    messages: dict[int, Message]
+
+    @property
+    def tail(self) -> Message | None:
+        return self.places[-1].message if self.places else None
+
+    def index_of(self, hex_id: str) -> int | None:
+        for index, place in enumerate(self.places):
+            if place.message.public_id.hex == hex_id:
+                return index
+        return None
+
+    def newest_sibling_revisions(self) -> dict[int | None, int]:
+        newest: dict[int | None, int] = {}
+        for message in self.messages.values():
+            newest[message.parent_id] = max(newest.get(message.parent_id, 0), message.revision)
+        return newest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What turns the page at a position into the path: messages to take away, turns to append
+    and turns whose actions changed. ``is_whole``: the page shows nothing that could stay."""
+
+    is_whole: bool
+    gone: Sequence[str]
+    start: int
+    changed: Sequence[int] = ()
+
+
+def read_path(user: User, conversation: Conversation) -> Path:
+    rows = Message.objects.filter(conversation=conversation).only(
+        "id", "public_id", "conversation_id", "parent_id", "role", "revision"
+    )
+    messages = {message.pk: message for message in rows}
+    choices = BranchChoice.objects.filter(user=user, conversation=conversation)
+    chosen = dict(choices.values_list("parent_id", "chosen_id"))
+    return Path(
+        conversation=conversation,
+        places=visible_path(messages.values(), chosen),
+        messages=messages,
+    )
+
+
+def read_turns(
+    path: Path, indices: Sequence[int], *, known_runs: Collection[str] | None = None
+) -> list[Turn]:
+    """The turns at these places of the path, with texts, authors, runs and rendered answers.
+
+    ``known_runs`` are the runs that the page shows of these turns: only the answers of later
+    ones are rendered, and none of a turn of which it does not say which it shows.
+    """
+    places = [path.places[index] for index in indices]
+    full = (
+        Message.objects.filter(pk__in=[place.message.pk for place in places])
+        .select_related("author")
+        .in_bulk()
+    )
+    shown = _runs_of(full.values(), known_runs)
+    return [
+        Turn(
+            message=full[place.message.pk],
+            place=place,
+            number=index + 1,
+            runs=tuple(shown.get(place.message.pk, ())),
+        )
+        for index, place in zip(indices, places, strict=True)
+        if place.message.pk in full
+    ]
+
+
+def _runs_of(
+    messages: Iterable[Message], known_runs: Collection[str] | None
+) -> dict[int, list[ShownRun]]:
+    answers = [message.pk for message in messages if message.role == Role.ASSISTANT]
+    runs = list(
+        Run.objects.filter(message_id__in=answers)
+        .select_related("upstream", "requested_by", "stop_requested_by")
+        .defer("result")
+        .order_by("message_id", "position")
+    )
+    rendered = render_answers(runs if known_runs is None else _later(runs, known_runs))
+    asked = asked_by(runs)
+    last = {run.message_id: run.pk for run in runs}
+    shown: dict[int, list[ShownRun]] = {}
+    for run in runs:
+        shown.setdefault(run.message_id, []).append(
+            ShownRun(
+                run=run,
+                model_label=model_label(run),
+                answer=rendered.get(run.pk),
+                asked=asked.get(run.pk, ()),
+                is_last=last[run.message_id] == run.pk,
+            )
+        )
+    return shown
+
+
+def _later(runs: Sequence[Run], known_runs: Collection[str]) -> list[Run]:
+    """The runs that follow the known ones of their answer."""
+    newest = {run.message_id: run.position for run in runs if run.public_id.hex in known_runs}
+    return [run for run in runs if run.position > newest.get(run.message_id, run.position)]
+
+
+def model_label(run: Run) -> str:
+    """The model's name as its server lists it, else its id."""
+    entries = run.upstream.model_list if run.upstream else []
+    return next((e["label"] for e in entries if e["id"] == run.model and e.get("label")), run.model)
+
+
+def last_page(path: Path) -> range:
+    return range(max(0, len(path.places) - PAGE_TURNS), len(path.places))
+
+
+def page_before(path: Path, public_id: UUID) -> range | None:
+    """The turns before a message of the path; ``None`` if it is not on it."""
+    end = path.index_of(public_id.hex)
+    return None if end is None else range(max(0, end - PAGE_TURNS), end)
+
+
+def last_run(path: Path) -> Run | None:
+    """The newest run of the last answer of the path."""
+    if path.tail is None:
+        return None
+    return (
+        Run.objects.filter(message_id=path.tail.pk)
+        .select_related("upstream")
+        .defer("result")
+        .order_by("-position")
+        .first()
+    )
+
+
+def is_waiting(run: Run | None) -> bool:
+    """Whether people are asked for something by it."""
+    if run is None or run.status != RunStatus.WAITING:
+        return False
+    return run.questions.filter(status__in=OPEN_STATUSES).exists()
+
+
+def difference(path: Path, position: Position | None) -> Difference:
+    whole = Difference(is_whole=True, gone=(), start=last_page(path).start)
+    if position is None or position.revision > path.conversation.revision:
+        # Ahead of the records: they are those of a restored backup.
+        return whole
+    first = path.index_of(position.first)
+    shown = _chain_to(path, position.tail)
+    if first is None or not shown:
+        return whole
+    kept = [index for index in map(path.index_of, shown) if index is not None]
+    start = max(kept, default=-1) + 1
+    if start <= first or len(path.places) - start > PAGE_TURNS:
+        return whole
+    return Difference(
+        is_whole=False,
+        gone=[hex_id for hex_id in shown if path.index_of(hex_id) is None],
+        start=start,
+        changed=_changed(path, range(first, start), position),
+    )
+
+
+def _chain_to(path: Path, tail: str) -> list[str]:
+    """What a page whose last turn is ``tail`` shows at most: that message and those above it."""
+    message = next((m for m in path.messages.values() if m.public_id.hex == tail), None)
+    if message is None:
+        return []
+    return [above.public_id.hex for above in path_to(message, path.messages)]
+
+
+def _changed(path: Path, indices: range, position: Position) -> list[int]:
+    """Turns that got a sibling since, and answers that the page still takes for live ones."""
+    newest = path.newest_sibling_revisions()
+    places = path.places
+    return [
+        index
+        for index in indices
+        if newest[places[index].message.parent_id] > position.revision
+        or places[index].message.public_id.hex in position.open
+    ]

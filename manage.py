@@ -1,0 +1,19 @@
+#!/usr/bin/env python
+"""Django's command line for this project."""
+
+import os
+import sys
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import execute_from_command_line
+
+# As `project.startup` has it: trying again would not help.
+REFUSED = 2
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        print(f"Refused: {error}", file=sys.stderr)  # noqa: T201
+        sys.exit(REFUSED)

@@ -1,0 +1,70 @@
+"""The application: Django's pages, and the live endpoints beside them."""
+
+import os
+from urllib.parse import ParseResult
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+# Fills the registry of applications; whatever imports models comes after it.
+django.setup(set_prefix=False)
+
+from channels.auth import AuthMiddlewareStack  # noqa: E402
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from channels.security.websocket import OriginValidator  # noqa: E402
+from django.conf import settings  # noqa: E402
+from django.urls import path, re_path  # noqa: E402
+
+from chat.consumers import probes, programs  # noqa: E402
+from chat.consumers.run_events import RunEvents  # noqa: E402
+from chat.consumers.streaming_test import PacedSocket, PacedStream  # noqa: E402
+from chat.consumers.tab_stream import TabStream  # noqa: E402
+from chat.consumers.tabs import LiveConsumer  # noqa: E402
+from project.pages import Pages  # noqa: E402
+from project.server import fixed_root_path  # noqa: E402
+
+pages = Pages(settings.PAGES_AT_ONCE)
+
+
+class Origins(OriginValidator):
+    """Refuses what is no address at all, instead of failing on it."""
+
+    def valid_origin(self, parsed_origin: ParseResult | None) -> bool:
+        try:
+            return bool(super().valid_origin(parsed_origin))
+        except ValueError:
+            # The port is no number.
+            return False
+
+
+websockets = URLRouter(
+    [
+        path("live/", LiveConsumer.as_asgi()),
+        path("live/test/", PacedSocket.as_asgi()),
+    ]
+)
+requests = URLRouter(
+    [
+        path("healthz", probes.healthz),
+        path("readyz", probes.readyz),
+        path("metrics", probes.metrics_or(pages)),
+        # Programs sign in with a token; a cookie says nothing there.
+        path("api/v1/models", programs.Models.as_asgi()),
+        path("api/v1/chat", programs.Chat.as_asgi()),
+        path("api/v1/runs/<uuid:run_id>", programs.RunState.as_asgi()),
+        path("api/v1/runs/<uuid:run_id>/stop", programs.RunStop.as_asgi()),
+        path("api/v1/runs/<uuid:run_id>/events", AuthMiddlewareStack(RunEvents.as_asgi())),
+        path("live/stream/", AuthMiddlewareStack(TabStream.as_asgi())),
+        path("live/test/", AuthMiddlewareStack(PacedStream.as_asgi())),
+        re_path(r"", pages),
+    ]
+)
+application = fixed_root_path(
+    ProtocolTypeRouter(
+        {
+            "http": requests,
+            # Only pages of our own address may open the socket: the session cookie comes along.
+            "websocket": Origins(AuthMiddlewareStack(websockets), settings.LIVE_ORIGINS),
+        }
+    )
+)

@@ -1,0 +1,160 @@
+"""The file of a backup: what it says about itself, the database, and the keys where asked for.
+
+An uncompressed tar of `MANIFEST`, the dump, and at most two key files. It is complete or not
+there: it is written beside its place, read back, and then moved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+MANIFEST = "manifest.json"
+DUMP = "database"
+KEYS = "keys/"
+FORMAT = 1
+# A manifest names a hundred migrations; more is no manifest of ours.
+LARGEST_MANIFEST = 1024 * 1024
+PIECE = 1024 * 1024
+
+
+class BackupError(Exception):
+    """``str()`` says what is wrong, in a sentence for the operator."""
+
+
+class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
+    """``migrations`` are those applied in the dump, as "application.name"; ``key_marks`` what the
+    installation's keys are known by."""
+
+    product: str = "tributary"
+    format: int = FORMAT
+    version: str
+    made_at: str
+    engine: str
+    migrations: list[str]
+    key_marks: list[str] = []
+    counts: dict[str, int] = {}
+    dump_bytes: int
+    dump_sha256: str
+    has_keys: bool = False
+
+
+@contextmanager
+def draft_beside(path: Path) -> Iterator[Path]:
+    """A new file of mode 0600 beside ``path``; what is still there at the end is removed."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        raise BackupError(f"Cannot write beside {path}: {error.strerror}.") from None
+    try:
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write(path: Path, dump: Path, manifest: Manifest, keys: Mapping[str, str]) -> None:
+    """Writes the file and reads it back; raises `BackupError` where it is not as it should be."""
+    with draft_beside(path) as draft:
+        with draft.open("wb") as file:
+            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+                _add(tar, MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+                tar.add(dump, arcname=DUMP, filter=_plain)
+                for name, text in keys.items():
+                    _add(tar, KEYS + name, text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        check(draft)
+        os.replace(draft, path)
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Whose account made it is nobody's business."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    member.mode = 0o600
+    return member
+
+
+def _add(tar: tarfile.TarFile, name: str, body: bytes) -> None:
+    member = _plain(tarfile.TarInfo(name))
+    member.size = len(body)
+    tar.addfile(member, io.BytesIO(body))
+
+
+def read_manifest(path: Path) -> Manifest:
+    with _opened(path) as tar:
+        member = tar.next()
+        if member is None or member.name != MANIFEST or member.size > LARGEST_MANIFEST:
+            raise BackupError(f"{path} is no backup of Tributary.")
+        body = _member(tar, member).read()
+    try:
+        manifest = msgspec.json.decode(body, type=Manifest)
+    except msgspec.DecodeError:
+        raise BackupError(f"{path} is no backup of Tributary.") from None
+    if manifest.product != "tributary" or manifest.format != FORMAT:
+        raise BackupError(f"{path} is of a form that this version does not know.")
+    return manifest
+
+
+def check(path: Path) -> Manifest:
+    """The manifest, if the dump is as it was when the manifest was written."""
+    manifest = read_manifest(path)
+    with _opened(path) as tar:
+        source = _member(tar, tar.getmember(DUMP))
+        if hash_of(source.read) != (manifest.dump_sha256, manifest.dump_bytes):
+            raise BackupError(f"{path} is damaged: its contents do not match its checksum.")
+    return manifest
+
+
+def extract_dump(path: Path, target: Path) -> None:
+    with _opened(path) as tar, target.open("wb") as file:
+        source = _member(tar, tar.getmember(DUMP))
+        while piece := source.read(PIECE):
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_keys(path: Path) -> dict[str, str]:
+    with _opened(path) as tar:
+        return {
+            member.name.removeprefix(KEYS): _member(tar, member).read().decode()
+            for member in tar.getmembers()
+            if member.name.startswith(KEYS) and member.size < PIECE
+        }
+
+
+def hash_of(read: Callable[[int], bytes]) -> tuple[str, int]:
+    """SHA-256 and length."""
+    digest, length = hashlib.sha256(), 0
+    while piece := read(PIECE):
+        digest.update(piece)
+        length += len(piece)
+    return digest.hexdigest(), length
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    try:
+        with tarfile.open(path, mode="r:") as tar:
+            yield tar
+    except (tarfile.TarError, KeyError, EOFError):
+        raise BackupError(f"{path} is no complete backup of Tributary.") from None
+    except OSError as error:
+        raise BackupError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    file = tar.extractfile(member)
+    if file is None:
+        raise BackupError("The backup holds something else than files.")
+    return file

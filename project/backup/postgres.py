@@ -1,0 +1,174 @@
+"""Dumps and restores a PostgreSQL database with its own programs.
+
+Address and password go to them in their environment: a list of processes shows arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from project.backup.archive import BackupError
+
+NO_CLIENT = (
+    "{program} is not installed here. Install PostgreSQL's client programs (Debian: "
+    "apt-get install postgresql-client), not older than the server."
+)
+# In one transaction with what follows: a restore that fails leaves everything as it was.
+EMPTY = "DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public;"
+OTHERS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+)
+# libpq's parameters that a database address may bring, and the variables that stand for them.
+_PARAMETERS = {
+    "sslmode": "PGSSLMODE",
+    "sslrootcert": "PGSSLROOTCERT",
+    "sslcert": "PGSSLCERT",
+    "sslkey": "PGSSLKEY",
+    "options": "PGOPTIONS",
+    "connect_timeout": "PGCONNECT_TIMEOUT",
+    "target_session_attrs": "PGTARGETSESSIONATTRS",
+}
+
+
+def environment(database: Mapping[str, Any]) -> dict[str, str]:
+    """What libpq reads; the password among it, and nothing of ours."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    address = {
+        "PGHOST": database.get("HOST"),
+        "PGPORT": database.get("PORT"),
+        "PGUSER": database.get("USER"),
+        "PGPASSWORD": database.get("PASSWORD"),
+        "PGDATABASE": database.get("NAME"),
+    }
+    options = database.get("OPTIONS", {})
+    more = {variable: options.get(name) for name, variable in _PARAMETERS.items()}
+    found = {name: str(value) for name, value in {**address, **more}.items() if value}
+    return {**kept, "PGAPPNAME": "tributary backup", "PGCLIENTENCODING": "UTF8", **found}
+
+
+def dump(database: Mapping[str, Any], target: Path) -> None:
+    """A dump as of one moment; writers do not wait for it."""
+    _run(
+        database,
+        ["pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={target}"],
+    )
+
+
+def check(dumped: Path) -> None:
+    """Unpacks all of it, into nowhere."""
+    _run({}, ["pg_restore", "--file=/dev/null", str(dumped)])
+
+
+def migrations(dumped: Path) -> list[str]:
+    """Those applied in the dump, read from the dump itself."""
+    arguments = ["--data-only", "--table=django_migrations", "--file=-"]
+    text = _run({}, ["pg_restore", *arguments, str(dumped)])
+    copied = re.search(
+        r"^COPY public\.django_migrations \(([^)]*)\) FROM stdin;\n(.*?)^\\\.$", text, re.M | re.S
+    )
+    if copied is None:
+        return []
+    columns = [name.strip() for name in copied[1].split(",")]
+    rows = [dict(zip(columns, line.split("\t"), strict=True)) for line in copied[2].splitlines()]
+    return sorted(f"{row['app']}.{row['name']}" for row in rows)
+
+
+def is_in_use(database: Mapping[str, Any]) -> str:
+    """Who else is connected, in a sentence; empty where nobody is."""
+    # The server takes a moment to see that a connection has gone.
+    for _ in range(20):
+        others = int(_run(database, ["psql", "-X", "-t", "-A", "-c", OTHERS]))
+        if not others:
+            return ""
+        time.sleep(0.1)
+    verb = "connection is" if others == 1 else "connections are"
+    return f"{others} other {verb} open to this database. Stop every web process and runner first."
+
+
+def restore(database: Mapping[str, Any], dumped: Path) -> str:
+    """Replaces everything in one transaction: all of it, or nothing.
+
+    psql is told to commit only when the dump was read to its end. It must not decide that by
+    itself: a dump that breaks off looks to it like one that ends there.
+    """
+    source = ["pg_restore", "--no-owner", "--no-privileges", "--file=-", str(dumped)]
+    sink = ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-"]
+    with (
+        tempfile.TemporaryFile() as source_said,
+        tempfile.TemporaryFile() as sink_said,
+        subprocess.Popen(
+            _found(source), stdout=subprocess.PIPE, stderr=source_said, env=environment({})
+        ) as reading,
+        subprocess.Popen(
+            _found(sink),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=sink_said,
+            env=environment(database),
+        ) as writing,
+    ):
+        is_whole = _pour(reading, writing)
+        if not is_whole:
+            # Its connection breaks, and the server undoes what it was told.
+            reading.kill()
+            writing.kill()
+        reading.wait()
+        writing.wait()
+        if is_whole and writing.returncode == 0:
+            return ""
+        said = "".join(_text_of(file) for file in (sink_said, source_said))
+    raise BackupError(f"Nothing was changed. {_first_error(said)}")
+
+
+def _pour(reading: subprocess.Popen[bytes], writing: subprocess.Popen[bytes]) -> bool:
+    """Whether all of it went from one program to the other, and then the word to commit it."""
+    assert reading.stdout is not None
+    assert writing.stdin is not None
+    try:
+        writing.stdin.write(f"BEGIN; {EMPTY}\n".encode())
+        shutil.copyfileobj(reading.stdout, writing.stdin)
+        if reading.wait() != 0:
+            return False
+        writing.stdin.write(b"\nCOMMIT;\n")
+        writing.stdin.close()
+    except BrokenPipeError:
+        # psql has met an error, and has said which.
+        writing.wait()
+        return False
+    return True
+
+
+def _text_of(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
+
+
+def _run(database: Mapping[str, Any], command: Sequence[str]) -> str:
+    done = subprocess.run(
+        _found(command), env=environment(database), capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise BackupError(f"{command[0]}: {_first_error(done.stderr)}")
+    return done.stdout
+
+
+def _found(command: Sequence[str]) -> list[str]:
+    program = shutil.which(command[0])
+    if program is None:
+        raise BackupError(NO_CLIENT.format(program=command[0]))
+    return [program, *command[1:]]
+
+
+def _first_error(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    wanted = next((line for line in lines if "error" in line.lower()), "")
+    return (wanted or (lines[0] if lines else "it failed without a word"))[:500]

@@ -1,0 +1,84 @@
+"""Copies a SQLite database while it is in use, and puts a copy in its place."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from project.backup.archive import BackupError
+
+# Files of SQLite beside the database that belong to it.
+BESIDE = ("-wal", "-shm")
+
+
+def dump(database: dict[str, Any], target: Path) -> None:
+    """A copy as of one moment. In one step: the next write of another process would make a copy
+    in several steps begin anew. Writers do not wait for it (WAL)."""
+    source = Path(database["NAME"])
+    if not source.exists():
+        raise BackupError(f"There is no database at {source}.")
+    with (
+        closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True, timeout=30)) as origin,
+        closing(sqlite3.connect(target)) as copy,
+    ):
+        origin.backup(copy, pages=-1)
+        # One file, whatever its database was set to.
+        copy.execute("PRAGMA journal_mode=DELETE")
+
+
+def check(dumped: Path) -> None:
+    try:
+        with closing(sqlite3.connect(f"file:{dumped}?mode=ro", uri=True)) as copy:
+            found = [row[0] for row in copy.execute("PRAGMA integrity_check(5)")]
+            orphans = copy.execute("PRAGMA foreign_key_check").fetchmany(5)
+    except sqlite3.DatabaseError as error:
+        raise BackupError(f"The copy of the database cannot be read: {error}.") from None
+    if found != ["ok"]:
+        raise BackupError(f"The database is damaged: {'; '.join(found)}")
+    if orphans:
+        tables = ", ".join(sorted({str(row[0]) for row in orphans}))
+        raise BackupError(f"The database is damaged: rows in {tables} refer to nothing.")
+
+
+def migrations(dumped: Path) -> list[str]:
+    with closing(sqlite3.connect(f"file:{dumped}?mode=ro", uri=True)) as copy:
+        try:
+            rows = copy.execute("SELECT app, name FROM django_migrations").fetchall()
+        except sqlite3.OperationalError:
+            return []
+    return sorted(f"{app}.{name}" for app, name in rows)
+
+
+def is_in_use(database: dict[str, Any]) -> str:
+    """The lock of the data directory tells, and its caller holds it."""
+    return ""
+
+
+def restore(database: dict[str, Any], dumped: Path) -> str:
+    """Puts the copy in the database's place. Says where the database that was there lies now."""
+    place = Path(database["NAME"])
+    kept = _put_aside(place)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with dumped.open("rb") as source, closing(sqlite3.connect(dumped)) as copy:
+        copy.execute("PRAGMA journal_mode=WAL")
+        os.fsync(source.fileno())
+    os.replace(dumped, place)
+    place.chmod(0o600)
+    return f"The database that was there is kept as {kept}." if kept else ""
+
+
+def _put_aside(place: Path) -> Path | None:
+    if not place.exists():
+        return None
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    kept = place.with_name(f"{place.name}.before-{moment}")
+    for suffix in BESIDE:
+        beside = place.with_name(place.name + suffix)
+        if beside.exists():
+            os.replace(beside, kept.with_name(kept.name + suffix))
+    os.replace(place, kept)
+    return kept

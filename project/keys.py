@@ -1,0 +1,43 @@
+"""Makes the keys of this installation at the first start, in files that only we can read."""
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from cryptography.fernet import Fernet
+
+
+def _load_or_make(path: Path, make: Callable[[], str]) -> str:
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        pass
+    path.parent.mkdir(parents=True, exist_ok=True)
+    value = make()
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(value + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    # A link appears whole or not at all: of two processes that start at once, one makes the key
+    # and the other reads it.
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return path.read_text().strip()
+    finally:
+        draft.unlink()
+    return value
+
+
+def secret_key(data_dir: Path) -> str:
+    return _load_or_make(data_dir / "secret-key", lambda: secrets.token_urlsafe(50))
+
+
+def encryption_keys(data_dir: Path) -> list[str]:
+    """Fernet keys, newest first; one per line in the file."""
+    return _load_or_make(
+        data_dir / "encryption-key", lambda: Fernet.generate_key().decode()
+    ).split()

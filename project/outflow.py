@@ -1,0 +1,121 @@
+"""Bounds what connections that do not read may hold in the memory of this process."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
+
+from twisted.internet.interfaces import IPushProducer
+from zope.interface import implementer
+
+from chat import metrics
+
+logger = logging.getLogger(__name__)
+
+
+@implementer(IPushProducer)
+class Outflow:
+    """One connection's way out: whether its transport takes more, and the wait until it does.
+
+    It is the transport's producer: Twisted calls ``pauseProducing`` when more than 64 KiB wait to
+    be sent, ``resumeProducing`` when all of it is gone, ``stopProducing`` when the connection is.
+    """
+
+    def __init__(self, ledger: "Ledger", transport: Any) -> None:
+        self._ledger = ledger
+        self._transport = transport
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+
+    def pauseProducing(self) -> None:
+        self._may_write.clear()
+        self._ledger.stalled(self)
+
+    def resumeProducing(self) -> None:
+        self._may_write.set()
+        self._ledger.moved(self)
+
+    def stopProducing(self) -> None:
+        """The connection is gone: whoever waits to write goes on, and finds that out."""
+        self.resumeProducing()
+
+    def finish_in_time(self) -> None:
+        """The connection closes once its rest is taken; a client that never takes it is cut."""
+        self._ledger.stalled(self)
+
+    @property
+    def is_paused(self) -> bool:
+        return not self._may_write.is_set()
+
+    async def writable(self) -> None:
+        """Returns when more may be written; a loop, because several writers wake up at once."""
+        while self.is_paused:
+            await self._may_write.wait()
+
+    @property
+    def pending_bytes(self) -> int:
+        """What the transport holds in this process; the same sum by which it decides to pause."""
+        return len(self._transport.dataBuffer) + self._transport._tempDataLen
+
+    def abort(self) -> None:
+        self._transport.abortConnection()
+
+
+class Ledger:
+    """All connections of this process that wait for their client, longest wait first."""
+
+    def __init__(
+        self,
+        *,
+        stall_seconds: float,
+        ceiling_bytes: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stall_seconds = stall_seconds
+        self._ceiling_bytes = ceiling_bytes
+        self._clock = clock
+        self._since: dict[Outflow, float] = {}
+        _ledgers.add(self)
+
+    def stalled(self, outflow: Outflow) -> None:
+        self._since.setdefault(outflow, self._clock())
+
+    def moved(self, outflow: Outflow) -> None:
+        self._since.pop(outflow, None)
+
+    @property
+    def pending_bytes(self) -> int:
+        return sum(outflow.pending_bytes for outflow in self._since)
+
+    def sweep(self) -> None:
+        """Cuts who has taken nothing for too long; then, over the ceiling, the longest waiters."""
+        self._cut_overdue()
+        self._cut_to_ceiling()
+
+    def _cut_overdue(self) -> None:
+        latest = self._clock() - self._stall_seconds
+        for outflow, since in list(self._since.items()):
+            if since > latest:
+                return
+            self._cut(outflow, "stalled")
+
+    def _cut_to_ceiling(self) -> None:
+        excess = self.pending_bytes - self._ceiling_bytes
+        for outflow in list(self._since):
+            if excess <= 0:
+                return
+            excess -= outflow.pending_bytes
+            self._cut(outflow, "memory")
+
+    def _cut(self, outflow: Outflow, reason: str) -> None:
+        pending_bytes = outflow.pending_bytes
+        metrics.CONNECTIONS_CUT.labels(reason).inc()
+        logger.warning("connection.cut reason=%s pending_bytes=%d", reason, pending_bytes)
+        self.moved(outflow)
+        outflow.abort()
+
+
+_ledgers: WeakSet[Ledger] = WeakSet()
+metrics.OUTGOING_BYTES.read_from(lambda: {"": sum(ledger.pending_bytes for ledger in _ledgers)})

@@ -1,0 +1,392 @@
+"""All settings, read once from the environment; each with its default and one line of explanation."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import dj_database_url
+from csp.constants import NONE, SELF
+
+from project import env, keys
+from project.own_secrets import secrets_of
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+# --- where things lie ----------------------------------------------------------
+
+# Database, keys and lock file of an embedded installation.
+DATA_DIR = Path(env.text("DATA_DIR", str(BASE_DIR / "data"))).resolve()
+# Database and keys are nobody else's business.
+DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+# --- keys ----------------------------------------------------------------------
+
+# From the environment, or made at first start in DATA_DIR (mode 0600).
+SECRET_KEY = env.text("SECRET_KEY") or keys.secret_key(DATA_DIR)
+# Older ones, whose sessions and links are still good, separated by commas.
+SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
+# Fernet keys for upstream credentials, newest first, separated by commas.
+ENCRYPTION_KEYS = env.words("ENCRYPTION_KEYS") or keys.encryption_keys(DATA_DIR)
+
+# --- how we are reached ----------------------------------------------------------
+
+DEBUG = env.flag("DEBUG", False)
+# Interface and port of `manage.py serve`.
+HOST = env.text("HOST", "127.0.0.1")
+PORT = int(env.number("PORT", 8000))
+# Address that people use; absolute links (invitations) are built from it, never from Host.
+SITE_URL = env.text(
+    "SITE_URL",
+    f"http://{'localhost' if HOST in ('127.0.0.1', '0.0.0.0', '::1', '::') else HOST}:{PORT}",  # noqa: S104
+).rstrip("/")
+# Names under which requests may ask for us; others are refused. `SITE_URL`'s own is one of them.
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS") or [
+    *dict.fromkeys(["localhost", "127.0.0.1", "[::1]", *filter(None, [env.host_of(SITE_URL)])])
+]
+CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS", SITE_URL)
+# Pages of these origins may open the live websocket. On one's own machine both names are used.
+LIVE_ORIGINS = env.words("LIVE_ORIGINS") or [
+    *CSRF_TRUSTED_ORIGINS,
+    *(
+        [f"http://{name}:{PORT}" for name in ("localhost", "127.0.0.1")]
+        if HOST == "127.0.0.1"
+        else []
+    ),
+]
+# Set where a proxy that we trust terminates TLS and overwrites X-Forwarded-Proto.
+BEHIND_TLS_PROXY = env.flag("BEHIND_TLS_PROXY", False)
+if BEHIND_TLS_PROXY:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+# How many proxies of ours append to X-Forwarded-For. The limits on signing in count addresses:
+# with 0 the header is not believed, and behind a proxy everybody shares the proxy's limit.
+ALLAUTH_TRUSTED_PROXY_COUNT = int(env.number("TRUSTED_PROXY_COUNT", 0))
+IS_SECURE = SITE_URL.startswith("https://")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_SECURE
+if IS_SECURE:
+    # Browsers take these names from this host alone, over TLS: no neighbour can plant them.
+    SESSION_COOKIE_NAME = "__Host-sessionid"
+    CSRF_COOKIE_NAME = "__Host-csrftoken"
+# Browsers that were here once do not try without TLS. 0 switches it off.
+SECURE_HSTS_SECONDS = int(env.number("HSTS_SECONDS", 30 * 24 * 3600)) if IS_SECURE else 0
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+# --- the application -------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "daphne",
+    "chat.apps.AdminConfig",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "csp",
+    "django_htmx",
+    "allauth",
+    "allauth.account",
+    "chat.apps.ChatConfig",
+]
+MIDDLEWARE = [
+    "project.headers.permissions_policy",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "chat.views.away.DatabaseAway",
+]
+ROOT_URLCONF = "project.urls"
+ASGI_APPLICATION = "project.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# --- content security --------------------------------------------------------------
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "connect-src": [SELF],
+        "font-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+        "object-src": [NONE],
+    },
+}
+
+# --- records -------------------------------------------------------------------------
+
+# SQLite in DATA_DIR, or postgres://user:password@host/name.
+DATABASE_URL = env.address("DATABASE_URL", f"sqlite:///{DATA_DIR / 'tributary.sqlite3'}")
+DATABASES = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=0)}
+IS_SQLITE = "sqlite" in DATABASES["default"]["ENGINE"]
+if IS_SQLITE:
+    DATABASES["default"]["OPTIONS"] = {
+        # IMMEDIATE: a deferred transaction that turns into a writer fails at once with
+        # "database is locked" instead of waiting for its turn.
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 5,
+        "init_command": (
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
+        ),
+    }
+else:
+    # A pooled connection that a restart of the database has cut is noticed before it is used,
+    # and a request waits for a free one no longer than a person does.
+    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+    # Beside what the address itself says, such as ``?sslmode=verify-full``. A database behind a
+    # network that swallows everything is given up after half a minute, not after two hours.
+    DATABASES["default"]["OPTIONS"] = {
+        "connect_timeout": 5,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 30_000,
+    } | DATABASES["default"].get("OPTIONS", {})
+    DATABASES["default"]["OPTIONS"]["pool"] = {
+        "min_size": 2,
+        "max_size": int(env.number("DATABASE_POOL", 20)),
+        "timeout": 5,
+        # Between its tries the pool pauses ever longer. Given up, it begins anew with the next who
+        # wants a connection: a database that is back is found within seconds.
+        "reconnect_timeout": 5,
+    }
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Empty: in-memory doorbell and tail (one process).
+REDIS_URL = env.address("REDIS_URL")
+
+# What the limits on signing in remember, together for all processes: in Redis, else in the
+# database. With SQLite there is one process, and it remembers by itself. Django's own bound of 300
+# entries would let a guesser push out the count of one account by trying others.
+CACHES: dict[str, dict[str, object]] = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "OPTIONS": {"MAX_ENTRIES": 100_000},
+    }
+}
+if REDIS_URL:
+    CACHES["default"] = {
+        "BACKEND": "project.cache.SharedCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "tributary",
+    }
+elif not IS_SQLITE:
+    CACHES["default"] |= {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "chat_cache",
+    }
+
+# --- processes -------------------------------------------------------------------------
+
+# "embedded": the server process executes the runs. "external": `manage.py runner` does.
+RUNNER = env.text("RUNNER", "embedded")
+# Not named "default": of that each live connection would get a channel, which nobody uses, and
+# with Redis a subscription, without which it is refused.
+CHANNEL_LAYERS = {
+    "doorbell": (
+        {
+            "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+            "CONFIG": {"hosts": [REDIS_URL]},
+        }
+        if REDIS_URL
+        else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
+    )
+}
+# Pages that one process makes at the same time; further requests stand in line. More would share
+# the same processor with each other and with every live connection, and a database connection each.
+PAGES_AT_ONCE = int(env.number("PAGES_AT_ONCE", 4))
+# Address of a runner's own `/healthz`, `/readyz` and `/metrics`; port 0 switches them off.
+RUNNER_HOST = env.text("RUNNER_HOST", "127.0.0.1")
+RUNNER_PORT = int(env.number("RUNNER_PORT", 0))
+# Streams that one runner carries; further runs wait for another one.
+RUNNER_CAPACITY = int(env.number("RUNNER_CAPACITY", 500))
+# What all runs of a runner may hold in memory while the database is away; then they stop reading.
+PENDING_BYTES = int(env.number("PENDING_BYTES", 256 * 1024 * 1024))
+# How long a runner that was told to stop lets its runs go on, before it interrupts them.
+DRAIN_SECONDS = env.number("DRAIN_SECONDS", 10)
+# A runner whose heartbeat is older than this is lost; its runs are interrupted.
+LEASE_SECONDS = env.number("LEASE_SECONDS", 30)
+
+# --- upstreams ---------------------------------------------------------------------------
+
+# "wire" is our own transport; "stock" is httpx's, and serves egress proxies.
+UPSTREAM_TRANSPORT = env.text("UPSTREAM_TRANSPORT", "wire")
+# Loopback and private networks are where LM Studio lives; a deployment lists what it allows
+# as "network:port", separated by commas ("10.0.0.0/8:1234,192.168.1.5:*"). "any" allows all.
+UPSTREAM_PRIVATE_NETWORKS = env.text(
+    "UPSTREAM_PRIVATE_NETWORKS", "any" if RUNNER == "embedded" else ""
+)
+# Loopback ports of this installation itself: no upstream may lie there, whatever is allowed.
+OWN_PORTS = [PORT, *filter(None, (urlsplit(url).port for url in (DATABASE_URL, REDIS_URL)))]
+# Egress proxy for the stock transport; the usual environment variables are not read.
+UPSTREAM_PROXY = env.text("UPSTREAM_PROXY")
+UPSTREAM_CONNECT_SECONDS = env.number("UPSTREAM_CONNECT_SECONDS", 10)
+# Until the head of the answer: a server may load a model first.
+UPSTREAM_HEAD_SECONDS = env.number("UPSTREAM_HEAD_SECONDS", 900)
+# Without a byte: the connection is dead. Without an event, comments aside: so is the answer.
+UPSTREAM_IDLE_SECONDS = env.number("UPSTREAM_IDLE_SECONDS", 120)
+UPSTREAM_QUIET_SECONDS = env.number("UPSTREAM_QUIET_SECONDS", 600)
+# A whole run.
+RUN_SECONDS = env.number("RUN_SECONDS", 3600)
+RUN_BYTES = int(env.number("RUN_BYTES", 64 * 1024 * 1024))
+# Files of a mockup that are fetched, one of them, all of one version, and the time for one.
+MOCKUP_FILES = int(env.number("MOCKUP_FILES", 200))
+MOCKUP_FILE_BYTES = int(env.number("MOCKUP_FILE_BYTES", 4 * 1024 * 1024))
+MOCKUP_BUNDLE_BYTES = int(env.number("MOCKUP_BUNDLE_BYTES", 32 * 1024 * 1024))
+MOCKUP_FETCH_SECONDS = env.number("MOCKUP_FETCH_SECONDS", 30)
+# Address of the demo upstream that `make run` starts; empty hides it.
+DEMO_UPSTREAM_URL = env.text("DEMO_UPSTREAM_URL")
+# Days for which the raw frames of a run are kept beside its events.
+RAW_FRAMES_DAYS = env.number("RAW_FRAMES_DAYS", 30)
+
+# --- people ------------------------------------------------------------------------------
+
+AUTH_USER_MODEL = "chat.User"
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 10},
+    },
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "home"
+ACCOUNT_ADAPTER = "chat.accounts.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_LOGOUT_ON_GET = False
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_PREVENT_ENUMERATION = True
+# No mail to addresses that have no account here.
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
+# Reset links die with any change of the person's rights, and after a day.
+ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "chat.accounts.ResetTokenGenerator"  # noqa: S105
+PASSWORD_RESET_TIMEOUT = int(env.number("PASSWORD_RESET_SECONDS", 24 * 3600))
+CSRF_FAILURE_VIEW = "chat.views.errors.csrf_failed"
+# Mail goes out only where a server is set; else reset links are made by an administrator.
+EMAIL_HOST = env.text("EMAIL_HOST")
+EMAIL_BACKEND = (
+    "django.core.mail.backends.smtp.EmailBackend"
+    if EMAIL_HOST
+    else "django.core.mail.backends.dummy.EmailBackend"
+)
+INVITATION_DAYS = env.number("INVITATION_DAYS", 7)
+
+# --- files, time, language ------------------------------------------------------------------
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = DATA_DIR / "static"
+STATIC_ROOT.mkdir(exist_ok=True)
+# Served straight from the source tree: no collect step stands between a clone and its first page.
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+LANGUAGE_CODE = "en"
+TIME_ZONE = env.text("TIME_ZONE", "UTC")
+USE_TZ = True
+USE_I18N = True
+FORMAT_MODULE_PATH = "project.formats"
+
+# --- limits ------------------------------------------------------------------------------------
+
+# A form; larger bodies are refused before they are read.
+MAX_BODY_BYTES = int(env.number("MAX_BODY_BYTES", 2 * 1024 * 1024))
+# A message with its pictures, at the addresses that take some.
+MAX_UPLOAD_BYTES = int(env.number("MAX_UPLOAD_BYTES", 20 * 1024 * 1024))
+# One picture, and how many a message may have; what a browser has to unpack to show one.
+PICTURE_BYTES = int(env.number("PICTURE_BYTES", 5 * 1024 * 1024))
+PICTURES_PER_MESSAGE = int(env.number("PICTURES_PER_MESSAGE", 8))
+PICTURE_PIXELS = int(env.number("PICTURE_PIXELS", 50_000_000))
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+# Websockets and streams that one person may hold open at each process; a tab needs one.
+CONNECTIONS_PER_PERSON = int(env.number("CONNECTIONS_PER_PERSON", 200))
+# Answers that one person may have under way and in line together.
+RUNS_PER_PERSON = int(env.number("RUNS_PER_PERSON", 100))
+# What a person gives as the result of a tool, or writes in reply to a question, in UTF-8.
+TOOL_RESULT_BYTES = int(env.number("TOOL_RESULT_BYTES", 512 * 1024))
+# Whoever says "I'll answer this" has it for so long; then the others may, too.
+CLAIM_SECONDS = env.number("CLAIM_SECONDS", 120)
+
+# --- who may read the figures ---------------------------------------------------------------------
+
+# `/metrics`, and `/readyz` in detail, answer administrators, these addresses, and whoever has the
+# token. With a proxy of ours in front, TRUSTED_PROXY_COUNT tells whose address counts.
+METRICS_NETWORKS = env.networks("METRICS_NETWORKS", "127.0.0.1/32,::1/128")
+METRICS_TOKEN = env.text("METRICS_TOKEN")
+
+# --- logs -----------------------------------------------------------------------------------------
+
+LOG_LEVEL = env.text("LOG_LEVEL", "INFO")
+# "line" for people, "json" for collectors.
+LOG_FORMAT = env.text("LOG_FORMAT", "line")
+# What both forms have in common: none of these, and texts of all exceptions only when debugging.
+_DISCREET = {
+    "secrets": secrets_of(DATABASE_URL, REDIS_URL, SECRET_KEY, METRICS_TOKEN, *ENCRYPTION_KEYS),
+    "with_texts": DEBUG,
+}
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {
+            "()": "project.logs.LineFormatter",
+            "fmt": "{asctime} {levelname} {name} {message}",
+            "style": "{",
+            **_DISCREET,
+        },
+        "json": {"()": "project.logs.JsonFormatter", **_DISCREET},
+    },
+    "filters": {"counted": {"()": "project.logs.Counted"}},
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": LOG_FORMAT,
+            "filters": ["counted"],
+        }
+    },
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+    "loggers": {
+        # One line per request and per frame is noise; errors still pass.
+        "daphne": {"level": "WARNING"},
+        "httpx": {"level": "WARNING"},
+        "httpcore": {"level": "WARNING"},
+        # A Redis that is away is said once, by whoever needs it; this library says it each second.
+        "channels_redis": {"level": "CRITICAL"},
+        "django.server": {"level": "WARNING"},
+        # A line for each block of each frame.
+        "markdown_it": {"level": "INFO"},
+        # With DEBUG it would be every statement with its values: prompts and answers among them.
+        "django.db.backends": {"level": "INFO"},
+    },
+}

@@ -1,0 +1,147 @@
+"""What a process checks before it serves or executes anything; what is wrong is said in one line."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import re
+import resource
+
+from django.apps import apps
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.db import OperationalError, connections
+from django.db.migrations.executor import MigrationExecutor
+from django.http.request import validate_host
+
+from project import env
+from project.lock import FileLock, HeldElsewhere
+
+logger = logging.getLogger(__name__)
+
+_SITE = re.compile(r"https?://[^/?#@\s]+")
+# The exit code of a process that refused to start.
+REFUSED = 2
+# A tab is one socket, a run one more, and the usual soft limit is 1024.
+WANTED_FILES = 8192
+
+ONE_PROCESS = (
+    "With SQLite one process does everything: leave RUNNER at embedded and start no runner; "
+    "or set DATABASE_URL to a PostgreSQL database, which any number of processes may share."
+)
+
+
+def forget_to_collect_what_is_loaded() -> None:
+    """Modules, models and templates stay for the life of the process. A full collection would walk
+    them all each time, 60 ms in which no live connection moves; now it looks at what came later."""
+    gc.collect()
+    gc.freeze()
+
+
+def refuse_unknown_mode() -> None:
+    if settings.RUNNER not in ("embedded", "external"):
+        raise CommandError(
+            f"RUNNER is {settings.RUNNER!r}. It must be embedded or external.", returncode=REFUSED
+        )
+
+
+def refuse_external_runner_on_sqlite() -> None:
+    """A server that leaves its runs to others, on a file that no other process may open."""
+    if settings.RUNNER == "external" and settings.IS_SQLITE:
+        raise CommandError(
+            f"RUNNER is external, but no runner could work beside this server. {ONE_PROCESS}",
+            returncode=REFUSED,
+        )
+
+
+def hold_data_dir() -> FileLock | None:
+    """With SQLite, one process at a time: doorbell, tail and the queue's fairness rely on it.
+
+    Processes that share a PostgreSQL need no lock, and a file could not tell them about other
+    machines anyway: there heartbeats in the database say who lives.
+    """
+    if not settings.IS_SQLITE:
+        return None
+    lock = FileLock(settings.DATA_DIR / "server.lock")
+    try:
+        lock.acquire()
+    except HeldElsewhere as held:
+        raise CommandError(
+            f"Another process of Tributary (process {held.pid}) already uses "
+            f"{settings.DATA_DIR}. Stop it first, or choose another DATA_DIR. {ONE_PROCESS}",
+            returncode=REFUSED,
+        ) from None
+    return lock
+
+
+def refuse_missing_migrations() -> None:
+    connection = connections["default"]
+    try:
+        executor = MigrationExecutor(connection)
+        missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    except OperationalError as error:
+        raise CommandError(
+            f"The database does not answer: {first_line(error)}", returncode=REFUSED
+        ) from error
+    finally:
+        connection.close()
+    if missing:
+        raise CommandError(
+            f"The database lacks {len(missing)} migrations. Run: python manage.py migrate",
+            returncode=REFUSED,
+        )
+
+
+def refuse_wrong_address() -> None:
+    """Links are made from `SITE_URL`, and its pages must be allowed to ask us."""
+    host = env.host_of(settings.SITE_URL)
+    if not host or not _SITE.fullmatch(settings.SITE_URL):
+        raise CommandError(
+            f"SITE_URL is {settings.SITE_URL!r}. It must be an address such as "
+            "https://tributary.example.org, without a path.",
+            returncode=REFUSED,
+        )
+    if not settings.DEBUG and not validate_host(host, settings.ALLOWED_HOSTS):
+        raise CommandError(
+            f"ALLOWED_HOSTS does not name {host}, the host of SITE_URL: nobody could open a page.",
+            returncode=REFUSED,
+        )
+    if settings.BEHIND_TLS_PROXY and not settings.ALLAUTH_TRUSTED_PROXY_COUNT:
+        logger.warning(
+            "TRUSTED_PROXY_COUNT is 0 behind a proxy: all people share one limit on signing in"
+        )
+    if settings.IS_SECURE and not settings.BEHIND_TLS_PROXY:
+        logger.warning("SITE_URL is https, but BEHIND_TLS_PROXY is off: pages take us for http")
+
+
+def refuse_other_keys() -> None:
+    """Processes that share a database share their keys."""
+    if not apps.is_installed("chat"):
+        return
+    # Imported here: it needs the registry of applications.
+    from chat.actions.keys import WrongKeys, adopt_keys
+
+    try:
+        adopt_keys()
+    except WrongKeys as wrong:
+        raise CommandError(str(wrong), returncode=REFUSED) from None
+    except OperationalError as error:
+        raise CommandError(
+            f"The database does not answer: {first_line(error)}", returncode=REFUSED
+        ) from error
+    finally:
+        connections["default"].close()
+
+
+def first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def allow_many_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    is_unlimited = hard == resource.RLIM_INFINITY
+    wanted = WANTED_FILES if is_unlimited else min(WANTED_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    if wanted < WANTED_FILES:
+        logger.warning("few open files allowed limit=%d wanted=%d", wanted, WANTED_FILES)

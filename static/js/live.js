@@ -1,0 +1,146 @@
+/* The live answers of the page: a cursor for each, and what comes for them, by whichever carrier. */
+(() => {
+  "use strict";
+
+  const live = document.getElementById("live");
+  const room = document.getElementById("room");
+  const ACK_MS = 500;
+
+  const cursors = new Map();  // run → {seq, check}
+  const acked = new Map();
+  let incoming = null;
+  let isGone = false;
+
+  const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
+  const send = message => tell("live:say", message);
+
+  /* --- which answers are live on the page --- */
+
+  function look() {
+    const shown = new Map();
+    for (const answer of document.querySelectorAll("#turns .answer[data-live]")) {
+      const { run, seq, check } = answer.dataset;
+      shown.set(run, { answer, seq: Number(seq), check });
+    }
+    for (const run of cursors.keys()) {
+      if (!shown.has(run)) forget(run);
+    }
+    for (const [run, { answer, seq, check }] of shown) {
+      // The same run in a new element stands where that element was rendered.
+      if (cursors.get(run)?.answer === answer) continue;
+      cursors.set(run, { answer, seq, check });
+      send({ type: "follow", run, seq, check });
+    }
+  }
+
+  function forget(run) {
+    cursors.delete(run);
+    acked.delete(run);
+    send({ type: "unfollow", run });
+  }
+
+  /* What the server is told when a connection begins: what the page shows, and where it stands. */
+  document.addEventListener("live:ask", event => {
+    const runs = [...cursors].map(([run, { seq, check }]) => ({ run, seq, check }));
+    const shown = { room: room.dataset.room, revision: Number(room.dataset.revision), epoch: room.dataset.epoch };
+    const draining = (document.getElementById("choice-note")?.dataset.draining ?? "").split(" ").filter(Boolean);
+    event.detail.hello = { type: "hello", ...shown, writes: document.getElementById("composer") !== null, draining, runs };
+  });
+
+  /* --- messages --- */
+
+  live.addEventListener("htmx:ws:before:message:incoming", event => {
+    if (event.defaultPrevented) return;
+    try { incoming = JSON.parse(event.detail.message.data); } catch { incoming = {}; }
+    if (isGone || isMisplaced(incoming)) event.preventDefault();
+  });
+
+  // A patch fits only the text it was made for. One that crossed a new rendering on its way is
+  // dropped; the cursor that was sent with the new rendering brings the right one.
+  function isMisplaced(frame) {
+    if (frame.content === undefined || !frame.run) return false;
+    const cursor = cursors.get(frame.run);
+    return !cursor || (frame.after !== undefined && !frame.replaces && frame.after !== cursor.seq);
+  }
+
+  live.addEventListener("htmx:ws:after:message:incoming", () => {
+    const message = incoming;
+    incoming = null;
+    if (message) take(message);
+  });
+
+  function take(message) {
+    if (message.gone && message.reason === "restored") location.reload();
+    else if (message.gone) gone(message.reason);
+    else if (message.run) onFrame(message);
+    else if (message.room) tell("room:changed", { revision: message.revision });
+    else if (message.queue) onPlace(message);
+    else if (message.draining) tell("servers:draining", message);
+  }
+
+  /* By another way than hx-ws, which swaps by itself. */
+  document.addEventListener("live:take", event => { event.detail.taken = swapAndTake(event.detail.message); });
+
+  async function swapAndTake(message) {
+    if (isGone || isMisplaced(message)) return;
+    if (message.content !== undefined) {
+      try {
+        await htmx.swap({ sourceElement: live, target: live, swap: "none swapEmpty:false", text: message.content, transition: false });
+      } catch {
+        return misfit(message.run);
+      }
+    }
+    take(message);
+  }
+
+  function onFrame(frame) {
+    const cursor = cursors.get(frame.run);
+    if (!cursor) return;
+    if (cursor.seq === 0 && frame.seq > 0) onPlace({ queue: frame.run, place: "" });
+    Object.assign(cursor, { seq: frame.seq, check: frame.check });
+    if (frame.live === false) ended(frame.run);
+  }
+
+  function ended(run) {
+    for (const name of ["data-live", "aria-busy"]) document.getElementById(`r${run}`)?.removeAttribute(name);
+    forget(run);
+    tell("tributary:announce", { text: "The answer has ended." });
+    tell("room:changed", {});
+  }
+
+  function onPlace({ queue, place }) {
+    const line = document.getElementById(`q${queue}`);
+    if (line) line.textContent = place;
+  }
+
+  live.addEventListener("htmx:ws:error", event => {
+    if (!(event.detail.error instanceof Error) || !incoming?.run) return;
+    misfit(incoming.run);
+    incoming = null;
+  });
+
+  // With a checksum that fits nothing the next connection, too, begins with the whole answer.
+  function misfit(run) {
+    if (!cursors.has(run)) return;
+    cursors.get(run).check = "";
+    send({ type: "resync", run });
+  }
+
+  setInterval(() => {
+    const runs = {};
+    for (const [run, { seq }] of cursors) {
+      if (acked.get(run) !== seq) acked.set(run, runs[run] = seq);
+    }
+    if (Object.keys(runs).length) send({ type: "ack", runs });
+  }, ACK_MS);
+
+  function gone(reason) {
+    if (isGone) return;
+    isGone = true;
+    cursors.clear();
+    tell("room:gone", { reason });
+  }
+
+  document.addEventListener("room:shown", look);
+  look();
+})();

@@ -1,0 +1,145 @@
+/* The room beyond its live answers: says what the page shows, fetches what has changed. */
+(() => {
+  "use strict";
+
+  const room = document.getElementById("room");
+  const turns = document.getElementById("turns");
+  const DELAY_MS = 40;
+
+  // The runs of answers of which more may come, each with the number of its questions here.
+  function runs() {
+    const open = [...turns.children].filter(turn => turn === turns.lastElementChild || turn.querySelector(":scope > footer[data-open]"));
+    const answers = open.flatMap(turn => [...turn.querySelectorAll(":scope > .runs > .answer")]);
+    return Object.fromEntries(answers.map(({ dataset: { run } }) =>
+      [run, document.querySelectorAll(`#asks-${run} > .ask`).length]));
+  }
+
+  const openAsks = () => [...turns.querySelectorAll(".ask-line")];
+
+  function position() {
+    const mark = id => document.getElementById(id)?.dataset.mark ?? "";
+    return {
+      first: turns.firstElementChild?.dataset.turn ?? "",
+      tail: turns.lastElementChild?.dataset.turn ?? "",
+      revision: Number(room.dataset.revision),
+      open: [...turns.querySelectorAll("footer[data-open]")].map(footer => footer.id.slice(1)),
+      strip: mark("strip"),
+      action: mark("composer-action"),
+      tools: mark("tools-count"),
+      runs: runs(),
+      asks: Object.fromEntries(openAsks().map(({ dataset: { ask, mark } }) => [ask, mark])),
+      head: document.querySelector("#room-head [data-mark]")?.dataset.mark ?? "",
+      writes: document.getElementById("composer") !== null,
+    };
+  }
+
+  // Here and not when the request is made: it may have waited in line, and the page moved on.
+  document.addEventListener("htmx:before:request", event => {
+    event.detail.ctx.request.headers["X-Room-Position"] = JSON.stringify(position());
+  });
+
+  /* --- changes --- */
+
+  let timer = null;
+
+  function refresh() {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      if (room.dataset.isGone) return;
+      htmx.ajax("GET", room.dataset.changes, { source: "#turns-sync", swap: "none" });
+    }, DELAY_MS);
+  }
+
+  document.addEventListener("room:changed", event => {
+    const revision = event.detail?.revision;
+    if (revision === undefined || revision !== Number(room.dataset.revision)) refresh();
+  });
+
+  document.addEventListener("htmx:before:swap", event => {
+    const { ctx, tasks } = event.detail;
+    // Asked for while it could still be read: nothing of it comes back onto an emptied page.
+    if (room.dataset.isGone && ctx.request?.action.startsWith(room.dataset.changes)) {
+      event.preventDefault();
+      return;
+    }
+    for (const task of tasks) if (task.target?.matches("#turns, .runs")) removeKnown(task);
+    const revision = Number(ctx.response?.headers.get("X-Room-Revision"));
+    if (revision) room.dataset.revision = String(Math.max(revision, Number(room.dataset.revision)));
+  });
+
+  // What is on the page already does not come a second time, whatever crossed on the way.
+  function removeKnown(task) {
+    if (task.swapSpec.style === "innerHTML") return;
+    for (const part of [...task.fragment.children]) {
+      if (part.id && document.getElementById(part.id)) part.remove();
+    }
+  }
+
+  document.addEventListener("htmx:after:swap", event => {
+    if (event.target.id === "live") return;
+    const title = document.querySelector("#room-head [data-title]")?.dataset.title;
+    if (title) document.title = `${title} · Tributary`;
+    document.dispatchEvent(new CustomEvent("room:shown"));
+    announceQuestions();
+  });
+
+  // Whoever cannot see the card hears at once that somebody is waited for.
+  let asked = new Set(openAsks().map(line => line.id));
+
+  function announceQuestions() {
+    const now = new Set(openAsks().map(line => line.id));
+    const isNew = [...now].some(id => !asked.has(id));
+    asked = now;
+    if (!isNew) return;
+    document.dispatchEvent(new CustomEvent("tributary:announce", { detail: { text: "A question needs an answer.", urgent: true } }));
+  }
+
+  document.addEventListener("htmx:response:error", event => {
+    const { response, request } = event.detail.ctx;
+    if (request.method === "GET" && request.action.startsWith(room.dataset.changes) && response.status === 404) {
+      document.dispatchEvent(new CustomEvent("room:gone", { detail: { reason: "access" } }));
+    } else if (response.status === 409) {
+      refresh();
+    }
+  });
+
+  /* --- the list beside it: other rooms change without a word to this page --- */
+
+  const LIST_MS = 30000;
+
+  function refreshList() {
+    if (document.hidden || room.dataset.isGone || document.querySelector("#conversations:hover")) return;
+    htmx.ajax("GET", room.dataset.list, { source: "#conversations", swap: "innerHTML" });
+  }
+
+  setInterval(refreshList, LIST_MS);
+
+  /* --- access lost, signed out, deleted --- */
+
+  const GONE = {
+    "signed-out": ["You are signed out", "Sign in again to read on. A draft in the composer is kept."],
+    deleted: ["This conversation was deleted", "Its owner has removed it."],
+    access: ["This conversation is no longer shared with you", "Its owner took it back, or your place in the team has changed."],
+  };
+
+  document.addEventListener("room:gone", event => {
+    // An answer "not found" that was still on its way knows less than what was said before it.
+    if (room.dataset.isGone && event.detail.reason === "access") return;
+    const [title, sentence] = GONE[event.detail.reason] ?? GONE.access;
+    const gone = document.getElementById("gone");
+    room.dataset.isGone = "true";
+    for (const id of ["transcript", "dock", "connection"]) document.getElementById(id)?.remove();
+    document.getElementById("room-head").replaceChildren();
+    gone.querySelector("h2").textContent = title;
+    gone.querySelector("p").textContent = sentence;
+    if (event.detail.reason === "signed-out") {
+      document.getElementById("conversations").replaceChildren();
+      const link = gone.querySelector("a");
+      link.href = location.pathname;
+      link.textContent = "Sign in";
+    }
+    gone.hidden = false;
+    document.title = "Tributary";
+    document.dispatchEvent(new CustomEvent("tributary:announce", { detail: { text: title, urgent: true } }));
+  });
+})();

@@ -1,0 +1,108 @@
+/* Follows the end of the text while the reader is there, and yields to the reader at once. */
+(() => {
+  "use strict";
+
+  const page = document.scrollingElement;
+  const button = document.getElementById("to-end");
+  const turns = document.getElementById("turns");
+  // Within this many pixels of the end the reader is at the end.
+  const NEAR = 48;
+
+  let isFollowing = true;
+  let isAsked = false;
+  let lastTop = page.scrollTop;
+
+  const distance = () => page.scrollHeight - page.clientHeight - page.scrollTop;
+
+  function toEnd() {
+    isAsked = false;
+    if (!isFollowing) return;
+    page.scrollTop = page.scrollHeight;
+    lastTop = page.scrollTop;
+  }
+
+  // One write per frame, however much arrived.
+  function follow() {
+    if (isAsked || !isFollowing) return;
+    isAsked = true;
+    requestAnimationFrame(toEnd);
+  }
+
+  function yieldToReader() {
+    isFollowing = false;
+  }
+
+  function showButton() {
+    button.hidden = isFollowing || distance() < NEAR;
+    if (button.hidden) name("To the end");
+  }
+
+  const label = button.querySelector("span");
+  function name(words) {
+    if (label.textContent !== words) label.textContent = words;
+  }
+
+  /* --- the reader's hands --- */
+
+  addEventListener("wheel", event => { if (event.deltaY < 0) yieldToReader(); }, { passive: true });
+  addEventListener("touchmove", yieldToReader, { passive: true });
+  addEventListener("keydown", event => {
+    if (["ArrowUp", "PageUp", "Home"].includes(event.key) && !event.target.closest?.("input, textarea, select")) yieldToReader();
+  });
+  document.addEventListener("selectionchange", () => {
+    const selection = document.getSelection();
+    if (!selection.isCollapsed && turns.contains(selection.anchorNode)) yieldToReader();
+  });
+  addEventListener("scroll", () => {
+    // Up without a hand of ours: a scroll bar, a find in the page.
+    if (page.scrollTop < lastTop - 2 && distance() > NEAR) yieldToReader();
+    else if (distance() < 4 && document.getSelection().isCollapsed) isFollowing = true;
+    lastTop = page.scrollTop;
+    showButton();
+  }, { passive: true });
+
+  button.addEventListener("click", () => {
+    document.getSelection().removeAllRanges();
+    isFollowing = true;
+    button.hidden = true;
+    follow();
+  });
+
+  /* --- what moves the end --- */
+
+  let height = turns.offsetHeight;
+
+  new ResizeObserver(([entry]) => {
+    if (!isFollowing && entry.contentRect.height > height) name("New text below");
+    height = entry.contentRect.height;
+    follow();
+    showButton();
+  }).observe(turns);
+  addEventListener("resize", follow);
+  // Whoever asked for an answer wants to see it. Before the swap: afterwards the form may be gone.
+  document.addEventListener("htmx:after:request", event => {
+    const asks = event.target.matches?.("#composer, .edit, [data-asks]");
+    if (asks && event.detail.ctx.hx.trigger === "room:accepted") isFollowing = true;
+  });
+
+  /* --- what is put in above must not move what is being read --- */
+
+  let anchor = null;
+
+  document.addEventListener("htmx:before:swap", event => {
+    if (event.target.id === "live" || isFollowing) return;
+    const turn = [...turns.children].find(each => each.getBoundingClientRect().bottom > 0);
+    anchor = turn && { id: turn.id, top: turn.getBoundingClientRect().top };
+  });
+
+  document.addEventListener("htmx:after:swap", event => {
+    if (event.target.id === "live") return;
+    const turn = anchor && document.getElementById(anchor.id);
+    if (turn) page.scrollTop += turn.getBoundingClientRect().top - anchor.top;
+    anchor = null;
+    lastTop = page.scrollTop;
+  });
+
+  if (location.hash && document.getElementById(location.hash.slice(1))) yieldToReader();
+  else follow();
+})();

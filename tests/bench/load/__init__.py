@@ -1,0 +1,1 @@
+"""A load benchmark against real processes: ``make bench BENCH=load``. See docs/performance.md."""

@@ -1,0 +1,78 @@
+"""What is run against which targets, in which order; how long all of it takes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.bench.load.measure import Scenario
+
+GAP_MS = 20.0
+EVERYTHING = ("direct", "nginx", "passthrough", "external", "embedded")
+PROXIES = ("nginx", "passthrough", "external", "embedded")
+MAIN = ("external",)
+
+# Before anything is measured: imports, templates and connections that a first request brings.
+WARM_UP = Scenario(name="warm-up", streams=2, count=20, gap_ms=GAP_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    scenario: Scenario
+    targets: Sequence[str]
+
+
+def paced(name: str, streams: int, seconds: float, **more: object) -> Scenario:
+    count = round(seconds * 1000 / GAP_MS)
+    return Scenario(name=name, streams=streams, count=count, gap_ms=GAP_MS, **more)  # type: ignore[arg-type]
+
+
+QUIET = Scenario(name="quiet", streams=1, count=20, gap_ms=250)
+OPENINGS = Scenario(name="openings", streams=20, count=3, gap_ms=GAP_MS, one_by_one=True)
+UNPACED = Scenario(
+    name="unpaced", streams=50, count=2000, gap_ms=0, has_gate=True, window_seconds=5
+)
+
+# The first comes right after the processes have started: it is the one whose memory counts.
+FULL = (
+    Step(paced("n200", 200, 8), EVERYTHING),
+    Step(paced("n200-markdown", 200, 8, kind="markdown"), ("nginx", "external", "embedded")),
+    Step(paced("n1", 1, 3), EVERYTHING),
+    Step(QUIET, PROXIES),
+    Step(OPENINGS, PROXIES),
+    Step(paced("n50", 50, 6), PROXIES),
+    Step(UNPACED, EVERYTHING),
+    Step(paced("n500", 500, 10), ("direct", "nginx", "passthrough", "external")),
+    Step(paced("n100-unseen", 100, 7, viewers=0), MAIN),
+    Step(paced("n100", 100, 7), MAIN),
+    Step(paced("n100-two-viewers", 100, 7, viewers=2), MAIN),
+    Step(paced("n50-long", 50, 12), MAIN),
+    Step(paced("stops", 200, 40, stops=True), MAIN),
+)
+QUICK = (
+    Step(paced("n50", 50, 5), ("nginx", "passthrough", "external")),
+    Step(paced("n1", 1, 2), ("nginx", "passthrough", "external")),
+    Step(QUIET, ("passthrough", "external")),
+    Step(OPENINGS, ("passthrough", "external")),
+    Step(UNPACED, ("passthrough", "external")),
+    Step(paced("stops", 50, 20, stops=True), MAIN),
+)
+ROUNDS = 3
+
+
+def chosen(steps: Sequence[Step], scenarios: Sequence[str], targets: Sequence[str]) -> list[Step]:
+    """Those that were asked for; all of them where nothing was."""
+    picked = [step for step in steps if not scenarios or step.scenario.name in scenarios]
+    cut = [
+        Step(step.scenario, [name for name in step.targets if not targets or name in targets])
+        for step in picked
+    ]
+    return [step for step in cut if step.targets]
+
+
+def most_streams(steps: Sequence[Step]) -> int:
+    return max(step.scenario.streams for step in [*steps, Step(WARM_UP, ())])
+
+
+def streams_of(steps: Sequence[Step], target: str) -> int:
+    """How many conversations a target needs in one round."""
+    used = [step.scenario.streams for step in steps if target in step.targets]
+    return sum(used) + WARM_UP.streams

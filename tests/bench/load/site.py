@@ -1,0 +1,87 @@
+"""What a Tributary of the benchmark holds, and what it has stored: in a process with its settings.
+
+``python -m tests.bench.load.site seed UPSTREAM_URL PEOPLE CONVERSATIONS`` makes the tables, a team,
+an upstream, people with a session each, and conversations for each of them; it prints them as JSON.
+``… results`` reads run ids, one a line, and prints what each run was and the marks in its text.
+"""
+
+import json
+import os
+import sys
+import uuid
+from typing import Any
+
+MODEL = "acme/river-8b"
+
+
+def main(verb: str, *arguments: str) -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+    import django
+
+    django.setup()
+    verbs = {"seed": seed, "results": results}
+    print(json.dumps(verbs[verb](*arguments)))
+
+
+def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
+    from django.core.management import call_command
+
+    from chat.models import Conversation, Membership, Team, TeamRole, Upstream, User, Visibility
+    from tests.processes.seed import sign_in
+
+    call_command("migrate", verbosity=0)
+    team = Team.objects.create(name="River")
+    upstream = Upstream.objects.create(
+        name="Bench",
+        dialect="openai_chat",
+        base_url=f"{upstream_url}/v1",
+        concurrency_limit=100_000,
+        model_list=[{"id": MODEL, "label": "River", "detail": {}, "is_typed": False}],
+    )
+    users = [
+        User.objects.create_user(f"person{number}@example.org", None, name=f"Person {number}")
+        for number in range(int(people))
+    ]
+    Membership.objects.bulk_create(
+        Membership(team=team, user=user, role=TeamRole.MEMBER) for user in users
+    )
+    rooms = Conversation.objects.bulk_create(
+        Conversation(
+            public_id=uuid.uuid4(),
+            team=team,
+            owner=user,
+            visibility=Visibility.PRIVATE,
+            title=f"Conversation {number}",
+            upstream=upstream,
+            model=MODEL,
+        )
+        for number in range(int(conversations))
+        for user in users
+    )
+    return {
+        "choice": f"{upstream.public_id.hex}:{MODEL}",
+        "sessions": [sign_in(user) for user in users],
+        # One list for each person.
+        "conversations": [
+            [str(room.public_id) for room in rooms[number :: len(users)]]
+            for number in range(len(users))
+        ],
+    }
+
+
+def results() -> dict[str, dict[str, Any]]:
+    """Status and text of each run named on standard input."""
+    from chat.models import Run
+    from tests.bench.load.marks import numbers_in
+
+    wanted = sys.stdin.read().split()
+    found: dict[str, dict[str, Any]] = {}
+    for run in Run.objects.filter(public_id__in=wanted).iterator(chunk_size=100):
+        output = json.loads(run.result or "{}").get("output", [])
+        text = "".join(item.get("content", "") for item in output if item["type"] == "message")
+        found[run.public_id.hex] = {"status": run.status, "numbers": numbers_in(text)}
+    return found
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,89 @@
+"""The real site of the crash tests, at an address that a browser can come back to."""
+
+import contextlib
+import random
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+from chat.demo.fake import FakeUpstream
+from tests.browser.serve import FULL
+from tests.processes.site import ROOT, Site, World, environment, soon
+
+# Below the range from which systems hand out ports: nobody gets one of these by chance.
+PORTS = range(20_000, 32_000)
+HANG = "hang"
+
+
+def free_port() -> int:
+    """A port that stays ours while the server is away. Not from the seed of the tests' order."""
+    choice = random.SystemRandom()
+    while True:
+        port = choice.choice(PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+class BrowserSite(Site):
+    """Keeps its port over restarts, and knows which rooms and runs a test began."""
+
+    def __init__(self, folder: Path, world: World, fake: FakeUpstream) -> None:
+        super().__init__(folder, world, fake)
+        self.port = free_port()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self, *, fault: str = "", **settings: str) -> None:
+        """Returns when the server serves. ``fault`` is one of `tests.browser.serve`."""
+        self._log_offset = self._log_path.stat().st_size if self._log_path.exists() else 0
+        command = ["-m", "tests.browser.serve", fault] if fault else ["manage.py", "serve"]
+        own = {"PORT": str(self.port), "LIVE_ORIGINS": ""}
+        with self._log_path.open("ab") as log:
+            self._popen = subprocess.Popen(
+                [sys.executable, *command],
+                cwd=ROOT,
+                env={**environment(self.folder), **own, **settings},
+                stdout=log,
+                stderr=log,
+            )
+        self.until_ready()
+
+    # --- what a test begins with -------------------------------------------------------
+
+    def room(self, run: UUID) -> str:
+        """The address of the conversation in which this run answers."""
+        return f"/c/{self.conversation_of(run)}/"
+
+    def settle(self) -> None:
+        """Ends whatever a test has left, so that the next one finds nobody in its line."""
+        for row in self.rows(
+            "UPDATE chat_run SET stop_requested_at = CURRENT_TIMESTAMP"
+            " WHERE finished_at IS NULL RETURNING public_id"
+        ):
+            soon(lambda row=row: self.run(UUID(row["public_id"]))["finished_at"])
+        self.fake.clear()
+
+    @contextlib.contextmanager
+    def speaking(self, dialect: str) -> Iterator[None]:
+        """The one server is of another kind meanwhile."""
+        [before] = self.rows("SELECT dialect, base_url FROM chat_upstream")
+        change = "UPDATE chat_upstream SET dialect = ?, base_url = ?"
+        self.rows(change, dialect, f"{self.fake.url}/v1")
+        try:
+            yield
+        finally:
+            self.rows(change, before["dialect"], before["base_url"])
+
+    # --- faults ------------------------------------------------------------------------
+
+    def fill_database(self) -> None:
+        (self.folder / FULL).touch()
+
+    def empty_database(self) -> None:
+        (self.folder / FULL).unlink()

@@ -1,0 +1,174 @@
+"""A person's tab in a real browser, and what it noticed: frames, errors, broken policies."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from playwright.sync_api import APIResponse, Locator, Page, Route, WebSocket, expect
+
+from tests.browser.site import BrowserSite
+
+# A deadline for what should happen at once, on a machine that has other things to do.
+PATIENCE_MS = 15_000
+expect.set_options(timeout=PATIENCE_MS)
+
+VIOLATION = "policy violation:"
+WATCH_POLICY = f"""addEventListener("securitypolicyviolation", event => console.error(
+  "{VIOLATION}", event.violatedDirective, event.blockedURI, event.sourceFile, event.sample));"""
+
+KEEP_SOCKETS = """window.openSockets = [];
+window.WebSocket = class extends WebSocket {
+  constructor(...parameters) { super(...parameters); window.openSockets.push(this); }
+};"""
+
+# What a reload must show just as the live stream left it. Left out: cursors, which a page needs
+# only where it begins, and clocks, which the page itself moves.
+NORMALISED = """answer => {
+  const shown = answer.cloneNode(true);
+  for (const name of ["data-seq", "data-check"]) shown.removeAttribute(name);
+  // What htmx leaves empty where it morphs says nothing.
+  for (const name of ["class", "style"]) {
+    for (const one of shown.querySelectorAll(`[${name}='']`)) one.removeAttribute(name);
+  }
+  for (const clock of shown.querySelectorAll("time.elapsed")) {
+    clock.textContent = "";
+    clock.removeAttribute("data-elapsed-ms");
+  }
+  shown.normalize();
+  return shown.outerHTML;
+}"""
+
+
+class Tab:
+    """One page of one person. Everything that a test does goes through the page itself."""
+
+    def __init__(self, page: Page, site: BrowserSite | None = None) -> None:
+        self.page = page
+        self._site = site
+        self.errors: list[str] = []
+        self.violations: list[str] = []
+        self.sockets: list[WebSocket] = []
+        self.messages: list[dict[str, Any]] = []
+        self._held: list[Route] = []
+        self._answers: list[tuple[Route, APIResponse]] = []
+        page.set_default_timeout(PATIENCE_MS)
+        page.add_init_script(WATCH_POLICY)
+        page.add_init_script(KEEP_SOCKETS)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", self._on_console)
+        page.on("websocket", self._on_socket)
+
+    @property
+    def site(self) -> BrowserSite:
+        assert self._site is not None, "a page of no site"
+        return self._site
+
+    def _on_console(self, message: Any) -> None:
+        text = message.text
+        if message.type == "error" and (
+            VIOLATION in text or "Content Security Policy" in text or "Refused to" in text
+        ):
+            self.violations.append(f"{self.page.url}: {text}")
+
+    def _on_socket(self, socket: WebSocket) -> None:
+        self.sockets.append(socket)
+        socket.on("framereceived", lambda payload: self.messages.append(json.loads(payload)))
+
+    # --- going somewhere -----------------------------------------------------------------
+
+    def open(self, path: str) -> "Tab":
+        self.page.goto(f"{self.site.url}{path}")
+        return self
+
+    def open_room_of(self, run: UUID) -> "Tab":
+        return self.open(self.site.room(run))
+
+    def reload(self) -> "Tab":
+        self.page.reload()
+        return self
+
+    # --- what is on it --------------------------------------------------------------------
+
+    @property
+    def composer(self) -> Locator:
+        return self.page.locator("#text")
+
+    @property
+    def turns(self) -> Locator:
+        return self.page.locator("#turns > article")
+
+    @property
+    def answers(self) -> Locator:
+        return self.page.locator("#turns .answer")
+
+    @property
+    def answer(self) -> Locator:
+        return self.answers.last
+
+    @property
+    def stop(self) -> Locator:
+        return self.page.locator("[data-stop]")
+
+    def button(self, name: str) -> Locator:
+        return self.page.get_by_role("button", name=name)
+
+    def shows(self, text: str) -> "Tab":
+        """Waits until the newest answer holds this text."""
+        expect(self.answer).to_contain_text(text)
+        return self
+
+    def until_ended(self) -> "Tab":
+        """Waits until the newest answer has ended, and its actions are those of an ended one."""
+        expect(self.answer).not_to_have_attribute("data-live", "")
+        expect(self.turns.last.locator("footer")).not_to_have_attribute("data-open", "")
+        return self
+
+    def normalised(self) -> str:
+        return str(self.answer.evaluate(NORMALISED))
+
+    # --- acting ----------------------------------------------------------------------------
+
+    def write(self, text: str) -> "Tab":
+        """Sends by the keyboard, as a person does."""
+        self.composer.fill(text)
+        self.composer.press("Enter")
+        return self
+
+    def hold(self, pattern: str) -> None:
+        """Keeps requests to this address under way until `let_go`."""
+        self.page.route(pattern, lambda route: self._held.append(route))
+
+    def hold_answer(self, pattern: str) -> None:
+        """Lets requests to this address through, and keeps what comes back until `let_go`."""
+
+        def keep(route: Route) -> None:
+            self._answers.append((route, route.fetch()))
+
+        self.page.route(pattern, keep)
+
+    @property
+    def is_holding(self) -> bool:
+        return bool(self._held or self._answers)
+
+    def let_go(self) -> None:
+        while self._held:
+            self._held.pop(0).continue_()
+        while self._answers:
+            route, answer = self._answers.pop(0)
+            route.fulfill(response=answer)
+        self.page.unroute_all()
+
+    def cut_sockets(self) -> None:
+        """An emulated lack of network leaves open sockets alone; a real one does not."""
+        self.page.evaluate("() => { for (const socket of window.openSockets) socket.close(); }")
+
+    # --- waiting ---------------------------------------------------------------------------
+
+    def until(self, holds: Callable[[], object], what: str) -> None:
+        """Lets the page go on until it holds; its messages arrive only meanwhile."""
+        for _ in range(PATIENCE_MS // 25):
+            if holds():
+                return
+            self.page.wait_for_timeout(25)
+        raise AssertionError(f"never: {what}")

@@ -1,0 +1,118 @@
+"""Edits and further tries stand beside what was there; each person looks at what they choose."""
+
+from playwright.sync_api import Locator, expect
+
+from tests.browser import streams
+from tests.browser.conftest import OpenTab
+from tests.browser.site import BrowserSite
+from tests.browser.tab import Tab
+
+
+def versions(turn: Locator) -> Locator:
+    return turn.locator(".siblings .figure")
+
+
+def show_version(tab: Tab, number: int, count: int) -> None:
+    tab.button(f"Version {number} of {count}").click()
+
+
+def test_an_edit_is_a_version_beside_the_first_one_for_each_person(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(streams.telling("Of rivers."), streams.telling("Of seas."))
+    run = site.send("Tell us of rivers.")
+    alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
+    alice.shows("Of rivers.").until_ended()
+
+    alice.turns.first.get_by_role("link", name="Edit").click()
+    field = alice.turns.first.locator("textarea")
+    expect(field).to_be_focused()
+    expect(field).to_have_value("Tell us of rivers.")
+    field.fill("Tell us of seas.")
+    field.press("Enter")
+
+    for viewer in (alice, bob):
+        viewer.shows("Of seas.").until_ended()
+        expect(viewer.turns).to_have_count(2)
+        expect(viewer.turns.first.locator(".words")).to_have_text("Tell us of seas.")
+        expect(versions(viewer.turns.first)).to_have_text("Version 2/ of 2")
+    show_version(bob, 1, 2)
+    bob.shows("Of rivers.")
+    expect(bob.turns.first.locator(".words")).to_have_text("Tell us of rivers.")
+    expect(alice.answer).to_contain_text("Of seas.")
+    bob.reload().shows("Of rivers.")
+    alice.reload().shows("Of seas.")
+
+
+def test_a_cancelled_edit_leaves_the_words(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("Of rivers."))
+    run = site.send("Tell us of rivers.")
+    alice = tab("Alice", site.room(run)).until_ended()
+
+    alice.turns.first.get_by_role("link", name="Edit").click()
+    alice.turns.first.locator("textarea").fill("Something else")
+    alice.turns.first.get_by_role("link", name="Cancel").click()
+    expect(alice.turns.first.locator(".words")).to_have_text("Tell us of rivers.")
+
+    alice.turns.first.get_by_role("link", name="Edit").click()
+    expect(alice.turns.first.locator("textarea")).to_have_value("Tell us of rivers.")
+
+
+def test_a_further_try_streams_beside_the_first_and_one_goes_back_and_forth(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(streams.telling("First try."), streams.telling("Second try."))
+    run = site.send("Tell us.")
+    alice, bob = tab("Alice", site.room(run)).until_ended(), tab("Bob", site.room(run))
+
+    alice.button("Try again").click()
+
+    for viewer in (alice, bob):
+        viewer.shows("Second try.").until_ended()
+        expect(versions(viewer.turns.last)).to_have_text("Version 2/ of 2")
+    show_version(alice, 1, 2)
+    alice.shows("First try.")
+    show_version(alice, 2, 2)
+    alice.shows("Second try.")
+    expect(alice.turns).to_have_count(2)
+
+
+def test_going_on_from_an_older_version_makes_a_branch_of_its_own(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    for text in ("First try.", "Second try.", "On the first.", "On the second."):
+        site.fake.script(streams.telling(text))
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run)).until_ended()
+    alice.button("Try again").click()
+    alice.shows("Second try.").until_ended()
+    show_version(alice, 1, 2)
+    alice.shows("First try.")
+
+    alice.write("Go on from the first").shows("On the first.").until_ended()
+    show_version(alice, 2, 2)
+    alice.shows("Second try.")
+    expect(alice.turns).to_have_count(2)
+    alice.write("Go on from the second").shows("On the second.").until_ended()
+
+    show_version(alice, 1, 2)
+    expect(alice.turns).to_have_count(4)
+    alice.shows("On the first.")
+
+
+def test_a_reader_switches_versions_but_has_neither_edit_nor_further_try(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(streams.telling("First try."), streams.telling("Second try."))
+    run = site.send("Tell us.")
+    site.until_ended(run)
+    site.until_ended(site.retry(run))
+    vera = tab("Vera", site.room(run)).shows("Second try.")
+
+    show_version(vera, 1, 2)
+
+    vera.shows("First try.")
+    expect(vera.composer).to_have_count(0)
+    expect(vera.button("Try again")).to_have_count(0)
+    expect(vera.page.get_by_role("link", name="Edit")).to_have_count(0)
+    expect(vera.button("Copy").first).to_be_visible()

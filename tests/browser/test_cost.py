@@ -1,0 +1,93 @@
+"""A long answer costs the page as much per word as a short one, whatever it is made of."""
+
+from collections.abc import Callable
+
+import pytest
+
+from chat.demo.script import Gate, Send, lmstudio_events
+from tests.browser import streams
+from tests.browser.conftest import OpenTab
+from tests.browser.site import BrowserSite
+
+# Below a few thousand the first ones count: while a block is small it is rendered again as a whole.
+DELTAS = 5_000
+TIMES = 4
+MOST_TIMES_THE_COST = 4.4
+# What arrives between two looks at the page; the same for short and long answers.
+BATCH = 250
+BUSY_MS = 120_000
+
+# Every record, and every node that it brought or took.
+COUNT = """() => {
+  window.touched = 0;
+  const size = node => 1 + (node.querySelectorAll?.("*").length ?? 0);
+  new MutationObserver(records => {
+    for (const record of records) {
+      window.touched += 1;
+      for (const node of [...record.addedNodes, ...record.removedNodes]) window.touched += size(node);
+    }
+  }).observe(document.body, {subtree: true, childList: true, characterData: true, attributes: true});
+}"""
+IS_SHOWN = """marker => document.querySelector("#turns .answer").textContent.includes(marker)"""
+
+
+def paragraphs(number: int) -> str:
+    return f"Paragraph {number} of\n\n" if number % 5 == 4 else f"some *words* {number} "
+
+
+def one_list(number: int) -> str:
+    return f"- entry {number}\n"
+
+
+def one_table(number: int) -> str:
+    return f"| {number} | value |\n" if number > 1 else ("| a | b |\n", "|---|---|\n")[number]
+
+
+def one_fence(number: int) -> str:
+    return f"line_{number} = {number}\n" if number else "```python\n"
+
+
+def one_paragraph(number: int) -> str:
+    return f"word{number} "
+
+
+KINDS = (paragraphs, one_list, one_table, one_fence, one_paragraph)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_the_nodes_touched_grow_no_faster_than_the_answer(
+    site: BrowserSite, tab: OpenTab, kind: Callable[[int], str]
+) -> None:
+    short = touched(site, tab, kind, DELTAS)
+    long = touched(site, tab, kind, TIMES * DELTAS)
+
+    assert long / short <= MOST_TIMES_THE_COST, (short, long)
+
+
+def touched(site: BrowserSite, tab: OpenTab, kind: Callable[[int], str], deltas: int) -> int:
+    """How many nodes of the page an answer of so many deltas has touched."""
+    batches = range(0, deltas, BATCH)
+    steps: list[Send | Gate] = []
+    for start in batches:
+        events = [streams.say(kind(number)) for number in range(start, start + BATCH)]
+        name = f"{kind.__name__}-{deltas}-{start}"
+        steps += [streams.gate(name), Send(base64=lmstudio_events(events))]
+    site.fake.script(
+        streams.scripted(
+            streams.BEGINNING,
+            streams.open_item("message"),
+            *steps,
+            streams.close_item("message"),
+            streams.end(),
+        )
+    )
+    alice = tab("Alice", site.room(site.send("Much.")))
+    alice.page.evaluate(COUNT)
+    for start in batches:
+        site.fake.release(f"{kind.__name__}-{deltas}-{start}")
+        marker = str(start + BATCH - 1)
+        alice.page.wait_for_function(IS_SHOWN, arg=marker, polling=50, timeout=BUSY_MS)
+    alice.until_ended()
+    count = int(alice.page.evaluate("() => window.touched"))
+    alice.page.close()
+    return count

@@ -1,0 +1,253 @@
+"""Where websockets do not get through, the page goes on over a plain stream, by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser import between, streams
+from tests.browser.between import Between
+from tests.browser.conftest import People
+from tests.browser.site import BrowserSite
+from tests.browser.streams import gate
+from tests.browser.tab import Tab
+from tests.browser.test_survival import HIDE, assert_whole, counting
+from tests.processes.site import World, site_from
+
+# Longer than a page gives a websocket that hangs; its other patience is far below.
+PATIENCE_MS = 60_000
+# Two more ways are those of the other tests.
+BLOCKED = [between.STRIP, between.HANG, between.MUTE, between.KILL]
+
+
+@pytest.fixture(scope="module")
+def proxied(
+    seeded: tuple[Path, World], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Between]:
+    """A running site, as it is reached through something that can be unkind."""
+    folder, world = seeded
+    data = tmp_path_factory.mktemp("between") / "data"
+    with site_from(folder, data, world, kind=BrowserSite) as site:
+        proxy = Between(site)
+        site.start(LIVE_ORIGINS=f"{site.url},{proxy.url}")
+        proxy.start()
+        yield proxy
+        proxy.stop()
+
+
+@pytest.fixture
+def way(proxied: Between) -> Iterator[Between]:
+    yield proxied
+    proxied.mode = between.PASS
+    proxied.is_away = False
+    proxied.settle()
+
+
+# The slots for streams that tabs of this browser hold.
+HELD = "async () => (await navigator.locks.query()).held.length"
+
+
+def carrier(tab: Tab) -> Locator:
+    return tab.page.locator("#carrier")
+
+
+def until_plain(tab: Tab) -> Tab:
+    expect(carrier(tab)).to_be_visible(timeout=PATIENCE_MS)
+    return tab
+
+
+def seconds_pass(tab: Tab, seconds: int) -> None:
+    """The page's own clock goes on so far, for what it does after a while."""
+    tab.page.clock.fast_forward(seconds * 1000)
+
+
+@pytest.mark.parametrize("mode", BLOCKED)
+def test_an_answer_is_shown_to_its_end_whatever_happens_to_websockets(
+    way: Between, people: People, mode: str
+) -> None:
+    way.mode = mode
+    way.fake.script(streams.telling(*counting()))
+    run = way.send("Count.")
+    alice = people.tab(way, "Alice", way.room(run))
+
+    expect(alice.answer).to_contain_text("One,", timeout=PATIENCE_MS)
+    until_plain(alice)
+    way.fake.release("first")
+    alice.shows("two,")
+    way.fake.release("second")
+
+    assert_whole(alice)
+    expect(alice.page.locator("#connection")).to_be_hidden()
+
+
+def test_colleagues_stop_and_reload_work_as_ever(way: Between, people: People) -> None:
+    way.mode = between.REFUSE
+    way.fake.script(streams.telling("First."), streams.telling("Second, ", streams.hang()))
+    run = way.send("Tell us.")
+    alice = people.tab(way, "Alice", way.room(run)).until_ended()
+    until_plain(alice)
+    bob = until_plain(people.tab(way, "Bob", way.room(run)))
+
+    bob.write("And then?")
+    alice.shows("Second,")
+    expect(alice.turns).to_have_count(4)
+    tried = way.handshakes
+    alice.reload().shows("Second,")
+    alice.stop.first.click()
+
+    for viewer in (alice, bob):
+        viewer.until_ended().shows("Stopped.")
+    # What was blocked on the last page of the tab is not tried at once on the next.
+    assert way.handshakes == tried
+    until_plain(alice)
+    expect(carrier(alice).get_by_role("link")).to_have_attribute("href", "/settings/streaming/")
+
+
+def test_a_lost_network_comes_back(way: Between, people: People) -> None:
+    way.mode = between.RESET
+    way.fake.script(streams.telling(*counting()))
+    run = way.send("Count.")
+    alice = until_plain(people.tab(way, "Alice", way.room(run)).shows("One,"))
+
+    way.is_away = True
+    way.cut()
+    expect(alice.page.locator("#connection")).to_be_visible(timeout=PATIENCE_MS)
+    way.fake.release("first")
+    way.is_away = False
+    expect(alice.answer).to_contain_text("two,", timeout=PATIENCE_MS)
+    expect(alice.page.locator("#connection")).to_be_hidden()
+    way.fake.release("second")
+
+    assert_whole(alice)
+
+
+def test_a_page_that_came_back_from_the_cache_or_was_hidden_goes_on(
+    way: Between, people: People
+) -> None:
+    way.mode = between.REFUSE
+    way.fake.script(streams.telling(*counting()))
+    run = way.send("Count.")
+    alice = until_plain(people.tab(way, "Alice", way.room(run)).shows("One,"))
+
+    alice.page.evaluate(HIDE, True)
+    alice.until(lambda: alice.page.evaluate(HELD) == 0, "a hidden tab lets go")
+    way.fake.release("first")
+    alice.page.evaluate(HIDE, False)
+    alice.shows("two,")
+    alice.page.locator(".sidebar-new").click()
+    expect(alice.composer).to_be_visible()
+    alice.page.go_back()
+    way.fake.release("second")
+
+    assert_whole(alice)
+
+
+def test_it_goes_back_to_the_websocket_when_one_proves_itself(way: Between, people: People) -> None:
+    way.mode = between.REFUSE
+    way.fake.script(streams.telling(*counting()))
+    run = way.send("Count.")
+    alice = people.tab(way, "Alice")
+    alice.page.clock.install()
+    alice.open(way.room(run)).shows("One,")
+    until_plain(alice)
+
+    # One that opens and says nothing takes nothing over.
+    way.mode = between.MUTE
+    tried = way.handshakes
+    seconds_pass(alice, 60)
+    alice.until(lambda: way.handshakes > tried, "the websocket is tried again")
+    way.fake.release("first")
+    alice.shows("two,")
+    expect(carrier(alice)).to_be_visible()
+
+    way.mode = between.PASS
+    seconds_pass(alice, 30)
+    seconds_pass(alice, 120)
+    expect(carrier(alice)).to_be_hidden(timeout=PATIENCE_MS)
+    heard = len(alice.messages)
+    way.fake.release("second")
+
+    assert_whole(alice)
+    assert any("three." in message.get("content", "") for message in alice.messages[heard:])
+
+
+def test_many_tabs_leave_room_for_what_people_do(way: Between, people: People) -> None:
+    way.mode = between.REFUSE
+    way.fake.script(streams.telling("First."), streams.telling(*counting()))
+    run = way.send("Tell us.")
+    tabs = [people.tab(way, "Alice", way.room(run)).until_ended() for _ in range(7)]
+    for tab in tabs:
+        until_plain(tab)
+
+    tabs[-1].write("And then?")
+    for tab in tabs:
+        expect(tab.answer).to_contain_text("One,", timeout=PATIENCE_MS)
+    way.fake.release("first")
+    way.fake.release("second")
+
+    for tab in tabs:
+        tab.until_ended()
+        expect(tab.answer.locator(".message")).to_have_text("One, two, three.")
+
+
+def test_whoever_is_signed_out_or_sent_away_is_told_so(way: Between, people: People) -> None:
+    way.mode = between.REFUSE
+    way.fake.script(streams.telling("Only for the team.", streams.hang()))
+    run = way.send("Tell us.")
+    vera = until_plain(people.tab(way, "Vera", way.room(run)).shows("Only for the team."))
+
+    way.post("Alice", f"{way.room(run)}visibility/", visibility="private")
+
+    expect(vera.page.locator("#gone")).to_contain_text("no longer shared with you")
+    expect(vera.page.locator("#transcript")).to_have_count(0)
+    expect(carrier(vera)).to_have_count(0)
+
+
+# --- a new version of the server --------------------------------------------------------------
+
+
+# What hx-ws does in the turn in which its socket closes: it sets the time of the next attempt.
+REMEMBER_DELAY = """random => {
+  Math.random = () => random;
+  let delays = null;
+  const setTimeout = window.setTimeout;
+  window.setTimeout = (work, ms, ...rest) => { delays?.push(ms); return setTimeout(work, ms, ...rest); };
+  const remember = event => {
+    if (event.detail.code === null) return;
+    delays = [];
+    queueMicrotask(() => { window.ending ??= {code: event.detail.code, delays}; delays = null; });
+  };
+  document.getElementById("live").addEventListener("htmx:ws:close", remember);
+}"""
+
+
+def test_tabs_come_back_from_a_restart_spread_over_seconds(
+    own_site: BrowserSite, people: People
+) -> None:
+    own_site.start()
+    own_site.fake.script(streams.telling("First."))
+    run = own_site.send("Tell us.")
+    tabs = [people.tab(own_site, "Alice", own_site.room(run)).until_ended() for _ in range(2)]
+    for tab, random in zip(tabs, (0.0, 0.999), strict=True):
+        tab.page.evaluate(REMEMBER_DELAY, random)
+
+    own_site.terminate()
+    closed = [tab.page.wait_for_function("() => window.ending").json_value() for tab in tabs]
+    own_site.start()
+
+    assert [each["code"] for each in closed] == [1012, 1012]
+    # After the page's own complaint, which waits for two seconds.
+    assert [each["delays"][-1] for each in closed] == [pytest.approx(0), pytest.approx(2997)]
+    for tab in tabs:
+        expect(tab.page.locator("#connection")).to_be_hidden(timeout=PATIENCE_MS)
+    own_site.fake.script(streams.telling(*counting()[:1], gate("first"), "two."))
+    tabs[0].write("Count.")
+    for tab in tabs:
+        tab.shows("One,")
+    own_site.fake.release("first")
+    for tab in tabs:
+        tab.until_ended().shows("One, two.")
+        expect(carrier(tab)).to_be_hidden()

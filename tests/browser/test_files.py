@@ -1,0 +1,176 @@
+"""Pictures beside the words, and the page of what a conversation has gathered."""
+
+import msgspec
+import pytest
+from playwright.sync_api import expect
+
+from chat.demo.script import Gate, answer, chunk, openai_chunks, openai_run, stream
+from tests.browser import streams
+from tests.browser.conftest import OpenTab, People
+from tests.browser.site import BrowserSite
+from tests.browser.tab import Tab
+from tests.files.conftest import PAGE, png
+
+SPRING = {"name": "spring.png", "mimeType": "image/png", "buffer": png(64, 48)}
+WAVE = {"name": "wave.png", "mimeType": "image/png", "buffer": png(48, 64)}
+
+# What a browser hands to a page when somebody pastes or drops a file.
+HAND_OVER = """([selector, type, bytes, name, kind]) => {
+  const transfer = new DataTransfer();
+  transfer.items.add(new File([Uint8Array.from(bytes)], name, {type: kind}));
+  const options = {bubbles: true, cancelable: true};
+  const event = type === "paste"
+    ? new ClipboardEvent(type, {...options, clipboardData: transfer})
+    : new DragEvent(type, {...options, dataTransfer: transfer});
+  document.querySelector(selector).dispatchEvent(event);
+}"""
+
+
+def hand_over(tab: Tab, way: str, name: str, *, kind: str = "image/png") -> None:
+    tab.page.evaluate(HAND_OVER, ["#text", way, list(png(32, 32)), name, kind])
+
+
+def room_of(site: BrowserSite, tab: OpenTab, *said: str) -> Tab:
+    site.fake.script(*[streams.telling(text) for text in ("First.", *said)])
+    return tab("Alice", site.room(site.send("Tell us."))).until_ended()
+
+
+def test_pictures_are_picked_shown_taken_back_and_sent(site: BrowserSite, tab: OpenTab) -> None:
+    alice = room_of(site, tab, "Two pictures.")
+    previews = alice.page.locator(".attaching img")
+
+    alice.page.locator("#pictures").set_input_files([SPRING])
+    alice.page.locator("#pictures").set_input_files([WAVE])
+    expect(previews).to_have_count(2)
+    alice.button("Remove spring.png").click()
+    expect(alice.button("Remove wave.png")).to_be_focused()
+    hand_over(alice, "paste", "pasted.png")
+    hand_over(alice, "drop", "dropped.png")
+    expect(previews).to_have_count(3)
+    alice.write("What are these?").shows("Two pictures.").until_ended()
+
+    expect(previews).to_have_count(0)
+    shown = alice.turns.nth(2).locator(".attached img")
+    expect(shown).to_have_count(3)
+    names = [shown.nth(place).get_attribute("alt") for place in range(3)]
+    assert names == ["wave.png", "pasted.png", "dropped.png"]
+    alice.until(lambda: shown.nth(0).evaluate("image => image.naturalWidth") == 48, "the picture")
+    expect(alice.page.locator("#room-head").get_by_label("Files (3)")).to_be_visible()
+    assert alice.reload().turns.nth(2).locator(".attached img").count() == 3
+
+
+def test_what_cannot_be_attached_is_said_and_the_rest_stays(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    alice = room_of(site, tab)
+    note = alice.page.locator("#attach-note")
+
+    alice.page.locator("#pictures").set_input_files([SPRING])
+    hand_over(alice, "drop", "notes.pdf", kind="application/pdf")
+    expect(note).to_contain_text("“notes.pdf” is not a PNG")
+    alice.page.locator("#pictures").set_input_files([SPRING] * 8)
+    expect(note).to_contain_text("8 pictures at most")
+    expect(alice.page.locator(".attaching img")).to_have_count(1)
+    # It looks like a picture to the browser, and is none: the server says so, and all stays.
+    alice.page.locator("#pictures").set_input_files(
+        [{"name": "pretty.png", "mimeType": "image/png", "buffer": PAGE}]
+    )
+    alice.write("What is this?")
+
+    expect(alice.page.locator("#composer-note")).to_contain_text("“pretty.png” is not a PNG")
+    expect(alice.composer).to_have_value("What is this?")
+    expect(alice.page.locator(".attaching img")).to_have_count(2)
+    expect(alice.turns).to_have_count(2)
+
+
+def test_a_server_without_eyes_is_told_of_before_sending(
+    own_site: BrowserSite, people: People
+) -> None:
+    own_site.rows("UPDATE chat_upstream SET dialect = 'openai_completions'")
+    own_site.start()
+    alice = people.tab(own_site, "Alice", "/")
+    unsent = alice.page.locator("#attach-unsent")
+
+    expect(unsent).to_be_hidden()
+    alice.page.locator("#pictures").set_input_files([SPRING])
+    expect(unsent).to_be_visible()
+    alice.button("Remove spring.png").click()
+    expect(unsent).to_be_hidden()
+    expect(alice.page.locator("#pictures")).to_be_focused()
+
+
+X_EVENTS = [
+    {
+        "type": "x_artifact.created",
+        "artifact_id": "art-1",
+        "identifier": "flow",
+        "title": "River flow",
+        "language": "python",
+        "content_type": "text/x-python",
+        "content": "def flow(depth: float) -> float:\n    return depth * 1.5\n",
+    },
+    {
+        "type": "x_artifact.updated",
+        "artifact_id": "art-1",
+        "identifier": "flow",
+        "title": "River flow",
+        "language": "python",
+        "content_type": "text/x-python",
+        "content": "def flow(depth: float, width: float) -> float:\n    return depth * width\n",
+    },
+    {
+        "type": "x_mockup.created",
+        "bundleId": "b-1",
+        "identifier": "landing",
+        "title": "Landing page",
+        "entry": "index.html",
+        "files": [
+            {"path": "index.html", "contentType": "text/html", "size": 54},
+            {"path": "css/style.css", "contentType": "text/css", "size": 20},
+        ],
+    },
+]
+
+
+@pytest.fixture
+def maker(own_site: BrowserSite) -> BrowserSite:
+    """A site whose server answers with an artifact of two versions and a mockup of two files."""
+    own_site.rows(
+        "UPDATE chat_upstream SET dialect = 'xerotier', base_url = ?", f"{own_site.fake.url}/v1"
+    )
+    begun = chunk({"role": "assistant", "content": ""})
+    page = answer(PAGE, method="GET", path="/v1/mockups/b-1/index.html")
+    said = openai_run("Here they are.")[1:]
+    own_site.fake.script(
+        stream(openai_chunks([begun, *X_EVENTS, *said])),
+        msgspec.structs.replace(page, steps=(Gate(name="page"), *page.steps)),
+        answer("h1 { color: teal }", method="GET", path="/v1/mockups/b-1/css/style.css"),
+    )
+    own_site.start()
+    return own_site
+
+
+def test_what_an_answer_made_is_listed_read_and_downloaded(
+    maker: BrowserSite, people: People
+) -> None:
+    alice = people.tab(maker, "Alice", maker.room(maker.send("Make a page."))).until_ended()
+
+    alice.turns.last.hover()
+    alice.turns.last.get_by_role("link", name="Artifacts (1)").click()
+    expect(alice.page.locator("h1")).to_have_text("Files")
+    mockup = alice.page.locator(".bundle").first
+    expect(mockup).to_contain_text("Being fetched")
+    maker.fake.release("page")
+    # Without a reload: the page looks again while something is being fetched.
+    expect(mockup).to_contain_text("2 of 2 files")
+    mockup.get_by_role("link", name="index.html", exact=True).click()
+    expect(alice.page.locator(".source-code")).to_contain_text("alert(document.domain)")
+    alice.page.go_back()
+    alice.page.get_by_role("link", name="River flow", exact=True).click()
+    expect(alice.page.locator(".source-code")).to_contain_text("depth * width")
+    alice.page.get_by_label("Versions").get_by_role("link", name="1").click()
+    expect(alice.page.locator(".source-code")).to_contain_text("depth * 1.5")
+    with alice.page.expect_download() as download:
+        alice.page.get_by_role("link", name="Download").click()
+
+    assert download.value.suggested_filename == "River-flow-v1.py"

@@ -1,0 +1,107 @@
+"""A new machine: one command, one link, one account, and the first answer of a real server."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import People
+from tests.browser.site import free_port
+from tests.processes.site import ROOT, SOON_SECONDS, soon
+
+
+class FirstStart:
+    """What ``make run`` starts, on an empty directory. Ends only what it started."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self.url = f"http://localhost:{self.port}"
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        environment = {**kept, "DATA_DIR": str(folder), "PORT": str(self.port)}
+        manage = [sys.executable, "manage.py"]
+        subprocess.run(
+            [*manage, "migrate", "--verbosity", "0"], cwd=ROOT, env=environment, check=True
+        )
+        self._log = folder / "server.log"
+        with self._log.open("wb") as log:
+            self._popen = subprocess.Popen(
+                [*manage, "start"], cwd=ROOT, env=environment, stdout=log, stderr=log
+            )
+        self.setup_link = str(soon(self._link))
+
+    def _link(self) -> str:
+        text = self._log.read_text()
+        assert self._popen.poll() is None, text
+        found = re.search(r"Set it up once: (\S+)", text)
+        return found[1] if found and "serving address=" in text else ""
+
+    def close(self) -> None:
+        # The demo servers watch this process and go with it.
+        self._popen.terminate()
+        try:
+            self._popen.wait(SOON_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            self._popen.wait()
+
+
+@pytest.fixture
+def first_start(tmp_path: Path) -> Iterator[FirstStart]:
+    start = FirstStart(tmp_path)
+    yield start
+    start.close()
+
+
+def test_from_the_setup_link_to_the_first_streamed_answer(
+    first_start: FirstStart, people: People
+) -> None:
+    page = people.strange_page()
+    assert first_start.setup_link.startswith(f"{first_start.url}/setup/")
+
+    page.goto(first_start.setup_link)
+    page.get_by_label("Your name").fill("Ana Maria")
+    page.get_by_label("E-mail address").fill("ana@example.org")
+    page.get_by_label("Password", exact=True).fill("a river in the hills")
+    page.get_by_label(re.compile("team", re.IGNORECASE)).fill("River")
+    page.get_by_role("button", name="Create and begin").click()
+
+    page.wait_for_url(f"{first_start.url}/")
+    expect(page.locator("h1")).to_contain_text("Ana")
+    expect(page.locator(".starter").first).to_be_visible()
+    page.locator("#text").fill("What can you show me?")
+    page.locator("#text").press("Enter")
+    page.wait_for_url("**/c/*/")
+
+    bar = page.locator("#strip").get_by_role("progressbar")
+    expect(bar).to_be_visible()
+    assert 0 <= float(bar.get_attribute("value") or -1) <= 100
+    expect(page.locator(".answer details.reasoning summary")).to_contain_text("Think")
+    expect(page.locator("[data-stop]")).to_be_visible()
+    answer = page.locator(".answer")
+    expect(answer.locator(".message")).not_to_be_empty()
+    expect(answer).not_to_have_attribute("data-live", "", timeout=60_000)
+    expect(answer.locator("details.reasoning summary")).to_contain_text("Thought for")
+    for figure in ("tokens in", "tokens out", "tokens/s", "to first token", "in total"):
+        expect(answer.locator(".figures")).to_contain_text(figure)
+    expect(page.get_by_role("button", name="Try again")).to_be_visible()
+
+
+def test_the_setup_link_works_once(first_start: FirstStart, people: People) -> None:
+    page = people.strange_page()
+    page.goto(first_start.setup_link)
+    page.get_by_label("Your name").fill("Ana Maria")
+    page.get_by_label("E-mail address").fill("ana@example.org")
+    page.get_by_label("Password", exact=True).fill("a river in the hills")
+    page.get_by_label(re.compile("team", re.IGNORECASE)).fill("River")
+    page.get_by_role("button", name="Create and begin").click()
+    page.wait_for_url(f"{first_start.url}/")
+
+    answer = people.strange_page().goto(first_start.setup_link)
+
+    assert answer is not None
+    assert answer.status == 404

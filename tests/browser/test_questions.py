@@ -1,0 +1,142 @@
+"""An answer waits for people: they see it, say who is at it, settle it, and watch it go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from chat.demo.script import stream
+from tests.browser import streams
+from tests.browser.conftest import OpenTab
+from tests.browser.site import BrowserSite
+from tests.browser.tab import Tab
+from tests.runs.waiting import WEATHER, calling, saying
+
+
+@pytest.fixture
+def site(site: BrowserSite) -> Iterator[BrowserSite]:
+    """The shared site, whose server speaks a dialect that takes tools meanwhile."""
+    with site.speaking("openai_chat"):
+        yield site
+
+
+def card(tab: Tab) -> Locator:
+    return tab.page.locator(".ask")
+
+
+def result(tab: Tab) -> Locator:
+    return tab.page.get_by_label("Result", exact=True)
+
+
+def waiting(site: BrowserSite) -> UUID:
+    """A run that has asked for the weather, and waits."""
+    site.fake.script(calling(WEATHER), saying("It rains."))
+    run = site.send("How is the weather?")
+    assert site.until_ended(run)["status"] == "waiting"
+    return run
+
+
+def test_who_watches_sees_the_question_come_the_answer_and_what_follows(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    asking = stream(streams.gate("asked"), *calling(WEATHER).steps)
+    site.fake.script(asking, saying("It rains."))
+    run = site.send("How is the weather?")
+    alice, bob, vera = (tab(name, site.room(run)) for name in ("Alice", "Bob", "Vera"))
+    site.fake.wait_until(lambda fake: fake.posts == 1)
+
+    site.fake.release("asked")
+    for each in (alice, bob, vera):
+        expect(card(each)).to_contain_text("weather")
+        expect(each.page.locator("#strip")).to_contain_text("Waiting for a person")
+    expect(vera.page.locator(".ask-form")).to_have_count(0)
+    result(alice).fill("cold\nand wet")
+    alice.button("Give the result").click()
+
+    for each in (alice, bob, vera):
+        expect(card(each)).to_contain_text("Alice gave the result")
+        expect(each.page.locator("#turns .answer")).to_have_count(2)
+        each.shows("It rains.").until_ended()
+        expect(each.turns).to_have_count(2)
+        expect(each.page.locator("#strip .phase")).to_have_count(0)
+        # What the first run ended with is not shouted below an answer that has gone on.
+        expect(each.page.get_by_text("The answer waits.")).to_be_hidden()
+    expect(card(alice).locator(".ask-settled")).to_be_focused()
+    live = bob.page.locator(".runs").last.inner_text()
+    assert bob.reload().page.locator(".runs").last.inner_text() == live
+
+
+def test_a_colleagues_claim_leaves_what_one_types_alone(site: BrowserSite, tab: OpenTab) -> None:
+    run = waiting(site)
+    alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
+    result(bob).press_sequentially("It is hal")
+
+    alice.button("I’ll answer").click()
+
+    expect(card(alice)).to_contain_text("You are answering")
+    expect(card(bob)).to_contain_text("Alice is answering")
+    expect(result(bob)).to_be_focused()
+    result(bob).press_sequentially("f written")
+    expect(result(bob)).to_have_value("It is half written")
+    bob.button("Give the result").click()
+    expect(card(bob).get_by_role("alert")).to_contain_text("Alice is answering this")
+    expect(result(bob)).to_have_value("It is half written")
+    alice.button("Leave it to others").click()
+    expect(card(bob)).not_to_contain_text("Alice is answering")
+
+
+def test_whoever_is_late_hears_who_was_first(site: BrowserSite, tab: OpenTab) -> None:
+    run = waiting(site)
+    alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
+    result(bob).fill("hot")
+    bob.hold("**/q/*/answer/")
+    bob.button("Give the result").click()
+    bob.until(lambda: bob.is_holding, "the request")
+
+    alice.page.locator(".ask-refuse > summary").click()
+    alice.page.get_by_label("Reason (optional").fill("The gauge is closed.")
+    alice.button("Refuse").click()
+    expect(card(alice)).to_contain_text("Alice refused to run it")
+    bob.let_go()
+
+    expect(card(bob)).to_contain_text("Alice was first")
+    expect(card(bob)).to_contain_text("Alice refused to run it")
+    bob.shows("It rains.")
+    assert (
+        site.value(
+            "SELECT count(*) FROM chat_run WHERE position = 1 AND message_id ="
+            " (SELECT message_id FROM chat_run WHERE public_id = ?)",
+            run.hex,
+        )
+        == 1
+    )
+
+
+def test_a_tool_that_is_switched_on_is_counted_for_everybody(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(saying("Good."))
+    run = site.send("Hello.")
+    site.until_ended(run)
+    team = str(UUID(site.world.team))
+    site.post("Alice", f"/people/teams/{team}/tools/add/", name="gauge", description="", schema="")
+    tool = UUID(site.value("SELECT public_id FROM chat_tool"))
+    try:
+        alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
+
+        alice.page.locator(".tools-menu > summary").click()
+        alice.page.get_by_label("gauge").check()
+
+        for each in (alice, bob):
+            expect(each.page.locator("#tools-count")).to_have_text("1")
+        expect(alice.page.get_by_label("gauge")).to_be_checked()
+        expect(alice.page.get_by_label("gauge")).to_be_focused()
+        bob.page.locator(".tools-menu > summary").click()
+        bob.page.get_by_label("gauge").uncheck()
+        expect(alice.page.locator("#tools-count")).to_have_text("none")
+        expect(alice.page.get_by_label("gauge")).not_to_be_checked()
+    finally:
+        site.post("Alice", f"/people/tools/{tool}/remove/")

@@ -1,0 +1,278 @@
+"""Reading along: scrolling that yields, the keyboard, focus, and what a screen reader hears."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import streams
+from tests.browser.conftest import OpenTab
+from tests.browser.site import BrowserSite
+from tests.browser.streams import gate
+from tests.browser.tab import Tab
+
+PARAGRAPHS = "".join(f"Paragraph {number} of a long text.\n\n" for number in range(60))
+MORE = "".join(f"Further paragraph {number}.\n\n" for number in range(30))
+POSITION = "() => [scrollY, document.scrollingElement.scrollHeight - innerHeight - scrollY]"
+
+
+def long_answer(site: BrowserSite, tab: OpenTab, **options: object) -> Tab:
+    site.fake.script(
+        streams.telling(PARAGRAPHS, gate("more"), MORE, gate("most"), MORE, "The end of it.")
+    )
+    run = site.send("Much.")
+    return tab("Alice", site.room(run), **options).shows("Paragraph 59")
+
+
+def position(tab: Tab) -> tuple[float, float]:
+    """Pixels above and below what is seen."""
+    above, below = tab.page.evaluate(POSITION)
+    return above, below
+
+
+def is_at_end(tab: Tab) -> bool:
+    return position(tab)[1] < 4
+
+
+def by_wheel(tab: Tab) -> None:
+    tab.page.mouse.move(700, 300)
+    tab.page.mouse.wheel(0, -700)
+
+
+def by_key(tab: Tab) -> None:
+    tab.page.locator("#main").focus()
+    tab.page.keyboard.press("PageUp")
+
+
+def by_touch(tab: Tab) -> None:
+    session = tab.page.context.new_cdp_session(tab.page)
+    # A second apart, by the events' own clock: a slow finger leaves nothing that goes on by itself.
+    moves = (("touchStart", 200), ("touchMove", 300), ("touchMove", 600), ("touchEnd", None))
+    for second, (kind, y) in enumerate(moves):
+        points = [] if y is None else [{"x": 700, "y": y}]
+        event = {"type": kind, "touchPoints": points, "timestamp": 1_000 + second}
+        session.send("Input.dispatchTouchEvent", event)
+
+
+@pytest.mark.parametrize("scroll", [by_wheel, by_key, by_touch])
+def test_the_page_follows_the_end_yields_to_the_reader_and_says_what_is_below(
+    site: BrowserSite, tab: OpenTab, scroll: Callable[[Tab], None]
+) -> None:
+    alice = long_answer(site, tab, has_touch=True)
+    alice.until(lambda: is_at_end(alice), "the page at its end")
+
+    scroll(alice)
+    alice.until(lambda: position(alice)[1] > 200, "the page away from its end")
+    before = position(alice)[0]
+    site.fake.release("more")
+    button = alice.button("New text below")
+    expect(button).to_be_visible()
+    alice.shows("Further paragraph 29")
+    assert abs(position(alice)[0] - before) < 2
+
+    button.click()
+    alice.until(lambda: is_at_end(alice), "the page at its end again")
+    expect(alice.page.locator("#to-end")).to_be_hidden()
+    site.fake.release("most")
+    alice.shows("The end of it.").until_ended()
+    alice.until(lambda: is_at_end(alice), "the page still at its end")
+
+
+def test_scrolling_back_to_the_end_follows_again(site: BrowserSite, tab: OpenTab) -> None:
+    alice = long_answer(site, tab)
+    by_wheel(alice)
+    alice.until(lambda: position(alice)[1] > 200, "the page away from its end")
+
+    alice.page.mouse.wheel(0, 5000)
+    alice.until(lambda: is_at_end(alice), "the page at its end")
+    site.fake.release("more")
+    alice.shows("Further paragraph 29")
+
+    alice.until(lambda: is_at_end(alice), "the page still at its end")
+
+
+def test_text_selected_while_it_streams_stays_selected_and_in_place(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    alice = long_answer(site, tab)
+    alice.until(lambda: is_at_end(alice), "the page at its end")
+    alice.page.get_by_text("Paragraph 55 of").select_text()
+    before = position(alice)[0]
+
+    site.fake.release("more")
+    alice.shows("Further paragraph 29")
+
+    assert "Paragraph 55 of" in alice.page.evaluate("() => getSelection().toString()")
+    assert abs(position(alice)[0] - before) < 2
+
+
+def test_enter_sends_and_shift_enter_begins_a_new_line(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
+
+    alice.composer.focus()
+    alice.page.keyboard.type("One")
+    alice.page.keyboard.press("Shift+Enter")
+    alice.page.keyboard.type("Two")
+    expect(alice.composer).to_have_value("One\nTwo")
+    alice.page.keyboard.press("Enter")
+
+    alice.shows("Second.").until_ended()
+    expect(alice.turns.nth(2).locator(".words")).to_have_text("One\nTwo", use_inner_text=True)
+    expect(alice.composer).to_be_focused()
+
+
+def test_an_empty_message_is_not_sent(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
+
+    alice.write("  \n ")
+    alice.page.locator("#send").click()
+
+    expect(alice.turns).to_have_count(2)
+    assert site.fake.posts == 1
+
+
+def test_what_is_typed_while_text_streams_stays_and_so_does_the_focus(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    names = [f"step {number}" for number in range(8)]
+    pieces = [part for name in names for part in (gate(name), f"- {name}\n")]
+    site.fake.script(streams.telling("Begin.\n\n", *pieces))
+    alice = tab("Alice", site.room(site.send("Tell us."))).shows("Begin.")
+
+    alice.composer.focus()
+    for name in names:
+        alice.page.keyboard.type(f"{name[-1]} ")
+        site.fake.release(name)
+        alice.shows(name)
+        expect(alice.composer).to_be_focused()
+    alice.page.keyboard.press("Enter")
+
+    alice.until_ended()
+    expect(alice.composer).to_be_focused()
+    expect(alice.composer).to_have_value("0 1 2 3 4 5 6 7 ")
+
+
+def test_the_slash_leads_to_the_composer_and_is_a_letter_in_it(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(streams.telling("First."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
+    alice.page.locator("#main").focus()
+
+    alice.page.keyboard.press("/")
+    expect(alice.composer).to_be_focused()
+    expect(alice.composer).to_have_value("")
+    alice.page.keyboard.press("/")
+
+    expect(alice.composer).to_have_value("/")
+
+
+@pytest.mark.parametrize(
+    "label", ["Rename, share, delete", "Parameters and system prompt", "settings and sign out"]
+)
+def test_escape_closes_a_menu_and_returns_to_its_button(
+    site: BrowserSite, tab: OpenTab, label: str
+) -> None:
+    site.fake.script(streams.telling("First."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
+    summary = alice.page.get_by_label(label)
+    summary.click()
+    menu = alice.page.locator("details.menu[open]")
+    expect(menu.locator(".menu-items")).to_be_visible()
+    alice.page.keyboard.press("Tab")
+
+    alice.page.keyboard.press("Escape")
+
+    expect(menu).to_have_count(0)
+    expect(summary).to_be_focused()
+
+
+def test_a_new_conversation_is_one_shortcut_away(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
+
+    alice.composer.press("Control+Shift+O")
+
+    alice.page.wait_for_url(f"{site.url}/")
+    expect(alice.composer).to_be_focused()
+
+
+LISTEN = """() => {
+  window.heard = [];
+  for (const id of ["polite", "assertive"]) {
+    const region = document.getElementById(id);
+    new MutationObserver(() => window.heard.push(region.textContent))
+      .observe(region, {childList: true, characterData: true, subtree: true});
+  }
+}"""
+
+
+def test_a_screen_reader_hears_phases_and_the_end_but_not_every_word(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    names = [f"step {number}" for number in range(12)]
+    pieces = [part for name in names for part in (gate(name), f"{name}, ")]
+    site.fake.script(streams.telling("First."), streams.telling(*pieces, "the end."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
+    alice.page.evaluate(LISTEN)
+
+    alice.write("Go on")
+    for name in names:
+        site.fake.release(name)
+        alice.shows(name)
+    alice.until_ended()
+    alice.until(lambda: "The answer has ended." in heard(alice), "the end is said")
+
+    sentences = heard(alice)
+    assert 2 <= len(sentences) <= 6
+    assert not any("step" in sentence for sentence in sentences)
+    assert len(set(sentences)) == len(sentences)
+
+
+def heard(tab: Tab) -> list[str]:
+    return list(tab.page.evaluate("() => window.heard"))
+
+
+def test_the_page_has_the_roles_and_names_that_a_reader_navigates_by(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(streams.telling("Half", gate("rest"), " and whole."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).shows("Half")
+    page = alice.page
+
+    expect(page.get_by_role("log", name="Conversation")).to_have_attribute("aria-live", "off")
+    expect(page.get_by_role("article", name="Message 1 by Alice")).to_be_visible()
+    expect(page.get_by_role("article", name="Answer 2 by Test")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Conversations")).to_be_visible()
+    expect(page.get_by_role("textbox", name="Message")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Model")).to_be_visible()
+    expect(page.get_by_role("main")).to_be_visible()
+    expect(alice.answer).to_have_attribute("aria-busy", "true")
+    site.fake.release("rest")
+    alice.until_ended()
+    assert alice.answer.get_attribute("aria-busy") is None
+
+
+NAMELESS = """() => [...document.querySelectorAll("button, a[href], summary, input, select, textarea")]
+  .filter(element => element.checkVisibility() && element.type !== "hidden")
+  .filter(element => !(element.textContent.trim() || element.ariaLabel || element.title
+                       || element.labels?.length))
+  .map(element => element.outerHTML)"""
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/people/", "/settings/", "/settings/servers/", "/settings/servers/add/", "room"]
+)
+def test_everything_that_can_be_operated_has_a_name(
+    site: BrowserSite, tab: OpenTab, path: str
+) -> None:
+    site.fake.script(streams.telling("First."))
+    if path == "room":
+        run = site.send("Tell us.")
+        site.until_ended(run)
+        path = site.room(run)
+    ada = tab("Ada", path)
+
+    assert ada.page.evaluate(NAMELESS) == []

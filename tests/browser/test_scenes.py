@@ -1,0 +1,269 @@
+"""Every scene of the demo in a browser: live, after a reload, and going on where it waits.
+
+The pictures of the last run are in ``tests/screenshots/scenes`` for whoever wants to look.
+"""
+
+import contextlib
+import re
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from chat.actions.setup import DEMO_SERVERS
+from chat.demo.fake import FakeUpstream
+from tests.browser.conftest import SCREENSHOTS, People
+from tests.browser.site import BrowserSite
+from tests.browser.tab import NORMALISED, Tab
+from tests.processes.site import ROOT, World, environment
+
+# Scenes that take seconds for a person take a moment here, but still arrive piece by piece.
+SPEED = 12.0
+TOOLS = ("read_gauge", "open_sluice")
+
+MAKE = f"""
+import django
+django.setup()
+from chat.actions.setup import ensure_demo_upstream
+from chat.models import Team, Tool
+ensure_demo_upstream()
+schema = {{"type": "object", "properties": {{"station": {{"type": "string"}}}}}}
+for name in {TOOLS!r}:
+    Tool.objects.create(team=Team.objects.get(), name=name, schema=schema)
+"""
+
+
+OVERHANG = """() => {
+  const page = document.documentElement;
+  return page.scrollHeight - Math.max(innerHeight, Math.round(document.body.offsetHeight));
+}"""
+
+
+class SceneSite(BrowserSite):
+    """The servers of the demo, as `make run` sets them up, and a team with two tools."""
+
+    def furnish(self) -> None:
+        settings = {
+            "DEMO_UPSTREAM_URL": self.fake.url,
+            "DJANGO_SETTINGS_MODULE": "project.settings",
+        }
+        subprocess.run(
+            [sys.executable, "-c", MAKE],
+            cwd=ROOT,
+            env={**environment(self.folder), **settings},
+            check=True,
+        )
+        self.tools = [row["public_id"] for row in self.rows("SELECT public_id FROM chat_tool")]
+
+    def ask(self, scene: "Scene") -> UUID:
+        """A conversation with one of the demo's models; the run that answers."""
+        server = self.value(
+            "SELECT public_id FROM chat_upstream WHERE is_demo AND dialect = ?", scene.dialect
+        )
+        key = uuid.uuid4()
+        with self.browser("Alice") as browser:
+            answer = browser.post(
+                "/c/",
+                data={
+                    "text": scene.text,
+                    "choice": f"{UUID(server).hex}:tributary/{scene.model}",
+                    "key": str(key),
+                    "team": self.world.team,
+                    "visibility": "team",
+                    "tools": [str(UUID(tool)) for tool in self.tools] if scene.has_tools else [],
+                },
+            )
+        assert answer.status_code == 302, answer.text
+        return self._run_of(key)
+
+
+@pytest.fixture(scope="module")
+def scenes(
+    seeded: tuple[Path, World], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SceneSite]:
+    template, world = seeded
+    folder = tmp_path_factory.mktemp("scenes") / "data"
+    shutil.copytree(template, folder)
+    fake = FakeUpstream.start_in_thread(speed=SPEED)
+    site = SceneSite(folder, world, fake)
+    with contextlib.ExitStack() as ending:
+        ending.callback(fake.stop)
+        ending.callback(site.close)
+        site.furnish()
+        site.start()
+        yield site
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What to ask, how the answer ends, and what of it is then on the page."""
+
+    dialect: str
+    model: str
+    text: str
+    status: str = "completed"
+    shows: tuple[str, ...] = ()
+    # Elements of the answer: a picture, say.
+    has: tuple[str, ...] = ()
+    has_tools: bool = False
+    # What is there when it has gone on, where it waits.
+    then: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return re.sub(r"\W+", "-", f"{self.dialect}-{self.model}-{self.text}").strip("-")
+
+
+XEROTIER = [
+    Scene("xerotier", "demo-research", "What is known?", shows=("Searching",)),
+    Scene("xerotier", "demo-deep-think", "Think it through.", shows=("Part 1 of 4",)),
+    Scene("xerotier", "demo-analyst", "Look at it.", shows=("Brief ready",)),
+    Scene("xerotier", "demo-artifacts", "Write it down."),
+    Scene("xerotier", "demo-mockup", "Build it, then update it."),
+    Scene("xerotier", "demo-question", "Help me.", "waiting", then=("Alice answered",)),
+    Scene("xerotier", "demo-question", "Ask me two things.", "waiting"),
+    Scene("xerotier", "demo-question", "Give me fields to fill in.", "waiting"),
+    Scene("xerotier", "demo-fork", "Go on elsewhere."),
+    Scene("xerotier", "demo-research", "refuse", "incomplete"),
+    Scene("xerotier", "demo-research", "error", "failed"),
+    Scene("xerotier", "demo-research", "preempted", "failed"),
+]
+SCENES = [
+    Scene("lmstudio", "demo-reasoner", "tool", shows=("read_gauge",)),
+    Scene("lmstudio", "demo-reasoner", "load think"),
+    Scene("lmstudio", "demo-writer", "table", has=("table",)),
+    Scene("lmstudio", "demo-writer", "error", "failed"),
+    Scene("lmstudio", "demo-writer", "cut", "cut"),
+    Scene("openai_chat", "demo-reasoner", "think", shows=("Thought for",)),
+    Scene(
+        "openai_chat",
+        "demo-writer",
+        "tool",
+        "waiting",
+        has_tools=True,
+        then=("Alice gave the result",),
+    ),
+    Scene("openai_chat", "demo-writer", "refuse", "incomplete"),
+    Scene("openai_chat", "demo-openrouter", "think"),
+    Scene("openai_chat", "demo-vllm", "think"),
+    Scene("openai_chat", "demo-deepseek", "think"),
+    Scene("openai_chat", "demo-groq", "think"),
+    Scene("openai_chat", "demo-mistral", "think"),
+    Scene("openai_chat", "demo-llama-cpp", "code", has=("pre code",)),
+    Scene("openai_chat", "demo-ollama", "tool", "waiting", has_tools=True),
+    Scene("openai_chat", "demo-fireworks", "Hello."),
+    Scene("openai_chat", "demo-friendli", "tool"),
+    Scene("openai_chat", "demo-gateway", "Hello.", has=("img",)),
+    Scene("openai_completions", "demo-base", "code"),
+    Scene("openai_completions", "demo-base-thinker", "think", shows=("Thought for",)),
+    Scene("openai_responses", "demo-agent", "search", has=(".citations",)),
+    Scene("openai_responses", "demo-agent", "mcp"),
+    Scene("openai_responses", "demo-agent", "approve", "waiting", then=("Alice allowed",)),
+    Scene("openai_responses", "demo-agent", "draw", has=("img",)),
+    Scene("openai_responses", "demo-agent", "tool", "waiting", has_tools=True),
+    Scene("openai_responses", "demo-agent", "filter", "incomplete"),
+    Scene("openai_responses", "demo-agent-open", "think", shows=("Thought for",)),
+    Scene("bitseek", "demo-bitseek", "Hello."),
+    Scene("bitseek", "demo-bitseek", "error", "failed"),
+    Scene("anthropic_messages", "demo-thinker", "think", shows=("Thought for",)),
+    Scene("anthropic_messages", "demo-thinker", "redact"),
+    Scene("anthropic_messages", "demo-searcher", "Hello.", shows=("web_search",)),
+    Scene("anthropic_messages", "demo-thinker", "pause"),
+    Scene("anthropic_messages", "demo-thinker", "tool both", "waiting", has_tools=True),
+    Scene("anthropic_messages", "demo-thinker", "refuse", "incomplete"),
+    *XEROTIER,
+]
+
+
+def test_every_model_of_the_demo_has_a_scene() -> None:
+    offered = {
+        (server.dialect, model.removeprefix("tributary/"))
+        for server in DEMO_SERVERS
+        for model in server.models
+    }
+
+    # The coder says what the writer says, faster.
+    assert offered - {(scene.dialect, scene.model) for scene in SCENES} <= {
+        ("lmstudio", "demo-coder"),
+        ("openai_chat", "demo-coder"),
+    }
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+def test_a_scene_is_the_same_live_and_after_a_reload(
+    scenes: SceneSite, people: People, scene: Scene
+) -> None:
+    run = scenes.ask(scene)
+    tab = people.tab(scenes, "Alice", scenes.room(run))
+
+    if scene.status == "waiting":
+        expect(tab.page.locator(".ask-open").first).to_be_visible()
+        picture(tab, f"{scene.name}-waiting")
+        settle(tab)
+    tab.until_ended()
+    assert scenes.run(run)["status"] == ("incomplete" if is_paused(scene) else scene.status)
+    for text in (*scene.shows, *scene.then):
+        expect(tab.turns.last).to_contain_text(text)
+    for selector in scene.has:
+        expect(tab.answers.locator(selector).first).to_be_attached()
+    # What no template knows would be there as a generic card.
+    expect(tab.page.locator(".answer .generic")).to_have_count(0)
+    # Nothing invisible stands below the page and lets it be scrolled into the void.
+    assert tab.page.evaluate(OVERHANG) == 0
+    picture(tab, scene.name)
+    live = shown(tab)
+    tab.reload().until_ended()
+
+    assert shown(tab) == live
+
+
+def is_paused(scene: Scene) -> bool:
+    """Its first run ends incomplete, and another goes on by itself."""
+    return scene.text == "pause"
+
+
+def settle(tab: Tab) -> None:
+    """Answers whatever the answer waits for, as a person does."""
+    while tab.page.locator(".ask-open").count():
+        card = tab.page.locator(".ask-open").first
+        card_id = card.get_attribute("aria-labelledby")
+        fill_in(card)
+        expect(tab.page.locator(f".ask-open[aria-labelledby='{card_id}']")).to_have_count(0)
+
+
+def fill_in(card: Locator) -> None:
+    form = card.locator("form.ask-form").first
+    output = form.locator("textarea[name=output]")
+    if output.count():
+        output.fill('{"level_m": 2.31}')
+        form.get_by_role("button", name="Give the result").click()
+        return
+    if form.get_by_role("button", name="Allow").count():
+        form.get_by_role("button", name="Allow").click()
+        return
+    choices = form.locator("label.ask-option, button.ask-option")
+    if choices.count():
+        choices.first.click()
+    for field in form.locator("input[type=text]:visible, textarea:visible").all():
+        field.fill("By the mill")
+    answer = form.get_by_role("button", name="Answer", exact=True)
+    if answer.count():
+        answer.click()
+
+
+def shown(tab: Tab) -> list[str]:
+    """What the answers of the page show, run by run."""
+    return [str(answer.evaluate(NORMALISED)) for answer in tab.answers.all()]
+
+
+def picture(tab: Tab, name: str) -> None:
+    folder = SCREENSHOTS / "scenes"
+    folder.mkdir(parents=True, exist_ok=True)
+    tab.page.screenshot(path=folder / f"{name}.png", timeout=10_000)

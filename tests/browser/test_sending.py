@@ -1,0 +1,191 @@
+"""What a person writes is sent once, and is never lost."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import streams
+from tests.browser.conftest import OpenTab, People
+from tests.browser.site import BrowserSite
+from tests.browser.streams import gate
+from tests.browser.tab import Tab
+
+
+def double_click(tab: Tab) -> None:
+    tab.page.locator("#send").dblclick()
+
+
+def double_enter(tab: Tab) -> None:
+    tab.composer.press("Enter")
+    tab.composer.press("Enter")
+
+
+def slow_double_click(tab: Tab) -> None:
+    """The answer has begun before the second half, and where Send was, Stop is."""
+    box = tab.page.locator("#send").bounding_box()
+    assert box
+    mouse = tab.page.mouse
+    mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    mouse.down()
+    mouse.up()
+    expect(tab.stop).to_be_visible()
+    mouse.down(click_count=2)
+    mouse.up(click_count=2)
+
+
+@pytest.mark.parametrize("send", [double_click, double_enter, slow_double_click])
+def test_sending_twice_sends_once(
+    site: BrowserSite, tab: OpenTab, send: Callable[[Tab], None]
+) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second, ", gate("late"), "whole."))
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run)).until_ended()
+
+    asked: list[str] = []
+    alice.page.on("request", lambda request: asked.append(request.url))
+    alice.composer.fill("Once only")
+    send(alice)
+
+    alice.shows("Second, ")
+    site.fake.release("late")
+    alice.shows("Second, whole.").until_ended()
+    expect(alice.turns).to_have_count(4)
+    expect(alice.composer).to_have_value("")
+    expect(alice.page.locator("#composer-note")).to_be_empty()
+    assert site.fake.posts == 2
+    assert [url for url in asked if url.endswith("/stop/")] == []
+
+
+@pytest.mark.parametrize("send", [double_click, double_enter])
+def test_a_new_conversation_is_begun_once(
+    site: BrowserSite, tab: OpenTab, send: Callable[[Tab], None]
+) -> None:
+    before = site.value("SELECT count(*) FROM chat_conversation")
+    site.fake.script(streams.telling("Welcome."))
+    alice = tab("Alice", "/")
+
+    alice.composer.fill("A new beginning")
+    send(alice)
+
+    alice.page.wait_for_url("**/c/*/")
+    alice.shows("Welcome.").until_ended()
+    expect(alice.page.locator("#room-head h1")).to_have_text("A new beginning")
+    assert site.value("SELECT count(*) FROM chat_conversation") == before + 1
+
+
+def test_a_draft_survives_a_reload_and_belongs_to_its_room(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Other."))
+    here, there = site.room(site.send("Here.")), site.room(site.send("There."))
+    alice = tab("Alice", here)
+
+    alice.composer.fill("Half a thought,\nin two lines")
+    alice.reload()
+    expect(alice.composer).to_have_value("Half a thought,\nin two lines")
+    expect(alice.open(there).composer).to_have_value("")
+    expect(alice.open(here).composer).to_have_value("Half a thought,\nin two lines")
+
+
+def test_a_sent_draft_does_not_come_back(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second."))
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run)).until_ended()
+
+    alice.write("Go on").shows("Second.").until_ended()
+
+    expect(alice.reload().composer).to_have_value("")
+
+
+def test_an_expired_session_leads_to_the_same_draft_from_the_first_page(
+    site: BrowserSite, people: People
+) -> None:
+    bob = people.sign_in(site, "Bob", "/")
+    bob.composer.fill("Something long that I thought about")
+    end_session(site, bob)
+
+    bob.composer.press("Enter")
+
+    expect(bob.page.locator("h1")).to_have_text("Sign in to Tributary")
+    people.fill_sign_in(bob, "Bob")
+    expect(bob.composer).to_have_value("Something long that I thought about")
+    site.fake.script(streams.telling("Welcome back."))
+    bob.composer.press("Enter")
+    bob.shows("Welcome back.")
+
+
+def test_an_expired_session_leads_to_the_same_room_and_draft(
+    site: BrowserSite, people: People
+) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second."))
+    room = site.room(site.send("Tell us."))
+    bob = people.sign_in(site, "Bob", room).until_ended()
+    bob.composer.fill("Something long")
+    end_session(site, bob)
+
+    bob.page.locator("#gone a").click()
+    expect(bob.page.locator("h1")).to_have_text("Sign in to Tributary")
+    people.fill_sign_in(bob, "Bob")
+
+    bob.page.wait_for_url(f"{site.url}{room}")
+    expect(bob.composer).to_have_value("Something long")
+    bob.composer.press("Enter")
+    bob.shows("Second.")
+
+
+def end_session(site: BrowserSite, tab: Tab) -> None:
+    cookies = {cookie["name"]: cookie["value"] for cookie in tab.page.context.cookies()}
+    site.rows("DELETE FROM django_session WHERE session_key = ?", cookies["sessionid"])
+
+
+def test_a_full_database_refuses_and_keeps_the_draft(own_site: BrowserSite, people: People) -> None:
+    own_site.start(fault="full_at_times")
+    own_site.fake.script(streams.telling("First."), streams.telling("Second."))
+    run = own_site.send("Tell us.")
+    alice = people.tab(own_site, "Alice", own_site.room(run)).until_ended()
+    # More than fits into the free rest of any page.
+    text = "A long message. " * 4000
+
+    own_site.fill_database()
+    alice.write(text)
+    expect(alice.page.locator("#composer-note")).to_contain_text("Storage is full")
+    expect(alice.composer).to_have_value(text)
+    expect(alice.turns).to_have_count(2)
+    own_site.empty_database()
+    alice.composer.press("Enter")
+
+    alice.shows("Second.").until_ended()
+    expect(alice.composer).to_have_value("")
+    expect(alice.page.locator("#composer-note")).to_be_empty()
+
+
+def test_a_server_that_was_switched_off_meanwhile_is_named_and_the_draft_kept(
+    own_site: BrowserSite, people: People
+) -> None:
+    own_site.start()
+    own_site.fake.script(streams.telling("First."))
+    run = own_site.send("Tell us.")
+    alice = people.tab(own_site, "Alice", own_site.room(run)).until_ended()
+
+    own_site.rows("UPDATE chat_upstream SET is_enabled = 0")
+    alice.write("Go on")
+
+    expect(alice.page.locator("#composer-note")).to_contain_text("not available any more")
+    expect(alice.composer).to_have_value("Go on")
+    expect(alice.turns).to_have_count(2)
+
+
+def test_what_is_typed_while_the_words_before_it_are_sent_stays(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second."))
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run)).until_ended()
+    alice.hold("**/send/")
+
+    alice.write("Go on")
+    alice.composer.press_sequentially(" and on")
+    alice.let_go()
+
+    alice.shows("Second.").until_ended()
+    expect(alice.composer).to_have_value("Go on and on")
+    expect(alice.turns.nth(2).locator(".words")).to_have_text("Go on")

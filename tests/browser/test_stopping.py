@@ -1,0 +1,87 @@
+"""Whoever writes in a room stops an answer, at any moment, and everybody sees it."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import streams
+from tests.browser.conftest import OpenTab
+from tests.browser.site import BrowserSite
+from tests.browser.tab import Tab
+
+
+def by_button(tab: Tab) -> None:
+    tab.stop.click()
+
+
+def by_keys(tab: Tab) -> None:
+    tab.composer.press("Control+.")
+
+
+@pytest.mark.parametrize("stop", [by_button, by_keys])
+@pytest.mark.parametrize("by", ["Alice", "Bob"])
+def test_stop_before_the_first_byte_leaves_the_server_and_tells_everybody(
+    site: BrowserSite, tab: OpenTab, by: str, stop: Callable[[Tab], None]
+) -> None:
+    site.fake.script(streams.scripted(streams.hang()))
+    run = site.send("Never mind.")
+    tabs = {name: tab(name, site.room(run)) for name in ("Alice", "Bob")}
+    site.fake.wait_until(lambda fake: fake.posts == 1)
+
+    stop(tabs[by])
+
+    site.fake.wait_until(lambda fake: fake.disconnects == 1)
+    for viewer in tabs.values():
+        viewer.until_ended().shows("Stopped.").shows("Nothing had arrived yet.")
+        expect(viewer.page.locator("#send")).to_have_accessible_name("Send")
+        expect(viewer.page.locator("#strip .phase")).to_have_count(0)
+    assert site.run(run)["status"] == "stopped"
+
+
+@pytest.mark.parametrize("stop", [by_button, by_keys])
+def test_stop_in_mid_stream_keeps_the_text_for_everybody(
+    site: BrowserSite, tab: OpenTab, stop: Callable[[Tab], None]
+) -> None:
+    site.fake.script(streams.telling("Half of ", "the answer", streams.hang()))
+    run = site.send("Tell us.")
+    alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
+    alice.shows("Half of the answer")
+
+    stop(bob)
+
+    site.fake.wait_until(lambda fake: fake.disconnects == 1)
+    for viewer in (alice, bob):
+        viewer.until_ended().shows("Half of the answer").shows("Stopped.")
+        expect(viewer.button("Try again")).to_be_visible()
+
+
+def test_a_reader_has_no_button_to_stop_with(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("Half", streams.hang()))
+    run = site.send("Tell us.")
+    vera = tab("Vera", site.room(run)).shows("Half")
+
+    vera.page.keyboard.press("Control+.")
+
+    expect(vera.stop).to_have_count(0)
+    expect(vera.composer).to_have_count(0)
+    expect(vera.page.locator(".read-only")).to_contain_text("You are a viewer in River")
+    assert site.fake.disconnects == 0
+
+
+def test_a_run_in_line_says_its_place_and_ends_at_once_when_it_is_stopped(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    limit = site.value("SELECT concurrency_limit FROM chat_upstream")
+    site.fake.script(*[streams.telling("Busy", streams.hang()) for _ in range(limit)])
+    for number in range(limit):
+        site.send(f"Number {number}")
+    site.fake.wait_until(lambda fake: fake.posts == limit)
+    run = site.send("I wait.")
+    alice = tab("Alice", site.room(run))
+    expect(alice.page.locator(".place")).to_have_text("Place 1 in line")
+
+    by_button(alice)
+
+    alice.until_ended().shows("Stopped.")
+    assert site.fake.posts == limit

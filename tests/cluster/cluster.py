@@ -1,0 +1,217 @@
+"""Web processes and runners on one PostgreSQL and one Redis, as on several machines: each with a
+folder of its own, with nothing in common but the addresses and the keys."""
+
+import os
+import re
+import signal
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from cryptography.fernet import Fernet
+
+from chat.demo.fake import FakeUpstream
+from chat.demo.script import Gate
+from tests.browser.site import free_port
+from tests.cluster.servers import PostgreSQL, PostgresRecords, Redis
+from tests.processes.site import ORIGIN, Process, Site, World, seed, soon
+
+SEEDED = "seeded"
+# A runner without a heartbeat for so long is lost. Not shorter: a process that stands in line for
+# a busy machine must not be taken for a dead one.
+LEASE_SECONDS = 6
+DRAIN_SECONDS = 20
+KEYS = {
+    "SECRET_KEY": "of a cluster that lives for one run of the tests",
+    "ENCRYPTION_KEYS": Fernet.generate_key().decode(),
+}
+SETTINGS = {
+    **KEYS,
+    "RUNNER": "external",
+    "LEASE_SECONDS": str(LEASE_SECONDS),
+    "DRAIN_SECONDS": str(DRAIN_SECONDS),
+    "UPSTREAM_PRIVATE_NETWORKS": "any",
+    "RUNS_PER_PERSON": "1000",
+    "CONNECTIONS_PER_PERSON": "1000",
+}
+
+
+def seed_database(postgres: PostgreSQL, folder: Path) -> World:
+    """Makes the database of which every cluster gets a copy."""
+    postgres.create(SEEDED)
+    world = seed(folder, DATABASE_URL=postgres.url(SEEDED), **KEYS)
+    records = PostgresRecords(postgres.url(SEEDED))
+    records.rows("UPDATE chat_upstream SET concurrency_limit = 1000")
+    # Of a database to which somebody is connected no copy can be made.
+    records.close()
+    return world
+
+
+class Web(Site):
+    """A web process. `keep_port` before its start: a browser comes back to the same address."""
+
+    def keep_port(self) -> None:
+        port = free_port()
+        self.command = ("serve", "--port", str(port))
+        self.settings |= {"PORT": str(port), "LIVE_ORIGINS": f"{ORIGIN},http://127.0.0.1:{port}"}
+
+    def freeze(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+
+class RunnerProcess(Process):
+    """A process that executes runs."""
+
+    command = ("runner",)
+    ready = re.compile(r"runner\.started runner=(\S+)")
+
+    def freeze(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+
+class Cluster:
+    """Two web processes and two runners, one of them on httpx's own transport, and what they need;
+    or one of each.
+
+    `heal` starts what is not there; `settle` ends what a test has left.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        world: World,
+        *,
+        postgres: PostgreSQL,
+        redis: Redis | None,
+        database: str,
+        fake: FakeUpstream,
+        size: int = 2,
+    ) -> None:
+        self.folder = folder
+        self.world = world
+        self.postgres = postgres
+        self.redis = redis
+        self.database = database
+        self.fake = fake
+        self.records = PostgresRecords(postgres.url(database))
+        self.settings = {
+            **SETTINGS,
+            "DATABASE_URL": postgres.url(database),
+            "REDIS_URL": redis.url if redis else "",
+        }
+        self.webs = [self._web(f"web{number}") for number in range(1, size + 1)]
+        self.runners = [
+            self.runner("runner1", UPSTREAM_TRANSPORT="wire"),
+            self.runner("runner2", UPSTREAM_TRANSPORT="stock"),
+        ][:size]
+        self._further: list[RunnerProcess] = []
+        postgres.create(database, of=SEEDED)
+        self.rows("UPDATE chat_upstream SET base_url = ?", fake.url)
+
+    def _folder(self, name: str) -> Path:
+        folder = self.folder / name
+        folder.mkdir()
+        return folder
+
+    def _web(self, name: str) -> Web:
+        return Web(
+            self._folder(name), self.world, self.fake, records=self.records, settings=self.settings
+        )
+
+    def runner(self, name: str, **settings: str) -> RunnerProcess:
+        """A runner that has not been started."""
+        return RunnerProcess(self._folder(name), settings={**self.settings, **settings})
+
+    def further_runner(self, **settings: str) -> RunnerProcess:
+        """One beside the two, for one test. Not started."""
+        runner = self.runner(f"further-{uuid.uuid4().hex[:8]}", **settings)
+        self._further.append(runner)
+        return runner
+
+    @property
+    def web(self) -> Web:
+        return self.webs[0]
+
+    @property
+    def processes(self) -> list[Process]:
+        return [*self.webs, *self.runners, *self._further]
+
+    # --- life --------------------------------------------------------------------------
+
+    def heal(self) -> None:
+        """Starts whatever is not running."""
+        if not self.postgres.is_alive:
+            self.postgres.start()
+        if self.redis is not None and not self.redis.is_alive:
+            self.redis.start()
+        missing = [one for one in (*self.webs, *self.runners) if not one.is_alive]
+        for process in missing:
+            process.launch()
+        for process in missing:
+            process.until_ready()
+
+    def settle(self) -> None:
+        """Ends what is under way, so that the next test finds nothing."""
+        for gate in list(self.fake.waiting):
+            self.fake.release(gate)
+        for runner in self._further:
+            runner.close()
+        self._further.clear()
+        self.heal()
+        self.rows("UPDATE chat_upstream SET concurrency_limit = 1000")
+        self.rows("UPDATE chat_run SET stop_requested_at = now() WHERE finished_at IS NULL")
+        soon(lambda: not self.value("SELECT count(*) FROM chat_run WHERE finished_at IS NULL"))
+        soon(lambda: all(one.outcome != "open" for one in list(self.fake.requests)))
+        self.fake.clear()
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.close()
+        self.records.close()
+        if self.postgres.is_alive:
+            self.postgres.drop(self.database)
+
+    # --- who does what -------------------------------------------------------------------
+
+    def rows(self, statement: str, *values: object) -> list[dict[str, Any]]:
+        return self.records.rows(statement, *values)
+
+    def value(self, statement: str, *values: object) -> Any:
+        (row,) = self.rows(statement, *values)
+        return next(iter(row.values()))
+
+    def executing(self, run: UUID) -> RunnerProcess:
+        """The runner that has the run; waits until one has."""
+        statement = (
+            "SELECT pid FROM chat_runner JOIN chat_run ON runner_id = uuid WHERE public_id = ?"
+        )
+        (row,) = soon(lambda: self.rows(statement, run.hex))
+        return next(one for one in self._all_runners() if one.pid == row["pid"])
+
+    def _all_runners(self) -> Iterator[RunnerProcess]:
+        return (one for one in (*self.runners, *self._further) if one.is_alive)
+
+    def other(self, runner: RunnerProcess) -> RunnerProcess:
+        return next(one for one in self.runners if one is not runner)
+
+    def gate(self) -> Gate:
+        """One that no other test knows."""
+        return Gate(name=uuid.uuid4().hex)
+
+
+def resident_bytes(process: Process) -> int:
+    """Memory that the process has now."""
+    status = Path(f"/proc/{process.process.pid}/statm").read_text()
+    return int(status.split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,140 @@
+"""A cluster that the tests of this folder share: one worker has them all, one after the other."""
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from chat.demo.fake import FakeUpstream
+from tests.browser.conftest import ABSENT, ARGUMENTS, find_chromium
+from tests.cluster.cluster import Cluster, seed_database
+from tests.cluster.servers import POSTGRES_FOLDERS, PostgreSQL, Redis, postgres_binaries
+from tests.processes.site import World
+
+HERE = Path(__file__).parent
+# Of each process, in the report of a failure.
+LOG_CHARACTERS = 3000
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.process)
+            item.add_marker(pytest.mark.xdist_group("cluster"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """What the processes wrote belongs to the report of what failed."""
+    report: pytest.TestReport = yield  # type: ignore[assignment]
+    used = getattr(item, "funcargs", {})
+    cluster = used.get("cluster") or used.get("own_cluster")
+    if report.failed and cluster is not None:
+        for process in cluster.processes:
+            report.sections.append((f"{process.folder.name}", process.log[-LOG_CHARACTERS:]))
+    return report  # type: ignore[return-value]
+
+
+@pytest.fixture(autouse=True)
+def _close_connections() -> None:
+    """No database in this process."""
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgreSQL]:
+    binaries = postgres_binaries()
+    if binaries is None:
+        pytest.skip(f"no PostgreSQL to start in {POSTGRES_FOLDERS}")
+    server = PostgreSQL(binaries)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[Redis]:
+    if not (shutil.which("redis-server") and shutil.which("redis-cli")):
+        pytest.skip("no redis-server to start")
+    server = Redis()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def seeded(postgres: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> World:
+    return seed_database(postgres, tmp_path_factory.mktemp("seeded"))
+
+
+@pytest.fixture(scope="session")
+def fake() -> Iterator[FakeUpstream]:
+    fake = FakeUpstream.start_in_thread()
+    yield fake
+    fake.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(
+    postgres: PostgreSQL,
+    redis: Redis,
+    seeded: World,
+    fake: FakeUpstream,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Cluster]:
+    cluster = Cluster(
+        tmp_path_factory.mktemp("cluster"),
+        seeded,
+        postgres=postgres,
+        redis=redis,
+        database=f"cluster_{uuid.uuid4().hex[:8]}",
+        fake=fake,
+    )
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def own_cluster(
+    postgres: PostgreSQL, redis: Redis, seeded: World, fake: FakeUpstream, tmp_path: Path
+) -> Iterator[Cluster]:
+    """One web process and one runner on a database of their own. Not started."""
+    fake.clear()
+    if not redis.is_alive:
+        redis.start()
+    cluster = Cluster(
+        tmp_path,
+        seeded,
+        postgres=postgres,
+        redis=redis,
+        database=f"own_{uuid.uuid4().hex[:8]}",
+        fake=fake,
+        size=1,
+    )
+    yield cluster
+    cluster.close()
+    fake.clear()
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    chromium = find_chromium()
+    if chromium is None:
+        pytest.skip(ABSENT)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
+    shared_cluster.heal()
+    yield shared_cluster
+    shared_cluster.settle()

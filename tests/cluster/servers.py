@@ -1,0 +1,281 @@
+"""A PostgreSQL and a Redis of our own, on private ports, which can be stopped and frozen.
+
+Nobody else's data are near them, and they end with the process that started them, however
+that ends.
+"""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from tests.browser.site import free_port
+from tests.processes.site import SOON_SECONDS, soon
+
+POSTGRES_FOLDERS = Path("/usr/lib/postgresql")
+# PostgreSQL refuses to run as root.
+POSTGRES_USER = "postgres"
+# Nobody needs these rows after a power cut. Not `synchronous_commit=off`, which would lose
+# committed rows when PostgreSQL is stopped at once: that is what is tried here.
+HASTE = ("fsync=off", "full_page_writes=off", "max_connections=300", "shared_buffers=64MB")
+
+
+def postgres_binaries() -> Path | None:
+    """The newest installed version's; ``None`` without one that we could run."""
+    found = sorted(POSTGRES_FOLDERS.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    return found[-1].parent if found and (os.getuid() != 0 or _has_other_user()) else None
+
+
+def _has_other_user() -> bool:
+    try:
+        pwd.getpwnam(POSTGRES_USER)
+    except KeyError:
+        return False
+    return shutil.which("setpriv") is not None
+
+
+def _prefix(*, is_postgres: bool = False, ends_with_us: str = "") -> list[str]:
+    """Begins a command that is sent a signal when this process is no more, however it ended; and,
+    where we are root, one that is PostgreSQL's user. In one step: a change of the user forgets the
+    signal."""
+    options: list[str] = []
+    if is_postgres and os.getuid() == 0:
+        options += [f"--reuid={POSTGRES_USER}", f"--regid={POSTGRES_USER}", "--clear-groups"]
+    if ends_with_us:
+        options += ["--pdeathsig", ends_with_us]
+    return ["setpriv", *options] if options and shutil.which("setpriv") else []
+
+
+class Server:
+    """A server process of our own on a private port. Start it from the main thread."""
+
+    def __init__(self, prefix: str) -> None:
+        # Not below pytest's folder, where no other user may look; and short enough for a socket.
+        self.folder = Path(tempfile.mkdtemp(prefix=prefix))
+        self.port = free_port()
+        self._log = self.folder / "log"
+        self._popen: subprocess.Popen[bytes] | None = None
+
+    def _launch(self, command: Sequence[str]) -> None:
+        with self._log.open("ab") as log:
+            self._popen = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+
+    def _send(self, number: signal.Signals) -> None:
+        assert self._popen is not None
+        self._popen.send_signal(number)
+
+    def _wait(self) -> None:
+        assert self._popen is not None
+        self._popen.wait(SOON_SECONDS)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._popen is not None and self._popen.poll() is None
+
+    def freeze(self) -> None:
+        self._send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._send(signal.SIGCONT)
+
+    def close(self) -> None:
+        if self.is_alive:
+            self.thaw()
+            self._send(signal.SIGINT)
+            try:
+                self._wait()
+            except subprocess.TimeoutExpired:
+                self._send(signal.SIGKILL)
+                self._wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class PostgreSQL(Server):
+    """A cluster of our own in a temporary folder."""
+
+    def __init__(self, binaries: Path) -> None:
+        super().__init__("tributary-pg-")
+        self._binaries = binaries
+        self._data = self.folder / "data"
+        if os.getuid() == 0:
+            shutil.chown(self.folder, POSTGRES_USER, POSTGRES_USER)
+        arguments = ["-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8"]
+        subprocess.run(
+            [
+                *_prefix(is_postgres=True),
+                str(binaries / "initdb"),
+                *arguments,
+                "--no-sync",
+                "--no-locale",
+            ],
+            cwd=self.folder,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        options = [f"port={self.port}", "listen_addresses=127.0.0.1", *HASTE]
+        options.append(f"unix_socket_directories={self.folder}")
+        settings = [part for option in options for part in ("-c", option)]
+        self._launch(
+            [
+                *_prefix(is_postgres=True, ends_with_us="QUIT"),
+                str(self._binaries / "postgres"),
+                *("-D", str(self._data), *settings),
+            ]
+        )
+        soon(self._answers)
+
+    def _answers(self) -> bool:
+        assert self.is_alive, self._log.read_text()
+        try:
+            self._connect("postgres").close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def stop_at_once(self) -> None:
+        """As ``pg_ctl stop -m immediate``: no goodbye to anybody, and recovery at the next start."""
+        self._send(signal.SIGQUIT)
+        self._wait()
+
+    def url(self, database: str) -> str:
+        return f"postgres://postgres@127.0.0.1:{self.port}/{database}"
+
+    def _connect(self, database: str) -> "psycopg.Connection[dict[str, Any]]":
+        return psycopg.connect(
+            self.url(database), connect_timeout=10, autocommit=True, row_factory=dict_row
+        )
+
+    # --- databases -----------------------------------------------------------------------
+
+    def create(self, name: str, *, of: str = "template1") -> None:
+        """A copy of another database, to which nobody is connected."""
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
+        with self._connect("postgres") as server:
+            server.execute(statement.format(sql.Identifier(name), sql.Identifier(of)))
+
+    def drop(self, name: str) -> None:
+        """Whoever is connected is sent away."""
+        with self._connect("postgres") as server:
+            server.execute(
+                sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+            )
+
+    def dump(self, name: str, file: Path) -> None:
+        self._run("pg_dump", "--format=custom", f"--file={file}", self.url(name))
+
+    def restore_anew(self, name: str, file: Path) -> None:
+        """Into a new database of the same name."""
+        self.drop(name)
+        self.create(name)
+        self._run("pg_restore", f"--dbname={self.url(name)}", str(file))
+
+    def restore_in_use(self, name: str, file: Path) -> None:
+        """Under those who are connected: what is there is replaced, in one transaction."""
+        options = ("--clean", "--if-exists", "--single-transaction", f"--dbname={self.url(name)}")
+        # It locks all tables, one after the other, as others do: somebody may have to give way.
+        soon(lambda: self._succeeds("pg_restore", *options, str(file)))
+
+    def _succeeds(self, program: str, *arguments: str) -> bool:
+        done = subprocess.run([str(self._binaries / program), *arguments], capture_output=True)
+        return done.returncode == 0
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run([str(self._binaries / program), *arguments], check=True)
+
+
+class PostgresRecords:
+    """The records of a site on PostgreSQL, with the values that SQLite would give."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._database: psycopg.Connection[dict[str, Any]] | None = None
+
+    def rows(self, statement: str, *values: object) -> list[dict[str, Any]]:
+        done = self._execute(statement.replace("?", "%s"), values)
+        if done.description is None:
+            return []
+        return [{name: _plain(value) for name, value in row.items()} for row in done]
+
+    def _execute(
+        self, statement: str, values: tuple[object, ...]
+    ) -> "psycopg.Cursor[dict[str, Any]]":
+        if self._database is not None:
+            try:
+                return self._database.execute(statement.encode(), values or None)
+            except psycopg.OperationalError:
+                # PostgreSQL was stopped meanwhile.
+                self._database.close()
+        self._database = psycopg.connect(
+            self._url, connect_timeout=10, autocommit=True, row_factory=dict_row
+        )
+        return self._database.execute(statement.encode(), values or None)
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+def _plain(value: object) -> object:
+    return value.hex if isinstance(value, UUID) else value
+
+
+class Redis(Server):
+    """Keeps nothing on disk: a restart is a Redis that has forgotten everything."""
+
+    def __init__(self) -> None:
+        super().__init__("tributary-redis-")
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        self._launch(
+            [
+                *_prefix(ends_with_us="KILL"),
+                "redis-server",
+                *("--port", str(self.port), "--bind", "127.0.0.1", "--save", ""),
+                *("--appendonly", "no", "--dir", str(self.folder)),
+            ]
+        )
+        soon(self._answers)
+
+    def _answers(self) -> bool:
+        assert self.is_alive, self._log.read_text()
+        try:
+            return self.tell("PING") == "PONG"
+        except subprocess.CalledProcessError:
+            return False
+
+    def tell(self, *command: str) -> str:
+        done = subprocess.run(
+            ["redis-cli", "-p", str(self.port), *command],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=SOON_SECONDS,
+        )
+        return done.stdout.strip()
+
+    def kill(self) -> None:
+        self._send(signal.SIGKILL)
+        self._wait()
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()

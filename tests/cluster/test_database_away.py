@@ -1,0 +1,125 @@
+"""PostgreSQL stops at once and comes back ten seconds later, while runs are answered."""
+
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
+
+import httpx
+
+from chat.demo.script import Flood, Gate, lmstudio_event, stream
+from chat.views.errors import AWAY
+from tests.cluster.audience import Audience
+from tests.cluster.cluster import Cluster, Web, resident_bytes
+from tests.cluster.servers import PostgreSQL
+from tests.cluster.stories import Story, assert_ended, assert_whole, begin, text_of
+from tests.processes.site import soon
+
+AWAY_SECONDS = 10
+# More than the sockets between the two hold, and what a run keeps for an absent database.
+PIECE = "flood " * 1000
+PIECES = 6000
+# What the runner may need for what it has read: raw, parsed, and merged, of a share of the flood.
+MOST_GROWTH_BYTES = 150 * 1024 * 1024
+
+
+def flooded(before: Gate, behind: Gate) -> tuple[object, ...]:
+    """An upstream that writes as fast as it is read, and then waits."""
+    head = [{"type": "chat.start", "model_instance_id": "test/model"}, {"type": "message.start"}]
+    first = {"type": "message.delta", "content": "First. "}
+    piece = {"type": "message.delta", "content": PIECE}
+    return (
+        *(lmstudio_event(event) for event in (*head, first)),
+        before,
+        Flood(base64=lmstudio_event(piece), times=PIECES),
+        behind,
+    )
+
+
+def sent(web: Web, path: str, *, in_page: bool, **fields: str) -> httpx.Response:
+    """A form that Alice sends: by the page's script, or as a browser does it alone."""
+    with web.browser("Alice") as browser:
+        headers = {"HX-Request": "true"} if in_page else {}
+        return browser.post(path, data=fields, headers=headers)
+
+
+def test_nothing_is_lost_and_everything_is_said(cluster: Cluster, postgres: PostgreSQL) -> None:
+    down, full = cluster.gate(), cluster.gate()
+    begun = begin(cluster, 3, down)
+    cluster.fake.script(stream(*flooded(down, full)))  # type: ignore[arg-type]
+    flood = cluster.web.send("And a flood")
+    runner = cluster.executing(flood)
+    soon(lambda: cluster.web.entries(flood))
+    room = cluster.web.conversation_of(begun[0][0])
+    draft = {
+        "text": "Sent while it was away",
+        "choice": f"{cluster.world.upstream}:test/model",
+        "key": str(uuid.uuid4()),
+    }
+
+    with Audience(cluster, *(run for run, _ in begun)) as audience:
+        audience.until_shown("-30 ")
+        before_bytes = resident_bytes(runner)
+        postgres.stop_at_once()
+        stopped = time.monotonic()
+        cluster.fake.release(down.name)
+        # The answers are read to their end, although nothing can be written down.
+        cluster.fake.wait_until(
+            lambda fake: sum(one.outcome != "open" for one in list(fake.requests)) == 3,
+            timeout=60,
+        )
+        with ThreadPoolExecutor(4) as pool:
+            refusals = [
+                pool.submit(sent, cluster.webs[0], f"/c/{room}/send/", in_page=True, **draft),
+                pool.submit(sent, cluster.webs[1], f"/c/{room}/send/", in_page=False, **draft),
+                pool.submit(sent, cluster.webs[1], "/c/", in_page=True, **draft),
+                pool.submit(sent, cluster.webs[0], "/c/", in_page=False, **draft),
+            ]
+            answers = [refusal.result() for refusal in refusals]
+        time.sleep(max(0.0, AWAY_SECONDS - (time.monotonic() - stopped)))
+        # It goes on reading, up to a limit: the upstream waits, and the memory does not grow.
+        assert cluster.fake.waiting == []
+        assert resident_bytes(runner) - before_bytes < MOST_GROWTH_BYTES
+        postgres.start()
+
+        for run, story in begun:
+            assert_whole(cluster, run, story)
+        audience.assert_have_all()
+    assert [answer.status_code for answer in answers] == [503] * 4
+    assert all(AWAY in answer.text for answer in answers)
+    assert_the_flood_is_whole(cluster, flood, full)
+    assert_the_draft_can_be_sent(cluster, room, draft)
+    assert not any("Traceback" in web.log for web in cluster.webs)
+
+
+def assert_the_flood_is_whole(cluster: Cluster, flood: UUID, full: Gate) -> None:
+    """What waited in the sockets came, too; all of it, once."""
+    cluster.fake.wait_until(lambda fake: fake.waiting == [full.name], timeout=60)
+    said = "First. " + PIECE * PIECES
+    soon(lambda: has_logged(cluster, flood, len(said)))
+    cluster.web.stop_run(flood)
+    assert_ended(cluster.web, flood, "stopped")
+    assert text_of(cluster.web, flood) == said.strip()
+
+
+def has_logged(cluster: Cluster, run: UUID, bytes_: int) -> bool:
+    statement = (
+        "SELECT coalesce(sum(length(body)), 0) FROM chat_runsegment s"
+        " JOIN chat_run r ON r.id = s.run_id WHERE r.public_id = ?"
+    )
+    return int(cluster.value(statement, run.hex)) >= bytes_
+
+
+def assert_the_draft_can_be_sent(cluster: Cluster, room: UUID, draft: dict[str, str]) -> None:
+    """The same draft, under the same key, twice: one message and one answer."""
+    story = Story("again")
+    posts = cluster.fake.posts
+    cluster.fake.script(story.script())
+    for web in cluster.webs:
+        answer = sent(web, f"/c/{room}/send/", in_page=False, **draft)
+        assert answer.status_code == 302, answer.text
+    (run,) = cluster.rows(
+        "SELECT public_id FROM chat_run WHERE idempotency_key = ?", UUID(draft["key"]).hex
+    )
+    assert_whole(cluster, UUID(run["public_id"]), story)
+    assert cluster.fake.posts == posts + 1

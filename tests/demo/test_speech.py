@@ -1,0 +1,108 @@
+"""Tokens, pace and the bytes of streams."""
+
+import asyncio
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chat.demo import prose, script, speech
+from chat.demo.script import Send
+from tests.demo.streams import lmstudio_events_in, openai_chunks_in
+
+
+@given(st.text())
+def test_tokens_joined_are_the_text(text: str) -> None:
+    assert "".join(speech.tokens(text)) == text
+
+
+@given(st.text(), st.booleans())
+def test_a_split_pair_joins_again(text: str, splits: bool) -> None:
+    pieces = list(speech.tokens(text, splits_a_pair=splits))
+
+    assert speech.paired("".join(pieces)) == text
+    assert all(json.loads(script.json_bytes(piece)) == piece for piece in pieces)
+
+
+@given(st.binary(), st.integers(0, 10), st.lists(st.integers(0, 40), max_size=5).map(sorted))
+def test_pieces_joined_are_the_bytes(data: bytes, split_bytes: int, split_at: list[int]) -> None:
+    by_size = Send(base64=data, split_bytes=split_bytes)
+    by_points = Send(base64=data, split_at=tuple(at for at in split_at if at <= len(data)))
+
+    assert b"".join(by_size.pieces) == data
+    assert b"".join(by_points.pieces) == data
+
+
+@pytest.mark.parametrize(("speed", "slept"), [(1.0, [2.0, 3.0]), (4.0, [0.5, 0.75])])
+async def test_the_pace_divides_time_by_the_speed(
+    monkeypatch: pytest.MonkeyPatch, speed: float, slept: list[float]
+) -> None:
+    clock = Clock(monkeypatch)
+    pace = speech.Pace(speed)
+
+    await pace.wait(2)
+    await pace.wait(3)
+
+    assert clock.slept == slept
+    assert pace.seconds == 5
+
+
+async def test_the_pace_catches_up_after_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    pace = speech.Pace(1.0)
+
+    clock.now += 1.5
+    await pace.wait(1)
+    await pace.wait(1)
+
+    assert clock.slept == [0.5]
+
+
+async def test_without_speed_there_is_no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    pace = speech.Pace(0)
+
+    for _ in range(100):
+        await pace.wait(60)
+
+    assert set(clock.slept) == {0}
+    assert pace.seconds == 6000
+
+
+class Clock:
+    """The loop's clock, moved by whoever sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        self.slept: list[float] = []
+        monkeypatch.setattr(speech, "_now", lambda: self.now)
+        monkeypatch.setattr(speech, "_sleep", self._sleep)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+def test_the_book_is_long_and_always_the_same() -> None:
+    book = "".join(prose.book())
+
+    assert 20_000 <= len(book.split()) <= 21_000
+    assert book == "".join(prose.book())
+
+
+def test_the_builders_give_streams_that_end() -> None:
+    events = lmstudio_events_in(
+        script.lmstudio_events(script.lmstudio_run("a", "b", reasoning=["r"]))
+    )
+    chunks = openai_chunks_in(script.openai_chunks(script.openai_run("a", "b", reasoning=["r"])))
+
+    assert events[-1]["result"]["output"] == [
+        {"type": "reasoning", "content": "r"},
+        {"type": "message", "content": "ab"},
+    ]
+    assert chunks[1]["choices"][0]["delta"] == {"reasoning_content": "r"}
+    assert chunks[-1]["choices"] == []
+    assert chunks[-2]["choices"][0]["finish_reason"] == "stop"
+    assert not script.openai_chunks([], is_done=False)

@@ -1,0 +1,135 @@
+"""The files of a deployment agree with the program and with each other."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.management import get_commands
+
+from project import settings as defaults
+from tests.deployment.dockerfile import ROOT, Stage, Step, copied, read
+
+COMPOSE = (ROOT / "compose.yaml").read_text()
+UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
+
+
+@pytest.fixture(scope="module")
+def stages() -> list[Stage]:
+    return read()
+
+
+def test_everything_that_the_image_copies_is_there_and_let_through(stages: list[Stage]) -> None:
+    let_through = (ROOT / ".dockerignore").read_text().splitlines()
+    for step in (step for stage in stages for step in stage.all("COPY")):
+        sources, _, stage = copied(step)
+        for source in () if stage else sources:
+            assert (ROOT / source).exists()
+            assert f"!{source}" in let_through
+    assert let_through[1] == "*"
+
+
+def test_the_base_is_pinned_to_a_version(stages: list[Stage]) -> None:
+    for stage in stages:
+        assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", stage.base)
+
+
+def test_the_image_runs_as_nobody_in_particular_and_without_tools(stages: list[Stage]) -> None:
+    last = stages[-1]
+
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", last.one("USER").text)
+    assert "pip uninstall" in last.all("RUN")[0].text
+    assert "--without-pip" in stages[0].all("RUN")[0].text
+    assert not re.search("gcc|build-essential|-dev ", (ROOT / "Dockerfile").read_text())
+
+
+def test_no_instruction_holds_a_secret(stages: list[Stage]) -> None:
+    for stage in stages:
+        assert not {"SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL"} & stage.environment.keys()
+
+
+def test_what_the_image_starts_are_commands_of_ours(stages: list[Stage]) -> None:
+    started = [stages[-1].one("CMD").list[0], *re.findall(r'command: \["(\w+)"\]', COMPOSE)]
+
+    assert set(started) == {"serve", "runner", "migrate"}
+    assert set(started) <= get_commands().keys()
+
+
+def test_the_health_check_is_a_module_of_ours(stages: list[Stage]) -> None:
+    _, _, check = stages[-1].one("HEALTHCHECK").text.partition(" CMD ")
+
+    assert Step("CMD", check).list == ["python", "-m", "project.probe"]
+    assert (ROOT / "project" / "probe.py").exists()
+
+
+def test_a_container_gets_the_time_that_it_needs_to_drain() -> None:
+    from chat.management.commands.serve import DRAIN_MARGIN_SECONDS
+    from project.server import Limits
+
+    (drain,) = re.findall(r"DRAIN_SECONDS: \$\{DRAIN_SECONDS:-(\d+)\}", COMPOSE)
+    (grace,) = re.findall(r"stop_grace_period: (\d+)s\n +ulimits", COMPOSE)[:1]
+
+    assert int(grace) >= int(drain) + DRAIN_MARGIN_SECONDS + Limits().close_seconds
+
+
+def test_every_setting_of_the_deployment_is_one_of_ours() -> None:
+    known = (ROOT / "project" / "settings.py").read_text()
+    named = re.findall(r"^ +([A-Z_]+): ", COMPOSE, re.MULTILINE)
+
+    for name in named:
+        setting = name.removesuffix("_FILE")
+        assert f'"{setting}"' in known or setting.startswith("POSTGRES_")
+
+
+def test_the_secrets_of_the_deployment_are_made_by_one_command(tmp_path: Path) -> None:
+    command = [str(ROOT / "deploy" / "make-secrets"), str(tmp_path / "secrets")]
+    subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    made = {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()}
+
+    again = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    Fernet(made["encryption_keys"].strip())
+    assert made["postgres_password"].strip() in made["database_url"]
+    assert stat.S_IMODE((tmp_path / "secrets").stat().st_mode) == 0o700
+    assert "made" not in again
+    assert {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()} == made
+    for name in re.findall(r"file: \./deploy/secrets/([\w.]+)", COMPOSE):
+        assert name in made
+
+
+def test_what_the_proxies_let_in_is_what_we_take() -> None:
+    limits = [
+        re.search(r"client_max_body_size (\d+)m;", (ROOT / "deploy" / "nginx.conf").read_text()),
+        re.search(r"max_size (\d+)MiB", (ROOT / "deploy" / "Caddyfile").read_text()),
+    ]
+
+    for limit in limits:
+        assert limit is not None
+        assert int(limit[1]) * 1024 * 1024 > defaults.MAX_UPLOAD_BYTES
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")
+@pytest.mark.parametrize("unit", UNITS, ids=[unit.name for unit in UNITS])
+def test_systemd_takes_the_unit(unit: Path, tmp_path: Path) -> None:
+    """With a program that is there in place of ours, which is not installed here."""
+    for each in unit.parent.iterdir():
+        text = each.read_text().replace("/opt/tributary/venv/bin/python", "/bin/true")
+        (tmp_path / each.name).write_text(text)
+    name = unit.name.replace("@.", "@1.")
+    if name != unit.name:
+        (tmp_path / name).symlink_to(tmp_path / unit.name)
+
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(tmp_path / name)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"SYSTEMD_UNIT_PATH": f"{tmp_path}:/lib/systemd/system", "PATH": "/usr/bin:/bin"},
+    )
+
+    complaints = [line for line in verified.stderr.splitlines() if "tributary" in line]
+    assert complaints == []

@@ -1,0 +1,94 @@
+"""What a process refuses to start with, in one line that says what to change."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import CommandError
+
+from project import env, startup
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["tributary.example.org", "ftp://a.example", "https://", "https://a.example/chat", "http://[x"],
+)
+def test_an_address_that_no_link_can_be_made_from_is_refused(address: str, settings: Any) -> None:
+    settings.SITE_URL = address
+
+    with pytest.raises(CommandError, match="SITE_URL"):
+        startup.refuse_wrong_address()
+
+
+def test_a_site_under_a_name_that_is_not_allowed_is_refused(settings: Any) -> None:
+    settings.SITE_URL = "https://tributary.example.org"
+    settings.ALLOWED_HOSTS = ["localhost"]
+
+    with pytest.raises(CommandError, match=r"does not name tributary\.example\.org"):
+        startup.refuse_wrong_address()
+
+
+@pytest.mark.parametrize("allowed", ["tributary.example.org", ".example.org", "*"])
+def test_a_site_under_an_allowed_name_may_start(allowed: str, settings: Any) -> None:
+    settings.SITE_URL = "https://tributary.example.org"
+    settings.ALLOWED_HOSTS = [allowed]
+
+    startup.refuse_wrong_address()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_second_process_with_keys_of_its_own_is_refused(settings: Any) -> None:
+    startup.refuse_other_keys()
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+
+    with pytest.raises(CommandError, match="same ENCRYPTION_KEYS"):
+        startup.refuse_other_keys()
+
+
+def test_a_number_that_is_none_is_said_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAIN_SECONDS", "soon")
+
+    with pytest.raises(ImproperlyConfigured, match="DRAIN_SECONDS must be a number"):
+        env.number("DRAIN_SECONDS", 1)
+
+
+def test_a_secret_file_that_is_not_there_is_said_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_KEY_FILE", "/nowhere/secret")
+
+    with pytest.raises(ImproperlyConfigured, match="SECRET_KEY_FILE: /nowhere/secret"):
+        env.text("SECRET_KEY")
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://a.example:8443", "a.example"),
+        ("http://[::1]:8000", "[::1]"),
+        ("nothing", ""),
+        ("http://[x", ""),
+    ],
+)
+def test_the_site_s_own_name_is_taken_from_its_address(url: str, host: str) -> None:
+    assert env.host_of(url) == host
+
+
+def test_a_setting_that_cannot_be_right_is_one_line_and_not_worth_another_try(
+    tmp_path: Path,
+) -> None:
+    refused = subprocess.run(
+        [sys.executable, "manage.py", "serve"],
+        cwd=Path(__file__).parents[2],
+        env={"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path), "PORT": "none"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    assert refused.returncode == startup.REFUSED
+    assert refused.stderr == "Refused: PORT must be a number, not 'none'\n"

@@ -1,0 +1,161 @@
+"""What an upstream sends is counted by kind, cheaply, and nothing that it sends can break that."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chat import dialects
+from chat.dialects import seen
+from chat.dialects.base import Parser
+from chat.dialects.seen import MAX_NAMES, OTHERS, Seen, Tally, merged
+from chat.wire.sse import Decoder
+
+
+def chunk(delta: dict[str, object] | None, **members: object) -> dict[str, object]:
+    choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": None}]
+    return {"id": "c", "object": "chat.completion.chunk", "choices": choices, **members}
+
+
+def data(*payloads: object) -> bytes:
+    return b"".join(b"data: %b\n\n" % json.dumps(payload).encode() for payload in payloads)
+
+
+def parser_of(name: str) -> Parser:
+    return dialects.get(name).parser(model="m", options={})
+
+
+def tally_of(name: str, stream: bytes) -> dict[str, Seen]:
+    parser, tally, decoder = parser_of(name), Tally(), Decoder()
+    for frame in [*decoder.feed(stream), *decoder.close()]:
+        tally.add(frame, parser.feed(frame))
+    parser.close()
+    return {kind.name: kind for kind in tally.result(parser)}
+
+
+def counts_of(name: str, stream: bytes) -> dict[str, int]:
+    return {kind.name: kind.count for kind in tally_of(name, stream).values()}
+
+
+def test_chunks_are_told_apart_by_what_they_carry() -> None:
+    finish = chunk({})
+    finish["choices"][0]["finish_reason"] = "tool_calls"
+    call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+
+    stream = b": waiting\n\n" + data(
+        chunk({"role": "assistant", "content": ""}),
+        *[chunk({"reasoning_content": "Hm"})] * 3,
+        *[chunk({"content": "a"})] * 40,
+        chunk({"tool_calls": [call]}),
+        finish,
+        chunk(None, usage={"total_tokens": 3}),
+    )
+
+    assert counts_of("openai_chat", stream + b"data: [DONE]\n\n") == {
+        ": comment": 1,
+        "chunk: without content": 1,
+        "chunk: reasoning_content": 3,
+        "chunk: content": 40,
+        "chunk: tool_calls": 1,
+        "chunk: finish_reason": 1,
+        "chunk: usage": 1,
+        "[DONE]": 1,
+    }
+
+
+def test_named_events_keep_their_names() -> None:
+    events = [{"type": "chat.start", "model_instance_id": "m"}]
+    events += [{"type": "message.delta", "content": "a"}] * 5
+    stream = b"".join(
+        b"event: %b\ndata: %b\n\n" % (event["type"].encode(), json.dumps(event).encode())
+        for event in events
+    )
+
+    assert counts_of("lmstudio", stream) == {"chat.start": 1, "message.delta": 5}
+
+
+def test_an_unknown_event_is_kept_with_its_first_sample() -> None:
+    stream = data(
+        chunk({"content": "a"}), *({"type": "x_new.thing", "n": number} for number in range(3))
+    )
+
+    kind = tally_of("openai_chat", stream)["x_new.thing"]
+
+    assert (kind.count, kind.is_known) == (3, False)
+    assert json.loads(kind.sample) == {"type": "x_new.thing", "n": 0}
+
+
+def test_an_unknown_member_is_counted_as_often_as_it_came() -> None:
+    stream = data(*(chunk({"content": "a"}, mood=number) for number in range(4)))
+
+    found = tally_of("openai_chat", stream)
+
+    assert found["chunk: content"] == Seen(name="chunk: content", count=4)
+    kind = found["chunk.mood"]
+    assert (kind.count, kind.is_known, json.loads(kind.sample)) == (4, False, {"mood": 0})
+
+
+def test_text_that_is_no_json_is_a_kind_of_its_own() -> None:
+    kind = tally_of("openai_chat", b"data: oops\n\n")["(text that is no JSON)"]
+
+    assert (kind.count, kind.is_known, kind.sample) == (1, False, "oops")
+
+
+def test_a_name_that_is_known_but_for_some_payloads_says_so() -> None:
+    stream = b"event: message.delta\ndata: " + b'{"type":"message.delta","content":"a"}\n\n'
+    stream += b"event: message.delta\ndata: oops\n\n"
+
+    found = tally_of("lmstudio", stream)
+
+    assert found["message.delta"].is_known
+    assert (found["message.delta, in part"].count, found["message.delta, in part"].sample) == (
+        1,
+        "oops",
+    )
+
+
+def test_names_and_samples_without_end_are_held_to_a_size() -> None:
+    stream = data(*({"type": f"x_{number}", "text": "y" * 5000} for number in range(500)))
+
+    found = tally_of("openai_chat", stream)
+
+    assert len(found) <= 2 * (MAX_NAMES + 1)
+    assert found[OTHERS].count >= 500 - MAX_NAMES
+    assert max(len(kind.sample) for kind in found.values()) == seen.SAMPLE_CHARACTERS
+
+
+def test_of_a_long_answer_only_the_first_delta_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[object] = []
+    name_of = seen.name_of
+    monkeypatch.setattr(seen, "name_of", lambda frame: read.append(frame) or name_of(frame))
+
+    counts = counts_of("openai_chat", data(*[chunk({"content": "a"})] * 1000))
+
+    assert counts == {"chunk: content": 1000}
+    assert len(read) <= 2
+
+
+def test_counts_of_two_streams_are_added() -> None:
+    first = [Seen(name="a", count=1), Seen(name="b", count=2, is_known=False, sample="s")]
+    second = [Seen(name="b", count=5)]
+
+    assert merged([*first, *second]) == [
+        Seen(name="a", count=1),
+        Seen(name="b", count=7, is_known=False, sample="s"),
+    ]
+
+
+@given(
+    st.binary(max_size=300) | st.text(max_size=300).map(lambda text: f"data: {text}\n\n".encode())
+)
+def test_nothing_that_is_sent_raises(stream: bytes) -> None:
+    for kind in tally_of("openai_chat", stream).values():
+        assert kind.count > 0
+        assert "\x00" not in kind.name
+        kind.name.encode()
+        kind.sample.encode()

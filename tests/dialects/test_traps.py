@@ -1,0 +1,97 @@
+"""Every trap of the wire is met by a recording, or by a test of what no recording can hold."""
+
+import re
+
+import pytest
+
+from chat import dialects
+from chat.events import decode_result
+from tests.fixtures import RECORDINGS, ROOT, result_path
+
+TESTS = ROOT.parent
+
+# Recordings named ``t<number>_…`` hold these, at one dialect at least.
+RECORDED = {
+    1: "line separators of Unicode inside JSON",
+    2: "all kinds of line ends",
+    3: "a byte order mark",
+    5: "halves of characters, and NUL",
+    6: "one event on many lines, and many events without blank lines",
+    7: "no last blank line",
+    8: "comments, pings and fields without meaning",
+    9: "a name that says something else than the payload",
+    10: "an end marker that is missing, early, doubled or without a space",
+    11: "an error before the end marker",
+    12: "an error in an answer with status 200",
+    13: "one JSON body instead of a stream",
+    14: "a stream that is cut",
+    15: "words after the end",
+    16: "token counts after the reason, on every chunk, or null at last",
+    17: "fragments of calls without index, id or name, or out of order",
+    18: "arguments that are no JSON object",
+    19: "a reason that does not fit what was said",
+    20: "reasoning after text, and several blocks of it",
+    21: "the same reasoning in two members",
+    22: "thinking between tags",
+    23: "empty deltas",
+    24: "several choices at once",
+    25: "blocks that nothing starts or stops",
+    26: "token counts that are totals",
+    27: "what must go back as it came",
+    32: "items that interleave, or are told differently at the end",
+    33: "errors nested and flat",
+    34: "the id of a call that is not the id of its item",
+    35: "a whole text after its pieces",
+    41: "paths that lead elsewhere",
+    43: "counts called delta that are totals",
+    46: "a clock that is wrong",
+    47: "events and members that nobody knows yet",
+}
+# These are about reads, requests, sockets and pages: the test that meets each.
+TESTED = {
+    4: "wire/test_decoder.py::test_every_two_way_split_gives_the_same_events",
+    28: "dialects/test_anthropic_asking.py::test_t28_foreign_answer_loses_its_thinking_and_keeps_its_calls",
+    29: "dialects/test_anthropic_asking.py::test_t29_call_without_a_result_is_cut_out",
+    30: "dialects/test_anthropic_asking.py::test_t30_every_result_is_in_one_message_and_first_in_it",
+    31: "dialects/test_anthropic_asking.py::test_foreign_answer_of_reasoning_alone_gets_a_placeholder",
+    36: "dialects/test_asking.py::test_lm_studio_gets_earlier_turns_as_text_and_the_run_says_so",
+    37: "dialects/test_asking.py::test_lost_response_id_falls_back_to_text",
+    38: "upstreams/test_client.py::test_error_body_that_echoes_the_key_is_cleaned",
+    39: "runs/test_secret_options.py::test_a_secret_option_that_comes_back_is_stored_and_shown_nowhere",
+    40: "rendering/test_hostile.py::test_no_field_of_any_event_becomes_markup",
+    42: "runs/test_limits.py::test_a_stop_closes_the_upstream_in_every_phase",
+    44: "runs/test_limits.py::test_an_answer_without_end_is_cut_off_and_kept_so_far",
+    45: "browser/test_watching.py::test_two_viewers_and_a_reload_show_the_same_answer_all_the_way",
+}
+
+
+def test_every_number_is_listed() -> None:
+    assert sorted([*RECORDED, *TESTED]) == list(range(1, 48))
+
+
+@pytest.mark.parametrize("number", RECORDED)
+def test_trap_has_a_recording(number: int) -> None:
+    assert any(path.name.startswith(f"t{number:02}_") for path in RECORDINGS)
+
+
+@pytest.mark.parametrize("number", TESTED)
+def test_trap_has_a_test(number: int) -> None:
+    path, _, name = TESTED[number].partition("::")
+
+    assert re.search(rf"^(async )?def {name}\(", (TESTS / path).read_text(), re.MULTILINE)
+
+
+def test_recording_is_of_a_listed_trap() -> None:
+    numbers = [re.match(r"t(\d\d)_", path.name) for path in RECORDINGS]
+
+    assert {int(number[1]) for number in numbers if number} <= set(RECORDED)
+
+
+# What ``manage.py decode`` makes of each is checked with the recordings themselves.
+@pytest.mark.parametrize("suffix", [".sse", ".json"])
+@pytest.mark.parametrize("dialect", dialects.DIALECTS)
+def test_dialect_has_whole_answers_as_a_stream_and_as_one_body(dialect: str, suffix: str) -> None:
+    mine = [p for p in RECORDINGS if p.parent.name == dialect and p.suffix == suffix]
+    results = [decode_result(result_path(path).read_bytes()) for path in mine]
+
+    assert any(result.ext.status in ("completed", "waiting") for result in results)

@@ -1,0 +1,34 @@
+"""Checks of health that nobody has asked before, in a process that serves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from chat.health import answers, figures
+from chat.health.checks import Checks
+from chat.health.process import Process
+from chat.models import Runner
+
+
+@pytest.fixture
+async def checks(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Checks]:
+    checks = Checks()
+    monkeypatch.setattr(answers, "checks", checks)
+    monkeypatch.setattr(figures, "checks", checks)
+    yield checks
+    await checks.close()
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> Process:
+    process = Process()
+    process.serves()
+    monkeypatch.setattr(answers, "process", process)
+    return process
+
+
+@pytest.fixture
+def runner_row(transactional_db: None) -> Runner:
+    return Runner.objects.create(host="elsewhere", pid=1)

@@ -1,0 +1,111 @@
+"""What a hostile answer repeats without end costs no more than what it sent."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+import pytest
+
+from chat import result as folding
+from chat.actions import artifacts
+from chat.actions.files import read_media
+from chat.events import ArtifactUpdate, Event, MediaItem, MediaUpdate
+from chat.models import ArtifactVersion
+from chat.result import Fold
+from tests.files.conftest import Answer
+
+LONG = "x" * 100_000
+
+
+def folded(*events: Event) -> Fold:
+    fold = Fold()
+    for seq, event in enumerate(events, start=1):
+        event.seq = seq
+        fold.add(event)
+    return fold
+
+
+def renamed(times: int) -> list[Event]:
+    """A long artifact, and updates that say nothing of its content."""
+    made = ArtifactUpdate(op="created", artifact_id="a", content=LONG)
+    return [
+        made,
+        *(ArtifactUpdate(op="updated", artifact_id="a", title=str(n)) for n in range(times)),
+    ]
+
+
+def test_updates_that_leave_a_long_content_out_do_not_multiply_it() -> None:
+    result = folded(*renamed(1000)).result()
+
+    (artifact,) = result.ext.artifacts
+    assert len(artifact["versions"]) == 1001
+    assert artifact["versions"][1]["content"] == LONG
+    assert artifact["versions"][1000]["title"] == "999"
+    assert len(msgspec.json.encode(result)) < 2 * folding.MOST_REPEATED_CHARACTERS
+
+
+@pytest.mark.django_db
+def test_a_version_whose_content_is_not_repeated_is_stored_with_it(
+    answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "MOST_REPEATED_CHARACTERS", 2 * len(LONG))
+    answer(*renamed(5))
+
+    contents = ArtifactVersion.objects.order_by("number").values_list("content", flat=True)
+    assert list(contents) == [LONG] * 6
+
+
+@pytest.mark.django_db
+def test_a_long_content_is_not_stored_for_each_of_thousands_of_updates(
+    answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artifacts, "MOST_CHARACTERS", 3 * len(LONG))
+    first = answer(ArtifactUpdate(op="created", artifact_id="a", content=LONG))
+    answer(*renamed(400)[1:], below=first.message)
+
+    rows = list(ArtifactVersion.objects.order_by("number"))
+    assert [row.number for row in rows] == [1, 2, 3, 4]
+    assert [row.title for row in rows] == ["", "397", "398", "399"]
+    assert [row.content for row in rows] == [LONG] * 4
+
+
+class Counted(str):
+    """An id that counts how often it is compared."""
+
+    comparisons: ClassVar[int] = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.comparisons += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_media_of_one_item_are_told_apart_without_comparing_each_with_all() -> None:
+    media: list[Event] = [
+        MediaUpdate(item=0, media_type="audio/wav", media_id=Counted(number), data="AAAA")
+        for number in range(1000)
+    ]
+    result = folded(*media).result()
+
+    (medium,) = result.output
+    assert isinstance(medium, MediaItem)
+    assert medium.file == "sound-1-1000.wav"
+    assert Counted.comparisons < 10 * len(media)
+
+
+def test_pieces_of_a_sound_are_not_copied_for_each_new_one() -> None:
+    pieces = [
+        MediaUpdate(
+            item=0, media_id="m", media_type="audio/wav", state="partial", data="AA", transcript="a"
+        )
+        for _ in range(3)
+    ]
+    (medium,) = read_media(pieces[:1])
+    data, words = medium.pieces, medium.transcripts
+    for piece in pieces[1:]:
+        medium.add(piece)
+
+    assert (medium.pieces is data, medium.transcripts is words) == (True, True)
+    assert (len(data), len(words)) == (3, 3)

@@ -1,0 +1,165 @@
+"""What goes wrong around a live connection costs a moment, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+
+from chat.consumers import tabs
+from chat.live.hub import THREAD_EVENTS, Hubs
+from chat.rendering.patches import Answer
+from chat.runs import feed, lookout
+from chat.runs.tail import Entry
+from tests.live.conftest import LiveRun, OpenProgram, OpenTab, threads
+from tests.live.connection import SOON_SECONDS, Tab
+from tests.live.test_pages import until_equal
+
+
+def away(*args: object, **options: object) -> Any:
+    raise OperationalError("away")
+
+
+async def until_awaited(caplog: pytest.LogCaptureFixture) -> None:
+    """The followers have met a database that is away."""
+    async with asyncio.timeout(SOON_SECONDS):
+        while "database.away" not in caplog.text:
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chat.runs.database.AGAIN_SECONDS", 0.01)
+
+
+@pytest.mark.parametrize(
+    ("module", "question"), [(feed, "_key_of"), (feed, "read_entries"), (lookout, "look_for")]
+)
+async def test_followers_wait_for_a_database_that_is_away(
+    begin: Callable[..., LiveRun],
+    open_tab: OpenTab,
+    open_program: OpenProgram,
+    bobs_session: str,
+    impatient: None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    module: ModuleType,
+    question: str,
+) -> None:
+    answer, is_back = getattr(module, question), threading.Event()
+    monkeypatch.setattr(
+        module,
+        question,
+        lambda *args, **rest: (answer if is_back.is_set() else away)(*args, **rest),
+    )
+    run = await threads.call(begin, is_heard=False)
+    tab = open_tab(bobs_session)
+    tab.follow(run.id)
+    program = open_program(run.id, bobs_session)
+    await until_awaited(caplog)
+    is_back.set()
+
+    await run.tell("A river finds its way")
+    await run.end()
+
+    await until_equal(tab, run)
+    await program.until_finished()
+    assert program.seqs == [entry.seq for entry in run.entries]
+
+
+async def test_a_stream_whose_feed_breaks_ends_without_an_end_of_the_run(
+    run: LiveRun, open_program: OpenProgram, bobs_session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*args: object) -> AsyncIterator[list[Entry]]:
+        raise ValueError("broken")
+        yield []
+
+    monkeypatch.setattr("chat.consumers.following.follow", broken)
+    program = open_program(run.id, bobs_session)
+    await program.until_finished()
+
+    assert program.status == 200
+    assert program.frames == []
+
+
+@pytest.mark.parametrize("how", ["a handler fails", "the server ends it"])
+async def test_a_connection_that_ends_without_a_goodbye_leaves_nothing_behind(
+    run: LiveRun, live: None, bobs_session: str, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    tab = Tab(bobs_session)
+    tab.follow(run.id)
+    await run.tell("Hello")
+    await tab.until_seq(run.id, len(run.entries))
+    hub = tabs.watch._connections.copy().pop()._runs[run.id].hub
+
+    if how == "a handler fails":
+        monkeypatch.setattr("chat.access.get_run", away)
+        tab.say(type="follow", run=run.id.hex)
+    else:
+        tab.task.cancel()
+    async with asyncio.timeout(SOON_SECONDS):
+        await asyncio.wait({tab.task})
+
+    assert not tabs.watch._connections
+    assert not hub.has_viewers
+
+
+# --- the hub's threads -----------------------------------------------------------------------
+
+
+async def test_a_viewer_that_leaves_while_its_frame_is_made_lets_nobody_else_in_before_it_is_made(
+    run: LiveRun, own_hubs: Hubs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_making, may_end = threading.Event(), threading.Event()
+
+    def slow(answer: Answer) -> list[str]:
+        is_making.set()
+        may_end.wait(SOON_SECONDS)
+        return []
+
+    monkeypatch.setattr(Answer, "replacement", slow)
+    hub = own_hubs.join(run.id, lambda: None)
+    leaving = asyncio.create_task(hub.replacement())
+    await asyncio.to_thread(is_making.wait, SOON_SECONDS)
+
+    leaving.cancel()
+    await asyncio.wait({leaving}, timeout=0.05)
+    assert hub._applying.locked()
+
+    may_end.set()
+    await asyncio.wait({leaving}, timeout=SOON_SECONDS)
+    assert leaving.cancelled()
+    assert not hub._applying.locked()
+
+
+async def test_few_but_large_events_are_rendered_beside_the_loop(
+    run: LiveRun, own_hubs: Hubs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    makers: list[tuple[int, threading.Thread]] = []
+    patches_since = Answer.patches_since
+
+    def observed(answer: Answer, seq: int) -> str:
+        makers.append((seq, threading.current_thread()))
+        return patches_since(answer, seq)
+
+    monkeypatch.setattr(Answer, "patches_since", observed)
+    await run.tell("A page. ")
+    hub = own_hubs.join(run.id, lambda: None)
+    for number in range(1, 5):
+        await run.add(f"Large piece {number}. " * 2000)
+    async with asyncio.timeout(SOON_SECONDS):
+        while hub.seq < len(run.entries):
+            await asyncio.sleep(0.01)
+    makers.clear()
+
+    # Nobody else stands at the first number: this patch is made for one viewer.
+    await hub.frames_after(1)
+
+    assert len(run.entries) < THREAD_EVENTS
+    assert [seq for seq, _ in makers] == [1]
+    assert makers[0][1] is not threading.main_thread()

@@ -1,0 +1,310 @@
+"""A real site in a process of its own, which can be killed and started again."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import uuid
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+import httpx
+import msgspec
+
+from chat import events as canonical
+from chat.demo.fake import FakeUpstream
+from chat.runs.tail import Entry
+from tests.processes.serve import REACHED
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+# A deadline for what should happen at once, on a machine that has other things to do.
+SOON_SECONDS = 60.0
+ORIGIN = "http://tributary.test"
+CSRF_TOKEN = "a" * 32
+
+
+class World(msgspec.Struct, frozen=True):
+    """Public ids of what the seed made, and everybody's session."""
+
+    team: str
+    upstream: str
+    sessions: dict[str, str]
+
+
+def seed(folder: Path, *, module: str = "tests.processes.seed", **settings: str) -> World:
+    made = subprocess.run(
+        [sys.executable, "-m", module],
+        cwd=ROOT,
+        env={**environment(folder), **settings},
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    return msgspec.json.decode(made.stdout, type=World)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return {**kept, "DATA_DIR": str(folder), "LIVE_ORIGINS": ORIGIN}
+
+
+def soon(holds: Callable[[], Any]) -> Any:
+    """What ``holds`` gives as soon as that is true. Raises ``TimeoutError``."""
+    deadline = time.monotonic() + SOON_SECONDS
+    while not (value := holds()):
+        if time.monotonic() > deadline:
+            raise TimeoutError("it did not happen")
+        time.sleep(0.02)
+    return value
+
+
+class Records(Protocol):
+    """The database of a site, read and changed past the code under test. ``?`` stands for a value;
+    a UUID is 32 hexadecimal digits."""
+
+    def rows(self, statement: str, *values: object) -> list[dict[str, Any]]: ...
+
+
+class SqliteRecords:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def rows(self, statement: str, *values: object) -> list[dict[str, Any]]:
+        with contextlib.closing(sqlite3.connect(self._path)) as database:
+            database.row_factory = sqlite3.Row
+            with database:
+                return [dict(row) for row in database.execute(statement, values)]
+
+
+class Process:
+    """A command of ours in a process with a folder of its own. Ends only what it started.
+
+    ``settings`` are environment variables of every start.
+    """
+
+    command: tuple[str, ...]
+    # What it writes when it is ready.
+    ready: re.Pattern[str]
+
+    def __init__(self, folder: Path, *, settings: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.settings = dict(settings or {})
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._log_path = folder / "server.log"
+        self._log_offset = 0
+
+    def start(self, *, stops_at: str = "", **settings: str) -> None:
+        """Returns when it is ready. ``stops_at`` names a place of `tests.processes.serve`."""
+        self.launch(stops_at=stops_at, **settings)
+        self.until_ready()
+
+    def launch(self, *, stops_at: str = "", **settings: str) -> None:
+        """Begins to start: several processes can do so at the same time."""
+        self._log_offset = self._log_path.stat().st_size if self._log_path.exists() else 0
+        main = ["-m", "tests.processes.serve", stops_at] if stops_at else ["manage.py"]
+        with self._log_path.open("ab") as log:
+            self._popen = subprocess.Popen(
+                [sys.executable, *main, *self.command],
+                cwd=ROOT,
+                env={**environment(self.folder), **self.settings, **settings},
+                stdout=log,
+                stderr=log,
+            )
+
+    def until_ready(self) -> re.Match[str]:
+        return soon(self._readiness)
+
+    def _readiness(self) -> re.Match[str] | None:
+        text = self._log_path.read_text()[self._log_offset :]
+        found = self.ready.search(text)
+        assert found or self.process.poll() is None, text
+        return found
+
+    @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        assert self._popen is not None
+        return self._popen
+
+    @property
+    def is_alive(self) -> bool:
+        return self._popen is not None and self._popen.poll() is None
+
+    @property
+    def log(self) -> str:
+        return self._log_path.read_text()
+
+    def kill9(self) -> None:
+        self.process.kill()
+        self.process.wait(SOON_SECONDS)
+
+    def terminate(self) -> int:
+        """Asks it to end, and returns the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(SOON_SECONDS)
+
+    def restart(self, **settings: str) -> None:
+        self.kill9()
+        self.start(**settings)
+
+    def close(self) -> None:
+        if self.is_alive:
+            self.kill9()
+
+    def until_it_stands_still(self) -> None:
+        soon((self.folder / REACHED).exists)
+
+
+class Site(Process):
+    """A server process on a data directory of its own, with what people do there and its records."""
+
+    command = ("serve", "--port", "0")
+    # In either form of the log.
+    ready = re.compile(
+        r"serving(?: address=|\", \"address\": \")http://127\.0\.0\.1:(\d+)(?:\"})?\n"
+    )
+
+    def __init__(
+        self,
+        folder: Path,
+        world: World,
+        fake: FakeUpstream,
+        *,
+        records: Records | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(folder, settings=settings)
+        self.world = world
+        self.fake = fake
+        self.records = records or SqliteRecords(folder / "tributary.sqlite3")
+        self.port = 0
+
+    def until_ready(self) -> re.Match[str]:
+        found = super().until_ready()
+        self.port = int(found[1])
+        return found
+
+    # --- people ------------------------------------------------------------------------
+
+    def headers(self, name: str = "") -> dict[str, str]:
+        """Those of a browser in which ``name`` is signed in; of a stranger without a name."""
+        session = f"sessionid={self.world.sessions[name]}; " if name else ""
+        return {"Cookie": f"{session}csrftoken={CSRF_TOKEN}", "X-CSRFToken": CSRF_TOKEN}
+
+    @contextlib.contextmanager
+    def browser(self, name: str) -> Iterator[httpx.Client]:
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{self.port}",
+            headers=self.headers(name),
+            timeout=SOON_SECONDS,
+            trust_env=False,
+        ) as client:
+            yield client
+
+    def post(self, name: str, path: str, /, **fields: str) -> httpx.Response:
+        with self.browser(name) as browser:
+            return browser.post(path, data=fields)
+
+    def send(self, text: str, *, by: str = "Alice", visibility: str = "team") -> UUID:
+        """Begins a conversation; returns the run that answers."""
+        key = uuid.uuid4()
+        answer = self.post(
+            by,
+            "/c/",
+            text=text,
+            choice=f"{self.world.upstream}:test/model",
+            key=str(key),
+            team=self.world.team,
+            visibility=visibility,
+        )
+        assert answer.status_code == 302, answer.text
+        return self._run_of(key)
+
+    def retry(self, run: UUID, *, by: str = "Alice") -> UUID:
+        """Tries the answer again; returns the new run."""
+        key = uuid.uuid4()
+        message = self.value(
+            "SELECT m.public_id FROM chat_message m JOIN chat_run r ON r.message_id = m.id"
+            " WHERE r.public_id = ?",
+            run.hex,
+        )
+        answer = self.post(by, f"/m/{UUID(message)}/retry/", key=str(key))
+        assert answer.status_code == 302, answer.text
+        return self._run_of(key)
+
+    def stop_run(self, run: UUID, *, by: str = "Alice") -> None:
+        answer = self.post(by, f"/r/{run}/stop/")
+        assert answer.status_code == 302, answer.text
+
+    def _run_of(self, key: UUID) -> UUID:
+        return UUID(self.value("SELECT public_id FROM chat_run WHERE idempotency_key = ?", key.hex))
+
+    # --- the records ---------------------------------------------------------------------
+
+    def rows(self, statement: str, *values: object) -> list[dict[str, Any]]:
+        return self.records.rows(statement, *values)
+
+    def value(self, statement: str, *values: object) -> Any:
+        (row,) = self.rows(statement, *values)
+        return next(iter(row.values()))
+
+    def run(self, run: UUID) -> dict[str, Any]:
+        (row,) = self.rows("SELECT * FROM chat_run WHERE public_id = ?", run.hex)
+        return row
+
+    def conversation_of(self, run: UUID) -> UUID:
+        return UUID(
+            self.value(
+                "SELECT c.public_id FROM chat_conversation c JOIN chat_run r"
+                " ON r.conversation_id = c.id WHERE r.public_id = ?",
+                run.hex,
+            )
+        )
+
+    def until_ended(self, run: UUID) -> dict[str, Any]:
+        soon(lambda: self.run(run)["finished_at"])
+        return self.run(run)
+
+    def entries(self, run: UUID) -> list[Entry]:
+        """The log, read without the code under test but for the splitting of JSON."""
+        segments = self.rows(
+            "SELECT * FROM chat_runsegment WHERE run_id = ? ORDER BY first_seq", self.run(run)["id"]
+        )
+        entries: list[Entry] = []
+        for row in segments:
+            body = zlib.decompress(row["body"]) if row["is_compressed"] else row["body"]
+            bodies = canonical.split_bodies(body)
+            assert row["first_seq"] == len(entries) + 1
+            assert row["last_seq"] == row["first_seq"] + len(bodies) - 1
+            entries += [Entry(row["first_seq"] + at, each) for at, each in enumerate(bodies)]
+        return entries
+
+
+SiteKind = TypeVar("SiteKind", bound=Site)
+
+
+@contextlib.contextmanager
+def site_from(
+    template: Path, folder: Path, world: World, *, kind: type[SiteKind]
+) -> Iterator[SiteKind]:
+    """A site that has not been started, on a copy of ``template``, with a fake upstream."""
+    shutil.copytree(template, folder, dirs_exist_ok=True)
+    fake = FakeUpstream.start_in_thread()
+    site = kind(folder, world, fake)
+    site.rows("UPDATE chat_upstream SET base_url = ?", fake.url)
+    try:
+        yield site
+    finally:
+        site.close()
+        fake.stop()
+
+
+def body_of(entry: Entry) -> dict[str, Any]:
+    return dict(json.loads(entry.body))

@@ -1,0 +1,116 @@
+"""A page in Python that takes patches the way htmx does: all targets first, then the changes."""
+
+from dataclasses import dataclass, field
+from html import escape
+from html.parser import HTMLParser
+
+VOID = {"br", "hr", "img", "input", "use"}
+
+
+@dataclass(eq=False)
+class Element:
+    tag: str
+    attributes: dict[str, str] = field(default_factory=dict)
+    children: list["Element | str"] = field(default_factory=list)
+
+    def add(self, *nodes: "Element | str") -> None:
+        """Text beside text is one text, as it is for a reader."""
+        for node in nodes:
+            if isinstance(node, str) and self.children and isinstance(self.children[-1], str):
+                self.children[-1] += node
+            elif node:
+                self.children.append(node)
+
+    def find(self, id: str) -> "Element | None":
+        if self.attributes.get("id") == id:
+            return self
+        found = (child.find(id) for child in self.children if isinstance(child, Element))
+        return next((element for element in found if element is not None), None)
+
+    def elements(self) -> list["Element"]:
+        nested = [child.elements() for child in self.children if isinstance(child, Element)]
+        return [self, *(element for some in nested for element in some)]
+
+    def text(self) -> str:
+        return "".join(child if isinstance(child, str) else child.text() for child in self.children)
+
+    def inner(self) -> str:
+        """The canonical form: attributes sorted, everything escaped one way."""
+        return "".join(
+            escape(child) if isinstance(child, str) else child.outer() for child in self.children
+        )
+
+    def outer(self) -> str:
+        attributes = "".join(
+            f' {name}="{escape(value)}"' for name, value in sorted(self.attributes.items())
+        )
+        end = "" if self.tag in VOID else f"{self.inner()}</{self.tag}>"
+        return f"<{self.tag}{attributes}>{end}"
+
+
+class _Builder(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.root = Element("root")
+        self.open = [self.root]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        element = Element(tag, {name: value or "" for name, value in attrs})
+        self.open[-1].add(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            opened = self.open.pop()
+            assert opened.tag == tag, f"</{tag}> closes <{opened.tag}>"
+
+    def handle_data(self, data: str) -> None:
+        self.open[-1].add(data)
+
+
+def parse(html: str) -> Element:
+    """Strict: every element is closed in order, or it fails."""
+    builder = _Builder()
+    builder.feed(html)
+    builder.close()
+    assert builder.open == [builder.root], f"left open: {[one.tag for one in builder.open]}"
+    return builder.root
+
+
+def canonical(html: str) -> str:
+    return parse(html).inner()
+
+
+class Page:
+    """The two elements of a run on a page."""
+
+    def __init__(self, run_id: str, snapshot: str = "", phase: str = "") -> None:
+        self.root = parse(f'<div id="r{run_id}">{snapshot}</div><div id="p{run_id}">{phase}</div>')
+        self.answer = self._get(f"r{run_id}")
+        self.strip = self._get(f"p{run_id}")
+
+    def _get(self, id: str) -> Element:
+        found = self.root.find(id)
+        assert found is not None, f"no element #{id}"
+        return found
+
+    def apply(self, frame: str) -> None:
+        partials = parse(frame).children
+        tasks = []
+        for one in partials:
+            assert isinstance(one, Element), f"text outside a partial: {one!r}"
+            assert one.tag == "hx-partial"
+            target = one.attributes["hx-target"].removeprefix("#")
+            tasks.append((self._get(target), one.attributes["hx-swap"], one.children))
+        for target, swap, nodes in tasks:
+            if swap in ("innerHTML", "innerMorph"):
+                target.children = []
+            else:
+                assert swap == "beforeend", swap
+            target.add(*nodes)
+
+    def state(self) -> tuple[str, str]:
+        ids = [e.attributes["id"] for e in self.root.elements() if "id" in e.attributes]
+        assert len(ids) == len(set(ids)), "an id is there twice"
+        return self.answer.inner(), self.strip.inner()

@@ -1,0 +1,113 @@
+"""Four times the text costs at most 4.4 times the work, whatever the text is one of."""
+
+from dataclasses import dataclass
+from html import escape
+
+import pytest
+
+from chat.events import Event
+from chat.rendering import flow
+from chat.rendering.markdown import Outline, Scope
+from chat.rendering.patches import Answer
+from tests.rendering.stories import RUN, told
+
+DELTA = 6
+# A frame for every fortieth delta: 240 characters, as with a fast model.
+FRAME = 40
+
+UNITS = {
+    "plain": "Some sentence of *several* words that goes on. " * 5 + "\n\n",
+    "list": "- item with **some** words\n",
+    "loose list": "1. item with **some** words\n\n",
+    "nested list": "- a\n  - b with words\n    - c and more\n",
+    "table": "| a cell | another **cell** |\n",
+    "paragraph": "word *word* word word\n",
+    "one line": "word **word** word ",
+    "quote": "> word *word* word word\n",
+    "fence": "x = f(1, 'two')  # three\n",
+    "definitions": "[a]: https://x.org\n",
+}
+HEADS = {"table": "| h | i |\n|---|---|\n", "fence": "```py\n"}
+
+
+@dataclass
+class Work:
+    searched: int = 0
+    rendered: int = 0
+    sent: int = 0
+
+
+def story(kind: str, deltas: int) -> list[Event]:
+    length = deltas * DELTA
+    text = HEADS.get(kind, "") + UNITS[kind] * (length // len(UNITS[kind]) + 1)
+    return told(text[:length], size=DELTA)
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Work:
+    work = Work()
+    search = flow.outline
+
+    def outline(text: str, scope: Scope) -> Outline:
+        work.searched += len(text)
+        return search(text, scope)
+
+    def render_block(source: str, scope: Scope) -> str:
+        work.rendered += len(source)
+        return f"<p>{escape(source)}</p>"
+
+    monkeypatch.setattr(flow, "outline", outline)
+    monkeypatch.setattr(flow, "render_block", render_block)
+    return work
+
+
+def cost(work: Work, kind: str, deltas: int) -> Work:
+    before = Work(work.searched, work.rendered, work.sent)
+    answer = Answer(RUN)
+    seen = 0
+    for event in story(kind, deltas):
+        answer.apply(event)
+        if event.seq - seen >= FRAME:
+            work.sent += len(answer.patches_since(seen))
+            seen = answer.seq
+    work.sent += len(answer.patches_since(seen))
+    return Work(
+        work.searched - before.searched, work.rendered - before.rendered, work.sent - before.sent
+    )
+
+
+@pytest.mark.parametrize("kind", UNITS)
+def test_work_grows_with_the_text(kind: str, work: Work) -> None:
+    small, large = cost(work, kind, 2500), cost(work, kind, 10_000)
+
+    assert large.sent <= 4.4 * small.sent
+    assert large.rendered <= 4.4 * small.rendered
+    assert large.searched <= 4.4 * small.searched + flow.OPEN_CHARACTERS
+
+
+@pytest.mark.parametrize("kind", ["list", "table", "paragraph", "one line", "quote"])
+def test_an_open_block_is_never_rendered_as_a_whole_with_each_frame(kind: str, work: Work) -> None:
+    deltas = 5000
+
+    spent = cost(work, kind, deltas)
+
+    frames = deltas / FRAME
+    assert spent.rendered <= frames * 1.5 * flow.OPEN_CHARACTERS
+    assert spent.searched <= frames * 2 * flow.OPEN_CHARACTERS
+
+
+def test_a_closed_block_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[str] = []
+    render = flow.render_block
+
+    def render_block(source: str, scope: Scope) -> str:
+        rendered.append(source)
+        return render(source, scope)
+
+    monkeypatch.setattr(flow, "render_block", render_block)
+    answer = Answer(RUN)
+    for event in told("".join(f"paragraph {i}\n\n" for i in range(200)), size=DELTA):
+        answer.apply(event)
+        answer.snapshot()
+
+    assert rendered.count("paragraph 7") <= 4

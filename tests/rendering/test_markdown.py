@@ -1,0 +1,311 @@
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chat.rendering import markdown
+from chat.rendering.flow import Flow
+from chat.rendering.highlight import MAX_CHARACTERS, highlight
+from chat.rendering.markdown import render, render_blocks
+from tests.rendering.dom import parse
+from tests.rendering.stories import MARKDOWN, cut
+from tests.rendering.test_replay import documents
+
+
+def blocks_of(text: str, size: int) -> list[str]:
+    """What a flow closed, when the text came in pieces of one size."""
+    flow = Flow("x", 1)
+    for seq, part in enumerate(cut(text, size), start=2):
+        flow.feed(part, seq)
+    flow.end(len(text) + 2)
+    closed = parse(flow.html()).elements()
+    return [
+        child.outer()
+        for element in closed
+        if element.attributes.get("class") == "blocks"
+        for child in element.children
+        if not isinstance(child, str)
+    ]
+
+
+def whole(text: str) -> list[str]:
+    return [
+        child.outer()
+        for html in render_blocks(text)
+        for child in parse(html).children
+        if not isinstance(child, str)
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 50, 10_000])
+def test_blocks_that_streamed_are_the_blocks_of_a_reload(size: int) -> None:
+    assert blocks_of(MARKDOWN, size) == whole(MARKDOWN)
+
+
+@settings(max_examples=400, deadline=None)
+@given(document=documents, size=st.integers(1, 25))
+def test_any_document_in_any_split_gives_the_blocks_of_a_reload(document: str, size: int) -> None:
+    assert blocks_of(document, size) == whole(document)
+
+
+# Every mark but those that turn letters into syntax: ordinals, links, entities.
+marks = st.text("ab12 *_>-#~`|=+\n\t\\<", max_size=200)
+
+
+@settings(max_examples=500, deadline=None)
+@given(document=marks)
+def test_every_letter_and_digit_of_the_source_arrives(document: str) -> None:
+    shown = parse(render(document)).text().replace("Copy", "")
+
+    assert Counter(filter(str.isalnum, document)) <= Counter(filter(str.isalnum, shown))
+
+
+def without_breaks(html: str) -> str:
+    return re.sub(r"\s*\n\s*<", "<", re.sub(r">\s*\n\s*", ">", html)).strip()
+
+
+@settings(max_examples=300, deadline=None)
+@given(document=documents)
+def test_blocks_one_by_one_are_what_the_parser_makes_of_the_whole(document: str) -> None:
+    document += "\n"
+    env = {"references": markdown.References().scope()}
+    tokens = markdown._full.parse(markdown.clean_source(document), env)
+    markdown._align_without_style(tokens)
+    rendered = markdown._full.renderer.render(tokens, markdown._full.options, env)
+    whole = markdown._dress(markdown._cleaner.clean(rendered))
+
+    ours = render(document)
+
+    assert 'class="source"' in ours or without_breaks(ours) == without_breaks(whole)
+
+
+NESTED = {
+    "quotes": lambda depth: "> " * depth + "deep77",
+    "lists": lambda depth: "".join("  " * i + f"- a{i}\n" for i in range(depth)),
+    "ordered": lambda depth: "".join("   " * i + f"1. a{i}\n" for i in range(depth)),
+    "emphasis": lambda depth: "*a" * depth + "*" * depth,
+    "brackets": lambda depth: "[" * depth + "deep77" + "](https://x.org)" * depth,
+    "mixed": lambda depth: "> - " * depth + "deep77",
+}
+
+
+@pytest.mark.parametrize("depth", [1, 2, 10, 24, 49, 50, 51, 99, 100, 101, 150, 200])
+@pytest.mark.parametrize("shape", NESTED)
+def test_nothing_is_dropped_however_deep(shape: str, depth: int) -> None:
+    source = NESTED[shape](depth)
+
+    shown = parse(render(source)).text()
+
+    for word in re.findall(r"a\d+|deep77", source):
+        assert word in shown
+
+
+@pytest.mark.parametrize(
+    ("source", "lost"),
+    [
+        ("| a | b |\n|---|---|\n| 1 | 2 | surplus |\n", "surplus"),
+        ("> " * 120 + "buried", "buried"),
+    ],
+)
+def test_what_the_parser_would_drop_is_shown_as_source(source: str, lost: str) -> None:
+    html = render(source)
+
+    assert html.startswith('<pre class="source"')
+    assert lost in parse(html).text()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "[a](https://x.org/%20b%C3%BC 'T9') and <https://x.org/ü?q=1>",
+        "&copy; &eacute; &#65; &amp; `&amp;`",
+        "7. seven\n8. eight",
+        "- [x] done",
+        "[t][Some Label]\n\n[some label]: https://x.org 'Title'",
+        "> [inner]: https://x.org/in 'T'\n> [inner]",
+        "```python title=one.py\nx\n```",
+        "![alt](https://x.org/i.png 'T')",
+        "[![badge](https://x.org/i.svg)](https://y.org)",
+        "Straße ﬁ İ ǆ",
+    ],
+)
+def test_syntax_is_not_mistaken_for_loss(source: str) -> None:
+    assert 'class="source"' not in render(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("*a*", '<p dir="auto"><em>a</em></p>'),
+        ("~~a~~", '<p dir="auto"><s>a</s></p>'),
+        ("a<b>", '<p dir="auto">a&lt;b&gt;</p>'),
+        ("a  \nb", '<p dir="auto">a<br>\nb</p>'),
+        ("www.x.org", '<p dir="auto">www.x.org</p>'),
+        ("a\0b\ud800c", '<p dir="auto">a\ufffdb\ufffdc</p>'),
+    ],
+)
+def test_plain_cases(source: str, expected: str) -> None:
+    assert render(source) == expected
+
+
+def test_tasks_are_checkboxes_that_cannot_be_changed() -> None:
+    boxes = [e for e in parse(render("- [x] a\n- [ ] b")).elements() if e.tag == "input"]
+
+    assert [("checked" in box.attributes) for box in boxes] == [True, False]
+    assert all("disabled" in box.attributes for box in boxes)
+
+
+def test_table_cells_keep_their_alignment_without_style() -> None:
+    html = render("| a | b |\n|:--|--:|\n| 1 | 2 |")
+
+    assert 'align="right"' in html
+    assert "style" not in html
+
+
+def test_pictures_become_links_and_are_never_loaded() -> None:
+    html = render("![A map](https://evil.example/p.png?q=1)")
+
+    assert "<img" not in html
+    assert "Image: A map (evil.example)" in html
+
+
+@pytest.mark.parametrize(
+    ("source", "note"),
+    [
+        ("[bank.example](https://evil.example/)", " (evil.example)"),
+        ("[https://bank.example/login](https://evil.example/)", " (evil.example)"),
+        ("[evil.example](https://evil.example/)", ""),
+        ("[the manual](https://docs.example/)", ""),
+    ],
+)
+def test_a_link_that_names_another_host_tells_the_true_one(source: str, note: str) -> None:
+    link = parse(render(source)).elements()
+
+    text = parse(render(source)).text()
+    label = next(e for e in link if e.tag == "a").text()
+    assert text == label + note
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "/logout",
+        "//evil.example",
+        "vbscript:x",
+        "a.html",
+    ],
+)
+def test_a_link_elsewhere_than_the_web_stays_text(url: str) -> None:
+    html = render(f"[label]({url}) and [x][y]\n\n[y]: {url}\n")
+
+    assert "<a" not in html
+    assert url in parse(html).text()
+
+
+def test_links_are_closed_to_the_page_that_opens_them() -> None:
+    html = render("[a](https://x.org)")
+
+    assert 'rel="noopener noreferrer nofollow"' in html
+    assert 'target="_blank"' in html
+
+
+def test_hidden_characters_in_code_are_shown() -> None:
+    html = render("`a\u202eb`\n\n```\nc\u200bd\n```\n")
+
+    assert "[U+202E]" in html
+    assert "[U+200B]" in html
+
+
+def test_code_is_coloured_by_classes_and_never_by_style() -> None:
+    html = render("```python\ndef f(): return '<b>'\n```")
+
+    assert '<span class="hl-keyword">def</span>' in html
+    assert "&lt;b&gt;" in html
+    assert "style=" not in html
+
+
+@pytest.mark.parametrize(
+    ("code", "language"),
+    [("x = 1", "nosuch"), ("x = 1", ""), ("x = 1\n" * (MAX_CHARACTERS // 5), "python")],
+)
+def test_code_that_is_unknown_or_long_stays_plain(code: str, language: str) -> None:
+    assert "<span" not in highlight(code, language)
+
+
+@settings(max_examples=60, deadline=None)
+@given(code=st.text(max_size=200), language=st.sampled_from(["python", "js", "html", "diff", "sh"]))
+def test_highlighting_keeps_every_character(code: str, language: str) -> None:
+    code = markdown.clean_source(code)
+
+    assert parse(highlight(code, language)).text() == code
+
+
+K = 16 * 1024
+PATHOLOGICAL = {
+    "open brackets": "[" * 4 * K,
+    "open pictures": "![" * 2 * K,
+    "half links": "[a](" * K,
+    "stars": "*a " * K,
+    "underscores": "_a_" * K,
+    "backticks": "".join("`" * i + " " for i in range(1, 200)),
+    "quotes": ">" * 4 * K,
+    "markers": "- " * K,
+    "pipes": "|a" * 2000 + "\n" + "|-" * 2000,
+    "entities": "&" * 4 * K,
+    "angles": "<http://" * K,
+}
+
+
+@pytest.mark.parametrize("name", PATHOLOGICAL)
+def test_hostile_text_costs_a_bounded_number_of_calls(name: str) -> None:
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        html = render(PATHOLOGICAL[name])
+    finally:
+        sys.setprofile(None)
+
+    assert html
+    assert calls < 3_000_000
+
+
+def test_a_paragraph_beyond_any_reading_is_shown_without_markup() -> None:
+    html = render("**word** " * 10_000)
+
+    assert "<strong>" not in html
+    assert parse(html).text().count("word") == 10_000
+
+
+@pytest.mark.parametrize("text", ["- a\n- b", "1. a\n2. b", "| a |\n|---|\n| 1 |", "> a\n>\n> b"])
+def test_only_what_holds_text_looks_for_its_direction(text: str) -> None:
+    html = render(text)
+
+    assert 'dir="auto"' in html
+    assert not re.search(r"<(?:ul|ol|table|tbody|tr|blockquote)[^>]* dir=", html)
+
+
+def test_the_same_text_gives_the_same_bytes_in_another_process() -> None:
+    code = "import sys; from chat.rendering.markdown import render; print(render(sys.argv[1]))"
+
+    made = [
+        subprocess.run(
+            [sys.executable, "-c", code, MARKDOWN],
+            env={"PYTHONHASHSEED": seed, "PYTHONUTF8": "1"},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+
+    assert made[0] == made[1] == (render(MARKDOWN) + "\n").encode()

@@ -1,0 +1,132 @@
+"""Every byte that was read is kept: in the frames, the comments, or what belonged to no event."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chat.actions import conversations as verbs
+from chat.demo.fake import FakeUpstream
+from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
+from chat.events import Event
+from chat.models import RawSegment
+from chat.runs.log import RunLog
+from chat.runs.reading import AnswerReader, Outcome
+from chat.runs.segments import read_raw
+from chat.upstreams.client import Answer
+from chat.wire.sse import MAX_EVENT_BYTES
+from tests.fixtures import STREAMS, parser_of
+from tests.runs.conftest import MakeRun, StartRunner, threads
+from tests.runs.test_execution import until, until_ended
+
+
+class Source:
+    """An answer that arrives in these portions, and then hangs if ``hangs``."""
+
+    is_event_stream = True
+
+    def __init__(self, portions: Sequence[bytes], *, hangs: bool = False) -> None:
+        self.portions = portions
+        self.hangs = hangs
+        self.read = b""
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        for portion in self.portions:
+            self.read += portion
+            yield portion
+        if self.hangs:
+            await asyncio.Event().wait()
+
+
+class Kept:
+    """A log that only remembers the bytes."""
+
+    has_room = True
+
+    def __init__(self) -> None:
+        self.raw = b""
+
+    def add(self, events: Iterable[Event], *, raw: bytes = b"") -> None:
+        self.raw += raw
+
+
+async def read(recording: Path, source: Source) -> tuple[bytes, Outcome | None]:
+    """What was kept, and how reading ended (``None``: it was cancelled)."""
+    kept = Kept()
+    reader = AnswerReader(parser_of(recording), cast(RunLog, kept), elapsed=lambda: 0)
+    reading = asyncio.create_task(reader.read(cast(Answer, source)))
+    if not source.hangs:
+        outcome = await reading
+        return kept.raw, outcome
+    while len(source.read) < sum(map(len, source.portions)):
+        await asyncio.sleep(0)
+        if reading.done():
+            return kept.raw, reading.result()
+    await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.wait({reading})
+    return kept.raw, None
+
+
+def portions(data: bytes, cuts: Sequence[int]) -> list[bytes]:
+    edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    return [data[start:end] for start, end in pairwise(edges)]
+
+
+@given(
+    recording=st.sampled_from(STREAMS),
+    cuts=st.lists(st.integers(0, 20_000), max_size=6),
+    length=st.integers(0, 20_000),
+    after=st.sampled_from([b"", b"\n\n", b": still here\n", b"data: {", b"\xff\xfe"]),
+    hangs=st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_what_is_kept_is_what_was_read(
+    recording: Path, cuts: list[int], length: int, after: bytes, *, hangs: bool
+) -> None:
+    """Whole or broken off, ended by itself, by the terminator or by a person."""
+    data = recording.read_bytes()
+    data = data[: length % (len(data) + 1)] + after
+    source = Source(portions(data, cuts), hangs=hangs)
+
+    kept, _ = asyncio.run(read(recording, source))
+
+    assert kept == source.read
+
+
+def test_an_event_that_is_too_large_is_kept_as_far_as_it_was_read() -> None:
+    begin = b'event: chat.start\ndata: {"type":"chat.start","model_instance_id":"m"}\n\n'
+    source = Source([begin + b"data: ", b"x" * (MAX_EVENT_BYTES + 1), b"never read\n\n"])
+    recording = next(path for path in STREAMS if path.parent.name == "lmstudio")
+
+    kept, outcome = asyncio.run(read(recording, source))
+
+    assert outcome is not None
+    assert outcome.error is not None
+    assert outcome.error.kind == "too_large"
+    assert kept == source.read
+    assert b"never read" not in kept
+
+
+@pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "ended"])
+async def test_what_belongs_to_no_event_is_in_the_database(
+    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, *, is_stopped: bool
+) -> None:
+    whole = lmstudio_events(lmstudio_run("Hello."))
+    half = whole[: whole.index(b"Hello") + 2]
+    fake.script(stream(half, Gate(name="more")) if is_stopped else stream(whole, b": the end"))
+    run = await threads.call(make_run, base_url=fake.url)
+
+    await start_runner()
+    if is_stopped:
+        await until(lambda: RawSegment.objects.filter(run=run).exists())
+        await threads.call(verbs.stop_run, run.requested_by, run)
+    ended = await until_ended(run)
+
+    kept = await threads.call(read_raw, ended)
+    assert kept == half if is_stopped else kept.startswith(whole)

@@ -1,0 +1,121 @@
+import json
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from chat import events as canonical
+from chat.dialects import DIALECTS
+from chat.dialects.base import Ending
+from chat.models import Run, Runner, RunSegment
+from chat.runs.log import RunLog
+from chat.runs.segments import SegmentWriter, read_events
+from chat.runs.tail import MemoryTail
+from chat.wire.sse import Decoder
+from tests.runs.conftest import MakeRun, threads
+
+SHORT, LONG = 5_000, 20_000
+# Four times the length may cost four times the work, and a tenth of that for luck.
+RATIO = 4.4
+
+SHAPES: dict[str, Callable[[int], str]] = {
+    "paragraphs": lambda index: "water \n\n" if index % 20 == 19 else "water ",
+    "one paragraph": lambda index: "water ",
+    "one list": lambda index: "- water\n",
+    "one table": lambda index: "| a | b |\n|---|---|\n" if index == 0 else "| 1 | 2 |\n",
+    "one fence": lambda index: "```\n" if index == 0 else "water()\n",
+}
+
+
+def stream_of(deltas: int, shape: str) -> bytes:
+
+    def frame(data: dict[str, object]) -> bytes:
+        return b"data: %b\n\n" % json.dumps(data).encode()
+
+    chunks = [
+        frame({"choices": [{"index": 0, "delta": {"content": SHAPES[shape](index)}}]})
+        for index in range(deltas)
+    ]
+    end = frame({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    return b"".join([*chunks, end, b"data: [DONE]\n\n"])
+
+
+class Counter:
+    """Counts every call, of Python and of C, on this thread."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __enter__(self) -> "Counter":
+        sys.setprofile(self._count)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        sys.setprofile(None)
+
+    def _count(self, frame: object, event: str, argument: object) -> None:
+        if event in ("call", "c_call"):
+            self.calls += 1
+
+
+async def work(run: Run, deltas: int, shape: str) -> tuple[int, int]:
+    """Calls made, and bytes in the log, for one answer from its bytes to its result."""
+    runner = await threads.call(Runner.objects.create, host="here", pid=1)
+    await threads.call(
+        lambda: Run.objects.filter(pk=run.pk).update(status="running", runner=runner)
+    )
+    writer = SegmentWriter()
+    writer.start()
+    log = RunLog(
+        run_pk=run.pk,
+        run_id=run.public_id,
+        conversation_pk=run.conversation_id,
+        runner=runner.uuid,
+        writer=writer,
+        tail=MemoryTail(),
+        threads=threads,
+    )
+    parser = DIALECTS["openai_chat"].parser(model="m", options={})
+    decoder = Decoder()
+    body = stream_of(deltas, shape)
+    with Counter() as counter:
+        for start in range(0, len(body), 700):
+            for frame in decoder.feed(body[start : start + 700]):
+                log.add(parser.feed(frame), raw=frame.raw)
+        closing = parser.close("eof")
+        ending = parser.ending
+        assert isinstance(ending, Ending)
+        result = await log.finish(closing, ending, t=0)
+    await writer.close()
+    assert len(result.output) == 1
+    bodies = await threads.call(
+        lambda: list(RunSegment.objects.filter(run=run).values_list("body", flat=True))
+    )
+    return counter.calls, sum(len(bytes(body)) for body in bodies)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_four_times_the_answer_costs_four_times_the_work(
+    make_run: MakeRun, shape: str
+) -> None:
+    short = await work(await threads.call(make_run), SHORT, shape)
+    long = await work(await threads.call(make_run), LONG, shape)
+
+    assert long[0] <= RATIO * short[0]
+    assert long[1] <= RATIO * short[1]
+
+
+async def test_adjacent_deltas_merge_into_one_event_and_keep_every_letter(
+    make_run: MakeRun,
+) -> None:
+    run = await threads.call(make_run)
+
+    await work(run, SHORT, "one list")
+
+    texts = [
+        event.content
+        for event in await threads.call(read_events, run)
+        if isinstance(event, canonical.MessageDelta)
+    ]
+    assert "".join(texts) == "- water\n" * SHORT
+    assert len(texts) < SHORT

@@ -1,0 +1,77 @@
+"""The statements that differ between databases, on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from django.conf import settings
+from psycopg import sql
+
+pytestmark = pytest.mark.process
+
+# Nobody needs these rows after a power cut.
+HASTE = "-c synchronous_commit=off"
+SERVER = "postgres://postgres@127.0.0.1:5432"
+CHOSEN = {
+    # The whole contract, over every tail that this machine has a server for.
+    "feed": ("tests/runs/test_feed.py",),
+    "claims and writes": (
+        "tests/runs/test_ownership.py",
+        "tests/runs/test_writer.py::test_a_zombie_s_write_is_refused_and_aborts_nobody_else_s[reap]",
+        "tests/runs/test_writer.py::test_a_zombie_cannot_end_the_run_and_aborts_nobody_else_s_end[take_over]",
+        "tests/runs/test_writer.py::test_a_number_that_is_taken_is_refused_and_aborts_nobody_else_s",
+        "tests/runs/test_writer.py::test_reaping_against_a_writer_that_goes_on_ends_once_with_all_that_was_committed",
+        "tests/runs/test_writer.py::test_a_write_that_the_database_refuses_takes_no_other_with_it",
+        "tests/runs/test_writer.py::test_an_answer_that_was_lost_after_the_commit_costs_nobody_their_run",
+        "tests/runs/test_queue.py::test_claim_takes_no_more_than_the_server_allows",
+        "tests/runs/test_questions.py::test_of_many_who_answer_at_once_one_is_first",
+        "tests/runs/test_questions.py::test_two_calls_answered_at_the_same_moment_go_on_once",
+    ),
+}
+
+
+def connect() -> psycopg.Connection:
+    return psycopg.connect(f"{SERVER}/postgres", connect_timeout=2, autocommit=True)
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    """A name of our own; pytest-django makes ``test_`` and that, and we remove it whatever happens."""
+    try:
+        connect().close()
+    except psycopg.OperationalError:
+        pytest.skip("no PostgreSQL on 127.0.0.1:5432 that trusts the user postgres")
+    name = f"tributary_{uuid.uuid4().hex[:12]}"
+    yield name
+    with connect() as server:
+        drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+        server.execute(drop.format(sql.Identifier(f"test_{name}")))
+
+
+@pytest.mark.skipif(not settings.IS_SQLITE, reason="this run is on another database already")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("chosen", CHOSEN)
+def test_the_log_is_written_and_read_on_postgresql_by_the_same_rules(
+    database: str, chosen: str
+) -> None:
+    plain = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
+
+    done = subprocess.run(
+        [*command, "--no-header", "-p", "no:xdist", "-p", "tests.runs.postgres", *CHOSEN[chosen]],
+        cwd=settings.BASE_DIR,
+        env={**plain, "DATABASE_URL": f"{SERVER}/{database}", "PGOPTIONS": HASTE},
+        capture_output=True,
+        text=True,
+        timeout=590,
+    )
+
+    assert done.returncode == 0, done.stdout[-6000:]
+    skipped = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
+    assert all("no Redis on 127.0.0.1:6379" in line for line in skipped), skipped

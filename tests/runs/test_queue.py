@@ -1,0 +1,167 @@
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from chat.actions.conversations import stop_run
+from chat.actions.upstreams import Load, loads, set_draining
+from chat.models import Membership, Run, Runner, Upstream, User
+from chat.runs import queue
+from chat.runs.line import read_line
+from tests.runs.conftest import MakeRun
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def me() -> uuid.UUID:
+    return Runner.objects.create(host="here", pid=1).uuid
+
+
+def test_claim_takes_no_more_than_the_server_allows(make_run: MakeRun, me: uuid.UUID) -> None:
+    runs = [make_run(concurrency_limit=2) for _ in range(3)]
+
+    first = queue.claim(me, limit=10)
+    second = queue.claim(me, limit=10)
+
+    assert first == [runs[0].pk, runs[1].pk]
+    assert second == []
+
+
+def test_people_take_turns(make_run: MakeRun, me: uuid.UUID, alice: User, bob: User) -> None:
+    greedy = [make_run(by=alice, concurrency_limit=1) for _ in range(3)]
+    patient = make_run(by=bob)
+
+    order = []
+    for _ in range(4):
+        (claimed,) = queue.claim(me, limit=1)
+        order.append(claimed)
+        Run.objects.filter(pk=claimed).update(status="completed")
+
+    assert order[0] == greedy[0].pk
+    assert patient.pk in order[:2]
+
+
+def test_places_count_from_one_for_each_server(make_run: MakeRun) -> None:
+    first, second = make_run(), make_run()
+
+    assert read_line().places == {
+        first.public_id: "Place 1 in line",
+        second.public_id: "Place 2 in line",
+    }
+
+
+def test_nothing_is_begun_at_a_server_that_is_drained(
+    make_run: MakeRun, me: uuid.UUID, upstream: Upstream
+) -> None:
+    run = make_run(is_draining=True)
+
+    drained = queue.claim(me, limit=10)
+    Upstream.objects.update(is_draining=False)
+    resumed = queue.claim(me, limit=10)
+
+    assert drained == []
+    assert resumed == [run.pk]
+
+
+def test_a_drained_server_holds_up_its_own_line_only(
+    make_run: MakeRun, me: uuid.UUID, upstream: Upstream
+) -> None:
+    make_run(is_draining=True)
+    other = Upstream.objects.create(name="Other", dialect="lmstudio", base_url="http://127.0.0.1:8")
+    elsewhere = make_run()
+    Run.objects.filter(pk=elsewhere.pk).update(upstream=other)
+
+    assert queue.claim(me, limit=10) == [elsewhere.pk]
+
+
+def test_the_line_of_a_drained_server_says_why_it_stands(
+    make_run: MakeRun, upstream: Upstream
+) -> None:
+    run = make_run(is_draining=True)
+
+    line = read_line()
+
+    assert line.places == {run.public_id: "Place 1 in line. Waits: the server is being drained."}
+    assert line.draining == {upstream.public_id}
+
+
+def test_what_is_under_way_at_a_drained_server_is_left_alone(
+    make_run: MakeRun, me: uuid.UUID, administrator: User, upstream: Upstream
+) -> None:
+    begun, waits = make_run(concurrency_limit=1), make_run()
+    queue.claim(me, limit=10)
+
+    set_draining(administrator, upstream, is_draining=True)
+
+    assert loads([upstream])[upstream.pk] == Load(running=1, waiting=1)
+    assert queue.claim(me, limit=10) == []
+    begun.refresh_from_db()
+    assert begun.status == "running"
+    assert stop_run(administrator, waits)
+    assert loads([upstream])[upstream.pk] == Load(running=1, waiting=0)
+
+
+def test_a_run_is_claimed_once(make_run: MakeRun, me: uuid.UUID) -> None:
+    make_run()
+    other = Runner.objects.create(host="there", pid=2).uuid
+
+    claims = queue.claim(me, limit=1) + queue.claim(other, limit=1)
+
+    assert len(claims) == 1
+
+
+def test_a_run_whose_server_is_gone_is_claimed_to_say_so(make_run: MakeRun, me: uuid.UUID) -> None:
+    run = make_run()
+    Upstream.objects.all().delete()
+
+    assert queue.claim(me, limit=1) == [run.pk]
+
+
+def switch_off(person: User) -> None:
+    User.objects.filter(pk=person.pk).update(is_active=False)
+
+
+def take_out_of_the_team(person: User) -> None:
+    Membership.objects.filter(user=person).delete()
+
+
+def let_only_read(person: User) -> None:
+    Membership.objects.filter(user=person).update(role="viewer")
+
+
+def remove_account(person: User) -> None:
+    Run.objects.filter(requested_by=person).update(requested_by=None)
+
+
+@pytest.mark.parametrize("leave", [switch_off, take_out_of_the_team, let_only_read, remove_account])
+def test_what_somebody_asked_for_who_has_left_is_not_begun(
+    make_run: MakeRun,
+    me: uuid.UUID,
+    alice: User,
+    bob: User,
+    leave: Callable[[User], None],
+) -> None:
+    bobs, alices = make_run(by=bob), make_run(by=alice)
+    leave(bob)
+
+    claimed = queue.claim(me, limit=10)
+
+    bobs.refresh_from_db()
+    assert claimed == [alices.pk]
+    assert bobs.status == "stopped"
+    assert bobs.request_sent_at is None
+    assert bobs.notes == [queue.LEFT]
+    assert bobs.last_seq > 0
+
+
+def test_whoever_queues_hundreds_hides_nobody(
+    make_run: MakeRun, me: uuid.UUID, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chat.runs.queue.CANDIDATES", 3)
+    hundreds = [make_run(by=alice, concurrency_limit=2) for _ in range(5)]
+    late = make_run(by=bob)
+
+    claimed = queue.claim(me, limit=10)
+
+    assert claimed == [hundreds[0].pk, late.pk]

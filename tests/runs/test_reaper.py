@@ -1,0 +1,198 @@
+import os
+import socket
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from chat import events as canonical
+from chat.models import Run, Runner, RunSegment
+from chat.result import fold
+from chat.runs import reaper
+from chat.runs.segments import compact, read_entries, read_events
+from tests.runs.conftest import MakeRun
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def dead() -> Runner:
+    long_ago = timezone.now() - timedelta(minutes=5)
+    return Runner.objects.create(host="elsewhere", pid=1, heartbeat_at=long_ago)
+
+
+def begin(run: Run, runner: Runner, *, is_sent: bool) -> None:
+    Run.objects.filter(pk=run.pk).update(
+        status="running", runner=runner, request_sent_at=timezone.now() if is_sent else None
+    )
+
+
+def write(run: Run, *events: canonical.Event, after: int = 0) -> None:
+    for seq, event in enumerate(events, start=after + 1):
+        event.seq = seq
+    RunSegment.objects.create(
+        run=run,
+        first_seq=after + 1,
+        last_seq=after + len(events),
+        body=canonical.join_bodies(canonical.encode(event) for event in events),
+    )
+
+
+def begun() -> list[canonical.Event]:
+    return [
+        canonical.ChatStart(model_instance_id="m"),
+        canonical.MessageStart(item=0),
+        canonical.MessageDelta(item=0, content="What was seen"),
+    ]
+
+
+def test_a_lost_run_is_interrupted_and_keeps_what_was_committed(
+    make_run: MakeRun, dead: Runner
+) -> None:
+    run = make_run()
+    begin(run, dead, is_sent=True)
+    write(run, *begun())
+
+    reaper.reap()
+
+    run.refresh_from_db()
+    events = read_events(run)
+    assert run.status == "interrupted"
+    assert [type(event).__name__ for event in events[3:]] == ["MessageEnd", "ChatEnd"]
+    assert canonical.encode(fold(events)).decode() == run.result
+    assert "What was seen" in run.result
+    assert not Runner.objects.filter(pk=dead.pk).exists()
+
+
+def test_a_run_whose_request_was_never_sent_goes_back_to_the_queue(
+    make_run: MakeRun, dead: Runner
+) -> None:
+    run = make_run()
+    begin(run, dead, is_sent=False)
+
+    reaper.reap()
+
+    run.refresh_from_db()
+    assert (run.status, run.runner_id) == ("queued", None)
+
+
+def test_a_lost_run_that_somebody_had_stopped_is_stopped(make_run: MakeRun, dead: Runner) -> None:
+    run = make_run()
+    begin(run, dead, is_sent=True)
+    Run.objects.filter(pk=run.pk).update(stop_requested_at=timezone.now())
+
+    reaper.reap()
+
+    run.refresh_from_db()
+    assert run.status == "stopped"
+
+
+def test_a_run_that_cannot_be_settled_keeps_no_other_from_it(
+    make_run: MakeRun, dead: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poisoned, other = make_run(), make_run()
+    for run in (poisoned, other):
+        begin(run, dead, is_sent=True)
+    end_lost = reaper.end_lost
+
+    def broken(run: Run, runner: Runner | None) -> bool:
+        if run.pk == poisoned.pk:
+            raise ValueError("a surprise")
+        return end_lost(run, runner)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reaper, "end_lost", broken)
+        assert reaper.reap() == [other]
+
+    assert reaper.reap() == [poisoned]
+
+
+def test_reaping_twice_changes_nothing_more(make_run: MakeRun, dead: Runner) -> None:
+    run = make_run()
+    begin(run, dead, is_sent=True)
+    reaper.reap()
+    before = read_events(run)
+
+    again = reaper.reap()
+
+    assert again == []
+    assert read_events(run) == before
+
+
+def test_a_runner_with_a_heartbeat_is_left_alone(make_run: MakeRun) -> None:
+    alive = Runner.objects.create(host="elsewhere", pid=1)
+    run = make_run()
+    begin(run, alive, is_sent=True)
+
+    assert reaper.reap() == []
+
+
+def test_a_dead_process_of_this_host_is_reaped_at_once(make_run: MakeRun) -> None:
+    boot = f"{reaper.place()}:1"
+    gone = Runner.objects.create(host=socket.gethostname(), pid=2**22 - 1, boot=boot)
+    run = make_run()
+    begin(run, gone, is_sent=True)
+
+    assert [settled.pk for settled in reaper.reap()] == [run.pk]
+
+
+@pytest.mark.parametrize("boot", ["another machine:pid:[4026532000]:1", ""])
+def test_a_runner_of_another_place_with_the_same_name_is_left_alone(
+    make_run: MakeRun, boot: str
+) -> None:
+    elsewhere = Runner.objects.create(host=socket.gethostname(), pid=2**22 - 1, boot=boot)
+    run = make_run()
+    begin(run, elsewhere, is_sent=True)
+
+    assert reaper.reap() == []
+
+
+def test_a_host_whose_clock_is_ahead_takes_nobody_for_lost(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive = Runner.objects.create(host="elsewhere", pid=1)
+    begin(make_run(), alive, is_sent=True)
+    ahead = timezone.now() + timedelta(minutes=10)
+
+    monkeypatch.setattr(timezone, "now", lambda: ahead)
+
+    assert reaper.reap() == []
+
+
+def test_a_run_that_is_stopped_while_it_is_reaped_does_not_go_back_to_the_line(
+    make_run: MakeRun, dead: Runner
+) -> None:
+    run = make_run()
+    begin(run, dead, is_sent=False)
+    seen = Run.objects.get(pk=run.pk)
+    Run.objects.filter(pk=run.pk).update(stop_requested_at=timezone.now())
+
+    assert not reaper._settle(seen, dead)
+    reaper.reap()
+
+    run.refresh_from_db()
+    assert run.status == "stopped"
+
+
+def test_this_process_is_not_reaped_by_itself(make_run: MakeRun) -> None:
+    pid = os.getpid()
+    me = Runner.objects.create(host=socket.gethostname(), pid=pid, boot=reaper.boot_of(pid))
+    run = make_run()
+    begin(run, me, is_sent=True)
+
+    assert reaper.reap() == []
+
+
+def test_compaction_keeps_every_event_under_its_number(make_run: MakeRun, dead: Runner) -> None:
+    run = make_run()
+    begin(run, dead, is_sent=True)
+    write(run, *begun())
+    write(run, canonical.MessageDelta(item=0, content=" goes on"), after=3)
+    reaper.reap()
+    run.refresh_from_db()
+    before = read_entries(run.pk)
+
+    compact(run)
+
+    assert read_entries(run.pk) == before
+    assert RunSegment.objects.filter(run=run).count() == 1

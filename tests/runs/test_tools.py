@@ -1,0 +1,128 @@
+"""Tools of a team: what is taken as one, and which a conversation offers."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+
+from chat import access
+from chat.actions import tools
+from chat.actions.errors import ActionRefused
+from chat.models import AuditEvent, Conversation, Membership, Team, TeamRole, Tool, User
+
+SCHEMA = '{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}'
+
+
+def make(user: User, team: Team, **values: str) -> Tool:
+    values = {"name": "weather", "description": "Now", "schema": SCHEMA, **values}
+    return tools.create_tool(user, team, **values)
+
+
+def test_a_tool_is_made_changed_and_removed(alice: User, team: Team) -> None:
+    tool = make(alice, team)
+    changed = tools.change_tool(alice, tool, name="rain", description="", schema="")
+
+    assert (changed.name, changed.schema) == ("rain", {"type": "object", "properties": {}})
+    tools.remove_tool(alice, changed)
+    tools.remove_tool(alice, changed)
+    assert not Tool.objects.exists()
+    verbs = AuditEvent.objects.order_by("pk").values_list("verb", flat=True)
+    assert list(verbs) == ["tool.created", "tool.changed", "tool.removed"]
+    with pytest.raises(ActionRefused, match="removed"):
+        tools.change_tool(alice, changed, name="rain", description="", schema="")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ä", "a" * 65, "a.b", "a\n", "<b>"])
+def test_a_name_that_some_server_refuses_is_refused_here(
+    alice: User, team: Team, name: str
+) -> None:
+    with pytest.raises(ActionRefused, match="64 letters"):
+        make(alice, team, name=name)
+
+
+def test_a_name_is_there_once_in_a_team(alice: User, team: Team, other_team: Team) -> None:
+    make(alice, team)
+    make(alice, other_team)
+    second = make(alice, team, name="other")
+
+    with pytest.raises(ActionRefused, match="already has a tool called weather"):
+        make(alice, team)
+    with pytest.raises(ActionRefused, match="already has a tool called weather"):
+        tools.change_tool(alice, second, name="weather", description="", schema="")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param("{", id="no JSON"),
+        pytest.param("[]", id="a list"),
+        pytest.param('"object"', id="a text"),
+        pytest.param("{}", id="no type"),
+        pytest.param('{"type": "string"}', id="another type"),
+        pytest.param('{"type": "object", "properties": []}', id="a list of properties"),
+        pytest.param('{"type": "object", "x": NaN}', id="not a number"),
+        pytest.param('{"type": "object", "x": "\\ud800"}', id="half a character"),
+        pytest.param('{"type": "object", "x": "\\u0000"}', id="NUL"),
+        pytest.param("[" * 60_000, id="deep"),
+        pytest.param('{"type": "object", "x": "' + "x" * 70_000 + '"}', id="large"),
+    ],
+)
+def test_a_schema_that_is_none_is_refused_in_words(alice: User, team: Team, schema: str) -> None:
+    with pytest.raises(ActionRefused, match="schema"):
+        make(alice, team, schema=schema)
+
+    assert not Tool.objects.exists()
+
+
+def test_a_long_description_is_refused(alice: User, team: Team) -> None:
+    with pytest.raises(ActionRefused, match="description"):
+        make(alice, team, description="x" * 4001)
+
+
+def test_a_conversation_offers_what_is_switched_on(
+    alice: User, team: Team, conversation: Conversation
+) -> None:
+    first, second = make(alice, team), make(alice, team, name="tides")
+    before = conversation.revision
+
+    tools.switch_tools(alice, conversation, [second, first])
+    assert [one["name"] for one in tools.definitions_of(conversation)] == ["tides", "weather"]
+
+    tools.switch_tools(alice, conversation, [first])
+    tools.remove_tool(alice, first)
+    tools.switch_tools(alice, conversation, [first])
+
+    assert tools.definitions_of(conversation) == []
+    conversation.refresh_from_db()
+    assert conversation.revision == before + 3
+
+
+def test_tools_of_another_team_are_not_switched_on(
+    alice: User, team: Team, other_team: Team, conversation: Conversation
+) -> None:
+    with pytest.raises(ActionRefused, match="another team"):
+        tools.switch_tools(alice, conversation, [make(alice, other_team)])
+
+
+def test_a_tool_is_there_for_its_team_and_managed_by_those_who_manage_it(
+    alice: User, bob: User, viewer: User, charlie: User, dana: User, administrator: User, team: Team
+) -> None:
+    tool = make(alice, team)
+    admin = charlie
+
+    assert access.get_tool(alice, tool.public_id, for_manage=True) == tool
+    assert access.get_tool(administrator, tool.public_id, for_manage=True) == tool
+    for member in (bob, viewer):
+        assert access.get_tool(member, tool.public_id) == tool
+        with pytest.raises(PermissionDenied):
+            access.get_tool(member, tool.public_id, for_manage=True)
+    for stranger in (charlie, dana):
+        with pytest.raises(Http404):
+            access.get_tool(stranger, tool.public_id)
+    with pytest.raises(Http404):
+        access.get_tool(alice, uuid.uuid4())
+    Membership.objects.create(team=team, user=admin, role=TeamRole.ADMIN)
+    assert access.get_tool(admin, tool.public_id, for_manage=True) == tool

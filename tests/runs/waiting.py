@@ -1,0 +1,96 @@
+"""Runs that wait for a person: made through a fake upstream, or written as whoever ends runs does."""
+
+from __future__ import annotations
+
+import uuid
+
+from chat import events as canonical
+from chat.actions import conversations as verbs
+from chat.actions.conversations import ModelChoice
+from chat.actions.endings import write_ending
+from chat.demo.script import Script, chunk, openai_chunks, openai_run, stream
+from chat.models import Conversation, Message, Run, RunStatus, Upstream, User
+
+FUNCTION = canonical.ProviderInfo(type="function")
+
+
+# --- on the wire ---------------------------------------------------------------------------
+
+
+def wire_call(index: int, call_id: str, tool: str, arguments: str) -> dict[str, object]:
+    function = {"name": tool, "arguments": arguments}
+    return {"index": index, "id": call_id, "type": "function", "function": function}
+
+
+def calling(*calls: dict[str, object], text: str = "") -> Script:
+    """A stream of chat completions that ends with these calls open."""
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    return stream(
+        openai_chunks(
+            [
+                chunk({"role": "assistant", "content": text or None}),
+                *(chunk({"tool_calls": [call]}) for call in calls),
+                chunk({}, finish_reason="tool_calls"),
+                chunk(usage=usage),
+            ]
+        )
+    )
+
+
+def saying(*pieces: str) -> Script:
+    return stream(openai_chunks(openai_run(*pieces)))
+
+
+WEATHER = wire_call(0, "c1", "weather", '{"city": "Oslo"}')
+TIDES = wire_call(1, "c2", "tides", '{"port": "Bergen"}')
+
+
+# --- in the records --------------------------------------------------------------------------
+
+
+def call(call_id: str | None, tool: str = "weather", **arguments: object) -> canonical.ToolCallItem:
+    return canonical.ToolCallItem(
+        tool=tool, arguments=arguments, call_id=call_id, status="pending", provider_info=FUNCTION
+    )
+
+
+def ask(ask_id: str = "a1", **members: object) -> dict[str, object]:
+    return {"ask_id": ask_id, "question": "Which one?", **members}
+
+
+def asking(user: User, conversation: Conversation, upstream: Upstream) -> Run:
+    """A queued run."""
+    return verbs.send_message(
+        user,
+        conversation,
+        parent=None,
+        text="How is the weather?",
+        choice=ModelChoice(upstream=upstream, model="test/model"),
+        idempotency_key=uuid.uuid4(),
+    )
+
+
+def result_of(
+    *output: canonical.OutputItem,
+    asks: tuple[dict[str, object], ...] = (),
+    status: canonical.Status = "waiting",
+    reason: canonical.StopReason = "tool_use",
+) -> canonical.Result:
+    return canonical.Result(
+        model_instance_id="test/model",
+        output=list(output),
+        stats=canonical.Stats(),
+        ext=canonical.Extension(status=status, stop=canonical.Stop(reason=reason), asks=list(asks)),
+    )
+
+
+def ended(run: Run, result: canonical.Result) -> Run:
+    """Ends the run with this result, as whoever executes runs does."""
+    Run.objects.filter(pk=run.pk).update(status=RunStatus.INTERRUPTED)
+    start = canonical.ChatStart(model_instance_id="test/model")
+    write_ending(run, [start, canonical.ChatEnd(result=result)], after=0)
+    return Run.objects.select_related("conversation", "upstream").get(pk=run.pk)
+
+
+def runs_of(message: Message) -> list[Run]:
+    return list(Run.objects.filter(message=message).order_by("position"))

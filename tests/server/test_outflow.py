@@ -1,0 +1,169 @@
+"""The bookkeeping of connections that wait for their clients, and what it assumes of Twisted."""
+
+import asyncio
+from importlib.metadata import version
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.abstract import FileDescriptor
+
+from project.connections import Allowance
+from project.outflow import Ledger, Outflow
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Descriptor(FileDescriptor):
+    """Twisted's own buffer, without a socket under it."""
+
+    def __init__(self) -> None:
+        super().__init__(reactor=object())
+        self.connected = 1
+        self.is_aborted = False
+
+    def startWriting(self) -> None:
+        pass
+
+    def stopWriting(self) -> None:
+        pass
+
+    def writeSomeData(self, data: bytes) -> int:
+        return min(len(data), 1000)
+
+    def abortConnection(self) -> None:
+        self.is_aborted = True
+
+
+def attach(ledger: Ledger) -> tuple[Outflow, Descriptor]:
+    transport = Descriptor()
+    outflow = Outflow(ledger, transport)
+    transport.registerProducer(outflow, True)
+    return outflow, transport
+
+
+def ledger_of(clock: Clock, *, ceiling_bytes: int = 1 << 40) -> Ledger:
+    return Ledger(stall_seconds=60, ceiling_bytes=ceiling_bytes, clock=clock)
+
+
+def test_twisted_is_the_version_whose_private_buffer_we_read() -> None:
+    assert version("twisted").split(".")[0] == "26"
+    assert version("daphne").startswith("4.2.")
+
+
+@given(st.lists(st.integers(1, 20_000), max_size=30))
+def test_pending_bytes_are_what_twisted_counts(sizes: list[int]) -> None:
+    outflow, transport = attach(ledger_of(Clock()))
+
+    for size in sizes:
+        transport.write(b"x" * size)
+
+    assert outflow.pending_bytes == sum(sizes)
+    assert outflow.is_paused == transport._isSendBufferFull()
+    assert outflow.is_paused == (sum(sizes) > FileDescriptor.bufferSize)
+
+
+def test_connection_that_takes_everything_is_forgotten() -> None:
+    clock = Clock()
+    ledger = ledger_of(clock)
+    outflow, transport = attach(ledger)
+    transport.write(b"x" * 70_000)
+    assert outflow.is_paused
+
+    for _ in range(80):
+        transport.doWrite()
+    clock.now = 1000
+    ledger.sweep()
+
+    assert not outflow.is_paused
+    assert not transport.is_aborted
+    assert ledger.pending_bytes == 0
+
+
+def test_stall_is_counted_from_the_first_moment() -> None:
+    clock = Clock()
+    ledger = ledger_of(clock)
+    _, transport = attach(ledger)
+    transport.write(b"x" * 70_000)
+    clock.now = 59
+    transport.write(b"x")
+    ledger.sweep()
+    assert not transport.is_aborted
+
+    clock.now = 60
+    ledger.sweep()
+
+    assert transport.is_aborted
+
+
+def test_connection_that_closes_has_as_long_for_its_rest() -> None:
+    clock = Clock()
+    ledger = ledger_of(clock)
+    outflow, transport = attach(ledger)
+    transport.write(b"the end")
+    outflow.finish_in_time()
+
+    clock.now = 60
+    ledger.sweep()
+
+    assert transport.is_aborted
+
+
+def test_ceiling_cuts_the_longest_waiters_and_no_more() -> None:
+    clock = Clock()
+    ledger = ledger_of(clock, ceiling_bytes=250_000)
+    transports = []
+    for _ in range(4):
+        clock.now += 1
+        transports.append(attach(ledger)[1])
+        transports[-1].write(b"x" * 100_000)
+
+    ledger.sweep()
+
+    assert [transport.is_aborted for transport in transports] == [True, True, False, False]
+    assert ledger.pending_bytes == 200_000
+
+
+async def test_all_writers_go_on_when_the_connection_is_lost() -> None:
+    outflow, _ = attach(ledger_of(Clock()))
+    outflow.pauseProducing()
+    writers = [asyncio.create_task(outflow.writable()) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert not any(writer.done() for writer in writers)
+
+    outflow.stopProducing()
+
+    async with asyncio.timeout(5):
+        await asyncio.gather(*writers)
+
+
+async def test_writer_that_finds_the_transport_full_again_waits_on() -> None:
+    outflow, _ = attach(ledger_of(Clock()))
+    outflow.pauseProducing()
+    writer = asyncio.create_task(outflow.writable())
+    await asyncio.sleep(0)
+
+    outflow.resumeProducing()
+    outflow.pauseProducing()
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert not writer.done()
+    writer.cancel()
+
+
+@pytest.mark.parametrize(("waited", "allowed"), [(0, 0), (0.05, 0), (0.1, 1), (1, 10), (3600, 30)])
+def test_allowance_grows_with_time_up_to_the_burst(waited: float, allowed: int) -> None:
+    clock = Clock()
+    allowance = Allowance(10, 30, clock)
+    assert [allowance.take() for _ in range(31)] == [True] * 30 + [False]
+
+    clock.now += waited
+
+    assert sum(allowance.take() for _ in range(100)) == allowed

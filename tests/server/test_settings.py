@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """The settings as an environment makes them."""
+
+    def read_settings(**environment: str) -> dict[str, Any]:
+        monkeypatch.setenv("DATA_DIR", str(tmp_path))
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        return runpy.run_path(str(Path(settings.BASE_DIR) / "project" / "settings.py"))
+
+    return read_settings
+
+
+def test_cookies_of_a_site_with_tls_belong_to_its_host_alone(read: Any) -> None:
+    found = read(SITE_URL="https://river.example")
+
+    assert found["SESSION_COOKIE_NAME"].startswith("__Host-")
+    assert found["CSRF_COOKIE_NAME"].startswith("__Host-")
+    assert found["SESSION_COOKIE_SECURE"]
+    assert found["CSRF_COOKIE_SECURE"]
+    assert found["SECURE_HSTS_SECONDS"] > 0
+
+
+def test_a_site_without_tls_keeps_names_that_browsers_take_there(read: Any) -> None:
+    found = read(SITE_URL="http://localhost:8000")
+
+    assert "SESSION_COOKIE_NAME" not in found
+    assert "CSRF_COOKIE_NAME" not in found
+    assert found["SECURE_HSTS_SECONDS"] == 0
+
+
+def test_no_proxy_is_believed_unless_it_is_counted(read: Any) -> None:
+    assert read()["ALLAUTH_TRUSTED_PROXY_COUNT"] == 0
+    assert read(TRUSTED_PROXY_COUNT="2")["ALLAUTH_TRUSTED_PROXY_COUNT"] == 2

@@ -1,0 +1,125 @@
+"""Certificates, policies and clients for the transport tests; each runs on both transports."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+
+import httpx
+import pytest
+import trustme
+
+from chat.upstreams.addresses import AddressPolicy, Lookup, system_lookup
+from chat.upstreams.client import open_client
+from tests.upstreams.hostile import PATIENCE_SECONDS, Behaviour, HostileServer
+
+
+@dataclass(frozen=True)
+class Certificates:
+    server: ssl.SSLContext
+    trust: ssl.SSLContext
+    other_name: ssl.SSLContext
+
+
+@pytest.fixture(scope="session")
+def certificates() -> Certificates:
+    authority = trustme.CA()
+    trust = ssl.create_default_context()
+    authority.configure_trust(trust)
+    return Certificates(
+        server=_server_context(authority, "localhost", "server.test", "127.0.0.1", "::1"),
+        trust=trust,
+        other_name=_server_context(authority, "elsewhere.test"),
+    )
+
+
+def _server_context(authority: trustme.CA, *names: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert(*names).configure_cert(context)
+    return context
+
+
+def names(table: dict[str, list[str]]) -> Lookup:
+    """A name server with these entries and no others."""
+
+    async def lookup(host: str, port: int) -> list[str]:
+        if host in table:
+            return table[host]
+        return await system_lookup(host, port)
+
+    return lookup
+
+
+LOOPBACK_NAMES = {"localhost": ["127.0.0.1"], "server.test": ["127.0.0.1"]}
+
+
+@pytest.fixture(params=["wire", "stock"])
+def transport(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(params=["http", "https"])
+def scheme(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def policy() -> AddressPolicy:
+    return AddressPolicy.parse("any", lookup=names(LOOPBACK_NAMES))
+
+
+@pytest.fixture
+async def client(
+    transport: str, policy: AddressPolicy, certificates: Certificates
+) -> AsyncIterator[httpx.AsyncClient]:
+    async with open_client(policy, certificates.trust, transport) as client:
+        yield client
+
+
+Serve = Callable[[Behaviour], AbstractAsyncContextManager[HostileServer]]
+
+
+@pytest.fixture
+def serve(scheme: str, certificates: Certificates) -> Serve:
+    """A hostile server with this behaviour, over http and over https."""
+
+    @asynccontextmanager
+    async def start(behave: Behaviour) -> AsyncIterator[HostileServer]:
+        async with HostileServer(behave, certificates.server if scheme == "https" else None) as it:
+            yield it
+
+    return start
+
+
+def replying(data: bytes, then: Callable[..., Awaitable[None]] | None = None) -> Behaviour:
+    """Reads the request, sends these bytes, and then closes (or does what ``then`` says)."""
+
+    async def behave(peer):
+        await peer.request()
+        await peer.send(data)
+        await (then(peer) if then else peer.finish())
+
+    return behave
+
+
+async def exchange(
+    client: httpx.AsyncClient,
+    url: str,
+    *,
+    content: bytes = b"{}",
+    timeout: httpx.Timeout | None = None,
+    pause: float | None = None,
+) -> tuple[bytes, httpx.HTTPError | None]:
+    """The body that arrived and the exception that ended it, if one did."""
+    received = []
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            async with client.stream("POST", url, content=content, timeout=timeout) as response:
+                async for data in response.aiter_raw():
+                    received.append(data)
+                    if pause is not None:
+                        await asyncio.sleep(pause)
+    except httpx.HTTPError as error:
+        return b"".join(received), error
+    return b"".join(received), None

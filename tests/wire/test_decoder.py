@@ -1,0 +1,252 @@
+"""The decoder of server-sent events: the cases of the standard, and ours."""
+
+import sys
+from collections.abc import Iterable
+from itertools import pairwise
+
+import pytest
+from httpx_sse._decoders import SSEDecoder
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chat.wire.sse import Decoder, EventTooLarge, Frame
+
+CASES = {
+    "one line": (b"data: a\n\n", ["a"]),
+    "no space": (b"data:a\n\n", ["a"]),
+    "only one space goes": (b"data:  a\n\n", [" a"]),
+    "two lines": (b"data: a\ndata: b\n\n", ["a\nb"]),
+    "two blank data lines": (b"data\ndata\n\n", ["\n"]),
+    "field name alone": (b"data\n\n", [""]),
+    "colon in value": (b"data: a: b\n\n", ["a: b"]),
+    "comment": (b": hello\n\n", []),
+    "comment inside": (b"data: a\n: c\ndata: b\n\n", ["a\nb"]),
+    "unknown field": (b"foo: 1\ndata: a\n\n", ["a"]),
+    "spaced name is another field": (b" data: x\n\n", []),
+    "event without data": (b"event: ping\n\n", []),
+    "crlf": (b"data: a\r\n\r\ndata: b\r\n\r\n", ["a", "b"]),
+    "lone cr": (b"data: a\r\rdata: b\r\r", ["a", "b"]),
+    "mixed ends": (b"data: a\r\n\ndata: b\n\rdata: c\r\r\n", ["a", "b", "c"]),
+    "many blank lines": (b"\n\n\ndata: a\n\n\n\ndata: b\n\n", ["a", "b"]),
+    "byte order mark": (b"\xef\xbb\xbfdata: a\n\n", ["a"]),
+    "mark later is text": (b"data: a\n\n\xef\xbb\xbfdata: b\n\n", ["a"]),
+    "mark and blank line": (b"\xef\xbb\xbf\ndata: a\n\n", ["a"]),
+    "mark alone": (b"\xef\xbb\xbf", []),
+    "unfinished block": (b"data: a\n\ndata: b", ["a", "b"]),
+    "unfinished blank line": (b"data: a\n", ["a"]),
+    "line separators are text": (
+        "data: a\u2028b\u0085c\u000bd\n\n".encode(),
+        ["a\u2028b\u0085c\u000bd"],
+    ),
+    "invalid utf-8": (b"data: a\xffb\n\n", ["a\ufffdb"]),
+    "nul": (b"data: a\x00b\n\n", ["a\x00b"]),
+    "emoji": ("data: 🌊\n\n".encode(), ["🌊"]),
+    "nothing": (b"", []),
+}
+RICH = (
+    "\ufeff: hello\r\n\r\nevent: a\rdata: é🌊\r\r\n\nid: 1\nretry: 5\ndata\n\n"
+    "event: b\r\ndata: x\u2028y\r\ndata: z\r\n\r\n: c\n\ndata: tail"
+).encode()
+JSON_BYTES = st.lists(
+    st.sampled_from(
+        [
+            b"data",
+            b":",
+            b" ",
+            b"\n",
+            b"\r",
+            b"\r\n",
+            b"event",
+            b"id",
+            b"x",
+            b"\xc3",
+            b"\xef\xbb\xbf",
+            b"\x00",
+        ]
+    ),
+    max_size=40,
+).map(b"".join)
+
+
+def decode(chunks: Iterable[bytes]) -> list[Frame]:
+    decoder = Decoder()
+    frames = [frame for chunk in chunks for frame in decoder.feed(chunk)]
+    return frames + decoder.close()
+
+
+def feed_all(decoder: Decoder, chunks: Iterable[bytes], frames: list[Frame]) -> None:
+    for chunk in chunks:
+        frames += decoder.feed(chunk)
+
+
+def events_of(frames: list[Frame]) -> list[tuple[str | None, str, str | None]]:
+    return [(f.event, f.data, f.id) for f in frames if not f.is_comment]
+
+
+def pieces(data: bytes, cuts: Iterable[int]) -> list[bytes]:
+    edges = [0, *sorted(cuts), len(data)]
+    return [data[start:end] for start, end in pairwise(edges)]
+
+
+@pytest.mark.parametrize(("data", "expected"), CASES.values(), ids=CASES.keys())
+def test_case_of_the_standard(data: bytes, expected: list[str]) -> None:
+    frames = decode([data])
+
+    assert [frame.data for frame in frames if not frame.is_comment] == expected
+
+
+@pytest.mark.parametrize("data", [data for data, _ in CASES.values()], ids=CASES.keys())
+def test_bytes_come_out_as_they_went_in(data: bytes) -> None:
+    assert b"".join(frame.raw for frame in decode([data])) == data
+
+
+@pytest.mark.parametrize("cut", range(len(RICH) + 1))
+def test_every_two_way_split_gives_the_same_events(cut: int) -> None:
+    frames = decode([RICH[:cut], RICH[cut:]])
+
+    assert events_of(frames) == events_of(decode([RICH]))
+    assert b"".join(frame.raw for frame in frames) == RICH
+
+
+def test_byte_by_byte_gives_the_same_events() -> None:
+    frames = decode(RICH[i : i + 1] for i in range(len(RICH)))
+
+    assert events_of(frames) == events_of(decode([RICH]))
+
+
+@given(data=JSON_BYTES, cuts=st.sets(st.integers(0, 120)))
+def test_cuts_change_nothing(data: bytes, cuts: set[int]) -> None:
+    frames = decode(pieces(data, [cut for cut in cuts if cut <= len(data)]))
+
+    assert events_of(frames) == events_of(decode([data]))
+    assert b"".join(frame.raw for frame in frames) == data
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["", "message.delta", "error"]),
+            st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1),
+        )
+    )
+)
+def test_agrees_with_httpx_sse_where_that_is_right(events: list[tuple[str, str]]) -> None:
+    text = "".join(f"event: {name}\ndata: {data}\n\n" for name, data in events)
+    reference = SSEDecoder()
+
+    expected = [e for line in text.split("\n") if (e := reference.decode(line)) is not None]
+
+    assert [
+        (event or "message", data) for event, data, _ in events_of(decode([text.encode()]))
+    ] == [(e.event, e.data) for e in expected]
+
+
+def test_event_and_id_are_read() -> None:
+    (frame,) = decode([b"event: a\nevent: b\nid: 7\ndata: x\n\n"])
+
+    assert (frame.event, frame.id, frame.data) == ("b", "7", "x")
+
+
+def test_id_with_nul_is_ignored() -> None:
+    (frame,) = decode([b"id: a\x00b\ndata: x\n\n"])
+
+    assert frame.id is None
+
+
+def test_comment_is_a_frame_of_its_own() -> None:
+    first, second = decode([b": ping\n\ndata: x\n\n"])
+
+    assert first.is_comment
+    assert first.raw == b": ping\n\n"
+    assert not second.is_comment
+
+
+def test_unfinished_block_is_marked() -> None:
+    first, second = decode([b"data: a\n\ndata: b"])
+
+    assert not first.is_trailing
+    assert second.is_trailing
+
+
+def test_event_is_given_at_its_blank_line_even_after_a_lone_return() -> None:
+    decoder = Decoder()
+
+    assert [frame.data for frame in decoder.feed(b"data: [DONE]\r\r")] == ["[DONE]"]
+    assert decoder.feed(b"\n") == []
+
+
+def test_closing_twice_gives_nothing_more() -> None:
+    decoder = Decoder()
+    decoder.feed(b"data: a")
+
+    assert len(decoder.close()) == 1
+    assert decoder.close() == []
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_event_over_the_limit_is_refused_however_it_arrives(size: int) -> None:
+    decoder = Decoder(max_event_bytes=100)
+    data = b"data: first\n\ndata: " + b"x" * 200 + b"\n\n"
+    frames: list[Frame] = []
+
+    with pytest.raises(EventTooLarge) as caught:
+        feed_all(decoder, pieces(data, range(size, len(data), size)), frames)
+
+    assert [f.data for f in frames + caught.value.frames] == ["first"]
+    assert caught.value.limit_bytes == 100
+    assert caught.value.size_bytes > 100
+    assert decoder.feed(b"data: later\n\n") == []
+    assert decoder.close() == []
+
+
+def test_many_small_lines_count_as_one_event() -> None:
+    decoder = Decoder(max_event_bytes=1000)
+
+    with pytest.raises(EventTooLarge):
+        feed_all(decoder, [b"data: abc\n"] * 200, [])
+
+
+def test_event_at_the_limit_is_accepted() -> None:
+    data = b"data: " + b"x" * 92 + b"\n\n"
+    assert len(data) == 100
+
+    assert len(Decoder(max_event_bytes=100).feed(data)) == 1
+
+
+def calls_for(chunks: int) -> int:
+    """Function calls, those into C included, that one long line in 1 KiB reads costs."""
+    decoder = Decoder()
+    count = 0
+
+    def profile(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(profile)
+    try:
+        decoder.feed(b"data: ")
+        for _ in range(chunks):
+            decoder.feed(b"x" * 1024)
+        decoder.feed(b"\n\n")
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_long_line_costs_the_same_for_each_read() -> None:
+    assert calls_for(4096) <= 4.1 * calls_for(1024)
+
+
+def test_long_line_is_kept_in_pieces_and_joined_once() -> None:
+    decoder = Decoder()
+
+    for _ in range(4096):
+        decoder.feed(b"x" * 1024)
+
+    # The pieces themselves are the proof: joining at each read would leave one.
+    assert len(decoder._tail) == 4096
+    assert len(decoder.close()[0].raw) == 4096 * 1024
+
+
+def test_feeding_nothing_gives_nothing() -> None:
+    assert Decoder().feed(b"") == []
