@@ -16,6 +16,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from chat import metrics
+from chat.actions.errors import is_away
 from chat.consumers.greeting import Cursor, Hello, follow, greet
 from chat.consumers.identity import identity_of
 from chat.live.viewer import CLOSE_SIGNED_OUT, Viewer, encode
@@ -108,7 +109,16 @@ class LiveConsumer(AsyncWebsocketConsumer):
             # Old tabs may say what we no longer understand; they lose nothing by it.
             logger.info("viewer.unreadable viewer=%s", self.viewer.viewer_id)
             return
-        await HANDLERS[type(message)](self, self.viewer, message)
+        try:
+            await HANDLERS[type(message)](self, self.viewer, message)
+        except Exception as error:
+            if not is_away(error):
+                raise
+            # The tab comes back in a moment, with what it has.
+            logger.warning(
+                "viewer.put_off viewer=%s error=%s", self.viewer.viewer_id, type(error).__name__
+            )
+            await self.close(CLOSE_BUSY)
 
 
 async def on_hello(consumer: LiveConsumer, viewer: Viewer, message: Hello) -> None:

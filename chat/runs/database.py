@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -83,6 +84,7 @@ class DatabaseThreads:
     def _guarded(
         function: Callable[Parameters, Value], *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> Value:
+        _drop_dead_connection()
         try:
             return function(*args, **kwargs)
         except (DatabaseError, InterfaceError):
@@ -100,6 +102,26 @@ class DatabaseThreads:
         for _ in range(self._size):
             pool.submit(_leave, everyone)
         await asyncio.to_thread(pool.shutdown)
+
+
+def _drop_dead_connection() -> None:
+    """Lets go of a connection that the server has ended since its thread's last call.
+
+    A thread may have been idle while PostgreSQL was restarted. Its next call would fail, long
+    after everybody else has come back. An idle connection has nothing to be read but its end, or
+    a message that nobody here waits for; a new connection is right for both.
+    """
+    kept = connections["default"]
+    if kept.vendor != "postgresql" or kept.connection is None or kept.in_atomic_block:
+        return
+    if kept.connection.closed or _is_readable(kept.connection.fileno()):
+        connections.close_all()
+
+
+def _is_readable(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _leave(everyone: threading.Barrier) -> None:

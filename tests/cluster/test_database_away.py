@@ -12,7 +12,14 @@ from chat.views.errors import AWAY
 from tests.cluster.audience import Audience
 from tests.cluster.cluster import Cluster, Web, resident_bytes
 from tests.cluster.servers import PostgreSQL
-from tests.cluster.stories import Story, assert_ended, assert_whole, begin, text_of
+from tests.cluster.stories import (
+    Story,
+    assert_ended,
+    assert_nothing_lost,
+    assert_whole,
+    begin,
+    text_of,
+)
 from tests.processes.site import soon
 
 AWAY_SECONDS = 10
@@ -90,6 +97,32 @@ def test_nothing_is_lost_and_everything_is_said(cluster: Cluster, postgres: Post
     assert_the_flood_is_whole(cluster, flood, full)
     assert_the_draft_can_be_sent(cluster, room, draft)
     assert not any("Traceback" in web.log for web in cluster.webs)
+
+
+def test_connections_that_the_database_has_ended_are_not_used_again(cluster: Cluster) -> None:
+    """Each thread that reads keeps one. Whoever meets the last of them must not be the one who
+    learns that it is dead, long after the database has come back."""
+    begun = begin(cluster, 2, pause_seconds=0.02)
+    runs = [run for run, _ in begun]
+    warm = [*runs, *runs, *runs]
+    logged = [len(web.log) for web in cluster.webs]
+
+    with Audience(cluster, *warm) as audience:
+        audience.until_shown("-10 ")
+        cluster.rows(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND state = 'idle' AND pid != pg_backend_pid()"
+        )
+        # More at once than there are threads.
+        with Audience(cluster, *warm) as newcomers:
+            newcomers.until_shown("-10 ")
+            assert [seat.tab.code for seat in newcomers.seats if seat.tab.has_ended] == []
+
+            assert_nothing_lost(cluster, audience, begun)
+            newcomers.assert_have_all()
+    for web, before in zip(cluster.webs, logged, strict=True):
+        assert "Traceback" not in web.log[before:]
+        assert "viewer.put_off" not in web.log[before:]
 
 
 def assert_the_flood_is_whole(cluster: Cluster, flood: UUID, full: Gate) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import uuid
 from collections.abc import AsyncIterator, Callable
 from types import ModuleType
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from chat.consumers import tabs
+from chat.consumers import greeting, tabs
 from chat.live.hub import THREAD_EVENTS, Hubs
 from chat.rendering.patches import Answer
 from chat.runs import feed, lookout
@@ -25,6 +26,10 @@ def away(*args: object, **options: object) -> Any:
     raise OperationalError("away")
 
 
+def broken(*args: object, **options: object) -> Any:
+    raise RuntimeError("broken")
+
+
 async def until_awaited(caplog: pytest.LogCaptureFixture) -> None:
     """The followers have met a database that is away."""
     async with asyncio.timeout(SOON_SECONDS):
@@ -35,6 +40,23 @@ async def until_awaited(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chat.runs.database.AGAIN_SECONDS", 0.01)
+
+
+async def test_a_tab_that_comes_while_the_database_is_away_is_put_off(
+    open_tab: OpenTab,
+    bobs_session: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tab = open_tab(bobs_session)
+    monkeypatch.setattr(greeting.access, "get_conversation", away)
+
+    tab.hello(uuid.uuid4())
+    await tab.until_closed()
+
+    assert tab.close_code == tabs.CLOSE_BUSY
+    assert "viewer.put_off" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -98,7 +120,7 @@ async def test_a_connection_that_ends_without_a_goodbye_leaves_nothing_behind(
     hub = tabs.watch._connections.copy().pop()._runs[run.id].hub
 
     if how == "a handler fails":
-        monkeypatch.setattr("chat.access.get_run", away)
+        monkeypatch.setattr("chat.access.get_run", broken)
         tab.say(type="follow", run=run.id.hex)
     else:
         tab.task.cancel()

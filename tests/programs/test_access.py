@@ -115,6 +115,8 @@ def test_a_colleague_s_token_reads_what_is_shared(site: ProgramSite) -> None:
 
 # --- a right that ends in the middle of an answer --------------------------------------------
 
+# Nobody else's rights: the other tests' strangers must stay what they are.
+WHOSE = "(SELECT user_id FROM chat_accesstoken WHERE token_hash = ?)"
 ENDINGS = {
     "revoked": (
         "UPDATE chat_accesstoken SET revoked_at = '2020-01-01' WHERE token_hash = ?",
@@ -125,12 +127,12 @@ ENDINGS = {
         "UPDATE chat_accesstoken SET expires_at = NULL WHERE token_hash = ?",
     ),
     "may only read now": (
-        "UPDATE chat_membership SET role = 'viewer' WHERE ? != ''",
-        "UPDATE chat_membership SET role = 'member' WHERE ? != ''",
+        f"UPDATE chat_membership SET role = 'viewer' WHERE user_id = {WHOSE}",
+        f"UPDATE chat_membership SET role = 'member' WHERE user_id = {WHOSE}",
     ),
     "switched off": (
-        "UPDATE chat_user SET is_active = 0 WHERE name != 'Erin' AND ? != ''",
-        "UPDATE chat_user SET is_active = 1 WHERE name != 'Erin' AND ? != ''",
+        f"UPDATE chat_user SET is_active = 0 WHERE id = {WHOSE}",
+        f"UPDATE chat_user SET is_active = 1 WHERE id = {WHOSE}",
     ),
 }
 
