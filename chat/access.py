@@ -9,7 +9,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Case, QuerySet, When
+from django.db.models import Case, F, QuerySet, When
 from django.http import Http404
 
 from chat.models import (
@@ -37,7 +37,13 @@ def membership_of(user: User, team_id: int) -> Membership | None:
 
 
 def may_write(user: User, conversation: Conversation) -> bool:
-    """Whether this person, who may see the conversation, may also write in it."""
+    """Whether this person, who may see the conversation, may also write in it.
+
+    As of when it was fetched for them, where `get_conversation` has done that.
+    """
+    known = conversation.role_of
+    if known is not None and known[0] == user.pk:
+        return known[1] in WRITING_ROLES
     membership = membership_of(user, conversation.team_id)
     return membership is not None and membership.may_write
 
@@ -48,11 +54,14 @@ def get_conversation(user: User, public_id: UUID, *, for_write: bool = False) ->
     conversation = (
         Conversation.objects.visible_to(user)
         .select_related("team", "owner", "upstream")
+        # Of the membership by which it is visible.
+        .annotate(role=F("team__memberships__role"))
         .filter(public_id=public_id)
         .first()
     )
     if conversation is None:
         raise Http404(NOT_HERE)
+    conversation.role_of = (user.pk, conversation.role)
     if for_write and not may_write(user, conversation):
         raise PermissionDenied("You may read this conversation, but not write in it.")
     return conversation

@@ -160,9 +160,11 @@ def retry(user: User, answer: Message, *, choice: ModelChoice, idempotency_key: 
             return earlier
         try:
             with transaction.atomic():
-                return _queue_answer(
+                run = _queue_answer(
                     user, answer.conversation, answer.parent, choice, idempotency_key
                 )
+                follow_newest(user, run.message)
+                return run
         except IntegrityError:
             return _winner(user, idempotency_key)
 
@@ -335,7 +337,6 @@ def _queue_answer(
         role=Role.ASSISTANT,
         revision=revision if revision is not None else conversation.touch(),
     )
-    follow_newest(user, answer)
     Conversation.objects.filter(pk=conversation.pk).update(
         upstream=choice.upstream,
         model=choice.model,

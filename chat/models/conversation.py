@@ -56,6 +56,9 @@ class Conversation(models.Model):
     updated_at = models.DateTimeField(default=timezone.now)
     deleted_at = models.DateTimeField(null=True, blank=True)
 
+    # The key of the person for whom this object was read, and their role in the team then.
+    role_of: tuple[int, str] | None = None
+
     objects = ConversationQuerySet.as_manager()
 
     class Meta:

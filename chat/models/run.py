@@ -116,6 +116,11 @@ class Run(models.Model):
     def is_live(self) -> bool:
         return self.status in LIVE_STATUSES
 
+    @property
+    def is_in_line(self) -> bool:
+        """Whether nobody has taken it: nothing was said yet, and nothing is asked."""
+        return self.status == RunStatus.QUEUED
+
 
 class RunSegment(models.Model):
     """A batch of a run's events: ``body`` is a JSON array, zlib-compressed after compaction."""

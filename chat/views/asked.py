@@ -156,9 +156,10 @@ class Asked:
 
 def asked_by(runs: Iterable[Run]) -> dict[int, tuple[Asked, ...]]:
     """The questions of these runs, by run, in their order: one query."""
-    rows = Question.objects.filter(run__in=[run.pk for run in runs]).select_related(
-        "claimed_by", "answered_by"
-    )
+    keys = [run.pk for run in runs if not run.is_in_line]
+    if not keys:
+        return {}
+    rows = Question.objects.filter(run__in=keys).select_related("claimed_by", "answered_by")
     asked: dict[int, list[Asked]] = {}
     for question in rows.order_by("run", "position", "pk"):
         asked.setdefault(question.run_id, []).append(Asked(question=question))

@@ -45,7 +45,7 @@ def send(request: HttpRequest, public_id: UUID) -> HttpResponse:
         return room.refused(request, conversation, str(refusal), status=room.status_of(refusal))
     if not (room.says(run, said["text"], within=conversation) and shows(run, pictures)):
         return room.refused(request, conversation, room.SAID_OTHERWISE, status=409, new_key=True)
-    return room.accepted(request, conversation, note=_note_on_branch(run))
+    return room.accepted(request, conversation, sent=run)
 
 
 def _parent(conversation: Conversation, public_id: UUID | None) -> Message | None:
@@ -55,17 +55,6 @@ def _parent(conversation: Conversation, public_id: UUID | None) -> Message | Non
     if parent is None:
         raise ActionRefused("This message has no place in the conversation. Reload the page.")
     return parent
-
-
-def _note_on_branch(run: Run) -> str:
-    """A page that was out of date makes a branch; whoever wrote there is told."""
-    question = run.message.parent
-    siblings = Message.objects.filter(
-        conversation_id=run.conversation_id, parent_id=question.parent_id, pk__lt=question.pk
-    ).count()
-    if not siblings:
-        return ""
-    return "Somebody had already written here, so your message is a branch beside theirs."
 
 
 @signed_in

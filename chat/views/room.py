@@ -12,6 +12,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.functional import SimpleLazyObject
 
 from chat import access
 from chat.actions.errors import ActionRefused, StorageBusy, StorageFull
@@ -106,17 +107,21 @@ def changes(
     request: HttpRequest,
     conversation: Conversation,
     *,
-    note: str = "",
     is_accepted: bool = False,
+    sent: Run | None = None,
     asked: Question | None = None,
 ) -> HttpResponse:
-    """Patches from what the browser shows to what there is. ``asked`` is what this person has
-    just settled or claimed: a sentence that stood there is taken away."""
+    """Patches from what the browser shows to what there is. ``sent`` answers what this person has
+    just written. ``asked`` is what they have just settled or claimed: a sentence that stood there
+    is taken away."""
     position = position_of(request)
     path = read_path(request.user, conversation)
     change = difference(path, position)
     appended = read_turns(path, range(change.start, len(path.places)))
     context = _room_context(request.user, conversation, path, appended) | {
+        # Most answers begin at once. Whoever waits is told their place by the live connection, and
+        # does not have to read the whole line, as everybody else would who writes at this moment.
+        **({"place": ""} if is_accepted else {}),
         "position": position,
         "change": change,
         "earlier": change.start if change.is_whole else 0,
@@ -128,7 +133,7 @@ def changes(
             may_write=access.may_write(request.user, conversation),
         ),
         "settled_now": asked,
-        "note": note,
+        "note": _note_on_branch(path, sent) if sent else "",
         "is_accepted": is_accepted,
         **listing_context(request.user, conversation),
     }
@@ -141,14 +146,14 @@ def accepted(
     request: HttpRequest,
     conversation: Conversation,
     *,
-    note: str = "",
+    sent: Run | None = None,
     asked: Question | None = None,
 ) -> HttpResponse:
     """After a verb that changed the room: its page, or the patches for the page that asked."""
     if not request.htmx:
         return redirect("conversation", public_id=conversation.public_id)
-    conversation.refresh_from_db()
-    response = changes(request, conversation, note=note, is_accepted=True, asked=asked)
+    conversation = access.get_conversation(request.user, conversation.public_id)
+    response = changes(request, conversation, is_accepted=True, sent=sent, asked=asked)
     response["HX-Trigger"] = ACCEPTED
     return response
 
@@ -180,7 +185,7 @@ def _room_context(
     user: User, conversation: Conversation, path: Path, turns: Sequence[Turn]
 ) -> dict[str, Any]:
     may_write = access.may_write(user, conversation)
-    last = last_run(path)
+    last = last_run(path, turns)
     running = last if last and last.is_live else None
     waiting = last if is_waiting(last) else None
     return {
@@ -197,6 +202,17 @@ def _room_context(
         "action_mark": action_mark(running),
         **(composer_context(user, conversation, path) if may_write else {}),
     }
+
+
+def _note_on_branch(path: Path, run: Run) -> str:
+    """A page that was out of date makes a branch; whoever wrote there is told."""
+    question = path.messages.get(run.message.parent_id)
+    if question is None or not any(
+        message.parent_id == question.parent_id and message.pk < question.pk
+        for message in path.messages.values()
+    ):
+        return ""
+    return "Somebody had already written here, so your message is a branch beside theirs."
 
 
 def _phase_of(running: Run | None, turns: Sequence[Turn]) -> str:
@@ -216,10 +232,12 @@ def _place_of(running: Run | None) -> str:
 
 def composer_context(user: User, conversation: Conversation, path: Path) -> dict[str, Any]:
     tail = path.tail
-    form = SendForm(upstreams=access.usable_upstreams(user), remembered=conversation)
+    # Neither is read for the patches of a page that has its composer already.
+    upstreams = access.usable_upstreams(user)
+    form = SimpleLazyObject(lambda: SendForm(upstreams=upstreams, remembered=conversation))
     return {
         "form": form,
-        "tool_choice": tools_of(conversation, form.upstreams),
+        "tool_choice": tools_of(conversation, upstreams),
         "key": uuid.uuid4(),
         "parent": tail.public_id.hex if tail and tail.role == Role.ASSISTANT else "",
         "action": reverse("conversation_send", args=[conversation.public_id]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chat.dialects import DIALECTS
 from chat.models import Conversation, Team, Tool, Upstream
@@ -22,8 +22,14 @@ class ToolLine:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolChoice:
     lines: Sequence[ToolLine]
-    # Dialects of the offered servers that send no tools, with their labels.
-    without_tools: Sequence[tuple[str, str]]
+    # The servers offered; only read where the tools are shown.
+    upstreams: Iterable[Upstream] = field(repr=False)
+
+    @property
+    def without_tools(self) -> list[tuple[str, str]]:
+        """Dialects of the offered servers that send no tools, with their labels."""
+        names = sorted({upstream.dialect for upstream in self.upstreams} & DIALECTS.keys())
+        return [(name, DIALECTS[name].label) for name in names if not DIALECTS[name].takes_tools]
 
     @property
     def count(self) -> int:
@@ -41,11 +47,11 @@ class ToolChoice:
 
 def tools_of(conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolChoice:
     """The team's tools, and which of them are switched on here."""
-    on = set(conversation.tools.values_list("pk", flat=True))
-    tools = Tool.objects.filter(team_id=conversation.team_id)
+    tools = list(Tool.objects.filter(team_id=conversation.team_id))
+    on = set(conversation.tools.values_list("pk", flat=True)) if tools else set()
     return ToolChoice(
         lines=[ToolLine(tool=tool, is_on=tool.pk in on) for tool in tools],
-        without_tools=_without_tools(upstreams),
+        upstreams=upstreams,
     )
 
 
@@ -60,10 +66,5 @@ def tools_for(teams: Sequence[Team], upstreams: Iterable[Upstream]) -> ToolChoic
             ToolLine(tool=tool, is_on=False, team=tool.team.name if is_mixed else "")
             for tool in tools
         ],
-        without_tools=_without_tools(upstreams),
+        upstreams=upstreams,
     )
-
-
-def _without_tools(upstreams: Iterable[Upstream]) -> list[tuple[str, str]]:
-    names = sorted({upstream.dialect for upstream in upstreams} & DIALECTS.keys())
-    return [(name, DIALECTS[name].label) for name in names if not DIALECTS[name].takes_tools]

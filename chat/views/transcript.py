@@ -155,6 +155,8 @@ def read_turns(
     ``known_runs`` are the runs that the page shows of these turns: only the answers of later
     ones are rendered, and none of a turn of which it does not say which it shows.
     """
+    if not indices:
+        return []
     places = [path.places[index] for index in indices]
     full = (
         Message.objects.filter(pk__in=[place.message.pk for place in places])
@@ -223,10 +225,13 @@ def page_before(path: Path, public_id: UUID) -> range | None:
     return None if end is None else range(max(0, end - PAGE_TURNS), end)
 
 
-def last_run(path: Path) -> Run | None:
-    """The newest run of the last answer of the path."""
+def last_run(path: Path, turns: Iterable[Turn] = ()) -> Run | None:
+    """The newest run of the last answer of the path; not read again if it is among the turns."""
     if path.tail is None:
         return None
+    for turn in turns:
+        if turn.message.pk == path.tail.pk and turn.last is not None:
+            return turn.last.run
     return (
         Run.objects.filter(message_id=path.tail.pk)
         .select_related("upstream")

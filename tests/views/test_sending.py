@@ -4,6 +4,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
 import pytest
 from django.db import connection
@@ -93,6 +94,26 @@ def test_sent_turns_are_appended_to_the_page_that_asked(
     assert [swap for swap, _ in patches.to("#turns")] == ["beforeend"]
     assert "Stop" in patches.to("#composer-action")[0][1]
     assert response.headers["HX-Trigger"] == "room:accepted"
+
+
+def test_a_message_costs_few_statements_and_no_look_at_the_line(
+    as_alice: Client,
+    room: Room,
+    form_of: Form,
+    alice: User,
+    django_assert_max_num_queries: Callable[..., AbstractContextManager[object]],
+) -> None:
+    answer = room.turn(alice, "First")
+    headers = position(answer.parent, answer, room.conversation)
+    with django_assert_max_num_queries(32):
+        first = send(as_alice, room, form_of("Second", parent=answer.public_id.hex), **headers)
+
+    assert Run.objects.filter(status=RunStatus.QUEUED).count() == 1
+    # Who waits is told so by the live connection, and by a page that is loaded.
+    (queued,) = Patches(first).tree.xpath("//*[@class='place']")
+    assert queued.text_content() == ""
+    page = as_alice.get(address("conversation", room.conversation))
+    assert b"Place 1 in line" in page.content
 
 
 def test_an_accepted_send_renews_the_key(
