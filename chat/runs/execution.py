@@ -73,6 +73,8 @@ class Execution:
         self._wanted_end: Cause | None = None
         self._is_lost = False
         self._sent_at = 0.0
+        # Whether the upstream may be at work on it. Not any more when it has refused.
+        self._may_be_accepted = False
         # When the connection to the upstream was closed because somebody stopped the run.
         self._stopped_at: datetime | None = None
         # What the headers of the last answer told.
@@ -210,11 +212,12 @@ class Execution:
         return self._reading.result()
 
     async def _why_broken_off(self) -> Cause:
-        """Raises where there is nothing to end: the run is not ours, or it is as if never begun."""
+        """Raises where there is nothing to end: the run is not ours, or it is as if never begun,
+        which it also is in the pause after a refusal."""
         if self._is_lost:
             raise OwnershipLost(self.run_pk)
         cause = self._wanted_end or "interrupted"
-        if self._sent_at or cause != "interrupted":
+        if self._may_be_accepted or cause != "interrupted":
             return cause
         if await self._services.threads.call(give_back, self._services.runner, self.run_pk):
             raise _GivenBack
@@ -260,10 +263,9 @@ class Execution:
     async def _attempt_until_accepted(
         self, assignment: Assignment, parser: Parser, log: RunLog
     ) -> Outcome:
-        for number in range(1, ATTEMPTS + 1):
-            dialect = assignment.dialect.name
-            if not await self._services.threads.call(self._begin_attempt, number, dialect):
-                return await self._why_not_sent()
+        dialect = assignment.dialect.name
+        while number := await self._services.threads.call(self._begin_attempt, dialect):
+            self._may_be_accepted = True
             self._sent_at = asyncio.get_running_loop().time()
             self._measure.sends(assignment.upstream, attempt=number, dialect=dialect)
             try:
@@ -271,17 +273,19 @@ class Execution:
             except UpstreamRefused as refusal:
                 self._facts = refusal.facts
                 self._measure.attempt_over("refused", refusal.info)
-                await self._record(self._record_refusal, number, refusal.info)
                 again = _next_attempt(assignment, refusal, number)
                 if again is None:
+                    await self._record(self._record_refusal, number, refusal.info)
                     return Outcome(cause="failed", error=refusal.info)
+                self._may_be_accepted = False
+                await self._services.threads.call_until_there(self._take_back, number, refusal.info)
                 assignment = again.assignment
                 await asyncio.sleep(again.pause_seconds)
                 continue
             self._measure.attempt_over(outcome.cause, outcome.error)
             await self._record(self._record_outcome, number, outcome)
             return outcome
-        raise AssertionError("the last attempt returns")
+        return await self._why_not_sent()
 
     async def _why_not_sent(self) -> Outcome:
         run = await self._services.threads.call(Run.objects.get, pk=self.run_pk)
@@ -314,7 +318,7 @@ class Execution:
         """What is recorded beside the log; a database that is away now costs it, not the answer."""
         try:
             await self._services.threads.call(write, *args, **kwargs)
-        except DatabaseError as error:
+        except (DatabaseError, InterfaceError) as error:
             logger.warning(
                 "run.unrecorded run=%s what=%s error=%s",
                 self.run_id,
@@ -324,19 +328,32 @@ class Execution:
 
     # --- what is recorded, in a database thread ------------------------------------------
 
-    def _begin_attempt(self, number: int, dialect: str) -> bool:
-        """Says in the database that the request is about to be sent. False: it must not be."""
+    def _begin_attempt(self, dialect: str) -> int:
+        """Says in the database that the request is about to be sent. Returns which attempt this is,
+        those of earlier runners counted; 0: it must not be sent."""
         with transaction.atomic():
             marked = Run.objects.filter(
                 pk=self.run_pk,
                 runner_id=self._services.runner,
                 status=RunStatus.RUNNING,
                 stop_requested_at__isnull=True,
+                request_sent_at__isnull=True,
             ).update(request_sent_at=timezone.now(), dialect=dialect)
             if not marked:
-                return False
+                return 0
+            number = 1 + Attempt.objects.filter(run_id=self.run_pk).count()
             Attempt.objects.create(run_id=self.run_pk, number=number)
-            return True
+            return number
+
+    def _take_back(self, number: int, info: canonical.ErrorInfo) -> None:
+        """Until the next attempt the request is as good as never sent: whoever finds the run without
+        its runner puts it back in line. Nothing where the run is somebody else's by now."""
+        with transaction.atomic():
+            mine = Run.objects.filter(
+                pk=self.run_pk, runner_id=self._services.runner, status=RunStatus.RUNNING
+            )
+            if mine.update(request_sent_at=None):
+                self._record_refusal(number, info)
 
     def _record_refusal(self, number: int, info: canonical.ErrorInfo) -> None:
         Attempt.objects.filter(run_id=self.run_pk, number=number).update(
@@ -386,7 +403,7 @@ def _next_attempt(assignment: Assignment, refusal: UpstreamRefused, number: int)
     Only what cannot have been accepted is tried again: no connection was made, the server
     said that it has not begun, or it refused a member of the request that it can do without.
     """
-    if number == ATTEMPTS:
+    if number >= ATTEMPTS:
         return None
     mended = assignment.dialect.after_refusal(assignment.prompt, refusal.info)
     if mended is not None:

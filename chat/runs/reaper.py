@@ -147,14 +147,14 @@ def _requeue(run: Run, runner: Runner | None) -> bool:
 
 def give_back(runner: UUID, run_pk: int) -> bool:
     """Puts a run back in its place in line of which the caller, its runner, knows that nothing was
-    sent, whatever was already written down for the sending. False: it is not the caller's, or
-    somebody has stopped it."""
+    accepted, whatever was already written down for the sending. Refused attempts count on. False:
+    it is not the caller's, or somebody has stopped it."""
     with transaction.atomic():
         given = Run.objects.filter(
             pk=run_pk, runner_id=runner, status=RunStatus.RUNNING, stop_requested_at__isnull=True
         ).update(status=RunStatus.QUEUED, runner=None, claimed_at=None, request_sent_at=None)
         if given:
-            Attempt.objects.filter(run_id=run_pk).delete()
+            Attempt.objects.filter(run_id=run_pk, outcome="").delete()
             ring_after_commit(QUEUED)
     return bool(given)
 

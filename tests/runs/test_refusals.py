@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from chat import events as canonical
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Script, answer, stream
+from chat.doorbell import Doorbell
 from chat.models import Attempt, Run, User
-from chat.runs import execution
+from chat.models import Runner as RunnerRow
+from chat.runs import execution, reaper
+from chat.runs.runner import Runner
+from chat.runs.tail import MemoryTail
 from chat.upstreams.failures import UpstreamRefused
 from tests.runs.conftest import MakeRun, StartRunner, threads
-from tests.runs.test_execution import TEXT, until_ended
+from tests.runs.test_execution import TEXT, until, until_ended
 
 ERROR = {"error": {"message": "So.", "type": "x"}}
 
@@ -140,3 +146,62 @@ async def test_what_the_headers_told_is_in_the_result(
     meta = canonical.decode_result(ended.result).ext.meta
     assert meta["request_id"] == "req_7"
     assert meta["rate_limit"] == {"x-ratelimit-remaining-requests": "0"}
+
+
+# --- the runner goes in the pause before the next attempt ----------------------------------
+
+
+async def test_told_to_stop_in_the_pause_it_gives_the_run_back_and_its_attempts_count_on(
+    fake: FakeUpstream,
+    make_run: MakeRun,
+    start_runner: StartRunner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake.script(refused(503))
+    run = await threads.call(make_run, base_url=fake.url)
+    runner = Runner(tail=MemoryTail(), bell=Doorbell())
+    with monkeypatch.context() as patch:
+        patch.setattr(execution, "BACKOFF_SECONDS", (3600.0, 3600.0))
+        await runner.start()
+        await until(Attempt.objects.filter(outcome="refused").exists)
+        await runner.drain(0)
+    left = await threads.call(Run.objects.get, pk=run.pk)
+    assert (left.status, left.request_sent_at) == ("queued", None)
+
+    await start_runner()
+    ended = await until_ended(run)
+
+    attempts = await threads.call(attempts_of, run)
+    assert ended.status == "failed"
+    assert [(one.number, one.outcome) for one in attempts] == [
+        (1, "refused"),
+        (2, "refused"),
+        (3, "refused"),
+    ]
+    assert fake.posts == 3
+
+
+async def test_lost_in_the_pause_the_run_goes_back_to_the_line_and_is_asked_for_once_more(
+    fake: FakeUpstream,
+    make_run: MakeRun,
+    start_runner: StartRunner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("chat.runs.runner.HEARTBEATS_PER_LEASE", 300)
+    monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 0.05)
+    monkeypatch.setattr(execution, "BACKOFF_SECONDS", (3600.0, 3600.0))
+    fake.script(refused(429, times=1), stream(TEXT))
+    run = await threads.call(make_run, base_url=fake.url)
+    await start_runner()
+    await until(Attempt.objects.filter(outcome="refused").exists)
+
+    def reap() -> list[Run]:
+        long_ago = timezone.now() - timedelta(minutes=5)
+        RunnerRow.objects.update(heartbeat_at=long_ago, host="elsewhere")
+        return reaper.reap()
+
+    # Its heart beats on: as often as it takes to be seen as lost.
+    await until(lambda: [one.pk for one in reap()] == [run.pk])
+
+    assert (await until_ended(run)).status == "completed"
+    assert fake.posts == 2
