@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -33,6 +34,30 @@ logger = logging.getLogger(__name__)
 COMPACT_AT_ONCE = 10
 # Followers of a run that just ended still read its segments one by one.
 COMPACT_AFTER_SECONDS = 30
+
+
+class Witness:
+    """Whether a missing heartbeat says something about its runner, and not about the database.
+
+    `heard` says that the database has answered: say it more often than twice in a lease. May be
+    used from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._heard_at = time.monotonic()
+        # Perhaps nobody could beat until a moment ago.
+        self._judges_from = self._heard_at + settings.LEASE_SECONDS / 2
+
+    def heard(self) -> None:
+        now = time.monotonic()
+        if now - self._heard_at > settings.LEASE_SECONDS / 2:
+            # We could not beat, and so perhaps nobody could: the others get time to.
+            self._judges_from = now + settings.LEASE_SECONDS / 2
+        self._heard_at = now
+
+    def may_judge(self) -> bool:
+        now = time.monotonic()
+        return now - self._heard_at <= settings.LEASE_SECONDS / 2 and now >= self._judges_from
 
 
 def boot_of(pid: int) -> str:

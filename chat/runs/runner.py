@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import socket
-import time
 import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -30,7 +29,7 @@ from chat.runs.mockups import MockupFetcher
 from chat.runs.segments import SegmentWriter
 from chat.runs.tail import LiveTail
 from chat.runs.tails import live_tail
-from chat.runs.waiting import wait_at_most
+from chat.runs.waiting import end, wait_at_most
 from chat.upstreams.client import Client
 from chat.upstreams.configured import configured_client
 
@@ -42,6 +41,8 @@ POLL_SECONDS = 0.5
 STOP_SECONDS = 0.5
 # A sixth of the lease: five beats may be late before the runner counts as lost.
 HEARTBEATS_PER_LEASE = 6
+# What others are told when this runner is to stop; the runs go on meanwhile.
+COURTESY_SECONDS = 2.0
 # Lost runners are looked for this often, and at least three times in a lease.
 TIDY_SECONDS = 10.0
 # Files are announced with a ring; this is for lost ones, second tries, and what a restart left.
@@ -76,13 +77,14 @@ class Runner:
         self._is_alone = is_alone
         self._capacity = settings.RUNNER_CAPACITY if capacity is None else capacity
         self._threads = DatabaseThreads("runner", size=2)
+        # Whoever is busy, or waits for a row that somebody holds, is not dead.
+        self._pulse = DatabaseThreads("pulse", size=1)
         self._writer = SegmentWriter()
         self._executions: dict[int, tuple[Execution, asyncio.Task[None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._is_draining = False
         self._client: Client | None = None
-        self._last_beat = 0.0
-        self._judges_from = 0.0
+        self._witness = reaper.Witness()
         _runners.add(self)
 
     @property
@@ -107,10 +109,8 @@ class Runner:
 
     async def start(self) -> None:
         """Registers the process, ends what dead processes left, and begins to claim."""
-        await self._threads.call(self._register)
-        self._last_beat = time.monotonic()
-        # Perhaps nobody could beat until a moment ago.
-        self._judges_from = self._last_beat + settings.LEASE_SECONDS / 2
+        await self._pulse.call(self._register)
+        self._witness = reaper.Witness()
         await self._reap(everything_else_is_dead=self._is_alone)
         self._client = client = configured_client()
         self._services = Services(
@@ -143,9 +143,11 @@ class Runner:
     async def drain(self, timeout_seconds: float) -> None:
         """Claims nothing more, lets runs go on for a while, interrupts the rest, signs off."""
         self._is_draining = True
-        with suppress(DatabaseError, InterfaceError):
-            # Only a courtesy: a database that is away must not keep runs from being interrupted.
-            await self._threads.call(self._mark_draining)
+        with suppress(DatabaseError, InterfaceError, TimeoutError):
+            # Only a courtesy: a database that is away, or does not answer, must not keep runs from
+            # being interrupted.
+            async with asyncio.timeout(COURTESY_SECONDS):
+                await self._pulse.call(self._mark_draining)
         executing = [task for _, task in self._executions.values()]
         if executing:
             await asyncio.wait(executing, timeout=timeout_seconds)
@@ -158,16 +160,14 @@ class Runner:
 
     async def _end(self) -> None:
         for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+            await end(task)
         await self._writer.close()
         if self._client is not None:
             await self._client.aclose()
         with suppress(Exception):
             await self._threads.call(self._sign_off)
         await self._threads.close()
+        await self._pulse.close()
         logger.info("runner.ended runner=%s", self.uuid)
 
     # --- tasks -------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class Runner:
         self._bell.wake(FILES)
 
     async def _beat(self) -> None:
-        if not await self._threads.call(self._write_heartbeat) and not self._is_draining:
+        if not await self._pulse.call(self._write_heartbeat) and not self._is_draining:
             await self._begin_anew()
 
     async def _begin_anew(self) -> None:
@@ -230,13 +230,7 @@ class Runner:
         for execution, _ in self._executions.values():
             execution.drop()
         logger.warning("runner.registered_again runner=%s before=%s", self.uuid, before)
-        await self._threads.call(self._register)
-
-    def _may_judge(self) -> bool:
-        """Whether a missing heartbeat says something about its runner, and not about the database.
-        From any thread."""
-        now = time.monotonic()
-        return now - self._last_beat <= settings.LEASE_SECONDS / 2 and now >= self._judges_from
+        await self._pulse.call(self._register)
 
     async def _see_stops(self) -> None:
         """Compares the runs that the database says are ours with those that we execute."""
@@ -266,7 +260,7 @@ class Runner:
             reaper.reap,
             everything_else_is_dead=everything_else_is_dead,
             me=me,
-            silence_counts=self._may_judge,
+            silence_counts=self._witness.may_judge,
         )
         for run in settled:
             self._bell.ring(room_topic(run.conversation.public_id))
@@ -290,11 +284,7 @@ class Runner:
     def _write_heartbeat(self) -> bool:
         """Whether we still are who we were."""
         is_known = RunnerRow.objects.filter(pk=self.uuid).update(heartbeat_at=Now())
-        now = time.monotonic()
-        if now - self._last_beat > settings.LEASE_SECONDS / 2:
-            # We could not beat, and so perhaps nobody could: the others get time to.
-            self._judges_from = now + settings.LEASE_SECONDS / 2
-        self._last_beat = now
+        self._witness.heard()
         return bool(is_known)
 
     def _mark_draining(self) -> None:

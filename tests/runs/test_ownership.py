@@ -96,14 +96,15 @@ async def test_after_an_outage_the_others_get_time_to_be_heard(
     await runner._tidy()
     assert await status_of(run) == "running"
 
-    runner._judges_from = 0
-    runner._last_beat -= 60
+    witness = runner._witness
+    witness._judges_from = 0
+    witness._heard_at -= 60
     await runner._tidy()
     await runner._beat()
     await runner._tidy()
     assert await status_of(run) == "running"
 
-    runner._judges_from = 0
+    witness._judges_from = 0
     await runner._tidy()
     assert await status_of(run) == "interrupted"
 
@@ -141,6 +142,45 @@ async def test_a_database_that_is_away_does_not_keep_runs_from_being_interrupted
 
     assert await status_of(run) == "interrupted"
     await threads.close()
+
+
+async def test_a_database_that_does_not_answer_does_not_keep_runs_from_being_interrupted(
+    fake: FakeUpstream, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+    fake.script(stream(TEXT[:MIDDLE], Gate(name="more"), TEXT[MIDDLE:]))
+    monkeypatch.setattr("chat.runs.runner.COURTESY_SECONDS", 0.01)
+    monkeypatch.setattr(Runner, "_mark_draining", lambda runner: answers.wait(60))
+    run = await threads.call(make_run, base_url=fake.url)
+    runner = Runner(tail=MemoryTail(), bell=Doorbell())
+    await runner.start()
+    await fake.until(lambda fake: fake.waiting == ["more"])
+
+    draining = asyncio.create_task(runner.drain(0))
+    try:
+        assert (await until_ended(run)).status == "interrupted"
+    finally:
+        answers.set()
+        await draining
+        await threads.close()
+
+
+async def test_a_runner_that_is_busy_is_not_taken_for_dead(
+    start_runner: StartRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chat.runs.runner.HEARTBEATS_PER_LEASE", 300)
+    runner = await start_runner()
+    may_go_on = threading.Event()
+    busy = [asyncio.create_task(runner._threads.call(may_go_on.wait, 60)) for _ in range(20)]
+    await asyncio.sleep(0)
+
+    rows = RunnerRow.objects.filter(pk=runner.uuid)
+    beat = (await threads.call(rows.get)).heartbeat_at
+    try:
+        await until(lambda: rows.get().heartbeat_at > beat)
+    finally:
+        may_go_on.set()
+        await asyncio.gather(*busy)
 
 
 async def test_a_runner_that_could_not_start_can_be_drained(
