@@ -10,9 +10,9 @@ from tests.browser.conftest import OpenTab
 from tests.browser.site import BrowserSite
 
 # Below a few thousand the first ones count: while a block is small it is rendered again as a whole.
-DELTAS = 5_000
-TIMES = 4
-MOST_TIMES_THE_COST = 4.4
+DELTAS = 3_000
+TIMES = 3
+MOST_TIMES_THE_COST = 3.6
 # What arrives between two looks at the page; the same for short and long answers.
 BATCH = 250
 BUSY_MS = 120_000

@@ -25,7 +25,7 @@ from tests.browser.tab import NORMALISED, Tab
 from tests.processes.site import ROOT, World, environment
 
 # Scenes that take seconds for a person take a moment here, but still arrive piece by piece.
-SPEED = 12.0
+SPEED = 40.0
 TOOLS = ("read_gauge", "open_sluice")
 
 MAKE = f"""
