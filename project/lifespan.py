@@ -14,6 +14,7 @@ from chat.live.hub import hubs
 from chat.live.watch import watch
 from chat.programs.database import threads as programs
 from chat.runs import embedded
+from chat.runs.bystander import watching_runners
 from chat.runs.database import readers
 from chat.runs.lookout import lookout
 from chat.runs.tails import live_tail, working
@@ -25,13 +26,16 @@ _open = AsyncExitStack()
 
 
 async def start() -> None:
-    """Listens for the doorbell; executes runs here, where settings say so."""
+    """Listens for the doorbell; executes runs here, where settings say so, or else looks after
+    those whose runner is lost."""
     global _listening
     process.begins("web", VERSION)
     _listening = asyncio.create_task(doorbell.listen(), name="doorbell")
     await _open.enter_async_context(working(live_tail))
     if settings.RUNNER == "embedded":
         await embedded.start()
+    else:
+        await _open.enter_async_context(watching_runners())
     process.serves()
 
 

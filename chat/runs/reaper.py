@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
@@ -22,7 +22,7 @@ from chat import metrics
 from chat.actions.continuing import opening
 from chat.actions.endings import write_ending
 from chat.actions.errors import is_away
-from chat.doorbell import QUEUED, ring_after_commit
+from chat.doorbell import QUEUED, Doorbell, ring_after_commit, room_topic
 from chat.events import Event
 from chat.models import Attempt, RawSegment, Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open
@@ -133,6 +133,15 @@ def reap(
             Runner.objects.filter(pk=runner.pk).delete()
     settled += _settle_orphans()
     return settled
+
+
+def tell_of(settled: Iterable[Run], bell: Doorbell) -> None:
+    """Rings for the rooms of settled runs, and for the places in line that are free now."""
+    rooms = {room_topic(run.conversation.public_id) for run in settled}
+    for topic in rooms:
+        bell.ring(topic)
+    if rooms:
+        bell.ring(QUEUED)
 
 
 def _settle_orphans() -> list[Run]:

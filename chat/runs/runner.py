@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 
 from chat import metrics
 from chat.actions.artifacts import FILES
-from chat.doorbell import QUEUED, STOPS, Doorbell, doorbell, room_topic
+from chat.doorbell import QUEUED, STOPS, Doorbell, doorbell
 from chat.models import Run, RunStatus
 from chat.models import Runner as RunnerRow
 from chat.runs import queue, reaper
@@ -262,10 +262,7 @@ class Runner:
             me=me,
             silence_counts=self._witness.may_judge,
         )
-        for run in settled:
-            self._bell.ring(room_topic(run.conversation.public_id))
-        if settled:
-            self._bell.wake(QUEUED)
+        reaper.tell_of(settled, self._bell)
 
     # --- in a database thread -----------------------------------------------------------
 
