@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,6 +15,9 @@ from chat.events import Json, JsonObject
 from chat.programs.errors import ApiError, invalid, quoted
 from chat.runs.public import run_of
 
+# Brackets, commas and strings of a body; schemas among its parameters have some thousands. In the
+# bytes that pictures may have there is room for millions: a gigabyte of small lists, and a minute.
+MOST_MARKS = 30_000
 # A list of more is no message of a person; pictures have a limit of their own.
 MOST_ITEMS = 256
 MOST_INTEGRATIONS = 128
@@ -23,6 +27,8 @@ MOST_NOTES = 20
 NAME_LENGTH = 60
 
 Visibility = Literal["private", "team"]
+# One that is not closed goes to the end: each byte is looked at once, whatever they are.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\(?:.|\Z)[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 UNKNOWN_MEMBER = "The member {name} of the request is not known here and was left out."
 
 
@@ -90,16 +96,39 @@ def read_request(body: bytes) -> ChatRequest:
 
 
 def _object(body: bytes) -> JsonObject:
+    if _is_sprawling(body):
+        raise _no_json()
     try:
         value, _ = read_json(body.decode("utf-8"))
     except UnicodeDecodeError:
         raise invalid("The body is not UTF-8.", param=None, code="invalid_json") from None
     except NotJson:
-        message = "The body is not valid JSON, or nests too deep."
-        raise invalid(message, param=None, code="invalid_json") from None
+        raise _no_json() from None
     if not isinstance(value, dict):
         raise invalid("The body must be a JSON object.", param=None)
     return dict(scrub(value))
+
+
+def _no_json() -> ApiError:
+    message = "The body is not valid JSON, nests too deep, or has too many values."
+    return invalid(message, param=None, code="invalid_json")
+
+
+def _is_sprawling(body: bytes) -> bool:
+    """Looked at before anything is made of it. What is inside of a string does not count."""
+    if _brackets_and_commas(body, 0, len(body)) <= MOST_MARKS:
+        return False
+    count = end = 0
+    for string in _STRING.finditer(body):
+        count += 1 + _brackets_and_commas(body, end, string.start())
+        end = string.end()
+        if count > MOST_MARKS:
+            return True
+    return count + _brackets_and_commas(body, end, len(body)) > MOST_MARKS
+
+
+def _brackets_and_commas(body: bytes, start: int, end: int) -> int:
+    return sum(body.count(mark, start, end) for mark in (b",", b"[", b"{"))
 
 
 # --- members ------------------------------------------------------------------------------
