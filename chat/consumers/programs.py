@@ -20,6 +20,7 @@ from chat.actions.tokens import find_token
 from chat.consumers.answer_stream import AnswerStream
 from chat.consumers.identity import identity_of_token, token_of
 from chat.consumers.streams import AWAY, DATA_HEADERS, STREAM_HEADERS, Refused, Stream
+from chat.health.process import Phase, process
 from chat.live.watch import GONE_SIGNED_OUT, GONE_UNSURE, Identity, Room, watch
 from chat.models import AccessToken, Run
 from chat.programs import answers
@@ -138,10 +139,10 @@ class Chat(Program):
     """
 
     method = b"POST"
-    rooms: set[UUID]
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
+        self.rooms: set[UUID] = set()
         self._sending: asyncio.Future[Run] | None = None
         self._stops_on_disconnect = False
         self._is_over = False
@@ -172,15 +173,13 @@ class Chat(Program):
         request = await self._read()
         if not watch.has_room_for(self.token.user_id):
             raise of_status(429, "You have too many streams open.", code="too_many")
+        key = self._key()
         self._stops_on_disconnect = request.stops_on_disconnect or self._says_stop()
-        self._sending = asyncio.ensure_future(threads.call(send, self.token, request, self._key()))
-        # Whoever leaves meanwhile does not hear how it went, and nobody else asks.
-        self._sending.add_done_callback(_heard)
-        # Cancelled here, the run may still be made: whoever leaves now has it stopped, or not.
-        run = await asyncio.shield(self._sending)
-        self.rooms = {run.conversation.public_id}
+        # From here on it counts: of many that come at once, all but so many find no room.
         watch.add(self)
         try:
+            run = await self._send(request, key)
+            self.rooms = {run.conversation.public_id}
             if request.streams:
                 await self._stream_answer(run, request)
             else:
@@ -190,6 +189,13 @@ class Chat(Program):
                 raise
             # Nothing was said yet: a program learns why.
             await self._say_error(_why_gone(self._gone))
+
+    async def _send(self, request: ChatRequest, key: UUID) -> Run:
+        """Cancelled, the run may still be made: whoever leaves now has it stopped, or not."""
+        self._sending = asyncio.ensure_future(threads.call(send, self.token, request, key))
+        # Whoever leaves meanwhile does not hear how it went, and nobody else asks.
+        self._sending.add_done_callback(_heard)
+        return await asyncio.shield(self._sending)
 
     async def _read(self) -> ChatRequest:
         kind = self.header(b"content-type").partition(";")[0].strip().lower()
@@ -252,8 +258,15 @@ class Chat(Program):
         try:
             await super().http_disconnect(message)
         finally:
-            if self._stops_on_disconnect and not self._is_over and self._sending is not None:
+            if self._stops_on_disconnect and self._has_left and self._sending is not None:
                 await self._stop_what_was_begun(self._sending)
+
+    @property
+    def _has_left(self) -> bool:
+        """Whether the client went before the end, by itself: where its right has ended, or this
+        process is about to, it was us who hung up."""
+        is_our_doing = bool(self._gone) or process.phase == Phase.DRAINING
+        return not self._is_over and not is_our_doing
 
     async def _stop_what_was_begun(self, sending: asyncio.Future[Run]) -> None:
         with suppress(ApiError):

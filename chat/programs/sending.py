@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -10,6 +9,7 @@ from uuid import UUID
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404
+from django.utils.crypto import salted_hmac
 
 from chat import access
 from chat.actions import conversations as verbs
@@ -22,7 +22,7 @@ from chat.dialects import DIALECTS
 from chat.events import Json
 from chat.models import AccessToken, Question, QuestionKind, Run, Tool
 from chat.programs.catalogue import Chosen, find_model
-from chat.programs.errors import ApiError, invalid, of_refusal
+from chat.programs.errors import ApiError, invalid, no_such_run, of_refusal
 from chat.programs.parameters import map_parameters
 from chat.programs.requests import ChatRequest, Reply, unknown_response
 
@@ -44,19 +44,30 @@ LONGEST_KEY = 255
 
 
 def idempotency_key(token: AccessToken, text: str) -> UUID:
-    """The run's key for what a program calls its request. Each person's are their own."""
-    name = f"program:{token.user_id}:{text}"
-    return UUID(bytes=hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:16])
+    """The run's key for what a program calls its request: each person's own, and in each team.
+
+    All runs' keys are unique, and pages bring theirs along. Made with the installation's key,
+    nobody can take this one before its program does, however well they guess what it is called.
+    """
+    name = f"{token.user_id}:{token.team_id}:{text}".encode("utf-8", "surrogatepass")
+    digest = salted_hmac("chat.programs.idempotency", name, algorithm="sha256").digest()
+    return UUID(bytes=digest[:16])
 
 
 def send(token: AccessToken, request: ChatRequest, key: UUID) -> Run:
-    """Queues the run that answers. Raises ``ApiError``; then nothing was changed."""
+    """Queues the run that answers; its conversation is loaded. Raises ``ApiError``; then nothing
+    was changed."""
     previous = _previous(token, request)
     try:
         with storage_errors():
             if request.replies:
-                return _reply(token, request, previous)
-            return _say(token, request, previous, key)
+                run = _reply(token, request, previous)
+            else:
+                run = _say(token, request, previous, key)
+            # A key that is sent again may be that of a run whose conversation was deleted since.
+            if run.conversation.deleted_at is not None:
+                raise no_such_run()
+            return run
     except ActionRefused as refusal:
         raise of_refusal(refusal) from None
 
@@ -102,10 +113,9 @@ def _say(token: AccessToken, request: ChatRequest, previous: Run | None, key: UU
             tools=tools.chosen or (),
             pictures=pictures,
         )
-    else:
-        run = _follow(token, request, previous, choice, tools, pictures, key)
-    _check_same(run, request, choice, pictures, previous)
-    return run
+        _check_same(run, request, choice, pictures, previous)
+        return run
+    return _follow(token, request, previous, choice, tools, pictures, key)
 
 
 def _follow(
@@ -121,7 +131,7 @@ def _follow(
     with transaction.atomic():
         if tools.chosen is not None:
             switch_tools(token.user, previous.conversation, tools.chosen)
-        return verbs.send_message(
+        run = verbs.send_message(
             token.user,
             previous.conversation,
             parent=previous.message,
@@ -130,6 +140,9 @@ def _follow(
             idempotency_key=key,
             pictures=pictures,
         )
+        # Inside: with a key of another request the tools stay as they were.
+        _check_same(run, request, choice, pictures, previous)
+        return run
 
 
 def _choice(

@@ -11,9 +11,21 @@ from typing import Any
 import pytest
 
 from chat import events
+from chat.actions import conversations as verbs
 from chat.actions import tokens
 from chat.dialects import DIALECTS
-from chat.models import AccessToken, Conversation, Run, RunStatus, Team, Tool, Upstream, User
+from chat.models import (
+    AccessToken,
+    Conversation,
+    Membership,
+    Run,
+    RunStatus,
+    Team,
+    TeamRole,
+    Tool,
+    Upstream,
+    User,
+)
 from chat.programs import answers
 from chat.programs.catalogue import find_model, model_list, offers
 from chat.programs.errors import ApiError
@@ -111,6 +123,47 @@ def test_keys_of_two_people_do_not_meet(token: AccessToken, bob: User, team: Tea
     other = tokens.create_token(bob, team, name="x", days=1)[0]
 
     assert idempotency_key(token, "a") != idempotency_key(other, "a")
+
+
+def test_a_token_of_another_team_does_not_meet_the_run_of_the_first(
+    ask: Ask, token: AccessToken, alice: User, other_team: Team
+) -> None:
+    Membership.objects.create(team=other_team, user=alice, role=TeamRole.MEMBER)
+    other = tokens.create_token(alice, other_team, name="x", days=1)[0]
+
+    assert idempotency_key(token, "job-7") != idempotency_key(other, "job-7")
+
+
+def test_nobody_can_work_out_the_key_that_a_program_will_use(
+    token: AccessToken, settings: Any
+) -> None:
+    here = idempotency_key(token, "job-7")
+    settings.SECRET_KEY = "another installation's"
+
+    assert idempotency_key(token, "job-7") != here
+
+
+def test_a_key_of_another_request_changes_nothing(ask: Ask, token: AccessToken, tool: Tool) -> None:
+    one = finish(ask())
+    point, key = response_id_of(one.public_id), idempotency_key(token, "job-7")
+    ask(key, previous_response_id=point)
+
+    with pytest.raises(ApiError, match="another request"):
+        ask(key, previous_response_id=point, input="Else", integrations=["tool/weather"])
+
+    assert not one.conversation.tools.exists()
+
+
+def test_a_key_whose_conversation_was_deleted_shows_nothing_of_it(
+    ask: Ask, token: AccessToken, alice: User
+) -> None:
+    key = idempotency_key(token, "job-7")
+    verbs.delete(alice, ask(key).conversation)
+
+    with pytest.raises(ApiError) as refused:
+        ask(key)
+
+    assert (refused.value.status, refused.value.code) == (404, "job_not_found")
 
 
 def test_pictures_come_along(ask: Ask) -> None:
