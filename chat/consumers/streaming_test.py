@@ -79,11 +79,11 @@ async def events_at(pace: Pace) -> AsyncIterator[bytes]:
 class PacedStream(Stream):
     """``GET /live/test/``: the events as server-sent events."""
 
-    has_begun = False
+    has_place = False
 
     async def stream(self) -> None:
-        self.has_begun = running.take(self.identity.user_pk)
-        if not self.has_begun:
+        self.has_place = running.take(self.identity.user_pk)
+        if not self.has_place:
             raise Refused(429, "too_many", TOO_MANY)
         await self.send_headers(status=200, headers=STREAM_HEADERS)
         async for event in events_at(pace_of(self.scope)):
@@ -91,7 +91,7 @@ class PacedStream(Stream):
         await self.send_body(b"")
 
     def let_go(self) -> None:
-        if self.has_begun:
+        if self.has_place:
             running.give_back(self.identity.user_pk)
 
 
