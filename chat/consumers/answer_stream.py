@@ -50,7 +50,8 @@ class AnswerStream:
         """Call on the event loop; must not wait."""
         number = line.numbers.get(self.run_id)
         self._place = None if number is None else (number, line.places.get(self.run_id, ""))
-        if self._place != self._said_place and self._following is not None:
+        is_news = self._place not in (None, self._said_place)
+        if is_news and self._following is not None:
             self._following.wake()
 
     async def bodies(self) -> AsyncGenerator[bytes, None]:
