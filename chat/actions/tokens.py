@@ -36,7 +36,7 @@ def create_token(user: User, team: Team, *, name: str, days: int | None) -> tupl
     with storage_errors(), transaction.atomic():
         if not access.writable_teams(user).filter(pk=team.pk).exists():
             raise ActionRefused("You may not write in this team.")
-        if AccessToken.objects.filter(user=user, revoked_at__isnull=True).count() >= MOST_TOKENS:
+        if AccessToken.objects.not_ended().filter(user=user).count() >= MOST_TOKENS:
             raise ActionRefused(f"You have {MOST_TOKENS} tokens. Revoke one that you do not need.")
         token = AccessToken.objects.create(
             user=user,

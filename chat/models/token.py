@@ -13,12 +13,16 @@ from chat.models.team import WRITING_ROLES, Team
 
 
 class AccessTokenQuerySet(models.QuerySet["AccessToken"]):
+    def not_ended(self) -> AccessTokenQuerySet:
+        """Those that are neither revoked nor expired."""
+        return self.filter(
+            Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()), revoked_at__isnull=True
+        )
+
     def usable(self) -> AccessTokenQuerySet:
         """Those that count now: neither revoked nor expired, of an active person who may write in
         the token's team."""
-        return self.filter(
-            Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()),
-            revoked_at__isnull=True,
+        return self.not_ended().filter(
             user__is_active=True,
             team__memberships__user=F("user"),
             team__memberships__role__in=WRITING_ROLES,

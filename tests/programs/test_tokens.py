@@ -136,6 +136,18 @@ def test_nobody_keeps_more_than_they_can_look_through(
         tokens.create_token(alice, team, name="two", days=1)
 
 
+def test_one_that_has_expired_takes_no_place(
+    alice: User, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "MOST_TOKENS", 1)
+    tokens.create_token(alice, team, name="one", days=1)
+    AccessToken.objects.update(expires_at=timezone.now())
+
+    tokens.create_token(alice, team, name="two", days=1)
+
+    assert AccessToken.objects.usable().get().name == "two"
+
+
 @pytest.mark.parametrize("text", ["", "trib_", "x" * 100_000, "trib_\ud800", "Bearer trib_x"])
 def test_nothing_else_is_a_token(alice: User, team: Team, text: str) -> None:
     tokens.create_token(alice, team, name="one", days=1)
