@@ -13,7 +13,8 @@ from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import OriginValidator  # noqa: E402
 from django.conf import settings  # noqa: E402
-from django.urls import path, re_path  # noqa: E402
+from django.urls import path, re_path, register_converter  # noqa: E402
+from django.urls.converters import UUIDConverter  # noqa: E402
 
 from chat.consumers import probes, programs  # noqa: E402
 from chat.consumers.run_events import RunEvents  # noqa: E402
@@ -37,6 +38,13 @@ class Origins(OriginValidator):
             return False
 
 
+class RunId(UUIDConverter):
+    """A run's id as headers and results have it, or as its events do: without dashes."""
+
+    regex = UUIDConverter.regex.replace("-[", "-?[")
+
+
+register_converter(RunId, "run")
 websockets = URLRouter(
     [
         path("live/", LiveConsumer.as_asgi()),
@@ -51,9 +59,9 @@ requests = URLRouter(
         # Programs sign in with a token; a cookie says nothing there.
         path("api/v1/models", programs.Models.as_asgi()),
         path("api/v1/chat", programs.Chat.as_asgi()),
-        path("api/v1/runs/<uuid:run_id>", programs.RunState.as_asgi()),
-        path("api/v1/runs/<uuid:run_id>/stop", programs.RunStop.as_asgi()),
-        path("api/v1/runs/<uuid:run_id>/events", AuthMiddlewareStack(RunEvents.as_asgi())),
+        path("api/v1/runs/<run:run_id>", programs.RunState.as_asgi()),
+        path("api/v1/runs/<run:run_id>/stop", programs.RunStop.as_asgi()),
+        path("api/v1/runs/<run:run_id>/events", AuthMiddlewareStack(RunEvents.as_asgi())),
         path("live/stream/", AuthMiddlewareStack(TabStream.as_asgi())),
         path("live/test/", AuthMiddlewareStack(PacedStream.as_asgi())),
         re_path(r"", pages),

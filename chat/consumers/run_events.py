@@ -13,11 +13,12 @@ from chat.actions.tokens import find_token
 from chat.consumers.following import following, type_of
 from chat.consumers.identity import identity_of_token, token_of
 from chat.consumers.streams import STREAM_HEADERS, Refused, Stream
+from chat.events import JsonObject
 from chat.live.hub import THREAD_BYTES
 from chat.live.viewer import HEARTBEAT_SECONDS
 from chat.live.watch import Identity, Room, watch
 from chat.models import User
-from chat.programs.errors import UNKNOWN_TOKEN
+from chat.programs.errors import UNKNOWN_TOKEN, no_such_run, of_status
 from chat.runs.database import readers
 from chat.runs.line import Line
 from chat.runs.public import public_json
@@ -57,6 +58,12 @@ class RunEvents(Stream):
             raise Refused(401, "invalid_api_key", UNKNOWN_TOKEN)
         self.user = token.user
         return identity_of_token(token)
+
+    def error_of(self, refusal: Refused) -> JsonObject:
+        """In the shape of all errors of the API."""
+        if refusal.status == 404:
+            return no_such_run().error
+        return of_status(refusal.status, refusal.sentence, code=refusal.code).error
 
     async def stream(self) -> None:
         user, team = self.user, self.identity.team_pk

@@ -18,6 +18,7 @@ from django.conf import settings
 from chat import metrics
 from chat.actions.errors import is_away
 from chat.consumers.identity import identity_of
+from chat.events import JsonObject
 from chat.live.viewer import new_viewer_id
 from chat.live.watch import Identity
 
@@ -150,8 +151,11 @@ class Stream(AsyncHttpConsumer):
             (value.decode("latin-1") for key, value in self.scope["headers"] if key == name), ""
         )
 
+    def error_of(self, refusal: Refused) -> JsonObject:
+        return {"code": refusal.code, "message": refusal.sentence}
+
     async def refuse(self, refusal: Refused) -> None:
-        body = msgspec.json.encode({"error": {"code": refusal.code, "message": refusal.sentence}})
+        body = msgspec.json.encode({"error": self.error_of(refusal)})
         headers = [
             (b"Content-Type", b"application/json"),
             (b"Cache-Control", b"no-store"),

@@ -90,6 +90,14 @@ def test_whose_it_is_gets_everything(chain: Chain, private_run: str) -> None:
     assert set(statuses(chain.first, "alice", private_run).values()) == {200}
 
 
+def test_an_id_as_events_have_it_names_the_same_run(site: ProgramSite, private_run: str) -> None:
+    address = "/api/v1/runs/{}"
+
+    assert site.get(address.format(private_run.replace("-", "")))["run"] == private_run
+    with site.client() as client:
+        assert client.get(address.format(private_run[:-1])).status_code == 404
+
+
 def test_all_bad_tokens_are_told_the_same(site: ProgramSite) -> None:
     bodies = {
         httpx.get(
@@ -101,6 +109,21 @@ def test_all_bad_tokens_are_told_the_same(site: ProgramSite) -> None:
     (body,) = bodies
     assert json.loads(body)["error"]["code"] == "invalid_api_key"
     assert "trib_" not in body
+
+
+@pytest.mark.parametrize(
+    ("actor", "code"), [("nonsense", "invalid_api_key"), ("bob", "job_not_found")]
+)
+def test_every_address_of_a_run_refuses_in_the_same_words(
+    site: ProgramSite, private_run: str, actor: str, code: str
+) -> None:
+    state, events = (
+        httpx.get(f"{site.url}{path}", headers=headers_of(site, actor), trust_env=False)
+        for path in (f"/api/v1/runs/{private_run}", f"/api/v1/runs/{private_run}/events")
+    )
+
+    assert events.json() == state.json()
+    assert events.json()["error"]["code"] == code
 
 
 def test_a_colleague_s_token_reads_what_is_shared(site: ProgramSite) -> None:
