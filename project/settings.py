@@ -1,7 +1,6 @@
 """All settings, read once from the environment; each with its default and one line of explanation."""
 
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import dj_database_url
 from csp.constants import NONE, SELF
@@ -143,7 +142,11 @@ CONTENT_SECURITY_POLICY = {
 # --- records -------------------------------------------------------------------------
 
 # SQLite in DATA_DIR, or postgres://user:password@host/name.
-DATABASE_URL = env.address("DATABASE_URL", f"sqlite:///{DATA_DIR / 'tributary.sqlite3'}")
+DATABASE_URL = env.address(
+    "DATABASE_URL",
+    f"sqlite:///{DATA_DIR / 'tributary.sqlite3'}",
+    schemes=("sqlite", "postgres", "postgresql"),
+)
 DATABASES = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=0)}
 IS_SQLITE = "sqlite" in DATABASES["default"]["ENGINE"]
 if IS_SQLITE:
@@ -180,7 +183,7 @@ else:
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Empty: in-memory doorbell and tail (one process).
-REDIS_URL = env.address("REDIS_URL")
+REDIS_URL = env.address("REDIS_URL", schemes=("redis", "rediss", "unix"))
 
 # What the limits on signing in remember, together for all processes: in Redis, else in the
 # database. With SQLite there is one process, and it remembers by itself. Django's own bound of 300
@@ -237,14 +240,16 @@ LEASE_SECONDS = env.number("LEASE_SECONDS", 30)
 # --- upstreams ---------------------------------------------------------------------------
 
 # "wire" is our own transport; "stock" is httpx's, and serves egress proxies.
-UPSTREAM_TRANSPORT = env.text("UPSTREAM_TRANSPORT", "wire")
+UPSTREAM_TRANSPORT = env.choice("UPSTREAM_TRANSPORT", "wire", ("wire", "stock"))
 # Loopback and private networks are where LM Studio lives; a deployment lists what it allows
 # as "network:port", separated by commas ("10.0.0.0/8:1234,192.168.1.5:*"). "any" allows all.
 UPSTREAM_PRIVATE_NETWORKS = env.text(
     "UPSTREAM_PRIVATE_NETWORKS", "any" if RUNNER == "embedded" else ""
 )
 # Loopback ports of this installation itself: no upstream may lie there, whatever is allowed.
-OWN_PORTS = [PORT, *filter(None, (urlsplit(url).port for url in (DATABASE_URL, REDIS_URL)))]
+OWN_PORTS = [
+    port for port in (PORT, RUNNER_PORT, env.port_of(DATABASE_URL), env.port_of(REDIS_URL)) if port
+]
 # Egress proxy for the stock transport; the usual environment variables are not read.
 UPSTREAM_PROXY = env.text("UPSTREAM_PROXY")
 UPSTREAM_CONNECT_SECONDS = env.number("UPSTREAM_CONNECT_SECONDS", 10)
@@ -313,7 +318,7 @@ STATIC_ROOT.mkdir(exist_ok=True)
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 LANGUAGE_CODE = "en"
-TIME_ZONE = env.text("TIME_ZONE", "UTC")
+TIME_ZONE = env.time_zone("TIME_ZONE", "UTC")
 USE_TZ = True
 USE_I18N = True
 FORMAT_MODULE_PATH = "project.formats"
@@ -347,12 +352,15 @@ METRICS_TOKEN = env.text("METRICS_TOKEN")
 
 # --- logs -----------------------------------------------------------------------------------------
 
-LOG_LEVEL = env.text("LOG_LEVEL", "INFO")
+LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
 # "line" for people, "json" for collectors.
-LOG_FORMAT = env.text("LOG_FORMAT", "line")
+LOG_FORMAT = env.choice("LOG_FORMAT", "line", ("line", "json"))
 # What both forms have in common: none of these, and texts of all exceptions only when debugging.
 _DISCREET = {
-    "secrets": secrets_of(DATABASE_URL, REDIS_URL, SECRET_KEY, METRICS_TOKEN, *ENCRYPTION_KEYS),
+    "secrets": secrets_of(
+        *(DATABASE_URL, REDIS_URL, UPSTREAM_PROXY, METRICS_TOKEN),
+        *(SECRET_KEY, *SECRET_KEY_FALLBACKS, *ENCRYPTION_KEYS),
+    ),
     "with_texts": DEBUG,
 }
 LOGGING = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,42 @@ def test_a_number_that_is_none_is_said_by_name(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(ImproperlyConfigured, match="DRAIN_SECONDS must be a number"):
         env.number("DRAIN_SECONDS", 1)
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "-1"])
+def test_a_number_that_no_setting_can_have_is_said_by_name(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAX_BODY_BYTES", value)
+
+    with pytest.raises(ImproperlyConfigured, match="MAX_BODY_BYTES must be a number from 0 on"):
+        env.number("MAX_BODY_BYTES", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("METRICS_NETWORKS", "10.0.0.0/8,web", "'web' does not appear"),
+        ("DATABASE_URL", "mysql://u:canary@h/n", "must begin with sqlite:// or postgres://"),
+        ("REDIS_URL", "http://u:canary@h", "must begin with redis://"),
+        ("LOG_LEVEL", "loud", "must be one of DEBUG"),
+        ("LOG_FORMAT", "xml", "must be one of line, json"),
+        ("UPSTREAM_TRANSPORT", "pigeon", "must be one of wire, stock"),
+        ("TIME_ZONE", "Nowhere/At/All", "no time zone"),
+    ],
+)
+def test_every_setting_that_cannot_be_right_is_said_by_name(
+    name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(ImproperlyConfigured) as refused:
+        runpy.run_path(str(Path(__file__).parents[2] / "project" / "settings.py"))
+
+    assert name in str(refused.value)
+    assert said in str(refused.value)
+    assert "canary" not in str(refused.value)
 
 
 def test_a_secret_file_that_is_not_there_is_said_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,3 +42,19 @@ def test_a_site_without_tls_keeps_names_that_browsers_take_there(read: Any) -> N
 def test_no_proxy_is_believed_unless_it_is_counted(read: Any) -> None:
     assert read()["ALLAUTH_TRUSTED_PROXY_COUNT"] == 0
     assert read(TRUSTED_PROXY_COUNT="2")["ALLAUTH_TRUSTED_PROXY_COUNT"] == 2
+
+
+def test_no_port_of_our_own_is_an_upstream_also_where_it_is_not_written_out(read: Any) -> None:
+    ports = read(
+        DATABASE_URL="postgres://u:p@127.0.0.1/n", REDIS_URL="redis://127.0.0.1", RUNNER_PORT="9100"
+    )["OWN_PORTS"]
+
+    assert set(ports) == {8000, 9100, 5432, 6379}
+
+
+def test_the_log_knows_every_secret_that_the_settings_have(read: Any) -> None:
+    known = read(
+        SECRET_KEY_FALLBACKS="canary-old-key", UPSTREAM_PROXY="http://u:canary-proxy@proxy:3128"
+    )["LOGGING"]["formatters"]["line"]["secrets"]
+
+    assert {"canary-old-key", "canary-proxy"} <= set(known)
