@@ -12,6 +12,8 @@ REFUSED = 2
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+    # SQLite's file would be everybody's to read where DATA_DIR is a folder that others may enter.
+    os.umask(0o077)
     try:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:

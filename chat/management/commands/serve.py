@@ -39,7 +39,13 @@ class Command(BaseCommand):
             "--port", default=settings.PORT, type=int, help="(default: %(default)s)"
         )
 
-    def handle(self, *, host: str, port: int, **options: Any) -> None:
+        parser.add_argument(
+            "--welcome",
+            action="store_true",
+            help="print where it is, and how it is set up, once it can be reached",
+        )
+
+    def handle(self, *, host: str, port: int, welcome: bool, **options: Any) -> None:
         refuse_debug_in_public(host)
         refuse_unknown_mode()
         refuse_external_runner_on_sqlite()
@@ -51,6 +57,13 @@ class Command(BaseCommand):
         # Imported here: it needs the registry of applications.
         from project import lifespan
 
+        words = words_of_welcome() if welcome else ""
+
+        async def start() -> None:
+            await lifespan.start()
+            if words:
+                print(words, flush=True)
+
         server = Server(
             get_default_application(),
             host=host,
@@ -61,7 +74,7 @@ class Command(BaseCommand):
                 upload_addresses=UPLOADS,
                 drain_seconds=settings.DRAIN_SECONDS + DRAIN_MARGIN_SECONDS,
             ),
-            on_start=lifespan.start,
+            on_start=start,
             on_stop=lifespan.stop,
         )
         listen(server)
@@ -71,6 +84,15 @@ class Command(BaseCommand):
         finally:
             if lock is not None:
                 lock.release()
+
+
+def words_of_welcome() -> str:
+    # Imported here: it needs the registry of applications.
+    from chat.actions.setup import setup_link
+
+    link = setup_link()
+    how = f"Set it up once: {link}" if link else "Sign in there."
+    return f"\nTributary runs at {settings.SITE_URL}/ — {how}\n"
 
 
 def is_loopback(host: str) -> bool:

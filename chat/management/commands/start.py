@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from chat.actions.setup import ensure_demo_upstream, setup_link
+from chat.actions.setup import ensure_demo_upstream
 
 
 class Command(BaseCommand):
@@ -19,12 +19,10 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         settings.DEMO_UPSTREAM_URL = start_demo()
         ensure_demo_upstream()
-        link = setup_link()
-        words = f"Set it up once: {link}" if link else "Sign in there."
-        print(f"\nTributary runs at {settings.SITE_URL}/ — {words}\n", flush=True)
         # The demo servers watch this process; it stays the same one.
         os.environ["DEMO_UPSTREAM_URL"] = settings.DEMO_UPSTREAM_URL
-        os.execv(sys.executable, [sys.executable, sys.argv[0], "serve"])  # noqa: S606
+        command = [sys.executable, sys.argv[0], "serve", "--welcome"]
+        os.execv(sys.executable, command)  # noqa: S606
 
 
 def start_demo() -> str:

@@ -1,0 +1,60 @@
+"""The command behind ``make run``."""
+
+from __future__ import annotations
+
+import re
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.processes.site import ROOT, SOON_SECONDS, environment
+
+pytestmark = pytest.mark.process
+
+
+def test_whoever_follows_the_link_at_once_finds_somebody_there(data_dir: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with (
+        (data_dir / "log").open("wb") as log,
+        subprocess.Popen(
+            [sys.executable, "manage.py", "start"],
+            cwd=ROOT,
+            env={**environment(data_dir), "PORT": str(port)},
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        ) as popen,
+    ):
+        try:
+            assert popen.stdout is not None
+            link = next(
+                found[1] for line in popen.stdout if (found := re.search(r"up once: (\S+)", line))
+            )
+            page = httpx.get(link, trust_env=False, timeout=SOON_SECONDS)
+        finally:
+            # The demo servers watch this process and go with it.
+            popen.terminate()
+
+    assert page.status_code == 200
+    assert "Create and begin" in page.text
+
+
+def test_the_database_is_for_its_owner_alone(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+        cwd=ROOT,
+        env=environment(tmp_path),
+        check=True,
+        umask=0o022,
+    )
+
+    assert stat.S_IMODE((tmp_path / "tributary.sqlite3").stat().st_mode) == 0o600
