@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import hmac
-import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from django.conf import settings
 from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 from django.db.models import QuerySet
 from django.urls import reverse
+from django.utils.crypto import salted_hmac
 
 from chat.actions import audit
 from chat.actions.errors import ActionRefused
@@ -93,39 +92,21 @@ def needs_setup() -> bool:
 def setup_link() -> str | None:
     """The one-time address of the setup page; ``None`` once there is somebody to sign in."""
     if not needs_setup():
-        _token_file().unlink(missing_ok=True)
         return None
-    return f"{settings.SITE_URL}{reverse('setup', kwargs={'token': _load_or_make_token()})}"
+    return f"{settings.SITE_URL}{reverse('setup', kwargs={'token': _token()})}"
 
 
 def is_setup_token(token: str) -> bool:
     """Whether setup is open, and this is its token. Takes the same time for every wrong one."""
-    try:
-        stored = _token_file().read_text().strip()
-    except FileNotFoundError:
-        return False
-    same = hmac.compare_digest(stored.encode(), token.encode("utf-8", "surrogatepass"))
-    return bool(stored) and same and needs_setup()
+    same = hmac.compare_digest(_token().encode(), token.encode("utf-8", "surrogatepass"))
+    return same and needs_setup()
 
 
-def _token_file() -> Path:
-    return Path(settings.DATA_DIR) / "setup-token"
-
-
-def _load_or_make_token() -> str:
-    path = _token_file()
-    # Exclusive creation: of two processes that start at once, one makes it, the other reads it.
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        if token := path.read_text().strip():
-            return token
-        path.unlink()
-        return _load_or_make_token()
-    token = secrets.token_urlsafe(32)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(f"{token}\n")
-    return token
+def _token() -> str:
+    """Made of the key that all processes share, and kept nowhere: one prints the link, and any of
+    them, in whatever container, is asked for the page."""
+    digest = salted_hmac("chat.actions.setup", "first administrator", algorithm="sha256").digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 # --- the first administrator -----------------------------------------------------------
@@ -148,7 +129,6 @@ def set_up(*, name: str, email: str, password: str, team_name: str) -> User:
         Membership.objects.create(team=team, user=user, role=TeamRole.OWNER)
         audit.record(user, "installation.set_up", subject=user, target=team.name)
         ensure_demo_upstream()
-        transaction.on_commit(lambda: _token_file().unlink(missing_ok=True))
     return user
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import stat
 import threading
 from io import StringIO
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,6 +17,7 @@ from django.urls import reverse
 from chat.actions import setup
 from chat.actions.errors import ActionRefused
 from chat.models import AuditEvent, Membership, Team, TeamRole, Upstream, User
+from tests.conftest import MakeUser
 
 FORM = {
     "name": "Ada",
@@ -34,25 +35,18 @@ def _path() -> str:
     return urlsplit(link).path
 
 
-def test_token_lies_in_a_file_that_only_we_can_read(tmp_path: Path) -> None:
-    setup.setup_link()
-
-    mode = stat.S_IMODE((tmp_path / "setup-token").stat().st_mode)
-
-    assert mode == 0o600
-
-
 def test_link_stays_the_same_until_it_is_used() -> None:
     assert setup.setup_link() == setup.setup_link()
 
 
-def test_empty_token_file_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "setup-token").touch()
+def test_link_is_good_wherever_the_same_key_is(settings: Any, tmp_path: Path) -> None:
+    path = _path()
 
-    token = _path().strip("/").split("/")[1]
+    settings.DATA_DIR = tmp_path / "another container"
 
-    assert len(token) > 30
-    assert not setup.is_setup_token("")
+    assert Client().get(path).status_code == 200
+    settings.SECRET_KEY = "another installation's"
+    assert Client().get(path).status_code == 404
 
 
 def test_link_is_an_address_of_this_installation(settings: object) -> None:
@@ -75,11 +69,11 @@ def test_setting_up_makes_an_administrator_who_owns_the_team() -> None:
     assert AuditEvent.objects.get().verb == "installation.set_up"
 
 
-@pytest.mark.django_db(transaction=True)
-def test_token_file_is_gone_after_use(tmp_path: Path) -> None:
-    Client().post(_path(), FORM)
+def test_link_is_dead_after_use() -> None:
+    path = _path()
+    Client().post(path, FORM)
 
-    assert not (tmp_path / "setup-token").exists()
+    assert Client().get(path).status_code == 404
     assert setup.setup_link() is None
 
 
@@ -94,10 +88,11 @@ def test_wrong_token_gets_404(token: str, method: str) -> None:
     assert not User.objects.exists()
 
 
-def test_right_token_gets_404_once_somebody_is_there(alice: User, tmp_path: Path) -> None:
-    (tmp_path / "setup-token").write_text("left-over\n")
+def test_right_token_gets_404_once_somebody_is_there(make_user: MakeUser) -> None:
+    path = _path()
+    alice = make_user("Alice")
 
-    answer = Client().post(reverse("setup", args=["left-over"]), FORM)
+    answer = Client().post(path, FORM)
 
     assert answer.status_code == 404
     assert list(User.objects.all()) == [alice]
