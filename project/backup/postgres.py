@@ -33,6 +33,12 @@ _PARAMETERS = {
     "sslrootcert": "PGSSLROOTCERT",
     "sslcert": "PGSSLCERT",
     "sslkey": "PGSSLKEY",
+    "sslcrl": "PGSSLCRL",
+    "ssl_min_protocol_version": "PGSSLMINPROTOCOLVERSION",
+    "channel_binding": "PGCHANNELBINDING",
+    "require_auth": "PGREQUIREAUTH",
+    "gssencmode": "PGGSSENCMODE",
+    "passfile": "PGPASSFILE",
     "options": "PGOPTIONS",
     "connect_timeout": "PGCONNECT_TIMEOUT",
     "target_session_attrs": "PGTARGETSESSIONATTRS",
@@ -92,6 +98,11 @@ def is_in_use(database: Mapping[str, Any]) -> str:
         time.sleep(0.1)
     verb = "connection is" if others == 1 else "connections are"
     return f"{others} other {verb} open to this database. Stop every web process and runner first."
+
+
+def room_for_dump(database: Mapping[str, Any], backup: Path) -> Path:
+    """Beside the backup, where it was made: in a container DATA_DIR is a small piece of memory."""
+    return backup
 
 
 def restore(database: Mapping[str, Any], dumped: Path) -> str:

@@ -22,7 +22,7 @@ def dump(database: dict[str, Any], target: Path) -> None:
     if not source.exists():
         raise BackupError(f"There is no database at {source}.")
     with (
-        closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True, timeout=30)) as origin,
+        closing(sqlite3.connect(_to_read(source), uri=True, timeout=30)) as origin,
         closing(sqlite3.connect(target)) as copy,
     ):
         origin.backup(copy, pages=-1)
@@ -32,7 +32,7 @@ def dump(database: dict[str, Any], target: Path) -> None:
 
 def check(dumped: Path) -> None:
     try:
-        with closing(sqlite3.connect(f"file:{dumped}?mode=ro", uri=True)) as copy:
+        with closing(sqlite3.connect(_to_read(dumped), uri=True)) as copy:
             found = [row[0] for row in copy.execute("PRAGMA integrity_check(5)")]
             orphans = copy.execute("PRAGMA foreign_key_check").fetchmany(5)
     except sqlite3.DatabaseError as error:
@@ -45,7 +45,7 @@ def check(dumped: Path) -> None:
 
 
 def migrations(dumped: Path) -> list[str]:
-    with closing(sqlite3.connect(f"file:{dumped}?mode=ro", uri=True)) as copy:
+    with closing(sqlite3.connect(_to_read(dumped), uri=True)) as copy:
         try:
             rows = copy.execute("SELECT app, name FROM django_migrations").fetchall()
         except sqlite3.OperationalError:
@@ -58,17 +58,27 @@ def is_in_use(database: dict[str, Any]) -> str:
     return ""
 
 
+def room_for_dump(database: dict[str, Any], backup: Path) -> Path:
+    """Beside the database: on another disk it could not simply take its place."""
+    place = Path(database["NAME"])
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return place
+
+
 def restore(database: dict[str, Any], dumped: Path) -> str:
     """Puts the copy in the database's place. Says where the database that was there lies now."""
     place = Path(database["NAME"])
     kept = _put_aside(place)
-    place.parent.mkdir(parents=True, exist_ok=True)
     with dumped.open("rb") as source, closing(sqlite3.connect(dumped)) as copy:
         copy.execute("PRAGMA journal_mode=WAL")
         os.fsync(source.fileno())
     os.replace(dumped, place)
     place.chmod(0o600)
     return f"The database that was there is kept as {kept}." if kept else ""
+
+
+def _to_read(path: Path) -> str:
+    return f"{path.absolute().as_uri()}?mode=ro"
 
 
 def _put_aside(place: Path) -> Path | None:

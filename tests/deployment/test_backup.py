@@ -439,6 +439,24 @@ def test_the_password_is_no_argument(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert "canary" not in " ".join(arguments)
 
 
+def test_what_the_address_asks_of_the_connection_is_asked_here_too() -> None:
+    options = {"channel_binding": "require", "require_auth": "scram-sha-256", "pool": {}}
+
+    found = postgres.environment({"NAME": "n", "OPTIONS": options})
+
+    assert found["PGCHANNELBINDING"] == "require"
+    assert found["PGREQUIREAUTH"] == "scram-sha-256"
+
+
+def test_a_dump_is_unpacked_where_there_is_room_for_it(tmp_path: Path) -> None:
+    database, backup = tmp_path / "disk" / "tributary.sqlite3", tmp_path / "backups" / "b"
+
+    # A file takes the place of another one on its own disk only.
+    assert sqlite.room_for_dump({"NAME": str(database)}, backup).parent == database.parent
+    # In a container DATA_DIR is too small.
+    assert postgres.room_for_dump({}, backup).parent == backup.parent
+
+
 @pytest.fixture
 def empty_postgres() -> Iterator[tuple[str, dict[str, Any]]]:
     """Its address, and the same as settings have it."""

@@ -60,8 +60,7 @@ class Command(BaseCommand):
             refuse_keys_of_the_environment()
         self._confirm(manifest, yes=yes)
         let_go()
-        folder = settings.DATA_DIR
-        with archive.draft_beside(folder / "restored-database") as dump:
+        with archive.draft_beside(engine.room_for_dump(database, path)) as dump:
             archive.extract_dump(path, dump)
             engine.check(dump)
             kept = engine.restore(database, dump)
