@@ -58,7 +58,7 @@ class SharedCache(RedisCache):
         if time.monotonic() >= self._away_until:
             try:
                 return shared(*args, **kwargs)
-            except (RedisError, OSError, json.JSONDecodeError) as error:
+            except (RedisError, OSError, ValueError) as error:
                 # Also what somebody else wrote there: it counts nothing.
                 self._away_until = time.monotonic() + AWAY_SECONDS
                 logger.warning("cache.away error=%s", type(error).__name__)

@@ -68,8 +68,8 @@ class _Formatter(logging.Formatter):
 
     def message_of(self, record: logging.LogRecord) -> str:
         message = record.getMessage()
-        if record.name == "asyncio":
-            # Behind the first line it shows the task, and with it the exception's own text.
+        if record.name in ("asyncio", "twisted"):
+            # Behind the first line they show the task, or a traceback, with the exception's own text.
             message = message.partition("\n")[0]
         return _CONTROL.sub(_escaped, message)
 

@@ -142,11 +142,14 @@ def test_only_the_first_question_waits_for_a_redis_that_hangs() -> None:
 
 
 @needs_redis
-def test_what_somebody_else_wrote_into_redis_is_neither_executed_nor_believed() -> None:
+@pytest.mark.parametrize("written", [b"cbuiltins\nexit\n(tR.", b"\x80\x04K\x01."])
+def test_what_somebody_else_wrote_into_redis_is_neither_executed_nor_believed(
+    written: bytes,
+) -> None:
     cache = cache_at(REDIS)
     name = cache.make_key("guesses")
     with redis.Redis.from_url(REDIS) as server:
-        server.set(name, b"cbuiltins\nexit\n(tR.", ex=60)
+        server.set(name, written, ex=60)
 
     assert cache.get("guesses", []) == []
 

@@ -226,6 +226,15 @@ def test_when_debugging_everything_is_shown() -> None:
     assert CANARY in describe(ValueError(CANARY), with_texts=True)
 
 
+def test_what_twisted_shows_of_a_failure_is_left_out(write: Write) -> None:
+    words = f"Unhandled Error\nTraceback (most recent call last):\nValueError: {CANARY}"
+
+    written = write(record("%s", words, name="twisted"))
+
+    assert "Unhandled Error" in written
+    assert CANARY not in written
+
+
 def test_what_asyncio_shows_of_a_task_is_left_out(write: Write) -> None:
     async def broken() -> None:
         raise ValueError(CANARY)
