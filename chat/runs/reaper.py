@@ -109,7 +109,21 @@ def _is_gone(runner: Runner) -> bool:
         was_here = runner.boot.rpartition(":")[0] == place()
     except OSError:
         return False
-    return was_here and boot_of(runner.pid) != runner.boot
+    if not was_here:
+        return False
+    boot = boot_of(runner.pid)
+    return boot != runner.boot if boot else not _exists(runner.pid)
+
+
+def _exists(pid: int) -> bool:
+    """Whether there is such a process; /proc may hide those of other users."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def reap(

@@ -183,6 +183,19 @@ def test_this_process_is_not_reaped_by_itself(make_run: MakeRun) -> None:
     assert reaper.reap() == []
 
 
+def test_a_process_that_is_hidden_from_this_one_is_left_alone(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As /proc tells of another user's processes where it is mounted with hidepid.
+    monkeypatch.setattr(reaper, "boot_of", lambda pid: "")
+    hidden = Runner.objects.create(
+        host=socket.gethostname(), pid=os.getpid(), boot=f"{reaper.place()}:1"
+    )
+    begin(make_run(), hidden, is_sent=True)
+
+    assert reaper.reap() == []
+
+
 def test_compaction_keeps_every_event_under_its_number(make_run: MakeRun, dead: Runner) -> None:
     run = make_run()
     begin(run, dead, is_sent=True)
