@@ -275,15 +275,30 @@ def _cause(run: Run) -> Literal["stopped", "interrupted"]:
 # --- tidying ----------------------------------------------------------------------------
 
 
-def compact_some() -> int:
-    """Compacts a few ended runs; returns how many."""
+def compact_some(unreadable: set[int]) -> int:
+    """Compacts a few ended runs; returns how many. Those of which the log cannot be read as a whole
+    are added to ``unreadable``, and left as they are: they must not keep the others from it."""
     before = timezone.now() - timedelta(seconds=COMPACT_AFTER_SECONDS)
     scattered = (
         Run.objects.filter(finished_at__lt=before, segments__is_compressed=False)
+        .exclude(pk__in=unreadable)
         .annotate(pieces=Count("segments"))
         .order_by("pk")[:COMPACT_AT_ONCE]
     )
-    return sum(compact(run) for run in scattered)
+    return sum(_compact(run, unreadable) for run in scattered)
+
+
+def _compact(run: Run, unreadable: set[int]) -> bool:
+    try:
+        is_done = compact(run)
+    except Exception as error:
+        if is_away(error):
+            raise
+        logger.exception("run.unreadable run=%s", run.public_id)
+        is_done = False
+    if not is_done:
+        unreadable.add(run.pk)
+    return is_done
 
 
 def purge_raw() -> int:

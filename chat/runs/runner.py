@@ -83,6 +83,8 @@ class Runner:
         self._executions: dict[int, tuple[Execution, asyncio.Task[None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._is_draining = False
+        # Ended runs of which the log cannot be read: tidying does not stumble over them twice.
+        self._unreadable: set[int] = set()
         self._client: Client | None = None
         self._witness = reaper.Witness()
         _runners.add(self)
@@ -251,7 +253,7 @@ class Runner:
 
     async def _tidy(self) -> None:
         await self._reap()
-        await self._threads.call(reaper.compact_some)
+        await self._threads.call(reaper.compact_some, self._unreadable)
         await self._threads.call(reaper.purge_raw)
 
     async def _reap(self, *, everything_else_is_dead: bool = False) -> None:

@@ -196,6 +196,25 @@ def test_a_process_that_is_hidden_from_this_one_is_left_alone(
     assert reaper.reap() == []
 
 
+def test_a_log_that_cannot_be_compacted_keeps_no_other_from_it(
+    make_run: MakeRun, dead: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reaper, "COMPACT_AT_ONCE", 1)
+    broken, shorter, whole = [make_run() for _ in range(3)]
+    for run in (broken, shorter, whole):
+        begin(run, dead, is_sent=True)
+        write(run, *begun())
+    reaper.reap()
+    RunSegment.objects.filter(run=broken).update(body=b"no list")
+    RunSegment.objects.filter(run=shorter, first_seq=4).delete()
+    Run.objects.update(finished_at=timezone.now() - timedelta(hours=1))
+    unreadable: set[int] = set()
+
+    assert [reaper.compact_some(unreadable) for _ in range(4)] == [0, 0, 1, 0]
+    assert unreadable == {broken.pk, shorter.pk}
+    assert RunSegment.objects.get(run=whole).is_compressed
+
+
 def test_compaction_keeps_every_event_under_its_number(make_run: MakeRun, dead: Runner) -> None:
     run = make_run()
     begin(run, dead, is_sent=True)
