@@ -17,6 +17,7 @@ from chat.result import Fold, close_open
 from chat.runs import feed, segments
 from chat.runs.database import readers
 from chat.runs.feed import RunGone, follow
+from chat.runs.lookout import Found, Lookout
 from chat.runs.redis_tail import RedisTail
 from chat.runs.segments import SegmentWriter, Write, bodies_of, compact
 from chat.runs.tail import Entry, LiveTail, MemoryTail, NoTail
@@ -364,3 +365,22 @@ async def test_whoever_waits_is_woken_by_what_is_published() -> None:
     async with asyncio.timeout(10):
         await asyncio.gather(*waiting)
     assert tail.read(run, 0) == some_entries(1, 1)
+
+
+async def test_a_question_that_the_database_refuses_costs_no_other_follower_the_answer(
+    author: Author,
+) -> None:
+    await author.begin()
+    lookout = Lookout()
+    key = author.run.pk
+
+    async with asyncio.timeout(10):
+        answers = await asyncio.gather(
+            *(lookout.look(key, after) for after in (0, 2**80, 1)), return_exceptions=True
+        )
+
+    assert [answers[0], answers[2]] == [
+        Found(entries=author.entries),
+        Found(entries=author.entries[1:]),
+    ]
+    assert isinstance(answers[1], Exception)
