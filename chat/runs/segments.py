@@ -38,6 +38,9 @@ COMMIT_SHARE = 10
 # The database is away: tried again after 0.1 s, doubling to 2 s, for as long as it takes.
 RETRY_SECONDS = (0.1, 2.0)
 CLOSE_SECONDS = 10.0
+# In one transaction, which takes several times as much memory here and in the database. Only what
+# was held back while the database was away is larger.
+COMMIT_BYTES = 16 * 1024 * 1024
 # Rows of a log that a follower gets at once; it comes back for the next ones.
 CHUNK_SEGMENTS = 200
 
@@ -62,6 +65,10 @@ class Write:
     result: canonical.Result | None = None
     brought: Sequence[Brought] = ()
     conversation_pk: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.raw) + sum(len(entry.body) for entry in self.entries)
 
 
 class SegmentWriter:
@@ -104,7 +111,7 @@ class SegmentWriter:
         while not (self._is_closing and not self._waiting):
             await self._wanted.wait()
             self._wanted.clear()
-            batch, self._waiting = self._waiting, []
+            batch = self._take()
             if not batch:
                 continue
             started = loop.time()
@@ -113,6 +120,18 @@ class SegmentWriter:
             metrics.COMMIT_SECONDS.observe(spent)
             metrics.COMMIT_RUNS.observe(len(batch))
             await asyncio.sleep(max(0.0, min(FLUSH_SECONDS, spent * COMMIT_SHARE) - spent))
+
+    def _take(self) -> list[tuple[Write, asyncio.Future[None]]]:
+        """The writes that wait longest, as many as one transaction should carry."""
+        size = count = 0
+        for write, _ in self._waiting:
+            if count and size + write.size_bytes > COMMIT_BYTES:
+                self._wanted.set()
+                break
+            size += write.size_bytes
+            count += 1
+        batch, self._waiting = self._waiting[:count], self._waiting[count:]
+        return batch
 
     async def _commit(self, batch: list[tuple[Write, asyncio.Future[None]]]) -> None:
         writes = [write for write, _ in batch]

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -246,6 +246,35 @@ async def test_a_write_that_the_database_refuses_takes_no_other_with_it(
     assert outcomes[1] is None
     assert await threads.call(log_of, poisoned) == []
     assert await threads.call(log_of, healthy) == deltas("healthy", "and on")
+
+
+# --- how much at once -------------------------------------------------------------------------
+
+
+async def test_what_was_held_back_is_not_written_in_one_transaction(
+    writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, batches = segments.commit, []
+
+    def noted(writes: Sequence[Write]) -> list[Exception | None]:
+        batches.append([write.run_pk for write in writes])
+        return commit(writes)
+
+    monkeypatch.setattr(segments, "commit", noted)
+    monkeypatch.setattr(segments, "COMMIT_BYTES", 2500)
+    runs = [await threads.call(claim) for _ in range(5)]
+    sizes = [1000, 1000, 9000, 100, 100]
+
+    outcomes = await append_together(
+        writer,
+        *(write(run, deltas("x"), raw=b"x" * size) for run, size in zip(runs, sizes, strict=True)),
+    )
+
+    keys = [run.pk for run in runs]
+    assert outcomes == [None] * 5
+    assert batches == [keys[:2], keys[2:3], keys[3:]]
+    for run in runs:
+        assert await threads.call(log_of, run) == deltas("x")
 
 
 # --- away -----------------------------------------------------------------------------------
