@@ -149,7 +149,9 @@ class SegmentWriter:
         while True:
             try:
                 return await self._threads.call(commit, writes)
-            except (OperationalError, InterfaceError) as error:
+            except Exception as error:
+                # The database is away, or the machine has no thread for us. Whatever it is: what
+                # was read is kept until it can be written, or nobody's runs would ever end.
                 metrics.COMMIT_FAILURES.inc()
                 logger.warning(
                     "log.unavailable runs=%d error=%s", len(writes), type(error).__name__

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from types import SimpleNamespace
 
@@ -278,6 +279,31 @@ async def test_what_was_held_back_is_not_written_in_one_transaction(
 
 
 # --- away -----------------------------------------------------------------------------------
+
+
+async def test_a_machine_that_has_no_thread_left_delays_and_loses_nothing(
+    transactional_db: None,
+    claim: Claim,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def none_left(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(segments, "RETRY_SECONDS", (0.01, 0.02))
+    run = await threads.call(claim)
+    writer = SegmentWriter()
+    writer.start()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", none_left)
+        waiting = asyncio.create_task(writer.append(write(run, deltas("one"))))
+        await until_logged(caplog, "log.unavailable")
+
+    async with asyncio.timeout(10):
+        await waiting
+    assert await threads.call(log_of, run) == deltas("one")
+    await writer.close()
+    await threads.close()
 
 
 @contextlib.contextmanager
