@@ -16,16 +16,16 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
+from redis.exceptions import OutOfMemoryError, ResponseError
 
-from chat.runs.tail import Entry, MemoryTail, Recent
+from chat.runs.tail import TAIL_BYTES, Entry, MemoryTail, Recent
 from chat.runs.waiting import end
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ MAC_BYTES = 16
 class News(msgspec.Struct, array_like=True, frozen=True):
     """Committed events of one run: its id, the number of the first, and their JSON."""
 
-    run: bytes
+    run: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
     first_seq: int
     bodies: list[bytes]
 
@@ -92,7 +92,7 @@ class RedisTail(MemoryTail):
     def __init__(
         self, url: str, *, secret: str, keeps_own: bool, listens: bool, key: str = ""
     ) -> None:
-        super().__init__()
+        super().__init__(limit_bytes=TAIL_BYTES if keeps_own else CACHE_BYTES)
         self._mac_key = hashlib.blake2b(secret.encode(), person=b"tributary-tail").digest()
         fingerprint = hashlib.blake2b(self._mac_key, digest_size=4).hexdigest()
         # Installations that share a Redis do not read each other's.
@@ -124,7 +124,7 @@ class RedisTail(MemoryTail):
     async def close(self) -> None:
         """Sends what waits, if Redis answers, and lets go."""
         if self._sender is not None and self._outbox.news:
-            with suppress(RedisError, OSError, TimeoutError):
+            with suppress(Exception):
                 await self._send(self._take_outbox())
         for task in self._tasks:
             await end(task)
@@ -217,7 +217,8 @@ class RedisTail(MemoryTail):
             await self._has_news.wait()
             try:
                 await self._send(self._take_outbox())
-            except (RedisError, OSError, TimeoutError) as error:
+            except Exception as error:
+                # Whatever the client makes of what it reads: the next try has a new connection.
                 self._note("send", type(error).__name__)
                 await _hang_up(self._sender)
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -277,7 +278,7 @@ class RedisTail(MemoryTail):
                 while True:
                     self._note("read", "")
                     position = await self._read_once(position)
-            except (RedisError, OSError, TimeoutError) as error:
+            except Exception as error:
                 self._note("read", type(error).__name__)
                 await _hang_up(self._reader)
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -343,7 +344,7 @@ class RedisTail(MemoryTail):
 async def _hang_up(client: Redis | None) -> None:
     """Nothing is read from a connection whose last answer may still come."""
     if client is not None:
-        with suppress(RedisError, OSError, TimeoutError):
+        with suppress(Exception):
             # A socket that is full says goodbye only when the other side reads again.
             async with asyncio.timeout(ANSWER_SECONDS):
                 await client.connection_pool.disconnect()

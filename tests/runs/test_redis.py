@@ -15,7 +15,7 @@ from redis.asyncio import Redis as Client
 from chat import doorbell
 from chat.doorbell import GROUP, LAYER, QUEUED, Doorbell
 from chat.runs import redis_tail
-from chat.runs.redis_tail import BODY, MAC, OUTBOX_BYTES, RedisTail
+from chat.runs.redis_tail import BODY, CACHE_BYTES, MAC, OUTBOX_BYTES, RedisTail
 from chat.runs.tail import Entry
 from tests.cluster.servers import Redis
 
@@ -143,6 +143,19 @@ async def test_a_run_that_nobody_follows_is_not_collected(start: StartTail) -> N
     assert list(server._runs) == [followed]
 
 
+async def test_little_is_kept_of_a_run_that_somebody_else_executes(start: StartTail) -> None:
+    runner, server = await start(listens=False), await start(listens=True)
+    run = uuid.uuid4()
+    server.read(run, 0)
+    long = [Entry(seq, b"x" * 100_000) for seq in range(1, 9)]
+
+    for entry in long:
+        runner.publish(run, [entry])
+
+    await until_read(server, run, 7, long[7:])
+    assert server._runs[run].size_bytes <= CACHE_BYTES
+
+
 async def test_what_was_said_before_a_process_listened_is_not_believed(
     redis: Redis, start: StartTail
 ) -> None:
@@ -231,6 +244,30 @@ async def test_garbage_in_place_of_the_stream_is_cleared_away(
     await until_it_flows(runner, server)
 
 
+async def test_an_answer_that_the_client_cannot_make_sense_of_is_asked_for_again() -> None:
+    visits = []
+
+    async def talk_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        visits.append(writer)
+        while said := await reader.read(65536):
+            # For each command a list of one message that has neither number nor fields.
+            writer.write(b"*1\r\n*0\r\n" * said.count(b"*"))
+        writer.close()
+
+    nonsense = await asyncio.start_server(talk_nonsense, "127.0.0.1")
+    port = nonsense.sockets[0].getsockname()[1]
+    tail = RedisTail(
+        f"redis://127.0.0.1:{port}", key=KEY, secret="s", keeps_own=False, listens=True
+    )
+    await tail.start()
+    try:
+        await until(lambda: len(visits) > 3)
+        assert not tail.is_delivering
+    finally:
+        await tail.close()
+        nonsense.close()
+
+
 async def test_what_is_not_of_this_installation_is_not_shown(
     redis: Redis, start: StartTail
 ) -> None:
@@ -240,18 +277,20 @@ async def test_what_is_not_of_this_installation_is_not_shown(
     server.read(run, 0)
     stranger.publish(run, entries(1, 3, "forged"))
     good = redis_tail._encode([b"o" * 16, [[run.bytes, 1, [b"{}"]]]])
+    short = redis_tail._encode([b"o" * 16, [[run.bytes[:8], 1, [b"{}"]]]])
     async with Client.from_url(redis.url) as client:
         for body, mac in (
             (good, b""),
             (good, b"x" * 16),
             (good[:-1], runner._mac(good)),
             (b"", runner._mac(b"")),
+            (short, runner._mac(short)),
             (b"\xff" * 50, runner._mac(b"\xff" * 50)),
             (b"\x93\x01\x02\x03", runner._mac(b"\x93\x01\x02\x03")),
         ):
             await client.xadd(KEY, {BODY: body, MAC: mac})
         await client.xadd(KEY, {b"something": b"else"})
-    await until(lambda: redis.tell("XLEN", KEY) == "8")
+    await until(lambda: redis.tell("XLEN", KEY) == "9")
 
     await until_it_flows(runner, server)
 
