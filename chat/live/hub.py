@@ -298,7 +298,10 @@ class Hubs:
         if timer := self._leaving.pop(run_id, None):
             timer.cancel()
         hub = self._hubs.get(run_id)
-        if hub is None or hub.is_gone:
+        if hub is not None and hub.is_gone:
+            self._close_soon(hub)
+            hub = None
+        if hub is None:
             hub = self._hubs[run_id] = Hub(run_id)
         hub.add_viewer(on_change)
         return hub

@@ -37,6 +37,12 @@ async def until_awaited(caplog: pytest.LogCaptureFixture) -> None:
             await asyncio.sleep(0.01)
 
 
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(SOON_SECONDS):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chat.runs.database.AGAIN_SECONDS", 0.01)
@@ -129,6 +135,22 @@ async def test_a_connection_that_ends_without_a_goodbye_leaves_nothing_behind(
 
     assert not tabs.watch._connections
     assert not hub.has_viewers
+
+
+async def test_a_hub_that_broke_leaves_nothing_behind_when_another_takes_its_place(
+    run: LiveRun, own_hubs: Hubs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run.tell("A page. ")
+    with monkeypatch.context() as fault:
+        fault.setattr(Answer, "apply", broken)
+        first = own_hubs.join(run.id, lambda: None)
+        await until(lambda: first.is_gone)
+
+    second = own_hubs.join(run.id, lambda: None)
+    await until(lambda: second.seq == len(run.entries))
+
+    assert second is not first
+    await until(lambda: all(task.done() for task in first._tasks))
 
 
 # --- the hub's threads -----------------------------------------------------------------------
