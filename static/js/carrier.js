@@ -18,6 +18,8 @@
   let isOnPlain = false;
   let isStep = false;
   let isOpen = false;
+  // Whether the websocket has said anything since it opened: one that only opens carries nothing.
+  let isCarrying = false;
   let isResting = false;
   let isMoving = false;
   let isGone = false;
@@ -30,7 +32,6 @@
     const asking = {};
     tell("live:ask", asking);
     say(asking.hello);
-    stands(true);
   }
 
   /* --- the websocket --- */
@@ -47,24 +48,45 @@
   });
 
   live.addEventListener("htmx:ws:before:message:incoming", event => {
-    if (!isOnPlain) return tell("plain:stop");
+    if (!isOnPlain) return carry();
     event.preventDefault();
     if (!isMoving) moveBack();
   });
 
+  // What still comes out of a websocket that has closed meanwhile says nothing about the next one.
+  function carry() {
+    if (!isOpen || isCarrying) return;
+    isCarrying = true;
+    tell("plain:stop");
+    stands(true);
+  }
+
   document.addEventListener("socket:closed", ({ detail: { code, isFailure } }) => {
-    isOpen = false;
+    isOpen = isCarrying = false;
     if (isGone) return;
     if (code >= 4000) return tell("live:take", { message: { gone: true, reason: code === 4401 ? "signed-out" : "access" } });
+    fell(isFailure);
+  });
+
+  document.addEventListener("socket:dead", ({ detail: { isFailure } }) => {
+    isOpen = isCarrying = false;
+    if (isGone) return;
+    fell(isFailure);
+    if (!isOnPlain) again();
+  });
+
+  function fell(isFailure) {
     if (isFailure) failures += 1;
     if (isOnPlain) return rest();
     stands(false);
     if (failures >= SUSPICIOUS) tell("plain:start");
-  });
+  }
 
   document.addEventListener("socket:late", ({ detail: { age } }) => {
-    if (isOnPlain && age > PATIENCE_BESIDE_MS) rest();
-    else if (!isOnPlain && age > PATIENCE_MS) tell("plain:start");
+    if (age <= (isOnPlain ? PATIENCE_BESIDE_MS : PATIENCE_MS)) return;
+    if (isOnPlain) return rest();
+    stands(false);
+    tell("plain:start");
   });
 
   document.addEventListener("socket:proven", () => {
@@ -85,7 +107,7 @@
   });
 
   document.addEventListener("plain:failed", event => {
-    if (isOnPlain) stands(false);
+    if (!isCarrying) stands(false);
     if (isResting && event.detail.failures > 1) again();
   });
 
@@ -97,13 +119,15 @@
     isMoving = false;
     if (!isOpen) return tell("plain:start");
     isOnPlain = false;
+    isCarrying = true;
     greet();
+    stands(true);
   }
 
   /* Lets go of the websocket for a while. */
   function rest() {
     isResting = true;
-    isOpen = false;
+    isOpen = isCarrying = false;
     htmx.process(live, true);
     later();
   }
@@ -117,12 +141,12 @@
 
   function again() {
     clearTimeout(timer);
-    isResting = false;
+    isResting = isOpen = isCarrying = false;
     if (!isGone) htmx.process(live, true);
   }
 
   // Back from the cache, where htmx closed its socket for good, or from a time without a network.
-  addEventListener("pagehide", () => { isOpen = false; });
+  addEventListener("pagehide", () => { isOpen = isCarrying = false; });
   const revive = () => { if (!isGone && !isOnPlain && !isOpen) again(); };
   addEventListener("pageshow", event => { if (event.persisted) revive(); });
   addEventListener("online", revive);

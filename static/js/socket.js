@@ -36,19 +36,22 @@
     heardAt = Date.now();
   });
 
+  const isProven = () => heardAt > 0 && Date.now() - since > PROOF_MS;
+
   /* Without a code it was closed, or not opened, by this page. */
   live.addEventListener("htmx:ws:close", ({ detail: { code } }) => {
-    const isProven = heardAt > 0 && Date.now() - since > PROOF_MS;
-    if (code !== null) tell("socket:closed", { code, isFailure: !isProven && !ORDERLY.includes(code) });
+    if (code !== null) tell("socket:closed", { code, isFailure: !isProven() && !ORDERLY.includes(code) });
   });
+
+  // To be closed takes an answer, and for that a browser waits long: nobody waits here.
+  const isDead = () => socket.readyState === WebSocket.OPEN && Date.now() - Math.max(heardAt, since) > SILENCE_MS;
 
   setInterval(() => {
     note();
     if (!socket || socket.readyState > WebSocket.OPEN) return;
-    const age = Date.now() - since;
-    if (socket.readyState === WebSocket.OPEN && Date.now() - Math.max(heardAt, since) > SILENCE_MS) socket.close();
-    else if (!heardAt) tell("socket:late", { age });
-    else if (age > PROOF_MS) tell("socket:proven");
+    if (isDead()) tell("socket:dead", { isFailure: !isProven() });
+    else if (!heardAt) tell("socket:late", { age: Date.now() - since });
+    else if (isProven()) tell("socket:proven");
   }, 1000);
 
   document.addEventListener("socket:say", ({ detail: message }) => {

@@ -8,19 +8,31 @@
   const PLAIN_MS = 3000;
 
   const timers = new Map();
+  const announce = text => document.dispatchEvent(new CustomEvent("tributary:announce", { detail: { text } }));
 
-  function show(id, isShown, delay) {
-    clearTimeout(timers.get(id));
+  // A line that appears is not read out by itself.
+  function show(line) {
+    timers.delete(line.id);
+    line.hidden = false;
+    announce(line.querySelector("span").innerText);
+  }
+
+  /* Said again while it is so, it is shown no later. */
+  function state(id, isSo, delay) {
     const line = document.getElementById(id);
-    if (!line) return;
-    if (!isShown) line.hidden = true;
-    else if (line.hidden) timers.set(id, setTimeout(() => { line.hidden = false; }, delay));
+    if (isSo && line?.hidden && !timers.has(id)) timers.set(id, setTimeout(show, delay, line));
+    if (isSo) return;
+    clearTimeout(timers.get(id));
+    timers.delete(id);
+    if (line) line.hidden = true;
   }
 
   /* `isThere`: something carries; `isPlain`: the stream does; `isStep`: in steps. */
   document.addEventListener("live:standing", ({ detail: { isThere, isPlain, isStep } }) => {
-    show("connection", !isThere, LOST_MS);
-    show("carrier", isPlain, PLAIN_MS);
+    const wasLost = document.getElementById("connection")?.hidden === false;
     document.getElementById("carrier")?.classList.toggle("is-in-steps", isStep);
+    state("connection", !isThere, LOST_MS);
+    state("carrier", isThere && isPlain, PLAIN_MS);
+    if (wasLost && isThere) announce("The connection is back.");
   });
 })();

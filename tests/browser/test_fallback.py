@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +53,10 @@ HELD = "async () => (await navigator.locks.query()).held.length"
 
 def carrier(tab: Tab) -> Locator:
     return tab.page.locator("#carrier")
+
+
+def lost(tab: Tab) -> Locator:
+    return tab.page.locator("#connection")
 
 
 def until_plain(tab: Tab) -> Tab:
@@ -204,6 +209,74 @@ def test_whoever_is_signed_out_or_sent_away_is_told_so(way: Between, people: Peo
     expect(vera.page.locator("#gone")).to_contain_text("no longer shared with you")
     expect(vera.page.locator("#transcript")).to_have_count(0)
     expect(carrier(vera)).to_have_count(0)
+
+
+# --- what does not move says so ---------------------------------------------------------------
+
+# What a screen reader is given, whenever that is read out.
+LISTEN = """window.heard = [];
+document.addEventListener("tributary:announce", event => window.heard.push(event.detail.text));"""
+
+
+def heard(tab: Tab) -> list[str]:
+    return list(tab.page.evaluate("() => window.heard"))
+
+
+@pytest.mark.parametrize("mode", [between.MUTE, between.KILL])
+def test_a_page_that_nothing_reaches_says_so_however_often_a_websocket_opens(
+    way: Between, people: People, mode: str
+) -> None:
+    way.mode = mode
+    way.fake.script(streams.telling("First."))
+    run = way.send("Tell us.")
+    alice = people.tab(way, "Alice")
+    alice.page.clock.install()
+    # It comes back within less than the moment that a page waits before it complains.
+    alice.page.add_init_script("Math.random = () => 0.3")
+    alice.page.add_init_script(LISTEN)
+    alice.page.route("**/live/stream/**", lambda route: route.abort())
+    alice.open(way.room(run))
+    alice.until(lambda: way.handshakes, "the websocket is tried")
+    seconds_pass(alice, 6)
+
+    expect(lost(alice)).to_be_visible()
+    assert heard(alice)[-1].startswith("Connection lost.")
+    tried = way.handshakes
+    seconds_pass(alice, 31)
+    alice.until(lambda: way.handshakes > tried, "the websocket is tried again")
+    expect(lost(alice)).to_be_visible()
+    expect(carrier(alice)).to_be_hidden()
+
+    alice.page.unroute_all()
+    seconds_pass(alice, 20)
+    expect(lost(alice)).to_be_hidden()
+    assert "The connection is back." in heard(alice)
+    alice.until_ended()
+
+
+def test_a_websocket_that_has_died_is_let_go_of_without_waiting_for_its_goodbye(
+    way: Between, people: People
+) -> None:
+    way.fake.script(streams.telling(*counting()))
+    run = way.send("Count.")
+    alice = people.tab(way, "Alice")
+    alice.page.clock.install()
+    alice.open(way.room(run)).shows("One,")
+
+    way.process.send_signal(signal.SIGSTOP)
+    try:
+        seconds_pass(alice, 31)
+        alice.until(lambda: len(alice.sockets) > 1, "another websocket is opened")
+        seconds_pass(alice, 3)
+        expect(lost(alice)).to_be_visible()
+    finally:
+        way.process.send_signal(signal.SIGCONT)
+    way.fake.release("first")
+    alice.shows("two,")
+    expect(lost(alice)).to_be_hidden()
+    way.fake.release("second")
+
+    assert_whole(alice)
 
 
 # --- a new version of the server --------------------------------------------------------------
