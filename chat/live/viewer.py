@@ -13,7 +13,15 @@ import msgspec
 
 from chat import metrics
 from chat.live.hub import Frame, Hub, Hubs, hubs
-from chat.live.watch import GONE_RESTORED, GONE_UNSURE, Identity, Room
+from chat.live.watch import (
+    GONE_ACCESS,
+    GONE_DELETED,
+    GONE_RESTORED,
+    GONE_SIGNED_OUT,
+    GONE_UNSURE,
+    Identity,
+    Room,
+)
 from chat.runs.line import Line
 from chat.runs.waiting import wait_at_most
 
@@ -31,7 +39,17 @@ HEARTBEAT: dict[str, object] = {"heartbeat": True}
 
 CLOSE_SIGNED_OUT = 4401
 CLOSE_ACCESS = 4403
+CLOSE_DELETED = 4404
 CLOSE_BEHIND = CLOSE_LATER = 1013
+
+# What a page goes by if the code reaches it before the last message has been handled.
+_CODES = {
+    GONE_SIGNED_OUT: CLOSE_SIGNED_OUT,
+    GONE_ACCESS: CLOSE_ACCESS,
+    GONE_DELETED: CLOSE_DELETED,
+    # The page loads itself anew.
+    GONE_RESTORED: CLOSE_LATER,
+}
 
 Send = Callable[[str], Awaitable[None]]
 Close = Callable[[int], Awaitable[None]]
@@ -59,7 +77,6 @@ class Following:
     is_verified: bool = False
     must_replace: bool = False
     sent: list[tuple[int, int]] = field(default_factory=list)
-    has_told_end: bool = False
 
     def acknowledge(self, seq: int) -> None:
         self.sent = [entry for entry in self.sent if entry[0] > seq]
@@ -259,11 +276,7 @@ class Viewer:
             await self._close(CLOSE_LATER)
             return
         await self._send(encode({"gone": True, "reason": reason}))
-        if reason == GONE_RESTORED:
-            # The page loads itself anew.
-            await self._close(CLOSE_LATER)
-            return
-        await self._close(CLOSE_SIGNED_OUT if reason == "signed-out" else CLOSE_ACCESS)
+        await self._close(_CODES[reason])
 
     async def _send_messages(self) -> None:
         messages, self._messages = self._messages, []

@@ -11,6 +11,7 @@
   // Until the websocket is tried again while the stream carries.
   const AGAIN_MS = [0, 30000, 60000, 120000, 300000];
   const KEPT = "tributary.plain";
+  const REASONS = { 4401: "signed-out", 4404: "deleted" };
 
   let failures = 0;
   let tries = 0;
@@ -64,7 +65,7 @@
   document.addEventListener("socket:closed", ({ detail: { code, isFailure } }) => {
     isOpen = isCarrying = false;
     if (isGone) return;
-    if (code >= 4000) return tell("live:take", { message: { gone: true, reason: code === 4401 ? "signed-out" : "access" } });
+    if (code >= 4000) return tell("live:take", { message: { gone: true, reason: REASONS[code] ?? "access" } });
     fell(isFailure);
   });
 

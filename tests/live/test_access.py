@@ -11,7 +11,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from chat.live import watch
-from chat.live.viewer import CLOSE_ACCESS, CLOSE_LATER, CLOSE_SIGNED_OUT
+from chat.live.viewer import CLOSE_ACCESS, CLOSE_DELETED, CLOSE_LATER, CLOSE_SIGNED_OUT
 from chat.live.watch import Identity
 from chat.models import Conversation, Membership, Run, Team, User, Visibility
 from tests.live.conftest import LiveRun, OpenProgram, OpenTab, SignIn, threads
@@ -71,11 +71,11 @@ def delete_person(bob: User) -> None:
 
 ENDINGS = [
     (remove_member, "access", CLOSE_ACCESS),
-    (delete_team, "deleted", CLOSE_ACCESS),
+    (delete_team, "deleted", CLOSE_DELETED),
     (make_private, "access", CLOSE_ACCESS),
     (move_to_another_team, "access", CLOSE_ACCESS),
-    (delete_conversation, "deleted", CLOSE_ACCESS),
-    (erase_conversation, "deleted", CLOSE_ACCESS),
+    (delete_conversation, "deleted", CLOSE_DELETED),
+    (erase_conversation, "deleted", CLOSE_DELETED),
     (end_session, "signed-out", CLOSE_SIGNED_OUT),
     (expire_session, "signed-out", CLOSE_SIGNED_OUT),
     (deactivate, "signed-out", CLOSE_SIGNED_OUT),
