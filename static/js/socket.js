@@ -7,8 +7,11 @@
   const SILENCE_MS = 30000;
   // One that has lived so long is not blocked.
   const PROOF_MS = 30000;
-  // Closed by us, by a restart, by a busy server: that says nothing about the way.
-  const ORDERLY = [1000, 1012, 1013];
+  // Closed by a restart, by a busy server: that says nothing about the way.
+  const ORDERLY = [1012, 1013];
+  // hx-ws gives up for good after some codes, but anything on the way may use them. From 4000 on
+  // they are our own, and final.
+  const NOT_FINAL = Array.from({ length: 3000 }, (_, number) => 1000 + number);
 
   let connection = null;
   let socket = null;
@@ -23,7 +26,10 @@
     [socket, since, heardAt] = [connection?.socket ?? null, Date.now(), 0];
   }
 
-  live.addEventListener("htmx:ws:before:connection", event => { connection = event.detail.connection; });
+  live.addEventListener("htmx:ws:before:connection", event => {
+    connection = event.detail.connection;
+    connection.config.reconnectCodes = NOT_FINAL;
+  });
 
   live.addEventListener("htmx:ws:after:connection", event => {
     connection = event.detail.connection;

@@ -279,6 +279,22 @@ def test_a_websocket_that_has_died_is_let_go_of_without_waiting_for_its_goodbye(
     assert_whole(alice)
 
 
+def test_a_websocket_comes_back_whatever_code_it_was_closed_with(
+    way: Between, people: People
+) -> None:
+    way.fake.script(streams.telling(*counting()))
+    run = way.send("Count.")
+    alice = people.tab(way, "Alice", way.room(run)).shows("One,")
+
+    # hx-ws takes it for the end.
+    alice.page.evaluate("() => { for (const socket of window.openSockets) socket.close(1000); }")
+    way.fake.release("first")
+    alice.shows("two,")
+    way.fake.release("second")
+
+    assert_whole(alice)
+
+
 # --- a new version of the server --------------------------------------------------------------
 
 
