@@ -122,6 +122,7 @@ class Viewer:
         self._wake = asyncio.Event()
         self._behind_since: float | None = None
         self._has_news = False
+        self._said_at = 0.0
 
     # --- from the consumer ---------------------------------------------------------------
 
@@ -238,12 +239,22 @@ class Viewer:
     # --- the sending task ------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Sends until the viewer is gone or the task is cancelled."""
+        """Sends until the viewer is gone or the task is cancelled.
+
+        Also a tab that is behind, whose answers go on without it, hears that the connection lives.
+        """
+        loop = asyncio.get_running_loop()
+        self._said_at = loop.time()
         while True:
-            if not await wait_at_most(self._wake, HEARTBEAT_SECONDS):
-                await self._send(encode(HEARTBEAT))
+            await wait_at_most(self._wake, self._said_at + HEARTBEAT_SECONDS - loop.time())
             if await self._send_now():
                 return
+            if loop.time() - self._said_at >= HEARTBEAT_SECONDS:
+                await self._say(encode(HEARTBEAT))
+
+    async def _say(self, text: str) -> None:
+        await self._send(text)
+        self._said_at = asyncio.get_running_loop().time()
 
     async def run_once(self, wait_seconds: float) -> None:
         """Sends what there is to say, or the first news within this time, and returns."""
@@ -275,13 +286,13 @@ class Viewer:
             # The page stays, and its draft with it; it comes back and is asked who it is.
             await self._close(CLOSE_LATER)
             return
-        await self._send(encode({"gone": True, "reason": reason}))
+        await self._say(encode({"gone": True, "reason": reason}))
         await self._close(_CODES[reason])
 
     async def _send_messages(self) -> None:
         messages, self._messages = self._messages, []
         for message in messages:
-            await self._send(message)
+            await self._say(message)
 
     async def _send_frames(self, following: Following) -> None:
         if self._is_behind() or not following.is_verified or following.hub.is_gone:
@@ -308,7 +319,7 @@ class Viewer:
             if self._is_acknowledged:
                 following.sent.append((frame.seq, len(frame.text)))
             self._has_news = True
-            await self._send(frame.text)
+            await self._say(frame.text)
 
     @property
     def is_behind(self) -> bool:

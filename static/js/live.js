@@ -5,10 +5,14 @@
   const live = document.getElementById("live");
   const room = document.getElementById("room");
   const ACK_MS = 500;
+  // What is on its way has arrived by then.
+  const MISSING_MS = 500;
 
-  const cursors = new Map();  // run → {seq, check}
+  const cursors = new Map();  // run → {answer, seq, check}
   const acked = new Map();
+  let ackedAt = -ACK_MS;
   let incoming = null;
+  let incomingFor = null;
   let isGone = false;
 
   const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
@@ -52,6 +56,7 @@
   live.addEventListener("htmx:ws:before:message:incoming", event => {
     if (event.defaultPrevented) return;
     try { incoming = JSON.parse(event.detail.message.data); } catch { incoming = {}; }
+    incomingFor = cursors.get(incoming.run);
     if (isGone || isMisplaced(incoming)) event.preventDefault();
   });
 
@@ -60,19 +65,32 @@
   function isMisplaced(frame) {
     if (frame.content === undefined || !frame.run) return false;
     const cursor = cursors.get(frame.run);
-    return !cursor || (frame.after !== undefined && !frame.replaces && frame.after !== cursor.seq);
+    if (!cursor) return true;
+    if (frame.replaces || frame.after === undefined || frame.after === cursor.seq) return false;
+    if (frame.seq > cursor.seq) askUnlessItComes(frame.run, cursor);
+    return true;
+  }
+
+  // A page that stands where it stood lacks something, which nobody will send again by themselves.
+  function askUnlessItComes(run, cursor) {
+    const { seq } = cursor;
+    cursor.timer ??= setTimeout(() => {
+      cursor.timer = undefined;
+      if (cursors.get(run) === cursor && cursor.seq === seq) send({ type: "follow", run, seq, check: cursor.check });
+    }, MISSING_MS);
   }
 
   live.addEventListener("htmx:ws:after:message:incoming", () => {
     const message = incoming;
     incoming = null;
-    if (message) take(message);
+    if (message) take(message, incomingFor);
   });
 
-  function take(message) {
+  /* `cursor`: the one that a frame was let through for. */
+  function take(message, cursor) {
     if (message.gone && message.reason === "restored") location.reload();
     else if (message.gone) gone(message.reason);
-    else if (message.run) onFrame(message);
+    else if (message.run) onFrame(message, cursor);
     else if (message.room) tell("room:changed", { revision: message.revision });
     else if (message.queue) onPlace(message);
     else if (message.draining) tell("servers:draining", message);
@@ -83,6 +101,7 @@
 
   async function swapAndTake(message) {
     if (isGone || isMisplaced(message)) return;
+    const cursor = cursors.get(message.run);
     if (message.content !== undefined) {
       try {
         await htmx.swap({ sourceElement: live, target: live, swap: "none swapEmpty:false", text: message.content, transition: false });
@@ -90,15 +109,17 @@
         return misfit(message.run);
       }
     }
-    take(message);
+    take(message, cursor);
   }
 
-  function onFrame(frame) {
-    const cursor = cursors.get(frame.run);
-    if (!cursor) return;
+  function onFrame(frame, cursor) {
+    // The answer was rendered anew meanwhile, and stands where that says.
+    if (!cursor || cursors.get(frame.run) !== cursor) return;
     if (cursor.seq === 0 && frame.seq > 0) onPlace({ queue: frame.run, place: "" });
     Object.assign(cursor, { seq: frame.seq, check: frame.check });
     if (frame.live === false) ended(frame.run);
+    // A timer alone is not enough: in a hidden tab it comes once a minute.
+    if (performance.now() - ackedAt > ACK_MS) acknowledge();
   }
 
   function ended(run) {
@@ -121,18 +142,22 @@
 
   // With a checksum that fits nothing the next connection, too, begins with the whole answer.
   function misfit(run) {
-    if (!cursors.has(run)) return;
-    cursors.get(run).check = "";
+    const cursor = cursors.get(run);
+    if (!cursor) return;
+    cursor.check = "";
     send({ type: "resync", run });
   }
 
-  setInterval(() => {
+  function acknowledge() {
+    ackedAt = performance.now();
     const runs = {};
     for (const [run, { seq }] of cursors) {
       if (acked.get(run) !== seq) acked.set(run, runs[run] = seq);
     }
     if (Object.keys(runs).length) send({ type: "ack", runs });
-  }, ACK_MS);
+  }
+
+  setInterval(acknowledge, ACK_MS);
 
   function gone(reason) {
     if (isGone) return;

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, expect
@@ -292,6 +294,28 @@ def test_a_websocket_comes_back_whatever_code_it_was_closed_with(
     alice.shows("two,")
     way.fake.release("second")
 
+    assert_whole(alice)
+
+
+def test_a_hidden_tab_whose_timers_stand_still_acknowledges_what_it_has(
+    way: Between, people: People
+) -> None:
+    said: list[dict[str, Any]] = []
+    way.fake.script(streams.telling(*counting()))
+    run = way.send("Count.")
+    alice = people.tab(way, "Alice")
+    alice.page.add_init_script("window.setInterval = () => 0;")
+    alice.page.on(
+        "websocket",
+        lambda socket: socket.on("framesent", lambda text: said.append(json.loads(text))),
+    )
+
+    alice.open(way.room(run)).shows("One,")
+    way.fake.release("first")
+    alice.shows("two,")
+
+    alice.until(lambda: any(one["type"] == "ack" for one in said), "it acknowledges")
+    way.fake.release("second")
     assert_whole(alice)
 
 

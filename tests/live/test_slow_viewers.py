@@ -1,12 +1,13 @@
 """A viewer that does not keep up loses its place, and nobody else's."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
 
 from chat.live.viewer import CLOSE_BEHIND, UNACKNOWLEDGED_BYTES
 from tests.live.conftest import LiveRun, OpenTab, threads
-from tests.live.connection import Tab
+from tests.live.connection import SOON_SECONDS, Tab
 from tests.live.test_pages import until_equal
 
 PIECE = "".join(f"Words of a long paragraph, number {number}.\n\n" for number in range(500))
@@ -153,6 +154,22 @@ async def test_an_idle_viewer_is_told_that_the_connection_lives_and_is_not_behin
     await deaf.until(
         lambda tab: tab.close_code or sum("heartbeat" in message for message in tab.messages) > 10
     )
+
+    assert deaf.close_code is None
+
+
+async def test_a_viewer_that_is_behind_an_answer_that_goes_on_hears_that_the_connection_lives(
+    run: LiveRun, hearing: Tab, deaf: Tab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fall_behind(deaf, hearing, run)
+    monkeypatch.setattr("chat.live.viewer.HEARTBEAT_SECONDS", 0.3)
+    heartbeats = sum("heartbeat" in message for message in deaf.messages)
+
+    # Wakes the one who sends, again and again, as an answer does; it frees nothing.
+    async with asyncio.timeout(SOON_SECONDS):
+        while sum("heartbeat" in message for message in deaf.messages) == heartbeats:
+            deaf.say(type="ack", runs={run.id.hex: 0})
+            await asyncio.sleep(0.01)
 
     assert deaf.close_code is None
 
