@@ -297,6 +297,28 @@ def test_a_websocket_comes_back_whatever_code_it_was_closed_with(
     assert_whole(alice)
 
 
+# A frame is lost on its way; the socket and the page go on.
+LOSE_ONE = """document.addEventListener("htmx:ws:before:message:incoming", function lose(event) {
+  if (!event.detail.message.data.includes("two,")) return;
+  document.removeEventListener("htmx:ws:before:message:incoming", lose, true);
+  window.hasLost = true;
+  event.preventDefault();
+}, true);"""
+
+
+def test_a_page_that_missed_a_frame_asks_for_it(way: Between, people: People) -> None:
+    way.fake.script(streams.telling(*counting()))
+    run = way.send("Count.")
+    alice = people.tab(way, "Alice", way.room(run)).shows("One,")
+
+    alice.page.evaluate(LOSE_ONE)
+    way.fake.release("first")
+    alice.page.wait_for_function("() => window.hasLost")
+    way.fake.release("second")
+
+    assert_whole(alice)
+
+
 def test_a_hidden_tab_whose_timers_stand_still_acknowledges_what_it_has(
     way: Between, people: People
 ) -> None:
