@@ -82,6 +82,8 @@
     }, GREETING_MS + 1000 * waitSeconds);
     try {
       for await (const message of window.messagesOf(await open(isStep, waitSeconds))) {
+        // More of what has arrived already may follow after we have left.
+        aborter.signal.throwIfAborted();
         clearTimeout(alarm);
         alarm = setTimeout(() => leave(new Error("silent")), SILENCE_MS);
         if (!isGreeted) tell("plain:heard", { isStep });
@@ -93,6 +95,8 @@
       }
     } finally {
       clearTimeout(alarm);
+      // What could not be read to its end would otherwise stay open.
+      aborter.abort();
     }
     if (!isGreeted) throw new Error("empty");
     return !hasSlot ? ASK_MS : isStep ? STEP_MS : Math.random() * SPREAD_MS;

@@ -319,6 +319,31 @@ def test_a_page_that_missed_a_frame_asks_for_it(way: Between, people: People) ->
     assert_whole(alice)
 
 
+# The first thing that is read from now on is not what the server wrote.
+GARBLE_ONE = """() => {
+  const parse = JSON.parse;
+  JSON.parse = () => { JSON.parse = parse; throw new SyntaxError("garbled"); };
+}"""
+
+
+def test_a_stream_that_cannot_be_read_does_not_stay_open_beside_the_next(
+    way: Between, people: People
+) -> None:
+    way.mode = between.REFUSE
+    way.fake.script(streams.telling(*counting()))
+    run = way.send("Count.")
+    alice = until_plain(people.tab(way, "Alice", way.room(run)).shows("One,"))
+    ended: list[str] = []
+    alice.page.on("requestfailed", lambda request: ended.append(request.url))
+
+    alice.page.evaluate(GARBLE_ONE)
+    way.fake.release("first")
+    alice.until(lambda: any("/live/stream/" in url for url in ended), "it is let go of")
+    way.fake.release("second")
+
+    assert_whole(alice)
+
+
 def test_a_hidden_tab_whose_timers_stand_still_acknowledges_what_it_has(
     way: Between, people: People
 ) -> None:
