@@ -5,6 +5,8 @@
   const room = document.getElementById("room");
   const turns = document.getElementById("turns");
   const DELAY_MS = 40;
+  const AGAIN_MS = 3000;
+  const LONGEST_MS = 60000;
 
   // The runs of answers of which more may come, each with the number of its questions here.
   function runs() {
@@ -41,14 +43,27 @@
   /* --- changes --- */
 
   let timer = null;
+  let failures = 0;
 
-  function refresh() {
+  function refresh(delay = DELAY_MS) {
     clearTimeout(timer);
     timer = setTimeout(() => {
       if (room.dataset.isGone) return;
       htmx.ajax("GET", room.dataset.changes, { source: "#turns-sync", swap: "none" });
-    }, DELAY_MS);
+    }, delay);
   }
+
+  const isRefresh = request => request?.method === "GET" && request.action.startsWith(room.dataset.changes);
+
+  // Of a change the page is told once: what could not be fetched is asked for again.
+  function refreshLater() {
+    refresh(Math.min(AGAIN_MS * 2 ** failures, LONGEST_MS) * (0.5 + Math.random()));
+    failures += 1;
+  }
+
+  document.addEventListener("htmx:error", event => {
+    if (isRefresh(event.detail.ctx?.request)) refreshLater();
+  });
 
   document.addEventListener("room:changed", event => {
     const revision = event.detail?.revision;
@@ -58,12 +73,13 @@
   document.addEventListener("htmx:before:swap", event => {
     const { ctx, tasks } = event.detail;
     // Asked for while it could still be read: nothing of it comes back onto an emptied page.
-    if (room.dataset.isGone && ctx.request?.action.startsWith(room.dataset.changes)) {
+    if (room.dataset.isGone && isRefresh(ctx.request)) {
       event.preventDefault();
       return;
     }
     for (const task of tasks) if (task.target?.matches("#turns, .runs")) removeKnown(task);
     const revision = Number(ctx.response?.headers.get("X-Room-Revision"));
+    if (revision) failures = 0;
     if (revision) room.dataset.revision = String(Math.max(revision, Number(room.dataset.revision)));
   });
 
@@ -96,8 +112,10 @@
 
   document.addEventListener("htmx:response:error", event => {
     const { response, request } = event.detail.ctx;
-    if (request.method === "GET" && request.action.startsWith(room.dataset.changes) && response.status === 404) {
+    if (isRefresh(request) && response.status === 404) {
       document.dispatchEvent(new CustomEvent("room:gone", { detail: { reason: "access" } }));
+    } else if (isRefresh(request) && (response.status >= 500 || response.status === 429)) {
+      refreshLater();
     } else if (response.status === 409) {
       refresh();
     }

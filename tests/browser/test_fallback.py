@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from tests.browser import between, streams
 from tests.browser.between import Between
@@ -364,6 +364,26 @@ def test_a_hidden_tab_whose_timers_stand_still_acknowledges_what_it_has(
     alice.until(lambda: any(one["type"] == "ack" for one in said), "it acknowledges")
     way.fake.release("second")
     assert_whole(alice)
+
+
+def test_a_change_that_could_not_be_fetched_is_fetched_later(way: Between, people: People) -> None:
+    way.fake.script(streams.telling("First."))
+    run = way.send("Tell us.")
+    alice = people.tab(way, "Alice")
+    alice.page.clock.install()
+    alice.open(way.room(run)).until_ended()
+    failing = [lambda route: route.fulfill(status=503), lambda route: route.abort()]
+
+    def fail(route: Route) -> None:
+        failing.pop(0)(route)
+
+    alice.page.route("**/changes/", fail, times=len(failing))
+    way.post("Alice", f"{way.room(run)}rename/", title="Another name")
+    for left in (1, 0):
+        alice.until(lambda left=left: len(failing) == left, "it is asked for")
+        seconds_pass(alice, 10)
+
+    expect(alice.page.locator("#room-head")).to_contain_text("Another name")
 
 
 # --- a new version of the server --------------------------------------------------------------
