@@ -7,10 +7,15 @@
   const ACK_MS = 500;
   // What is on its way has arrived by then.
   const MISSING_MS = 500;
+  // All pages of a server are told at once to load anew; a page that is slow to come is not asked for
+  // again meanwhile, however often it is said.
+  const RELOAD_SPREAD_MS = 3000;
+  const RELOAD_MS = 30000;
 
   const cursors = new Map();  // run → {answer, seq, check}
   const acked = new Map();
   let ackedAt = -ACK_MS;
+  let reloadedAt = -RELOAD_MS;
   let incoming = null;
   let incomingFor = null;
   let isGone = false;
@@ -88,7 +93,7 @@
 
   /* `cursor`: the one that a frame was let through for. */
   function take(message, cursor) {
-    if (message.gone && message.reason === "restored") location.reload();
+    if (message.gone && message.reason === "restored") reload();
     else if (message.gone) gone(message.reason);
     else if (message.run) onFrame(message, cursor);
     else if (message.room) tell("room:changed", { revision: message.revision });
@@ -158,6 +163,12 @@
   }
 
   setInterval(acknowledge, ACK_MS);
+
+  function reload() {
+    if (performance.now() - reloadedAt < RELOAD_MS) return;
+    reloadedAt = performance.now();
+    setTimeout(() => location.reload(), Math.random() * RELOAD_SPREAD_MS);
+  }
 
   function gone(reason) {
     if (isGone) return;

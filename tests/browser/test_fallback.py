@@ -386,6 +386,29 @@ def test_a_change_that_could_not_be_fetched_is_fetched_later(way: Between, peopl
     expect(alice.page.locator("#room-head")).to_contain_text("Another name")
 
 
+def test_a_page_of_another_database_is_loaded_anew_once(way: Between, people: People) -> None:
+    way.fake.script(streams.telling("First."))
+    run = way.send("Tell us.")
+    alice = people.tab(way, "Alice", way.room(run)).until_ended()
+    alice.page.evaluate(
+        "() => { Math.random = () => 0; document.getElementById('room').dataset.epoch = '0'; }"
+    )
+
+    # The server has so much to do that the page does not come for a while.
+    asked: list[str] = []
+    alice.page.on("request", lambda one: one.is_navigation_request() and asked.append(one.url))
+    alice.hold(f"**{way.room(run)}")
+    alice.cut_sockets()
+    told = {"gone": True, "reason": "restored"}
+    alice.until(lambda: alice.messages.count(told) > 2, "it comes back, and is told again")
+    alice.until(lambda: asked, "the page is asked for")
+    assert len(asked) == 1
+    alice.let_go()
+
+    alice.page.wait_for_function("() => document.getElementById('room')?.dataset.epoch.length > 1")
+    alice.until_ended()
+
+
 # --- a new version of the server --------------------------------------------------------------
 
 
