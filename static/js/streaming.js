@@ -20,6 +20,8 @@
       blocked: "It cannot be opened.",
     },
   };
+  // What is not held back, but does not arrive at all.
+  const LOST = { cut: "Plain streams are cut in the middle.", mute: "Plain streams open, but nothing comes through them.", blocked: "Plain streams cannot be opened." };
   const COMMON = { busy: "This test is running in another tab already. Measure again when it has ended.", "signed-out": "You are signed out. Sign in and measure again." };
   const WORDS = { live: "Live", lumps: "In lumps", held: "Held back", cut: "Cut", mute: "Nothing comes", blocked: "Blocked", busy: "Busy", "signed-out": "Signed out" };
 
@@ -71,15 +73,22 @@
   function verdictOf(socket, stream, result) {
     const proxy = window.proxyOf(result.headers);
     const who = proxy ? `A proxy between you and the server (it says ${proxy.words})` : "Something between you and the server, a proxy or a virus scanner that does not say its name,";
-    const remedy = proxy && document.querySelector(`[data-proxy="${proxy.name.toLowerCase()}"]`) ? ` The lines that ${proxy.name} needs are below.` : " Whoever runs the proxy finds below what it needs.";
+    const remedy = proxy && document.querySelector(`[data-proxy="${CSS.escape(proxy.name.toLowerCase())}"]`) ? ` The lines that ${proxy.name} needs are below.` : " Whoever runs the proxy finds below what it needs.";
     const [bySocket, byStream] = [socket.state === "live", stream.state === "live"];
     if (bySocket && byStream) return ["good", "Answers arrive live", "Websockets and plain streams both get through, word by word."];
     if ([socket.state, stream.state].some(state => state in COMMON)) return ["wait", "Not measured", COMMON[socket.state] ?? COMMON[stream.state]];
     const compressed = result.headers?.get("Content-Encoding") ? " It compresses the answer, and collects what it compresses." : "";
     const heldBack = `${who} collects an answer before it passes it on.${compressed}`;
     if (byStream) return ["wait", "Websockets do not get through", `Conversations stay live all the same: they fall back to a plain stream by themselves.${remedy}`];
+    if (stream.state in LOST) return verdictOnLost(LOST[stream.state], socket.state);
     if (bySocket) return ["wait", "Conversations are live, plain streams are not", `${heldBack} Programs get their answers late, and a conversation that ever loses its websocket goes on in steps.${remedy}`];
     return ["bad", "Answers do not arrive live", `${heldBack} Conversations go on in steps, a moment late.${remedy}`];
+  }
+
+  function verdictOnLost(fault, bySocket) {
+    if (bySocket === "live") return ["wait", "Conversations are live, plain streams are not", `${fault} Programs cannot read answers while they are written, and a conversation that ever loses its websocket stands still until it is back.`];
+    if (bySocket in LOST) return ["bad", "Answers do not arrive live", `${fault} Websockets do not get through either, so conversations stand still. Is this browser online, and is the server running?`];
+    return ["bad", "Answers do not arrive live", `${fault} What comes by websocket comes late.`];
   }
 
   function showVerdict(state, title, text) {
@@ -118,7 +127,8 @@
     place.hidden = false;
     place.textContent = "Listening. You can go on working in other tabs; leave this one open.";
     const [socket, stream] = await Promise.all([window.measureSocket("quiet"), window.measureStream("quiet")]);
-    place.textContent = `${lifeOf("websocket", socket)} ${lifeOf("plain stream", stream)}`;
+    const refusal = [socket, stream].map(result => COMMON[window.judge(result).state]).find(Boolean);
+    place.textContent = refusal ?? `${lifeOf("websocket", socket)} ${lifeOf("plain stream", stream)}`;
     quiet.disabled = false;
   }
 

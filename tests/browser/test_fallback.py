@@ -22,6 +22,7 @@ from tests.processes.site import World, site_from
 
 # Longer than a page gives a websocket that hangs; its other patience is far below.
 PATIENCE_MS = 60_000
+STREAMING = "/settings/streaming/"
 # Two more ways are those of the other tests.
 BLOCKED = [between.STRIP, between.HANG, between.MUTE, between.KILL]
 
@@ -407,6 +408,32 @@ def test_a_page_of_another_database_is_loaded_anew_once(way: Between, people: Pe
 
     alice.page.wait_for_function("() => document.getElementById('room')?.dataset.epoch.length > 1")
     alice.until_ended()
+
+
+# --- the self-test ----------------------------------------------------------------------------
+
+
+def test_the_self_test_does_not_call_held_back_what_does_not_arrive(
+    way: Between, people: People
+) -> None:
+    tab = people.tab(way, "Vera")
+    tab.page.route(
+        "**/live/test/?pace=answer",
+        lambda route: route.fulfill(status=502, headers={"Server": 'a "proxy"] of ours'}),
+    )
+    verdict = tab.page.locator("#verdict")
+
+    tab.open(STREAMING)
+    expect(verdict.locator("h2")).to_have_text("Conversations are live, plain streams are not")
+    expect(verdict).to_contain_text("Plain streams cannot be opened.")
+    way.mode = between.REFUSE
+    tab.button("Measure again").click()
+    expect(verdict.locator("h2")).to_have_text("Answers do not arrive live")
+    expect(verdict).to_contain_text("conversations stand still")
+
+    tab.page.route("**/live/test/?pace=quiet", lambda route: route.fulfill(status=429))
+    tab.button("Test quiet connections").click()
+    expect(tab.page.locator("#quiet-result")).to_contain_text("running in another tab already")
 
 
 # --- a new version of the server --------------------------------------------------------------
