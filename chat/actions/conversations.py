@@ -306,7 +306,7 @@ def _append(
     pictures: Sequence[Picture] = (),
     pictures_of: Message | None = None,
 ) -> Run:
-    revision = conversation.touch()
+    revision = conversation.touch(**_remembered(choice))
     message = Message.objects.create(
         conversation=conversation,
         parent=parent,
@@ -319,6 +319,16 @@ def _append(
     attach(message, user, pictures, earlier=pictures_of)
     follow_newest(user, message)
     return _queue_answer(user, conversation, message, choice, idempotency_key, revision=revision)
+
+
+def _remembered(choice: ModelChoice) -> dict[str, object]:
+    """What the composer offers next."""
+    return {
+        "upstream": choice.upstream,
+        "model": choice.model,
+        "parameters": dict(choice.parameters),
+        "system_prompt": choice.system_prompt,
+    }
 
 
 def _queue_answer(
@@ -335,13 +345,7 @@ def _queue_answer(
         conversation=conversation,
         parent=question,
         role=Role.ASSISTANT,
-        revision=revision if revision is not None else conversation.touch(),
-    )
-    Conversation.objects.filter(pk=conversation.pk).update(
-        upstream=choice.upstream,
-        model=choice.model,
-        parameters=dict(choice.parameters),
-        system_prompt=choice.system_prompt,
+        revision=revision or conversation.touch(**_remembered(choice)),
     )
     run = Run.objects.create(
         conversation=conversation,

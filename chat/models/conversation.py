@@ -70,10 +70,11 @@ class Conversation(models.Model):
     def __str__(self) -> str:
         return self.title
 
-    def touch(self) -> int:
-        """Raises the revision in the database, and returns the new one."""
+    def touch(self, **changes: object) -> int:
+        """Raises the revision in the database, and returns the new one. ``changes`` are stored in
+        the same statement, and not put on this object."""
         Conversation.objects.filter(pk=self.pk).update(
-            revision=F("revision") + 1, updated_at=timezone.now()
+            revision=F("revision") + 1, updated_at=timezone.now(), **changes
         )
         self.refresh_from_db(fields=["revision", "updated_at"])
         return self.revision

@@ -78,6 +78,11 @@ def _count(rows: QuerySet[Any], of: str) -> QuerySet[Any]:
     return everything.annotate(count=Count(of, distinct=True)).values_list("count")
 
 
+def keeps_nothing(conversation: Conversation) -> None:
+    """Says of this object, for the turns that it is shown with, what `count_kept` would find."""
+    vars(conversation)[f"_{count_kept.__name__}"] = 0
+
+
 def once(conversation: Conversation, read: Callable[[Conversation], Result]) -> Result:
     """What ``read`` gives, kept on this object: it lives as long as the request that shows it."""
     known = vars(conversation)

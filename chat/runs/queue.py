@@ -129,6 +129,8 @@ def in_order(
     """People take turns: whoever has fewest runs at work or ahead in the line comes first, then
     whose last turn is longest ago, then whose run waits longest."""
     runs = list(queued)
+    if len(runs) < 2:
+        return runs
     last_turns = _last_turns(runs)
     ahead = {upstream: Counter(people) for upstream, people in running.items()}
     ranks: dict[int, tuple[int, datetime, datetime, int]] = {}

@@ -45,7 +45,7 @@ def send(request: HttpRequest, public_id: UUID) -> HttpResponse:
         return room.refused(request, conversation, str(refusal), status=room.status_of(refusal))
     if not (room.says(run, said["text"], within=conversation) and shows(run, pictures)):
         return room.refused(request, conversation, room.SAID_OTHERWISE, status=409, new_key=True)
-    return room.accepted(request, conversation, sent=run)
+    return room.sent(request, conversation, run, has_pictures=bool(pictures))
 
 
 def _parent(conversation: Conversation, public_id: UUID | None) -> Message | None:

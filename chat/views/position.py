@@ -35,6 +35,11 @@ class Position:
     runs: dict[str, int] = field(default_factory=dict)
     asks: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def is_quiet(self) -> bool:
+        """A composer, and nothing above it that is being written or waits for somebody."""
+        return self.writes and not (self.open or self.strip or self.action or self.asks)
+
 
 _decoder = msgspec.json.Decoder(Position)
 

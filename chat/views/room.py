@@ -19,7 +19,7 @@ from chat.actions.errors import ActionRefused, StorageBusy, StorageFull
 from chat.live.cursor import render_answer
 from chat.live.epoch import read_epoch
 from chat.models import Conversation, Question, Role, Run, RunStatus, User, Visibility
-from chat.models.kept import count_kept, once
+from chat.models.kept import count_kept, keeps_nothing, once
 from chat.runs.line import read_line
 from chat.views.changed import changed_turns
 from chat.views.forms import ChoiceForm, SendForm
@@ -36,6 +36,7 @@ from chat.views.transcript import (
     last_run,
     read_path,
     read_turns,
+    turns_of,
 )
 
 # What a form learns when the server has accepted its words.
@@ -154,6 +155,53 @@ def accepted(
         return redirect("conversation", public_id=conversation.public_id)
     conversation = access.get_conversation(request.user, conversation.public_id)
     response = changes(request, conversation, is_accepted=True, sent=sent, asked=asked)
+    response["HX-Trigger"] = ACCEPTED
+    return response
+
+
+def sent(
+    request: HttpRequest, conversation: Conversation, run: Run, *, has_pictures: bool
+) -> HttpResponse:
+    """After a message: the patches with it and with the place of its answer.
+
+    People wait for this answer, and many send at once. So where nothing but this message has
+    changed since the page was made, which the revision tells, nothing else is read again, and the
+    page fetches the list beside it later.
+    """
+    position = position_of(request) if request.htmx else None
+    if (
+        position is None
+        or position.revision + 1 != conversation.revision
+        or not (position.is_quiet and run.is_in_line)
+        or has_pictures
+    ):
+        return accepted(request, conversation, sent=run)
+    path = read_path(request.user, conversation)
+    change, turns = difference(path, position), turns_of(path, run)
+    if change.is_whole or change.gone or change.changed or change.start != len(path.places) - 2:
+        return accepted(request, conversation, sent=run)
+    keeps_nothing(conversation)
+    context = {
+        "conversation": conversation,
+        "may_write": True,
+        "position": position,
+        "change": change,
+        "appended": turns,
+        "head_mark": position.head,
+        "tool_choice": {"mark": position.tools},
+        "running": run,
+        "strip_mark": strip_mark(run, None),
+        "strip_html": partial(_phase_of, run, turns),
+        "action_mark": action_mark(run),
+        "key": uuid.uuid4(),
+        "parent": run.message.public_id.hex,
+        "note": _note_on_branch(path, run),
+        "is_accepted": True,
+        "days": None,
+    }
+    response = render(request, "chat/changes.html", context)
+    response["X-Room-Revision"] = str(conversation.revision)
+    response["X-Room-List"] = "later"
     response["HX-Trigger"] = ACCEPTED
     return response
 

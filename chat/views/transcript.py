@@ -176,6 +176,26 @@ def read_turns(
     ]
 
 
+def turns_of(path: Path, run: Run) -> list[Turn]:
+    """The two turns that a message has just brought, the words and the answer that is in line, from
+    what is known of them. None where they are not the last of the path."""
+    ends = path.places[-2:]
+    words, answer = run.message.parent, run.message
+    if words is None or [place.message.pk for place in ends] != [words.pk, answer.pk]:
+        return []
+    shown = ShownRun(
+        run=run,
+        model_label=model_label(run),
+        answer=render_answers([run])[run.pk],
+        is_last=True,
+    )
+    number = len(path.places)
+    return [
+        Turn(message=words, place=ends[0], number=number - 1),
+        Turn(message=answer, place=ends[1], number=number, runs=(shown,)),
+    ]
+
+
 def _runs_of(
     messages: Iterable[Message], known_runs: Collection[str] | None
 ) -> dict[int, list[ShownRun]]:

@@ -111,6 +111,17 @@ class Patches:
         ]
 
     @property
+    def by_target(self) -> dict[str, list[str]]:
+        """What each target gets, as HTML, without the tokens of its forms."""
+        found: dict[str, list[str]] = {}
+        for token in self.tree.xpath("//input[@name='csrfmiddlewaretoken']"):
+            token.set("value", "")
+        for partial in self.partials:
+            patch = html.tostring(partial, encoding="unicode", with_tail=False)
+            found.setdefault(partial.get("hx-target"), []).append(patch)
+        return found
+
+    @property
     def turns(self) -> list[str]:
         """The turns that would come into the page."""
         return [turn.get("data-turn") for turn in self.tree.xpath("//article")]

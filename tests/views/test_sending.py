@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -10,7 +11,9 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from lxml import html
 
+from chat.actions import conversations as verbs
 from chat.actions.conversations import ModelChoice, start_conversation
 from chat.models import Conversation, Message, Role, Run, RunStatus, Team, Upstream, User
 from tests.views.conftest import HTMX, Patches, Room, address, end_run, position
@@ -114,6 +117,65 @@ def test_a_message_costs_few_statements_and_no_look_at_the_line(
     assert queued.text_content() == ""
     page = as_alice.get(address("conversation", room.conversation))
     assert b"Place 1 in line" in page.content
+
+
+def on_the_page(client: Client, room: Room, first: Message, tail: Message) -> dict[str, str]:
+    """The headers of a page that has just been loaded."""
+    page = html.fromstring(client.get(address("conversation", room.conversation)).content)
+    (head,) = page.xpath("//*[@id='room-head']//@data-mark")
+    return position(first, tail, room.conversation, head=head)
+
+
+def test_a_page_that_lacks_nothing_else_gets_its_message_for_less(
+    as_alice: Client,
+    room: Room,
+    form_of: Form,
+    alice: User,
+    django_assert_max_num_queries: Callable[..., AbstractContextManager[object]],
+) -> None:
+    answer = room.turn(alice, "First")
+    data = form_of("Second", parent=answer.public_id.hex)
+    headers = on_the_page(as_alice, room, answer.parent, answer)
+    said = json.loads(headers["X-Room-Position"])
+    behind = {**headers, "X-Room-Position": json.dumps({**said, "revision": said["revision"] - 1})}
+
+    with django_assert_max_num_queries(20):
+        short = send(as_alice, room, data, **headers)
+    # The same again, from a page that may lack more.
+    long = send(as_alice, room, data, **behind)
+
+    assert (short.headers.get("X-Room-List"), long.headers.get("X-Room-List")) == ("later", None)
+    assert short.headers["X-Room-Revision"] == long.headers["X-Room-Revision"]
+    varies = {"#composer-key", "#conversations"}
+    first, second = (
+        {target: patch for target, patch in Patches(one).by_target.items() if target not in varies}
+        for one in (short, long)
+    )
+    assert first == second
+    assert set(first) >= {"#turns", "#strip", "#composer-action", "#composer-aim", "#composer-note"}
+
+
+@pytest.mark.parametrize("change", ["renamed", "a run", "a question", "no position"])
+def test_a_page_that_lacks_more_gets_all_of_it(
+    as_alice: Client, room: Room, form_of: Form, alice: User, change: str
+) -> None:
+    answer = room.turn(alice, "First")
+    headers = on_the_page(as_alice, room, answer.parent, answer)
+    said = json.loads(headers["X-Room-Position"])
+    if change == "renamed":
+        verbs.rename(room.conversation, "Another title")
+    elif change == "no position":
+        headers = HTMX
+    else:
+        more = {"a run": {"open": [answer.public_id.hex]}, "a question": {"asks": {"0" * 32: ""}}}
+        headers = {**headers, "X-Room-Position": json.dumps({**said, **more[change]})}
+
+    response = send(as_alice, room, form_of("Second", parent=answer.public_id.hex), **headers)
+
+    assert "X-Room-List" not in response.headers
+    assert Patches(response).to("#conversations")
+    if change == "renamed":
+        assert "Another title" in Patches(response).to("#room-head")[0][1]
 
 
 def test_an_accepted_send_renews_the_key(

@@ -38,6 +38,11 @@ LATENCY_SHARES = (0.5, 0.95, 0.99)
 # A form and its two ids; the page's own request has more headers, none of which is read.
 CSRF = "a" * 32
 ORIGIN = "http://tributary.test"
+SHOWN_TURN = re.compile(rb'data-turn="([0-9a-f]{32})"')
+# What the page says of itself in the head of an answer, and what it fetches after that.
+REVISION = re.compile(rb"(?im)^x-room-revision: (\d+)")
+LIST_IS_LATER = re.compile(rb"(?im)^x-room-list: later")
+LIST_SECONDS = 1.0
 SHOWN_RUN = re.compile(
     rb'data-run="([0-9a-f]{32})" data-seq="(\d+)" data-check="([0-9a-f]+)" data-live'
 )
@@ -47,11 +52,13 @@ ENVELOPE = re.compile(
 
 
 class Person(msgspec.Struct):
-    """Who sits before a tab of Tributary: session, conversation, and its page's position."""
+    """Who sits before a tab of Tributary: session, conversation, its first turn and its last."""
 
     session: str
     conversation: str
     choice: str
+    first: str
+    tail: str
 
 
 class Job(msgspec.Struct):
@@ -120,8 +127,8 @@ def request(method: str, path: str, body: bytes = b"", *headers: str) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-async def exchange(port: int, message: bytes) -> tuple[int, bytes]:
-    """Status and body of a short answer, on a connection of its own."""
+async def exchange(port: int, message: bytes) -> tuple[int, bytes, bytes]:
+    """Status, head and body of a short answer, on a connection of its own."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(message)
@@ -129,7 +136,7 @@ async def exchange(port: int, message: bytes) -> tuple[int, bytes]:
     finally:
         writer.close()
     head, _, body = answer.partition(b"\r\n\r\n")
-    return int(head.split(b" ", 2)[1]) if head else 0, body
+    return int(head.split(b" ", 2)[1]) if head else 0, head, body
 
 
 class Stream:
@@ -355,7 +362,9 @@ class TabStream(Stream):
         self.frames_kept: list[bytes] = []
         self.status = 0
         self.seq = self._acknowledged = 0
-        self._is_first_frame = True
+        self._revision = 1
+        self._tail = person.tail
+        self._fetching: asyncio.Task[object] | None = None
         self.socket = Socket(job.port, person.session)
         self.socket.on_message = self._take
         self.others: list[Socket] = []
@@ -371,10 +380,14 @@ class TabStream(Stream):
 
     async def open(self) -> None:
         self.began = now()
-        self.status, body = await self._post(
-            f"/c/{self.person.conversation}/send/",
-            {"text": self.wish(), "choice": self.person.choice, "key": _key(self.id), "parent": ""},
-        )
+        fields = {
+            "text": self.wish(),
+            "choice": self.person.choice,
+            "key": _key(self.id),
+            "parent": self._tail,
+        }
+        self.status, head, body = await self._post(f"/c/{self.person.conversation}/send/", fields)
+        self._take_head(head, body)
         shown = SHOWN_RUN.search(body)
         if self.status != 200 or shown is None:
             self.error = f"the form was answered with {self.status}"
@@ -396,6 +409,20 @@ class TabStream(Stream):
         if not self.ended.done():
             self.error = self.socket.closed.result()
 
+    def _take_head(self, head: bytes, body: bytes) -> None:
+        """What the page knows of itself afterwards, and what it still has to fetch."""
+        if found := REVISION.search(head):
+            self._revision = int(found[1])
+        if turns := SHOWN_TURN.findall(body):
+            self._tail = turns[-1].decode()
+        if LIST_IS_LATER.search(head):
+            self._fetching = asyncio.create_task(self._fetch_list())
+
+    async def _fetch_list(self) -> None:
+        await asyncio.sleep(LIST_SECONDS)
+        address = f"/c/list/?current={self.person.conversation}"
+        await exchange(self.job.port, self._request("GET", address, b""))
+
     async def _look_too(self, cursor: dict[str, object]) -> None:
         """One more viewer of the same run, in a tab of the same person."""
         other = Socket(self.job.port, self.person.session)
@@ -408,11 +435,13 @@ class TabStream(Stream):
         if not self.run or self.ended.done():
             return
         self.stopped_at = now()
-        status, _ = await self._post(f"/r/{_dashed(self.run)}/stop/", {})
+        status, _, _ = await self._post(f"/r/{_dashed(self.run)}/stop/", {})
         if status not in (200, 204, 302):
             self.error = f"stop was answered with {status}"
 
     async def finish(self) -> None:
+        if self._fetching is not None:
+            await asyncio.wait({self._fetching})
         if self.is_complete:
             # The page fetches what has changed around the answer: its actions, the heading.
             await exchange(self.job.port, self._request("GET", self._address("changes/"), b""))
@@ -422,7 +451,7 @@ class TabStream(Stream):
     def _address(self, rest: str) -> str:
         return f"/c/{self.person.conversation}/{rest}"
 
-    async def _post(self, path: str, fields: dict[str, str]) -> tuple[int, bytes]:
+    async def _post(self, path: str, fields: dict[str, str]) -> tuple[int, bytes, bytes]:
         parts = [
             f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
             for name, value in fields.items()
@@ -431,7 +460,17 @@ class TabStream(Stream):
         return await exchange(self.job.port, self._request("POST", path, body))
 
     def _request(self, method: str, path: str, body: bytes) -> bytes:
-        position = {"first": "", "tail": "", "revision": 1, "open": [], "writes": True}
+        run = {self.run: 0} if self.run else {}
+        position = {
+            "first": self.person.first,
+            "tail": self._tail,
+            "revision": self._revision,
+            "open": [self._tail] if run else [],
+            "strip": self.run,
+            "action": self.run,
+            "runs": run,
+            "writes": True,
+        }
         return request(
             method,
             path,

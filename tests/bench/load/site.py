@@ -26,7 +26,17 @@ def main(verb: str, *arguments: str) -> None:
 def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
     from django.core.management import call_command
 
-    from chat.models import Conversation, Membership, Team, TeamRole, Upstream, User, Visibility
+    from chat.models import (
+        Conversation,
+        Membership,
+        Message,
+        Role,
+        Team,
+        TeamRole,
+        Upstream,
+        User,
+        Visibility,
+    )
     from tests.processes.seed import sign_in
 
     call_command("migrate", verbosity=0)
@@ -58,14 +68,28 @@ def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
         for number in range(int(conversations))
         for user in users
     )
+    # One turn and its answer, as in a conversation that goes on.
+    asked = Message.objects.bulk_create(
+        Message(conversation=room, role=Role.USER, author=room.owner, text="Hello")
+        for room in rooms
+    )
+    answered = Message.objects.bulk_create(
+        Message(conversation=message.conversation, parent=message, role=Role.ASSISTANT)
+        for message in asked
+    )
+    seeded = [
+        {
+            "id": str(answer.conversation.public_id),
+            "first": answer.parent.public_id.hex,
+            "tail": answer.public_id.hex,
+        }
+        for answer in answered
+    ]
     return {
         "choice": f"{upstream.public_id.hex}:{MODEL}",
         "sessions": [sign_in(user) for user in users],
         # One list for each person.
-        "conversations": [
-            [str(room.public_id) for room in rooms[number :: len(users)]]
-            for number in range(len(users))
-        ],
+        "conversations": [seeded[number :: len(users)] for number in range(len(users))],
     }
 
 

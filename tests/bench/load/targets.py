@@ -156,7 +156,13 @@ class Tributary(Target):
         rooms = [(session, rooms) for session, rooms in tabs]
         # Everybody's first, then everybody's second.
         self._people = [
-            Person(session=session, conversation=theirs[number], choice=made["choice"])
+            Person(
+                session=session,
+                choice=made["choice"],
+                conversation=theirs[number]["id"],
+                first=theirs[number]["first"],
+                tail=theirs[number]["tail"],
+            )
             for number in range(conversations)
             for session, theirs in rooms
         ]
