@@ -12,8 +12,8 @@ from urllib.parse import quote, urlsplit
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, QuerySet, Sum
-from django.utils import timezone
+from django.db.models import F, Q, QuerySet, Sum
+from django.db.models.functions import Now
 
 from chat.actions import files
 from chat.actions.artifacts import BAD_PATH, TOO_LARGE, path_problem
@@ -35,6 +35,9 @@ ATTEMPTS = 4
 PAUSES_SECONDS = (5, 30, 120)
 # Whoever took a file and has not said anything for so much longer than a fetch may take is gone.
 LEASE_MARGIN_SECONDS = 30
+
+# By the database's time: hosts do not agree about theirs. The first attempt waits for nothing.
+DUE = Q(attempts=0) | Q(due_at__lte=Now())
 
 NO_SERVER = "The server that made it has been removed or switched off."
 LOCKED = "The server's key cannot be read. An administrator must enter it again."
@@ -107,8 +110,8 @@ def _due() -> list[MockupFile]:
     """The newest row of each path that is wanted and due, the longest waiting first."""
     rows = (
         MockupFile.objects.filter(
+            DUE,
             status=FetchStatus.WANTED,
-            due_at__lte=timezone.now(),
             version__mockup__conversation__deleted_at__isnull=True,
         )
         .select_related("version__mockup", "version__run__upstream")
@@ -132,11 +135,10 @@ def _wanting(mockup_id: int, path: str) -> QuerySet[MockupFile]:
 def _take(file_ids: Sequence[int]) -> bool:
     """Whether all of them are ours now: columns of the row alone, so that of two who try at the
     same moment one finds them taken."""
-    now = timezone.now()
     lease = timedelta(seconds=settings.MOCKUP_FETCH_SECONDS + LEASE_MARGIN_SECONDS)
-    taken = MockupFile.objects.filter(
-        pk__in=file_ids, status=FetchStatus.WANTED, due_at__lte=now
-    ).update(due_at=now + lease, attempts=F("attempts") + 1)
+    taken = MockupFile.objects.filter(DUE, pk__in=file_ids, status=FetchStatus.WANTED).update(
+        due_at=Now() + lease, attempts=F("attempts") + 1
+    )
     return taken > 0
 
 
@@ -231,7 +233,7 @@ def _failed(errand: Errand, error: UpstreamError) -> None:
         return
     pause = timedelta(seconds=PAUSES_SECONDS[errand.attempt - 1])
     MockupFile.objects.filter(pk__in=errand.file_ids, status=FetchStatus.WANTED).update(
-        due_at=timezone.now() + pause
+        due_at=Now() + pause
     )
 
 
@@ -248,6 +250,9 @@ def _arrived(errand: Errand, body: bytes) -> None:
     """Stores the bytes once, for every version that still wants them and has room."""
     sha256 = hashlib.sha256(body).hexdigest()
     with transaction.atomic():
+        # Files of one bundle that arrive at once, here or elsewhere, see each other's size. Not
+        # against who adds a version meanwhile, and may already have the room.
+        Mockup.objects.select_for_update(no_key=True).filter(pk=errand.mockup_id).first()
         wanting = list(
             MockupFile.objects.filter(pk__in=errand.file_ids, status=FetchStatus.WANTED)
             .select_related("version__mockup")

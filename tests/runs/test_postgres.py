@@ -23,6 +23,9 @@ CHOSEN = {
     "feed": ("tests/runs/test_feed.py",),
     "claims and writes": (
         "tests/runs/test_ownership.py",
+        "tests/runs/test_bystander.py",
+        "tests/runs/test_fetching_together.py",
+        "tests/runs/test_refusals.py",
         "tests/runs/test_writer.py::test_a_zombie_s_write_is_refused_and_aborts_nobody_else_s[reap]",
         "tests/runs/test_writer.py::test_a_zombie_cannot_end_the_run_and_aborts_nobody_else_s_end[take_over]",
         "tests/runs/test_writer.py::test_a_number_that_is_taken_is_refused_and_aborts_nobody_else_s",
