@@ -11,7 +11,7 @@ django.setup(set_prefix=False)
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
-from channels.security.websocket import OriginValidator  # noqa: E402
+from channels.security.websocket import OriginValidator, WebsocketDenier  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.urls import path, re_path, register_converter  # noqa: E402
 from django.urls.converters import UUIDConverter  # noqa: E402
@@ -49,6 +49,8 @@ websockets = URLRouter(
     [
         path("live/", LiveConsumer.as_asgi()),
         path("live/test/", PacedSocket.as_asgi()),
+        # Whatever a stranger tries is no error of ours.
+        re_path(r"", WebsocketDenier.as_asgi()),
     ]
 )
 requests = URLRouter(
