@@ -39,6 +39,13 @@ def number(name: str, default: float) -> float:
     return found
 
 
+def port(name: str, default: int) -> int:
+    found = number(name, default)
+    if found > 65535:
+        raise ImproperlyConfigured(f"{name} must be a port from 0 to 65535, not {found:.0f}")
+    return int(found)
+
+
 def choice(name: str, default: str, choices: Sequence[str]) -> str:
     value = text(name) or default
     if value not in choices:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cryptography.fernet import Fernet
+from django.core.exceptions import ImproperlyConfigured
 
 
 def _load_or_make(path: Path, make: Callable[[], str]) -> str:
@@ -30,6 +31,18 @@ def _load_or_make(path: Path, make: Callable[[], str]) -> str:
     finally:
         draft.unlink()
     return value
+
+
+def checked(name: str, keys: list[str]) -> list[str]:
+    """The keys, if each is a Fernet key; else ``ImproperlyConfigured``, without any of them."""
+    for number, key in enumerate(keys, start=1):
+        try:
+            Fernet(key)
+        except ValueError:
+            raise ImproperlyConfigured(
+                f"{name}: key {number} is no Fernet key (32 bytes as URL-safe base64)"
+            ) from None
+    return keys
 
 
 def secret_key(data_dir: Path) -> str:

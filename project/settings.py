@@ -4,6 +4,7 @@ from pathlib import Path
 
 import dj_database_url
 from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
 
 from project import env, keys
 from project.own_secrets import secrets_of
@@ -24,14 +25,16 @@ SECRET_KEY = env.text("SECRET_KEY") or keys.secret_key(DATA_DIR)
 # Older ones, whose sessions and links are still good, separated by commas.
 SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
 # Fernet keys for upstream credentials, newest first, separated by commas.
-ENCRYPTION_KEYS = env.words("ENCRYPTION_KEYS") or keys.encryption_keys(DATA_DIR)
+ENCRYPTION_KEYS = keys.checked(
+    "ENCRYPTION_KEYS", env.words("ENCRYPTION_KEYS") or keys.encryption_keys(DATA_DIR)
+)
 
 # --- how we are reached ----------------------------------------------------------
 
 DEBUG = env.flag("DEBUG", False)
 # Interface and port of `manage.py serve`.
 HOST = env.text("HOST", "127.0.0.1")
-PORT = int(env.number("PORT", 8000))
+PORT = env.port("PORT", 8000)
 # Address that people use; absolute links (invitations) are built from it, never from Host.
 SITE_URL = env.text(
     "SITE_URL",
@@ -227,7 +230,7 @@ CHANNEL_LAYERS = {
 PAGES_AT_ONCE = int(env.number("PAGES_AT_ONCE", 4))
 # Address of a runner's own `/healthz`, `/readyz` and `/metrics`; port 0 switches them off.
 RUNNER_HOST = env.text("RUNNER_HOST", "127.0.0.1")
-RUNNER_PORT = int(env.number("RUNNER_PORT", 0))
+RUNNER_PORT = env.port("RUNNER_PORT", 0)
 # Streams that one runner carries; further runs wait for another one.
 RUNNER_CAPACITY = int(env.number("RUNNER_CAPACITY", 500))
 # What all runs of a runner may hold in memory while the database is away; then they stop reading.
@@ -252,6 +255,8 @@ OWN_PORTS = [
 ]
 # Egress proxy for the stock transport; the usual environment variables are not read.
 UPSTREAM_PROXY = env.text("UPSTREAM_PROXY")
+if UPSTREAM_PROXY and UPSTREAM_TRANSPORT != "stock":
+    raise ImproperlyConfigured("UPSTREAM_PROXY needs UPSTREAM_TRANSPORT=stock")
 UPSTREAM_CONNECT_SECONDS = env.number("UPSTREAM_CONNECT_SECONDS", 10)
 # Until the head of the answer: a server may load a model first.
 UPSTREAM_HEAD_SECONDS = env.number("UPSTREAM_HEAD_SECONDS", 900)
@@ -392,6 +397,8 @@ LOGGING = {
         # A Redis that is away is said once, by whoever needs it; this library says it each second.
         "channels_redis": {"level": "CRITICAL"},
         "django.server": {"level": "WARNING"},
+        # Any stranger may ask for another name, and is told 400; forty lines of ours each time, no.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
         # A line for each block of each frame.
         "markdown_it": {"level": "INFO"},
         # With DEBUG it would be every statement with its values: prompts and answers among them.

@@ -114,6 +114,18 @@ def refuse_wrong_address() -> None:
         logger.warning("SITE_URL is https, but BEHIND_TLS_PROXY is off: pages take us for http")
 
 
+def refuse_wrong_networks() -> None:
+    if not apps.is_installed("chat"):
+        return
+    # Imported here: it needs the settings.
+    from chat.upstreams.addresses import AddressPolicy
+
+    try:
+        AddressPolicy.parse(settings.UPSTREAM_PRIVATE_NETWORKS)
+    except ValueError as error:
+        raise CommandError(f"UPSTREAM_PRIVATE_NETWORKS: {error}", returncode=REFUSED) from None
+
+
 def refuse_other_keys() -> None:
     """Processes that share a database share their keys."""
     if not apps.is_installed("chat"):

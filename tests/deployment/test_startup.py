@@ -44,6 +44,13 @@ def test_a_site_under_an_allowed_name_may_start(allowed: str, settings: Any) -> 
     startup.refuse_wrong_address()
 
 
+def test_networks_that_are_none_are_refused(settings: Any) -> None:
+    settings.UPSTREAM_PRIVATE_NETWORKS = "10.0.0.0/8"
+
+    with pytest.raises(CommandError, match=r"UPSTREAM_PRIVATE_NETWORKS: .*write it like"):
+        startup.refuse_wrong_networks()
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_second_process_with_keys_of_its_own_is_refused(settings: Any) -> None:
     startup.refuse_other_keys()
@@ -80,6 +87,9 @@ def test_a_number_that_no_setting_can_have_is_said_by_name(
         ("LOG_FORMAT", "xml", "must be one of line, json"),
         ("UPSTREAM_TRANSPORT", "pigeon", "must be one of wire, stock"),
         ("TIME_ZONE", "Nowhere/At/All", "no time zone"),
+        ("ENCRYPTION_KEYS", "canary", "key 1 is no Fernet key"),
+        ("PORT", "70000", "must be a port from 0 to 65535"),
+        ("UPSTREAM_PROXY", "http://u:canary@proxy:3128", "needs UPSTREAM_TRANSPORT=stock"),
     ],
 )
 def test_every_setting_that_cannot_be_right_is_said_by_name(

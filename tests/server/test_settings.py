@@ -54,7 +54,9 @@ def test_no_port_of_our_own_is_an_upstream_also_where_it_is_not_written_out(read
 
 def test_the_log_knows_every_secret_that_the_settings_have(read: Any) -> None:
     known = read(
-        SECRET_KEY_FALLBACKS="canary-old-key", UPSTREAM_PROXY="http://u:canary-proxy@proxy:3128"
+        SECRET_KEY_FALLBACKS="canary-old-key",
+        UPSTREAM_PROXY="http://u:canary-proxy@proxy:3128",
+        UPSTREAM_TRANSPORT="stock",
     )["LOGGING"]["formatters"]["line"]["secrets"]
 
     assert {"canary-old-key", "canary-proxy"} <= set(known)

@@ -20,6 +20,7 @@ from project.startup import (
     refuse_missing_migrations,
     refuse_other_keys,
     refuse_unknown_mode,
+    refuse_wrong_networks,
 )
 
 
@@ -28,6 +29,7 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         refuse_unknown_mode()
+        refuse_wrong_networks()
         lock = hold_data_dir()
         refuse_missing_migrations()
         refuse_other_keys()

@@ -19,6 +19,7 @@ from project.startup import (
     refuse_other_keys,
     refuse_unknown_mode,
     refuse_wrong_address,
+    refuse_wrong_networks,
 )
 
 # What a runner may need after its drain: runs that end when they are interrupted, and a last
@@ -48,6 +49,7 @@ class Command(BaseCommand):
     def handle(self, *, host: str, port: int, welcome: bool, **options: Any) -> None:
         refuse_debug_in_public(host)
         refuse_unknown_mode()
+        refuse_wrong_networks()
         refuse_external_runner_on_sqlite()
         refuse_wrong_address()
         lock = hold_data_dir()
