@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import threading
 from contextlib import AsyncExitStack
 
 from django.conf import settings
@@ -20,6 +23,13 @@ from chat.runs.lookout import lookout
 from chat.runs.tails import live_tail, working
 from chat.runs.waiting import end
 from project import VERSION
+
+logger = logging.getLogger(__name__)
+
+# Beyond the drain. Shorter than the server's own patience, which ends in a cancellation alone.
+STUCK_SECONDS = 18.0
+# For what viewers are told at the end, which takes less.
+GOODBYE_SECONDS = 10.0
 
 _listening: asyncio.Task[None] | None = None
 _open = AsyncExitStack()
@@ -40,8 +50,23 @@ async def start() -> None:
 
 
 async def stop() -> None:
-    """Lets runs end or interrupts them, then lets go of everything."""
+    """Lets runs end or interrupts them, then lets go of everything. A thread that hangs in the
+    database does not keep the process for ever."""
     process.drains()
+    letting_go = asyncio.create_task(_let_go(), name="let-go")
+    await asyncio.wait({letting_go}, timeout=settings.DRAIN_SECONDS + STUCK_SECONDS)
+    if letting_go.done():
+        letting_go.result()
+        return
+    logger.error("server.stuck")
+    letting_go.cancel()
+    # The interpreter waits for its threads before it ends; for this one it does not.
+    leaving = threading.Timer(GOODBYE_SECONDS, os._exit, [1])
+    leaving.daemon = True
+    leaving.start()
+
+
+async def _let_go() -> None:
     await embedded.stop(settings.DRAIN_SECONDS)
     await watch.close()
     await hubs.close()
