@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import msgspec
 
@@ -162,7 +163,8 @@ def _turns(
     if message.role == Role.USER:
         yield UserTurn(text=message.text, images=tuple(images.get(message.pk, ())))
         return
-    for run, following in zip(runs, [*runs[1:], None], strict=True):
+    # Longest: an answer may have lost its runs, by an administrator's hand for one.
+    for run, following in zip_longest(runs, runs[1:]):
         if run.result and run.pk != current.pk:
             yield _answer_turn(run, following, upstream)
 

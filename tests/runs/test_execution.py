@@ -76,6 +76,32 @@ async def test_openai_upstream_streams_too(
     assert (ended.input_tokens, ended.output_tokens) == (12, 34)
 
 
+async def test_a_conversation_goes_on_below_an_answer_that_lost_its_runs(
+    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, alice: User
+) -> None:
+    fake.script(stream(TEXT))
+
+    def go_on() -> Run:
+        run = make_run(base_url=fake.url)
+        answer, choice = run.message, verbs.ModelChoice(upstream=run.upstream, model="test/model")
+        run.delete()
+        key = uuid.uuid4()
+        return verbs.send_message(
+            alice,
+            answer.conversation,
+            parent=answer,
+            text="And then?",
+            choice=choice,
+            idempotency_key=key,
+        )
+
+    run = await threads.call(go_on)
+    await start_runner()
+    ended = await until_ended(run)
+
+    assert ended.status == "completed"
+
+
 async def test_a_request_is_made_beside_the_event_loop(
     fake: FakeUpstream,
     make_run: MakeRun,
