@@ -20,8 +20,10 @@ from project.lock import FileLock, HeldElsewhere
 logger = logging.getLogger(__name__)
 
 _SITE = re.compile(r"https?://[^/?#@\s]+")
-# The exit code of a process that refused to start.
+# The exit code of a process that refused to start: with another try nothing would be other.
 REFUSED = 2
+# That of one whose database was not there: whoever supervises it tries again until it is.
+TRY_AGAIN = 1
 # A tab is one socket, a run one more, and the usual soft limit is 1024.
 WANTED_FILES = 8192
 
@@ -81,7 +83,7 @@ def refuse_missing_migrations() -> None:
         missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     except OperationalError as error:
         raise CommandError(
-            f"The database does not answer: {first_line(error)}", returncode=REFUSED
+            f"The database does not answer: {first_line(error)}", returncode=TRY_AGAIN
         ) from error
     finally:
         connection.close()
@@ -139,7 +141,7 @@ def refuse_other_keys() -> None:
         raise CommandError(str(wrong), returncode=REFUSED) from None
     except OperationalError as error:
         raise CommandError(
-            f"The database does not answer: {first_line(error)}", returncode=REFUSED
+            f"The database does not answer: {first_line(error)}", returncode=TRY_AGAIN
         ) from error
     finally:
         connections["default"].close()

@@ -12,7 +12,7 @@ from django.db import DatabaseError, InterfaceError
 from chat.health.beside import probing
 from chat.runs.alone import execute_until_told
 from project.startup import (
-    REFUSED,
+    TRY_AGAIN,
     allow_many_files,
     first_line,
     forget_to_collect_what_is_loaded,
@@ -39,7 +39,7 @@ class Command(BaseCommand):
             asyncio.run(execute_until_told(is_alone=settings.IS_SQLITE, beside=[probing]))
         except (DatabaseError, InterfaceError) as error:
             raise CommandError(
-                f"The database does not answer: {first_line(error)}", returncode=REFUSED
+                f"The database does not answer: {first_line(error)}", returncode=TRY_AGAIN
             ) from error
         finally:
             if lock is not None:
