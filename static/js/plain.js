@@ -9,6 +9,9 @@
   // In steps: how long the server may keep an answer back, and the least time between two.
   const WAIT_SECONDS = 20;
   const STEP_MS = 250;
+  // What held a stream back may have been one bad moment of the server: while no answer is live, a
+  // stream is tried again.
+  const STREAM_AGAIN_MS = 300000;
   // Browsers open six connections to a host over HTTP/1.1, for all their tabs: some stay free for
   // pages and forms. A tab that finds no slot asks now and then, and holds nothing meanwhile.
   const SLOTS = 3;
@@ -22,6 +25,7 @@
   let isWanted = false;
   let isCached = false;
   let isInSteps = sessionStorage.getItem(KEPT) !== null;
+  let steppedAt = Date.now();
   let failures = 0;
   let running = null;
   let aborter = null;
@@ -70,7 +74,10 @@
   }
 
   async function listen(hasSlot) {
-    const isStep = isInSteps || !hasSlot;
+    const asking = {};
+    tell("live:ask", asking);
+    const isTrial = isInSteps && hasSlot && !asking.hello.runs.length && Date.now() - steppedAt > STREAM_AGAIN_MS;
+    const isStep = !isTrial && (isInSteps || !hasSlot);
     const waitSeconds = !hasSlot ? 1 : isStep ? WAIT_SECONDS : 0;
     aborter = new AbortController();
     if (!isWanted) leave("stopped");
@@ -78,15 +85,16 @@
     let alarm = setTimeout(() => {
       // Either nothing answers, or something collects the answer before it passes it on.
       setInSteps(!isStep);
-      leave(new Error("no greeting"));
+      leave(isTrial ? "held back" : new Error("no greeting"));
     }, GREETING_MS + 1000 * waitSeconds);
     try {
-      for await (const message of window.messagesOf(await open(isStep, waitSeconds))) {
+      for await (const message of window.messagesOf(await open(asking.hello, isStep, waitSeconds))) {
         // More of what has arrived already may follow after we have left.
         aborter.signal.throwIfAborted();
         clearTimeout(alarm);
         alarm = setTimeout(() => leave(new Error("silent")), SILENCE_MS);
         if (!isGreeted) tell("plain:heard", { isStep });
+        if (!isGreeted && isTrial) setInSteps(false);
         isGreeted = true;
         failures = 0;
         const taking = { message };
@@ -104,14 +112,13 @@
 
   function setInSteps(value) {
     isInSteps = value;
+    steppedAt = Date.now();
     if (value) sessionStorage.setItem(KEPT, "");
     else sessionStorage.removeItem(KEPT);
   }
 
-  async function open(isStep, waitSeconds) {
-    const asking = {};
-    tell("live:ask", asking);
-    const query = new URLSearchParams({ hello: JSON.stringify(asking.hello) });
+  async function open(hello, isStep, waitSeconds) {
+    const query = new URLSearchParams({ hello: JSON.stringify(hello) });
     if (isStep) query.set("wait", waitSeconds);
     const response = await fetch(`${live.dataset.stream}?${query}`, { signal: aborter.signal, cache: "no-store", redirect: "error" });
     if (window.isStream(response)) return response;

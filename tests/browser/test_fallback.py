@@ -320,6 +320,31 @@ def test_a_page_that_missed_a_frame_asks_for_it(way: Between, people: People) ->
     assert_whole(alice)
 
 
+def test_a_stream_that_one_bad_moment_held_back_is_tried_again(
+    way: Between, people: People
+) -> None:
+    way.mode = between.REFUSE
+    way.fake.script(streams.telling("First."))
+    run = way.send("Tell us.")
+    alice = people.tab(way, "Alice")
+    alice.page.clock.install()
+    alice.hold("**/live/stream/**")
+    alice.open(way.room(run))
+    alice.until(lambda: alice.is_holding, "a stream is asked for")
+    seconds_pass(alice, 9)
+    alice.let_go()
+    in_steps = carrier(alice).locator(".carrier-steps")
+
+    expect(in_steps).to_be_visible(timeout=PATIENCE_MS)
+    alice.until_ended()
+
+    # Without its timers: they would take the step under way for one that hangs.
+    alice.page.evaluate("() => { const now = Date.now; Date.now = () => now() + 301_000; }")
+    way.post("Alice", f"{way.room(run)}rename/", title="Something new")
+    expect(in_steps).to_be_hidden(timeout=PATIENCE_MS)
+    expect(carrier(alice)).to_be_visible()
+
+
 # The first thing that is read from now on is not what the server wrote.
 GARBLE_ONE = """() => {
   const parse = JSON.parse;
