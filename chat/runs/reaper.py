@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 from uuid import UUID
@@ -36,28 +36,50 @@ COMPACT_AT_ONCE = 10
 COMPACT_AFTER_SECONDS = 30
 
 
-class Witness:
-    """Whether a missing heartbeat says something about its runner, and not about the database.
+SilenceCounts = Callable[[datetime], bool]
 
-    `heard` says that the database has answered: say it more often than twice in a lease. May be
-    used from any thread.
+
+class Witness:
+    """Whether a missing heartbeat says something about its runner, and not about the database: that
+    may have been away, or its clock may have been set.
+
+    `heard` says that the database has answered, and what its time was: say it more often than twice
+    in a lease. May be used from any thread.
     """
 
     def __init__(self) -> None:
         self._heard_at = time.monotonic()
+        # The database's time then, once it is known.
+        self._time_then: datetime | None = None
         # Perhaps nobody could beat until a moment ago.
         self._judges_from = self._heard_at + settings.LEASE_SECONDS / 2
 
-    def heard(self) -> None:
+    def heard(self, database_time: datetime) -> None:
         now = time.monotonic()
-        if now - self._heard_at > settings.LEASE_SECONDS / 2:
+        if not self._is_steady(now, database_time):
             # We could not beat, and so perhaps nobody could: the others get time to.
             self._judges_from = now + settings.LEASE_SECONDS / 2
-        self._heard_at = now
+        self._heard_at, self._time_then = now, database_time
 
-    def may_judge(self) -> bool:
+    def may_judge(self, database_time: datetime) -> bool:
+        """``database_time`` is that of the look at the heartbeats."""
         now = time.monotonic()
-        return now - self._heard_at <= settings.LEASE_SECONDS / 2 and now >= self._judges_from
+        return now >= self._judges_from and self._is_steady(now, database_time)
+
+    def _is_steady(self, now: float, database_time: datetime) -> bool:
+        """Whether the database has answered lately, and its time went on as ours did."""
+        passed = now - self._heard_at
+        if passed > settings.LEASE_SECONDS / 2:
+            return False
+        if self._time_then is None:
+            return True
+        leap = (database_time - self._time_then).total_seconds() - passed
+        return abs(leap) <= settings.LEASE_SECONDS / 3
+
+
+def database_time() -> datetime | None:
+    """By which heartbeats are judged; ``None`` where there is none to judge."""
+    return Runner.objects.values_list(Now(), flat=True).first()
 
 
 def boot_of(pid: int) -> str:
@@ -81,13 +103,14 @@ def lost_runners(
     *,
     everything_else_is_dead: bool = False,
     me: Runner | None = None,
-    silence_counts: Callable[[], bool] = lambda: True,
+    silence_counts: SilenceCounts = lambda database_time: True,
 ) -> list[Runner]:
     """Runners without a heartbeat, by the database's time, and those whose process was here and is
     gone.
 
     ``silence_counts``: whether nobody has beaten for another reason, such as a database that was
-    away. It is asked behind the look, which may have waited for that very database.
+    away. It is asked behind the look, which may have waited for that very database, with the
+    database's time at the look.
     ``everything_else_is_dead``: the caller holds the lock of an installation on SQLite, so no
     other runner can be alive. With PostgreSQL no lock on a file says that.
     """
@@ -95,9 +118,9 @@ def lost_runners(
     if everything_else_is_dead:
         return list(others)
     is_silent = Q(heartbeat_at__lt=Now() - timedelta(seconds=settings.LEASE_SECONDS))
-    silent = set(others.filter(is_silent).values_list("pk", flat=True))
-    if silent and not silence_counts():
-        silent = set()
+    silent = dict(others.filter(is_silent).values_list("pk", Now()))
+    if silent and not silence_counts(max(silent.values())):
+        silent = {}
     near = others.filter(is_silent | Q(host=socket.gethostname()))
     return [runner for runner in near if runner.pk in silent or _is_gone(runner)]
 
@@ -130,7 +153,7 @@ def reap(
     *,
     everything_else_is_dead: bool = False,
     me: Runner | None = None,
-    silence_counts: Callable[[], bool] = lambda: True,
+    silence_counts: SilenceCounts = lambda database_time: True,
 ) -> list[Run]:
     """Ends or requeues the runs of lost runners, and forgets those runners; returns the runs.
 

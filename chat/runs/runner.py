@@ -282,9 +282,12 @@ class Runner:
 
     def _write_heartbeat(self) -> bool:
         """Whether we still are who we were."""
-        is_known = RunnerRow.objects.filter(pk=self.uuid).update(heartbeat_at=Now())
-        self._witness.heard()
-        return bool(is_known)
+        mine = RunnerRow.objects.filter(pk=self.uuid)
+        mine.update(heartbeat_at=Now())
+        beat = mine.values_list("heartbeat_at", flat=True).first()
+        if beat is not None:
+            self._witness.heard(beat)
+        return beat is not None
 
     def _mark_draining(self) -> None:
         RunnerRow.objects.filter(pk=self.uuid).update(is_draining=True)

@@ -109,6 +109,27 @@ async def test_after_an_outage_the_others_get_time_to_be_heard(
     assert await status_of(run) == "interrupted"
 
 
+async def test_a_database_whose_clock_was_set_says_nothing_of_the_others(
+    make_run: MakeRun, start_runner: StartRunner
+) -> None:
+    runner = await start_runner()
+    run = await threads.call(leave_stale, make_run)
+    await runner._beat()
+    witness = runner._witness
+
+    witness._judges_from = 0
+    assert witness._time_then is not None
+    witness._time_then -= timedelta(minutes=1)
+    await runner._tidy()
+    await runner._beat()
+    await runner._tidy()
+    assert await status_of(run) == "running"
+
+    witness._judges_from = 0
+    await runner._tidy()
+    assert await status_of(run) == "interrupted"
+
+
 async def test_what_a_drained_runner_had_claimed_and_not_begun_goes_back_to_the_line(
     make_run: MakeRun,
 ) -> None:
