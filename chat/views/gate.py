@@ -45,10 +45,18 @@ def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
 
 def _page_of(request: HttpRequest) -> str:
     if request.htmx:
-        return request.htmx.current_url_abs_path or "/"
+        return _path_in_browser(request)
     if request.method == "GET":
         return request.get_full_path()
     referer = request.headers.get("Referer", "")
     if not url_has_allowed_host_and_scheme(referer, allowed_hosts={request.get_host()}):
         return "/"
     return urlsplit(referer).path
+
+
+def _path_in_browser(request: HttpRequest) -> str:
+    try:
+        return request.htmx.current_url_abs_path or "/"
+    except ValueError:
+        # No browser sends it: what the header holds is no address.
+        return "/"

@@ -36,3 +36,12 @@ def test_another_name_is_answered_and_not_written_down(
 
     assert answer.status_code == 400
     assert "evil.example" not in caplog.text
+
+
+def test_a_page_that_is_no_address_is_the_first_one() -> None:
+    headers = {"HX-Request": "true", "HX-Current-URL": "http://[::1"}
+
+    answer = Client().get("/c/", headers=headers)
+
+    assert answer.status_code == 401
+    assert answer["HX-Redirect"] == "/accounts/login/?next=%2F"
