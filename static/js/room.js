@@ -124,6 +124,8 @@
   /* --- the list beside it: other rooms change without a word to this page --- */
 
   const LIST_MS = 30000;
+  // After a message of one's own: its answer comes first.
+  const LIST_SOON_MS = 1000;
 
   function refreshList() {
     if (document.hidden || room.dataset.isGone || document.querySelector("#conversations:hover")) return;
@@ -131,6 +133,10 @@
   }
 
   setInterval(refreshList, LIST_MS);
+
+  document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
+    if (ctx.response?.headers.get("X-Room-List") === "later") setTimeout(refreshList, LIST_SOON_MS);
+  });
 
   /* --- access lost, signed out, deleted --- */
 

@@ -48,8 +48,12 @@ def test_sending_twice_sends_once(
     send(alice)
 
     alice.shows("Second, ")
+    # The list beside it comes after the answer has begun.
+    running = alice.page.locator("#conversations [aria-current] .mark-running")
+    expect(running).to_be_visible()
     site.fake.release("late")
     alice.shows("Second, whole.").until_ended()
+    expect(running).to_have_count(0)
     expect(alice.turns).to_have_count(4)
     expect(alice.composer).to_have_value("")
     expect(alice.page.locator("#composer-note")).to_be_empty()
