@@ -20,6 +20,8 @@ __all__ = ["RunGone", "check_of", "follow"]
 POLL_SECONDS = 1.0
 # Without one it looks as often as this while the log moves, and ever less often while it does not.
 FAST_SECONDS = 0.1
+# Who has just read a log to its end listens first: what a run says first comes in these moments.
+FIRST_SECONDS = 0.02
 SLOWER = 1.5
 # One step of a catch-up from the database, so that a long log does not stall its follower.
 CATCH_UP_BYTES = 512 * 1024
@@ -41,7 +43,8 @@ async def follow(
     """
     log = _Log(await threads.call_until_there(_key_of, run_id), threads)
     position = after
-    pause = fast = min(FAST_SECONDS, poll_seconds)
+    fast = min(FAST_SECONDS, poll_seconds)
+    pause = min(FIRST_SECONDS, poll_seconds)
     while True:
         entries = tail.read(run_id, position)
         is_served = bool(entries)
@@ -61,7 +64,7 @@ async def follow(
                 return
         if not is_served and not log.is_behind:
             await tail.wait(run_id, position, timeout_seconds=pause)
-            pause = min(poll_seconds, pause * SLOWER)
+            pause = fast if pause < fast else min(poll_seconds, pause * SLOWER)
 
 
 def _where(entries: list[Entry], is_served: bool) -> str:
@@ -87,8 +90,7 @@ class _Log:
                 read_entries, self._run_pk, after, limit_bytes=CATCH_UP_BYTES
             )
             self.is_behind = bool(entries)
-            if entries:
-                return Found(entries=entries)
+            return Found(entries=entries)
         return await lookout.look(self._run_pk, after)
 
 

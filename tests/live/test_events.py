@@ -239,7 +239,7 @@ async def test_foreign_and_missing_runs_are_the_same_404(
 
     assert foreign.status == 404
     assert foreign.sent == missing.sent
-    assert json.loads(foreign.body)["error"]["code"] == "not_found"
+    assert json.loads(foreign.body)["error"]["code"] == "job_not_found"
 
 
 async def test_a_viewer_of_the_team_may_read(
