@@ -246,8 +246,8 @@ def delete(user: User, conversation: Conversation) -> None:
             subject=conversation.owner,
             target=str(conversation.public_id),
         )
-    for run in Run.objects.filter(conversation=conversation, status__in=LIVE_STATUSES):
-        stop_run(user, run)
+        for run in Run.objects.filter(conversation=conversation, status__in=LIVE_STATUSES):
+            stop_run(user, run)
     doorbell.ring_after_commit(doorbell.room_topic(conversation.public_id))
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, F, Max, OuterRef, Window
-from django.db.models.functions import RowNumber
-from django.utils import timezone
+from django.db.models import Exists, F, Max, OuterRef, Q, Window
+from django.db.models.functions import Now, RowNumber
 
 from chat.actions.endings import end_unstarted
+from chat.actions.errors import is_away
 from chat.doorbell import ring_after_commit, room_topic
 from chat.models import Membership, Run, RunStatus, Upstream
 from chat.models.team import WRITING_ROLES
+
+logger = logging.getLogger(__name__)
 
 # More than any process starts at once; the others are looked at again in a moment.
 CANDIDATES = 500
@@ -33,19 +36,20 @@ def claim(runner: UUID, *, limit: int) -> list[int]:
     """
     if not Run.objects.filter(status=RunStatus.QUEUED).exists():
         return []
-    end_those_of_people_who_left()
+    unwanted = end_unwanted()
     with transaction.atomic():
         claimed: list[int] = []
         for run in _line():
             if len(claimed) >= limit:
                 break
-            if _take(run, runner):
+            if run.pk not in unwanted and _take(run, runner):
                 claimed.append(run.pk)
         return claimed
 
 
-def end_those_of_people_who_left() -> int:
-    """Stops what waits for somebody who may not ask any more; returns how many runs.
+def end_unwanted() -> set[int]:
+    """Stops what waits for somebody who may not ask any more, or in a conversation that was
+    deleted. Returns the keys of the runs that must not be begun, ended or not.
 
     Asked of the rows themselves, so that a change made anywhere counts: a place in the team that
     was taken away, a role that only reads, an account that was switched off or removed.
@@ -56,21 +60,32 @@ def end_those_of_people_who_left() -> int:
         role__in=WRITING_ROLES,
         user__is_active=True,
     )
-    queued = Run.objects.filter(status=RunStatus.QUEUED).exclude(Exists(may_still))
-    ended = 0
+    queued = Run.objects.filter(
+        ~Exists(may_still) | Q(conversation__deleted_at__isnull=False), status=RunStatus.QUEUED
+    )
+    unwanted: set[int] = set()
     for run in queued.select_related("conversation"):
-        with transaction.atomic():
-            if not end_unstarted(run):
-                continue
+        unwanted.add(run.pk)
+        try:
+            _end_unwanted(run)
+        except Exception as error:
+            if is_away(error):
+                raise
+            # One run that cannot be ended must not keep everybody else's from being begun.
+            logger.exception("run.unended run=%s", run.public_id)
+    return unwanted
+
+
+def _end_unwanted(run: Run) -> None:
+    with transaction.atomic():
+        if end_unstarted(run):
             Run.objects.filter(pk=run.pk).update(notes=[*run.notes, LEFT])
             ring_after_commit(room_topic(run.conversation.public_id))
-        ended += 1
-    return ended
 
 
 def _take(run: Run, runner: UUID) -> bool:
     taken = Run.objects.filter(pk=run.pk, status=RunStatus.QUEUED).update(
-        status=RunStatus.RUNNING, runner_id=runner, claimed_at=timezone.now()
+        status=RunStatus.RUNNING, runner_id=runner, claimed_at=Now()
     )
     return bool(taken)
 
@@ -145,7 +160,8 @@ def in_order(
 def _last_turns(queued: Iterable[Run]) -> dict[tuple[int | None, int | None], datetime]:
     """When each waiting person's latest run at each server was claimed, if that was recently."""
     rows = Run.objects.filter(
-        claimed_at__gt=timezone.now() - TURN_MEMORY,
+        # The database's time, as they were written: hosts do not agree about theirs.
+        claimed_at__gt=Now() - TURN_MEMORY,
         requested_by__in={run.requested_by_id for run in queued},
     )
     latest = rows.values_list("upstream_id", "requested_by_id").annotate(Max("claimed_at"))

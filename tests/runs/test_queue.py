@@ -2,10 +2,11 @@ import uuid
 from collections.abc import Callable
 
 import pytest
+from django.utils import timezone
 
 from chat.actions.conversations import stop_run
 from chat.actions.upstreams import Load, loads, set_draining
-from chat.models import Membership, Run, Runner, Upstream, User
+from chat.models import Conversation, Membership, Run, Runner, RunSegment, Upstream, User
 from chat.runs import queue
 from chat.runs.line import read_line
 from tests.runs.conftest import MakeRun
@@ -153,6 +154,31 @@ def test_what_somebody_asked_for_who_has_left_is_not_begun(
     assert bobs.request_sent_at is None
     assert bobs.notes == [queue.LEFT]
     assert bobs.last_seq > 0
+
+
+def test_what_waits_in_a_deleted_conversation_is_not_begun(
+    make_run: MakeRun, me: uuid.UUID
+) -> None:
+    kept, deleted = make_run(), make_run()
+    # As when somebody sends at the moment in which it is deleted.
+    Conversation.objects.filter(pk=deleted.conversation_id).update(deleted_at=timezone.now())
+
+    assert queue.claim(me, limit=10) == [kept.pk]
+    deleted.refresh_from_db()
+    assert deleted.status == "stopped"
+
+
+def test_a_run_that_cannot_be_ended_holds_nobody_up(
+    make_run: MakeRun, me: uuid.UUID, alice: User, bob: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    bobs, alices = make_run(by=bob), make_run(by=alice)
+    RunSegment.objects.create(run=bobs, first_seq=1, last_seq=1, body=b"[torn")
+    take_out_of_the_team(bob)
+
+    assert queue.claim(me, limit=10) == [alices.pk]
+    assert "run.unended" in caplog.text
+    bobs.refresh_from_db()
+    assert bobs.status == "queued"
 
 
 def test_whoever_queues_hundreds_hides_nobody(
