@@ -62,7 +62,8 @@ async def follow(
             yield entries
             if entries[-1].is_end:
                 return
-        if not is_served and not log.is_behind:
+        # Also after a tail has served: the next words are on their way here, and not yet in the log.
+        if is_served or not log.is_behind:
             await tail.wait(run_id, position, timeout_seconds=pause)
             pause = fast if pause < fast else min(poll_seconds, pause * SLOWER)
 
