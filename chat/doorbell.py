@@ -44,6 +44,24 @@ def room_topic(conversation_id: UUID) -> str:
     return f"{_ROOM}{conversation_id.hex}"
 
 
+class Ear(asyncio.Event):
+    """Is set at each ring. Who cares for what rang takes it; the others only clear the event."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._topics: set[str] = set()
+
+    def hear(self, topic: str) -> None:
+        self._topics.add(topic)
+        self.set()
+
+    def take(self) -> set[str]:
+        """The topics since the last time; clears the event."""
+        topics, self._topics = self._topics, set()
+        self.clear()
+        return topics
+
+
 class Doorbell:
     """The ears and the bell-pull of one process: `listen` runs for its life, waiters `subscribe`.
 
@@ -54,7 +72,7 @@ class Doorbell:
     """
 
     def __init__(self) -> None:
-        self._waiters: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._waiters: defaultdict[str, set[Ear]] = defaultdict(set)
         self._loop: asyncio.AbstractEventLoop | None = None
         # Topics to tell the other processes, in order; the same one twice is one ring.
         self._unsent: dict[str, None] = {}
@@ -67,17 +85,17 @@ class Doorbell:
         """Whether rings went out and came back when that was last tried."""
         return not any(self._trouble.values())
 
-    def subscribe(self, topic: str) -> asyncio.Event:
-        """An event that is set at each ring of ``topic``; the caller clears it before it looks."""
-        event = asyncio.Event()
-        self._waiters[topic].add(event)
-        return event
+    def subscribe(self, topic: str) -> Ear:
+        """Is set at each ring of ``topic``; the caller clears it before it looks."""
+        ear = Ear()
+        self._waiters[topic].add(ear)
+        return ear
 
-    def unsubscribe(self, topic: str, event: asyncio.Event) -> None:
+    def unsubscribe(self, topic: str, ear: Ear) -> None:
         waiters = self._waiters.get(topic)
         if waiters is None:
             return
-        waiters.discard(event)
+        waiters.discard(ear)
         if not waiters:
             del self._waiters[topic]
 
@@ -85,8 +103,8 @@ class Doorbell:
         waiting = self._waiters.get(topic, set())
         if topic.startswith(_ROOM):
             waiting = waiting | self._waiters.get(ROOMS, set())
-        for event in waiting:
-            event.set()
+        for ear in waiting:
+            ear.hear(topic)
 
     # --- listening ---------------------------------------------------------------------------
 

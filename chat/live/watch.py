@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,7 +21,7 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from chat import metrics
-from chat.doorbell import ROOMS, Doorbell, doorbell
+from chat.doorbell import ROOMS, Doorbell, Ear, doorbell, room_topic
 from chat.live.epoch import read_epoch
 from chat.live.hub import hubs
 from chat.models import AccessToken, Conversation, Membership, Run, RunStatus, User, Visibility
@@ -101,7 +101,7 @@ class Watch:
         self._connections: set[Watched] = set()
         self._threads = DatabaseThreads("watch", size=1)
         self._task: asyncio.Task[None] | None = None
-        self._wanted = asyncio.Event()
+        self._wanted = Ear()
         self._epoch = ""
         _watches.add(self)
 
@@ -136,8 +136,8 @@ class Watch:
             logger.log(_level_of(connection), "viewer.closed viewer=%s", connection.viewer_id)
 
     def look_now(self) -> None:
-        """Something rang: the next check need not wait for its second."""
-        self._wanted.set()
+        """Somebody has come: the next check of everybody need not wait for its second."""
+        self._wanted.hear(ROOMS)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -156,21 +156,34 @@ class Watch:
     async def _check_while_watched(self) -> None:
         loop = asyncio.get_running_loop()
         last_success = loop.time()
+        due_at = 0.0
         while self._connections:
-            self._wanted.clear()
+            topics = self._wanted.take()
             closes_at = last_success + FAIL_CLOSED_SECONDS
+            began = loop.time()
+            is_everybody = began >= due_at or ROOMS in topics
+            if is_everybody:
+                due_at = began + CHECK_SECONDS
             try:
-                async with asyncio.timeout_at(max(closes_at, loop.time() + ANSWER_SECONDS)):
-                    began = loop.time()
-                    await self._check()
-                    metrics.CHECK_SECONDS.observe(loop.time() - began)
-                last_success = loop.time()
+                async with asyncio.timeout_at(max(closes_at, began + ANSWER_SECONDS)):
+                    await self._check(self._connections if is_everybody else self._at(topics))
+                metrics.CHECK_SECONDS.observe(loop.time() - began)
+                if is_everybody:
+                    last_success = loop.time()
             except Exception as error:
                 logger.warning("watch.failed error=%s", type(error).__name__)
                 if loop.time() >= closes_at:
                     self._end_all(GONE_UNSURE)
             await asyncio.sleep(min(PAUSE_SECONDS, CHECK_SECONDS))
-            await wait_at_most(self._wanted, CHECK_SECONDS - PAUSE_SECONDS)
+            await wait_at_most(self._wanted, max(0.0, due_at - loop.time()))
+
+    def _at(self, topics: set[str]) -> list[Watched]:
+        """Who looks at the rooms that rang: not everybody, each time that anybody writes."""
+        return [
+            one
+            for one in self._connections
+            if any(room_topic(room) in topics for room in one.rooms)
+        ]
 
     def _end_all(self, reason: str) -> None:
         for connection in list(self._connections):
@@ -182,14 +195,16 @@ class Watch:
         logger.info("viewer.ended viewer=%s reason=%s", connection.viewer_id, reason)
         connection.on_gone(reason)
 
-    async def _check(self) -> None:
+    async def _check(self, asked: Collection[Watched]) -> None:
+        if not asked:
+            return
         epoch = await self._threads.call(read_epoch)
         if self._epoch not in ("", epoch):
             logger.warning("database.replaced connections=%d", len(self._connections))
             hubs.begin_anew()
             self._end_all(GONE_RESTORED)
         self._epoch = epoch
-        connections = list(self._connections)
+        connections = list(asked)
         questions = [(one.identity, frozenset(one.rooms)) for one in connections]
         answers = await self._threads.call(check, questions)
         line = await self._threads.call(read_line, has_queue=answers.has_queue)

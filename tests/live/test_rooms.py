@@ -2,7 +2,8 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from uuid import UUID
 
 import pytest
 
@@ -10,6 +11,8 @@ from chat.actions import conversations as verbs
 from chat.actions.conversations import ModelChoice
 from chat.consumers import tabs
 from chat.doorbell import QUEUED, ROOMS, Doorbell, room_topic
+from chat.live import watch as watch_module
+from chat.live.watch import Answers, Identity
 from chat.models import Conversation, Run, RunStatus, Upstream, User
 from tests.live.conftest import LiveRun, OpenTab, threads
 from tests.live.connection import Tab
@@ -195,6 +198,52 @@ async def test_a_ring_for_a_room_brings_the_check_forward(
     tabs.watch._bell.wake(room_topic(conversation.public_id))
 
     await tab.until(lambda tab: any("room" in message for message in tab.said))
+
+
+async def test_a_ring_for_a_room_has_its_own_viewers_looked_at_and_nobody_else(
+    silence: None,
+    open_tab: OpenTab,
+    bobs_session: str,
+    conversation: Conversation,
+    alice: User,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def make_other() -> Conversation:
+        return Conversation.objects.create(
+            team=conversation.team, owner=alice, visibility="team", title="Another room"
+        )
+
+    other = await threads.call(make_other)
+    for room in (conversation, other):
+        await enter(open_tab(bobs_session), room)
+    everybody = {conversation.public_id, other.public_id}
+    async with asyncio.timeout(10):
+        while {room for one in tabs.watch.connections for room in one.rooms} != everybody:
+            await asyncio.sleep(0.01)
+    # From now on nobody looks by himself.
+    monkeypatch.setattr("chat.live.watch.CHECK_SECONDS", 3600.0)
+    asked: list[set[UUID]] = []
+    check = watch_module.check
+
+    def noted(questions: Iterable[tuple[Identity, frozenset[UUID]]]) -> Answers:
+        questions = list(questions)
+        asked.append({room for _, rooms in questions for room in rooms})
+        return check(questions)
+
+    monkeypatch.setattr(watch_module, "check", noted)
+    bell = tabs.watch._bell
+
+    async def until_asked(topic: str, rooms: set[UUID]) -> None:
+        async with asyncio.timeout(10):
+            # A ring may come together with the look at everybody that a newcomer wants.
+            while rooms not in asked:
+                bell.wake(topic)
+                await asyncio.sleep(0.05)
+        asked.clear()
+
+    await until_asked(room_topic(other.public_id), {other.public_id})
+    await until_asked(room_topic(conversation.public_id), {conversation.public_id})
+    await until_asked(ROOMS, everybody)
 
 
 async def test_a_ring_reaches_the_other_processes_through_the_layer() -> None:
