@@ -404,7 +404,7 @@ _BEFORE_WORDS = "\"'(@$“„‘«¿¡"
 
 def begins_words(text: str) -> bool:
     """Whether a line that begins like this is a paragraph, whatever comes behind."""
-    return text[:1].isalpha() or text[:1] in _BEFORE_WORDS
+    return text != "" and (text[0].isalpha() or text[0] in _BEFORE_WORDS)
 
 
 def is_words(text: str) -> bool:

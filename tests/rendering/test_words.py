@@ -18,6 +18,7 @@ LINES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6
 @given(line=LINES)
 @example(line="a # b")
 @example(line="a  ")
+@example(line=" ")
 @example(line="\"quoted\" and 'quoted'")
 @example(line="$5 {x} ^2 = 1) + 2. - 3: http://example.org/?a=b me@example.org")
 def test_words_are_what_the_parser_would_make_of_them(line: str) -> None:
