@@ -38,9 +38,9 @@ GROUPS = {
     name: f"browser-{number}"
     for number, names in enumerate(
         (
-            ("test_scenes", "test_reading", "test_sending", "test_small_screens"),
+            ("test_scenes", "test_reading", "test_sending", "test_small_screens", "test_questions"),
             ("test_fallback", "test_nginx", "test_stopping", "test_draining", "test_survival"),
-            ("test_policy", "test_room", "test_watching", "test_branches", "test_cost"),
+            ("test_policy", "test_room", "test_watching", "test_branches", "test_files"),
         )
     )
     for name in names
