@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 # What a page could ask a person's device for. None of ours does, and no text of a model, no
 # preview and no extension of a page may do so in our name.
 _DEVICES = (
-    *("accelerometer", "bluetooth", "camera", "display-capture", "geolocation", "gyroscope", "hid"),
+    *("accelerometer", "camera", "display-capture", "geolocation", "gyroscope", "hid"),
     *(
         "magnetometer",
         "microphone",
