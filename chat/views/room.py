@@ -178,7 +178,8 @@ def sent(
         return accepted(request, conversation, sent=run)
     path = read_path(request.user, conversation)
     change, turns = difference(path, position), turns_of(path, run)
-    if change.is_whole or change.gone or change.changed or change.start != len(path.places) - 2:
+    lacks_more = change.is_whole or change.gone or change.changed
+    if not turns or lacks_more or change.start != len(path.places) - len(turns):
         return accepted(request, conversation, sent=run)
     keeps_nothing(conversation)
     context = {

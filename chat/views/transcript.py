@@ -178,7 +178,7 @@ def read_turns(
 
 def turns_of(path: Path, run: Run) -> list[Turn]:
     """The two turns that a message has just brought, the words and the answer that is in line, from
-    what is known of them. None where they are not the last of the path."""
+    what is known of them. Empty where they are not the last of the path."""
     ends = path.places[-2:]
     words, answer = run.message.parent, run.message
     if words is None or [place.message.pk for place in ends] != [words.pk, answer.pk]:

@@ -16,6 +16,7 @@ from lxml import html
 from chat.actions import conversations as verbs
 from chat.actions.conversations import ModelChoice, start_conversation
 from chat.models import Conversation, Message, Role, Run, RunStatus, Team, Upstream, User
+from chat.views.transcript import Path, read_path
 from tests.views.conftest import HTMX, Patches, Room, address, end_run, position
 
 Form = Callable[..., dict[str, str]]
@@ -176,6 +177,42 @@ def test_a_page_that_lacks_more_gets_all_of_it(
     assert Patches(response).to("#conversations")
     if change == "renamed":
         assert "Another title" in Patches(response).to("#room-head")[0][1]
+
+
+def test_what_was_written_between_a_message_and_its_answer_is_not_left_out(
+    as_alice: Client,
+    room: Room,
+    form_of: Form,
+    alice: User,
+    upstream: Upstream,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = room.turn(alice, "First")
+    headers = on_the_page(as_alice, room, answer.parent, answer)
+    others: list[Run] = []
+
+    def late(user: User, conversation: Conversation) -> Path:
+        if not others:
+            choice = ModelChoice(upstream=upstream, model="demo/model")
+            others.append(
+                verbs.send_message(
+                    alice,
+                    Conversation.objects.get(pk=conversation.pk),
+                    parent=answer,
+                    text="From another tab",
+                    choice=choice,
+                    idempotency_key=uuid.uuid4(),
+                )
+            )
+        return read_path(user, conversation)
+
+    monkeypatch.setattr("chat.views.room.read_path", late)
+    response = send(as_alice, room, form_of("Second", parent=answer.public_id.hex), **headers)
+
+    (other,) = others
+    shown = [other.message.parent.public_id.hex, other.message.public_id.hex]
+    assert Patches(response).turns == shown
+    assert "X-Room-List" not in response.headers
 
 
 def test_an_accepted_send_renews_the_key(
