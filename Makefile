@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 PORT ?= 8000
 DATA_DIR ?= $(CURDIR)/data
 export PORT DATA_DIR
+# For tests, half as many again as there are cores: browsers and clusters wait most of the time.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
 
 # A real OpenAI-compatible server with a tiny model made here: docs/third-party-server.md.
 THIRD_PARTY := .venv-third-party
@@ -18,7 +20,7 @@ run: $(VENV)/.installed
 	@exec $(BIN)/python manage.py start
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 # Figures, as ratios within one run; BENCH= names some of them.
 bench: $(VENV)/.installed-dev

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
@@ -27,6 +28,7 @@ from chat.models import (
     Upstream,
     User,
 )
+from chat.models.prepared import Prepared
 from chat.models.team import MANAGING_ROLES, WRITING_ROLES
 
 NOT_HERE = "There is nothing here, or it is not yours."
@@ -51,20 +53,24 @@ def may_write(user: User, conversation: Conversation) -> bool:
 def get_conversation(user: User, public_id: UUID, *, for_write: bool = False) -> Conversation:
     if not user.is_authenticated or not user.is_active:
         raise Http404(NOT_HERE)
-    conversation = (
-        Conversation.objects.visible_to(user)
-        .select_related("team", "owner", "upstream")
-        # Of the membership by which it is visible.
-        .annotate(role=F("team__memberships__role"))
-        .filter(public_id=public_id)
-        .first()
-    )
+    conversation = _visible_conversation.first(user=user.pk, public_id=public_id)
     if conversation is None:
         raise Http404(NOT_HERE)
     conversation.role_of = (user.pk, conversation.role)
     if for_write and not may_write(user, conversation):
         raise PermissionDenied("You may read this conversation, but not write in it.")
     return conversation
+
+
+_visible_conversation = Prepared(
+    lambda user, public_id: (
+        Conversation.objects.visible_to(user)
+        .select_related("team", "owner", "upstream")
+        # Of the membership by which it is visible.
+        .annotate(role=F("team__memberships__role"))
+        .filter(public_id=public_id)
+    )
+)
 
 
 def get_own_conversation(user: User, public_id: UUID) -> Conversation:
@@ -89,11 +95,18 @@ def get_run(
     user: User, public_id: UUID, *, for_write: bool = False, team_id: int | None = None
 ) -> Run:
     """``team_id``: the only team that a program's token reaches; the others' are not there."""
-    run = Run.objects.filter(public_id=public_id).select_related("conversation").first()
-    if run is None or team_id not in (None, run.conversation.team_id):
+    run = _run.first(public_id=public_id)
+    if run is None or team_id not in (None, run.team):
         raise Http404(NOT_HERE)
-    run.conversation = get_conversation(user, run.conversation.public_id, for_write=for_write)
+    run.conversation = get_conversation(user, run.room, for_write=for_write)
     return run
+
+
+_run: Prepared[Any] = Prepared(
+    lambda public_id: Run.objects.filter(public_id=public_id).annotate(
+        room=F("conversation__public_id"), team=F("conversation__team_id")
+    )
+)
 
 
 def get_question(user: User, public_id: UUID, *, for_write: bool = False) -> Question:
@@ -230,10 +243,17 @@ def usable_upstreams(user: User) -> QuerySet[Upstream]:
 
 
 def get_usable_upstream(user: User, public_id: UUID) -> Upstream:
-    upstream = usable_upstreams(user).filter(public_id=public_id).first()
+    if not user.is_authenticated or not user.is_active:
+        raise Http404(NOT_HERE)
+    upstream = _enabled_upstream.first(public_id=public_id)
     if upstream is None:
         raise Http404(NOT_HERE)
     return upstream
+
+
+_enabled_upstream = Prepared(
+    lambda public_id: Upstream.objects.filter(is_enabled=True, public_id=public_id)
+)
 
 
 def get_upstream(user: User, public_id: UUID) -> Upstream:

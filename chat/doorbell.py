@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from uuid import UUID, uuid4
 
@@ -139,14 +140,16 @@ class Doorbell:
         while True:
             try:
                 message = await layer.receive(channel)
-                topic = str(message["topic"])
+                topics, is_own = _topics_of(message), message["by"] == self._own_topic
             except Exception as error:
                 # Something that is none of ours; or the layer is away, which the check finds.
                 logger.debug("doorbell.unreadable error=%s", type(error).__name__)
                 await asyncio.sleep(0.1)
                 continue
             metrics.DOORBELL_HEARD.inc()
-            self.wake(topic)
+            # Its own were heard here before they went out; only that they come back is news.
+            for topic in topics & {self._own_topic} if is_own else topics:
+                self.wake(topic)
 
     async def _check_forever(self) -> None:
         """Raises ``TimeoutError`` when this process does not hear itself any more."""
@@ -196,11 +199,10 @@ class Doorbell:
     async def _ring_forever(self) -> None:
         while True:
             await self._has_unsent.wait()
-            topic = next(iter(self._unsent))
-            del self._unsent[topic]
-            if not self._unsent:
-                self._has_unsent.clear()
-            error = await _send(topic)
+            topics = list(self._unsent)
+            self._unsent.clear()
+            self._has_unsent.clear()
+            error = await _send(topics, by=self._own_topic)
             self._note("ring", error)
             if error:
                 await asyncio.sleep(AGAIN_SECONDS)
@@ -226,22 +228,31 @@ async def _hang_up(receiving: asyncio.Task[None] | None) -> None:
             await get_channel_layer(LAYER).flush()
 
 
-async def _send(topic: str) -> str:
+async def _send(topics: Sequence[str], *, by: str) -> str:
     """Tells all processes; returns what was in the way."""
+    message = {"type": "ring", "topics": list(topics), "by": by}
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            await get_channel_layer(LAYER).group_send(GROUP, {"type": "ring", "topic": topic})
+            await get_channel_layer(LAYER).group_send(GROUP, message)
     except Exception as error:
-        metrics.DOORBELL_RINGS.labels("lost").inc()
+        metrics.DOORBELL_RINGS.labels("lost").inc(len(topics))
         return type(error).__name__
-    metrics.DOORBELL_RINGS.labels("sent").inc()
+    metrics.DOORBELL_RINGS.labels("sent").inc(len(topics))
     return ""
+
+
+def _topics_of(message: Mapping[str, object]) -> set[str]:
+    """Raises ``KeyError`` or ``TypeError`` for what is none of ours."""
+    topics = message["topics"]
+    if not isinstance(topics, list | tuple):
+        raise TypeError("topics")
+    return {str(topic) for topic in topics}
 
 
 def _ring_from_outside(topic: str) -> None:
     """For a process without an event loop, such as a management command."""
     try:
-        error = async_to_sync(_send)(topic)
+        error = async_to_sync(_send)([topic], by="")
     except RuntimeError:
         error = "loop"
     if error:

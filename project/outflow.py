@@ -49,6 +49,20 @@ class Outflow:
     def is_paused(self) -> bool:
         return not self._may_write.is_set()
 
+    def write(self, data: bytes) -> None:
+        """Sends what the kernel takes at once, where nothing waits before it; the rest goes Twisted's
+        way, which first has the selector say that the socket takes more. For small messages that
+        costs as much as everything else about them.
+        """
+        transport = self._transport
+        if transport.connected and not self.pending_bytes and not transport._writeDisconnected:
+            sent = transport.writeSomeData(data)
+            # A connection that is lost is found out by Twisted, which tries the same again.
+            if isinstance(sent, int) and sent > 0:
+                data = data[sent:]
+        if data:
+            transport.write(data)
+
     async def writable(self) -> None:
         """Returns when more may be written; a loop, because several writers wake up at once."""
         while self.is_paused:

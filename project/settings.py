@@ -69,6 +69,7 @@ if IS_SECURE:
     CSRF_COOKIE_NAME = "__Host-csrftoken"
 # Browsers that were here once do not try without TLS. 0 switches it off.
 SECURE_HSTS_SECONDS = int(env.number("HSTS_SECONDS", 30 * 24 * 3600)) if IS_SECURE else 0
+SESSION_ENGINE = "project.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SECURE_CONTENT_TYPE_NOSNIFF = True
@@ -151,6 +152,7 @@ DATABASE_URL = env.address(
     schemes=("sqlite", "postgres", "postgresql"),
 )
 DATABASES = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=0)}
+DATABASE_PREPARED = env.flag("DATABASE_PREPARED", True)
 IS_SQLITE = "sqlite" in DATABASES["default"]["ENGINE"]
 if IS_SQLITE:
     DATABASES["default"]["OPTIONS"] = {
@@ -175,6 +177,11 @@ else:
         "keepalives_count": 3,
         "tcp_user_timeout": 30_000,
     } | DATABASES["default"].get("OPTIONS", {})
+    # The statements that people wait for are known to the server by name (chat/models/prepared.py).
+    # PgBouncer does not pass that on in its transaction mode, before its version 1.21.
+    DATABASES["default"]["OPTIONS"].setdefault(
+        "prepare_threshold", 5 if DATABASE_PREPARED else None
+    )
     DATABASES["default"]["OPTIONS"]["pool"] = {
         "min_size": 2,
         "max_size": int(env.number("DATABASE_POOL", 20)),
@@ -279,7 +286,7 @@ RAW_FRAMES_DAYS = env.number("RAW_FRAMES_DAYS", 30)
 # --- people ------------------------------------------------------------------------------
 
 AUTH_USER_MODEL = "chat.User"
-AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTHENTICATION_BACKENDS = ["project.sessions.Backend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {

@@ -6,14 +6,17 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 from django.conf import settings
 from django.db import connection, connections
 from django.test import Client
+from xdist.scheduler import LoadScopeScheduling
 
 from chat.models import Conversation, Membership, Team, TeamRole, Upstream, User, Visibility
+from tests.schedule import ByResource
 
 PASSWORD = "correct horse battery"
 
@@ -30,6 +33,11 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return ByResource(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:

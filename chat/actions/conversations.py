@@ -33,6 +33,7 @@ from chat.models import (
     User,
     Visibility,
 )
+from chat.models.prepared import Prepared, PreparedDelete, insert
 from chat.models.run import LIVE_STATUSES
 
 # Longer first lines are cut at a word for the title.
@@ -203,9 +204,20 @@ def choose_branch(user: User, message: Message) -> None:
 
 def follow_newest(user: User, message: Message) -> None:
     """Forgets what this person chose among the siblings: they see the one that comes last."""
-    BranchChoice.objects.filter(
-        user=user, conversation=message.conversation, parent=message.parent
-    ).delete()
+    if message.parent_id is None:
+        _forget_first_choice(person=user.pk, room=message.conversation_id)
+    else:
+        _forget_choice(person=user.pk, parent=message.parent_id)
+
+
+_forget_choice = PreparedDelete(
+    lambda person, parent: BranchChoice.objects.filter(user=person, parent=parent)
+)
+_forget_first_choice = PreparedDelete(
+    lambda person, room: BranchChoice.objects.filter(
+        user=person, conversation=room, parent__isnull=True
+    )
+)
 
 
 def rename(conversation: Conversation, title: str) -> None:
@@ -266,8 +278,15 @@ def _check_parent(conversation: Conversation, parent: Message | None) -> None:
         return
     if parent.conversation_id != conversation.pk or parent.role != Role.ASSISTANT:
         raise ActionRefused("This message has no place in the conversation. Reload the page.")
-    if parent.runs.filter(status__in=LIVE_STATUSES).exists():
+    if _live_run_of.first(answer=parent.pk) is not None:
         raise AnswerLive("The answer above is still being written. Stop it, or wait.")
+
+
+_live_run_of = Prepared(
+    lambda answer: Run.objects.filter(message=answer, status__in=LIVE_STATUSES).values_list(
+        "pk", flat=True
+    )[:1]
+)
 
 
 def check_line(user: User) -> None:
@@ -275,7 +294,7 @@ def check_line(user: User) -> None:
 
     Raises ``LineFull``.
     """
-    live = Run.objects.filter(requested_by=user, status__in=LIVE_STATUSES).count()
+    live = len(_live_runs_of.all(person=user.pk))
     if live >= settings.RUNS_PER_PERSON:
         raise LineFull(
             f"{live} answers for you are being written or wait in line. "
@@ -283,8 +302,23 @@ def check_line(user: User) -> None:
         )
 
 
+_live_runs_of = Prepared(
+    lambda person: Run.objects.filter(requested_by=person, status__in=LIVE_STATUSES).values_list(
+        "pk", flat=True
+    )
+)
+
+
 def _earlier_run(user: User, idempotency_key: UUID) -> Run | None:
-    return Run.objects.filter(idempotency_key=idempotency_key, requested_by=user).first()
+    run = _run_with_key.first(person=user.pk, key=idempotency_key)
+    if run is not None:
+        run.is_repeated = True
+    return run
+
+
+_run_with_key = Prepared(
+    lambda person, key: Run.objects.filter(idempotency_key=key, requested_by=person)[:1]
+)
 
 
 def _winner(user: User, idempotency_key: UUID) -> Run:
@@ -306,29 +340,28 @@ def _append(
     pictures: Sequence[Picture] = (),
     pictures_of: Message | None = None,
 ) -> Run:
-    revision = conversation.touch(**_remembered(choice))
-    message = Message.objects.create(
-        conversation=conversation,
-        parent=parent,
-        role=Role.USER,
-        author=user,
-        # PostgreSQL stores no NUL; the reader sees the symbol for it.
-        text=text.replace("\x00", "\u2400"),
-        revision=revision,
+    revision = _remember(conversation, choice)
+    message = insert(
+        Message(
+            conversation=conversation,
+            parent=parent,
+            role=Role.USER,
+            author=user,
+            # PostgreSQL stores no NUL; the reader sees the symbol for it.
+            text=text.replace("\x00", "\u2400"),
+            revision=revision,
+        )
     )
     attach(message, user, pictures, earlier=pictures_of)
     follow_newest(user, message)
     return _queue_answer(user, conversation, message, choice, idempotency_key, revision=revision)
 
 
-def _remembered(choice: ModelChoice) -> dict[str, object]:
-    """What the composer offers next."""
-    return {
-        "upstream": choice.upstream,
-        "model": choice.model,
-        "parameters": dict(choice.parameters),
-        "system_prompt": choice.system_prompt,
-    }
+def _remember(conversation: Conversation, choice: ModelChoice) -> int:
+    """The room has a turn more, and its composer offers this next. Returns the new revision."""
+    return conversation.remember(
+        choice.upstream, choice.model, dict(choice.parameters), choice.system_prompt
+    )
 
 
 def _queue_answer(
@@ -341,25 +374,29 @@ def _queue_answer(
     revision: int | None = None,
 ) -> Run:
     check_line(user)
-    answer = Message.objects.create(
-        conversation=conversation,
-        parent=question,
-        role=Role.ASSISTANT,
-        revision=revision or conversation.touch(**_remembered(choice)),
+    answer = insert(
+        Message(
+            conversation=conversation,
+            parent=question,
+            role=Role.ASSISTANT,
+            revision=revision or _remember(conversation, choice),
+        )
     )
-    run = Run.objects.create(
-        conversation=conversation,
-        message=answer,
-        upstream=choice.upstream,
-        model=choice.model,
-        system_prompt=choice.system_prompt,
-        # The server's own defaults, where the person chose nothing else.
-        parameters={**choice.upstream.parameters, **choice.parameters},
-        tools=definitions_of(conversation),
-        requested_by=user,
-        idempotency_key=idempotency_key,
-        status=RunStatus.QUEUED,
-        notes=list(choice.notes),
+    run = insert(
+        Run(
+            conversation=conversation,
+            message=answer,
+            upstream=choice.upstream,
+            model=choice.model,
+            system_prompt=choice.system_prompt,
+            # The server's own defaults, where the person chose nothing else.
+            parameters={**choice.upstream.parameters, **choice.parameters},
+            tools=definitions_of(conversation),
+            requested_by=user,
+            idempotency_key=idempotency_key,
+            status=RunStatus.QUEUED,
+            notes=list(choice.notes),
+        )
     )
     doorbell.ring_after_commit(doorbell.QUEUED)
     doorbell.ring_after_commit(doorbell.room_topic(conversation.public_id))

@@ -11,6 +11,7 @@ from chat import events as canonical
 from chat.actions.continuing import opening
 from chat.actions.outcomes import brought_by, record_outcome
 from chat.models import Conversation, Run, RunSegment, RunStatus
+from chat.models.prepared import PreparedUpdate
 from chat.result import Fold, close_open
 
 LARGEST_FIGURE = 2**63 - 1
@@ -60,10 +61,9 @@ def write_ending(run: Run, closing: Iterable[canonical.Event], *, after: int) ->
     )
     end = numbered[-1]
     Run.objects.filter(pk=run.pk).update(**columns_of(end))
-    touch_room(run)
+    touch_room(run.conversation_id)
     if isinstance(end, canonical.ChatEnd):
-        brought = brought_by(run.pk, end.result)
-        record_outcome(Run.objects.defer("result").get(pk=run.pk), end.result, brought)
+        record_outcome(run.pk, end.result, brought_by(run.pk, end.result))
 
 
 def columns_of(end: canonical.Event) -> dict[str, object]:
@@ -94,8 +94,14 @@ def _first(*figures: int | None) -> int | None:
     )
 
 
-def touch_room(run: Run) -> None:
-    """The room changed: its revision rises, and the answer's with it."""
-    Conversation.objects.filter(pk=run.conversation_id).update(
-        revision=F("revision") + 1, updated_at=timezone.now()
+_touched = PreparedUpdate(
+    lambda room, now: (
+        Conversation.objects.filter(pk=room),
+        {"revision": F("revision") + 1, "updated_at": now},
     )
+)
+
+
+def touch_room(conversation_pk: int) -> None:
+    """The room changed: its revision rises, and the answer's with it."""
+    _touched(room=conversation_pk, now=timezone.now())

@@ -33,7 +33,7 @@ TOO_MANY_PAUSES = (
 SERVER_IS_GONE = "The server paused, and cannot be asked to go on: it was removed or switched off."
 
 
-def record_outcome(run: Run, result: Result, brought: Sequence[Brought]) -> None:
+def record_outcome(run_pk: int, result: Result, brought: Sequence[Brought]) -> None:
     """Writes the rows that follow from a result, whoever ended the run. ``brought`` is what
     ``brought_by`` gave for it.
 
@@ -42,11 +42,27 @@ def record_outcome(run: Run, result: Result, brought: Sequence[Brought]) -> None
     and neither the other steps nor the end of the run; a database that is away is the caller's
     affair.
     """
+    if not has_consequences(result, brought):
+        return
+    run = Run.objects.defer("result").get(pk=run_pk)
     for step in STEPS:
         with _on_its_own(run.public_id, step.__name__), transaction.atomic():
             step(run, result)
     with _on_its_own(run.public_id, store_brought.__name__), transaction.atomic():
         store_brought(run, brought)
+
+
+def has_consequences(result: Result, brought: Sequence[Brought]) -> bool:
+    """Whether any step has something to do. Most answers are words and nothing else, and each step
+    is a savepoint."""
+    ext = result.ext
+    return bool(
+        ext.artifacts
+        or ext.mockups
+        or brought
+        or ext.status == RunStatus.WAITING
+        or ext.stop.reason == "pause"
+    )
 
 
 def brought_by(run_pk: int, result: Result, closing: Iterable[bytes] = ()) -> Sequence[Brought]:

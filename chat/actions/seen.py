@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Protocol
 
-from django.db import transaction
-from django.db.models import F
+from django.db import connection
 from django.utils import timezone
 
-from chat.models import SeenEvent
+from chat.models.prepared import fetch
 
 # A server that invents names does not fill the table; its known kinds go on being counted.
 MAX_KINDS = 300
@@ -29,41 +29,60 @@ class Seen(Protocol):
 
 
 def record_seen(upstream_pk: int, kinds: Iterable[Seen]) -> None:
-    """Adds the counts of one stream: one update for each kind, and a row for each new one.
+    """Adds the counts of one stream, with a row for each new kind.
 
     ``sample`` is stored as given: the caller has taken credentials out of it. A kind that the
     dialect has learned since loses its mark and its sample.
     """
+    rows = _by_name(kinds)
+    if not rows:
+        return
+    is_postgres = connection.vendor == "postgresql"
+    came = (
+        [list(column) for column in zip(*rows, strict=True)] if is_postgres else [json.dumps(rows)]
+    )
     now = timezone.now()
-    # In one order for everybody: two answers of a server that end at once wait for each other.
-    kinds = sorted(kinds, key=lambda kind: kind.name)
-    with transaction.atomic():
-        new = [kind for kind in kinds if not _raise_count(upstream_pk, kind, now)]
-        if not new:
-            return
-        room = max(0, MAX_KINDS - SeenEvent.objects.filter(upstream_id=upstream_pk).count())
-        SeenEvent.objects.bulk_create(
-            [
-                SeenEvent(
-                    upstream_id=upstream_pk,
-                    name=kind.name,
-                    is_known=kind.is_known,
-                    sample=kind.sample,
-                    first_seen_at=now,
-                    last_seen_at=now,
-                )
-                for kind in new[:room]
-            ],
-            # Another run may have been first; then both only raise the count.
-            ignore_conflicts=True,
-        )
-        for kind in new[:room]:
-            _raise_count(upstream_pk, kind, now)
+    fetch(
+        _RAISE.format(came=_ARRAYS if is_postgres else _JSON),
+        [*came, upstream_pk, upstream_pk, now, now, MAX_KINDS, upstream_pk],
+    )
 
 
-def _raise_count(upstream_pk: int, kind: Seen, now: object) -> bool:
-    rows = SeenEvent.objects.filter(upstream_id=upstream_pk, name=kind.name)
-    changes: dict[str, object] = {"count": F("count") + kind.count, "last_seen_at": now}
-    if kind.is_known:
-        changes |= {"is_known": True, "sample": ""}
-    return bool(rows.update(**changes))
+def _by_name(kinds: Iterable[Seen]) -> list[tuple[str, int, bool, str]]:
+    """Each name once: with credentials taken out two may be the same."""
+    found: dict[str, tuple[str, int, bool, str]] = {}
+    for kind in kinds:
+        _, count, is_known, sample = found.get(kind.name, (kind.name, 0, False, kind.sample))
+        is_known = is_known or kind.is_known
+        found[kind.name] = (kind.name, count + kind.count, is_known, "" if is_known else sample)
+    return list(found.values())
+
+
+_ARRAYS = "SELECT * FROM unnest(%s::text[], %s::bigint[], %s::boolean[], %s::text[])"
+_JSON = """
+    SELECT
+        json_extract(value, '$[0]'), json_extract(value, '$[1]'),
+        json_extract(value, '$[2]'), json_extract(value, '$[3]')
+    FROM json_each(%s)
+"""
+# In one order for everybody: two answers of a server that end at once wait for each other. Another
+# run may have been first with a new kind; then both only raise the count.
+_RAISE = """
+    WITH came (name, count, is_known, sample) AS ({came}), placed AS (
+        SELECT
+            came.*, known.id IS NULL AS is_new,
+            ROW_NUMBER() OVER (PARTITION BY known.id IS NULL ORDER BY came.name) AS place
+        FROM came LEFT JOIN chat_seenevent AS known
+        ON known.upstream_id = %s AND known.name = came.name
+    )
+    INSERT INTO chat_seenevent AS seen
+        (upstream_id, name, is_known, count, sample, first_seen_at, last_seen_at)
+    SELECT %s, name, is_known, count, sample, %s, %s FROM placed
+    WHERE NOT is_new OR place <= %s - (SELECT COUNT(*) FROM chat_seenevent WHERE upstream_id = %s)
+    ORDER BY name
+    ON CONFLICT (upstream_id, name) DO UPDATE SET
+        count = seen.count + excluded.count,
+        last_seen_at = excluded.last_seen_at,
+        is_known = seen.is_known OR excluded.is_known,
+        sample = CASE WHEN excluded.is_known THEN '' ELSE seen.sample END
+"""

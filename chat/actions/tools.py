@@ -18,6 +18,7 @@ from chat.actions import audit
 from chat.actions.errors import ActionRefused, storage_errors
 from chat.events import JsonObject
 from chat.models import Conversation, Team, Tool, User
+from chat.models.prepared import Prepared
 
 # What every API accepts.
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -76,7 +77,19 @@ def switch_tools(user: User, conversation: Conversation, tools: Iterable[Tool]) 
 
 def definitions_of(conversation: Conversation) -> list[JsonObject]:
     """What a run takes along: ``[{"name", "description", "schema"}]``."""
-    return list(conversation.tools.order_by("name").values("name", "description", "schema"))
+    return [
+        {"name": name, "description": description, "schema": schema}
+        for name, description, schema in _definitions.all(room=conversation.pk)
+    ]
+
+
+_definitions = Prepared(
+    lambda room: (
+        Tool.objects.filter(conversations=room)
+        .order_by("name")
+        .values_list("name", "description", "schema")
+    )
+)
 
 
 # --- checks --------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 from channels.consumer import get_handler_name
+from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
@@ -79,11 +80,18 @@ class LiveConsumer(AsyncWebsocketConsumer):
         size = len(message) if message.isascii() else len(message.encode())
         metrics.FRAMES_SENT.add(1, "websocket")
         metrics.BYTES_SENT.add(size, "websocket")
-        await self.send(message)
+        await self.base_send({"type": "websocket.send", "text": message})
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        # Channels listens to its layer beside the socket, with a task for each message of either.
+        # Nothing is ever said to a tab over the layer.
+        self.scope = scope
+        self.base_send = send
         try:
-            await super().__call__(scope, receive, send)
+            while True:
+                await self.dispatch(await receive())
+        except StopConsumer:
+            pass
         finally:
             # A handler that failed, or a server that ends us, comes past `disconnect`.
             await self._let_go()

@@ -164,7 +164,9 @@ class Control:
         if record.outcome != exchange.outcome:
             record.outcome = exchange.outcome
             record.ended_seconds = self._now()
-            self.disconnects += exchange.outcome == "left"
+            # Who was forgotten while being answered, and leaves now, is not counted with the next ones.
+            is_known = any(one is record for one in self.requests)
+            self.disconnects += is_known and exchange.outcome == "left"
         self.notify()
 
     def _now(self) -> float:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from django.db import connection
 
+from chat.models.prepared import fetch
+
 # PostgreSQL moves a table into a new file also when it is rewritten (VACUUM FULL): then pages are
 # loaded once more than they need to be.
 _PLACE = """
@@ -28,9 +30,8 @@ def read_epoch() -> str:
 
 
 def _in_postgres() -> object:
-    with connection.cursor() as cursor:
-        cursor.execute(_PLACE)
-        return cursor.fetchone()
+    (place,) = fetch(_PLACE)
+    return place
 
 
 def _in_file() -> object:

@@ -8,7 +8,6 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 from weakref import WeakSet
@@ -22,7 +21,7 @@ from chat.rendering.patches import Answer
 from chat.runs.feed import RunGone, check_of, follow
 from chat.runs.tail import Entry
 from chat.runs.tails import live_tail
-from chat.runs.waiting import wait_at_most
+from chat.runs.waiting import Signal
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +29,9 @@ logger = logging.getLogger(__name__)
 # three times as long when the event loop lags, for then there is too much to do.
 FRAME_SECONDS = 0.05
 LONGEST_FRAME_SECONDS = 0.15
+# A frame may come so much sooner, though not on average: commits are as far apart as frames, and
+# words that arrive a moment before their time would all wait for a timer.
+FRAME_SLACK_SECONDS = 0.01
 # What a viewer that is a little late may still get as the very frames that the others got.
 RING_BYTES = 512 * 1024
 # A reload comes back within seconds; rendering the answer again would be wasted.
@@ -61,8 +63,7 @@ async def in_thread(
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True, gc=False):
     """One message to the browser, which turns the page at ``after`` into the page at ``seq``."""
 
     after: int
@@ -86,10 +87,13 @@ class Hub:
         self._ring: deque[Frame] = deque()
         self._ring_bytes = 0
         self._framed_seq = 0
+        # When the next frame may be made, and whether a task waits for that moment.
+        self._due = 0.0
+        self._is_frame_coming = False
         # Bytes of the log up to each seq: what a patch between two of them may cost.
         self._sizes = array("Q", [0])
-        self._changed = asyncio.Event()
-        self._progressed = asyncio.Event()
+        self._changed = Signal()
+        self._progressed = Signal()
         self._applying = asyncio.Lock()
         self._viewers: set[Callable[[], None]] = set()
         self._tasks = [
@@ -131,7 +135,7 @@ class Hub:
         deadline = loop.time() + CATCH_UP_SECONDS
         while seq >= len(self._checks) and not self._is_settled and loop.time() < deadline:
             self._progressed.clear()
-            await wait_at_most(self._progressed, 0.2)
+            await self._progressed.wait(0.2)
         return 0 <= seq < len(self._checks) and format_check(self._checks[seq]) == check
 
     @property
@@ -199,9 +203,14 @@ class Hub:
                 await in_thread(self._apply_now, entries)
             else:
                 self._apply_now(entries)
-        self.has_ended = entries[-1].is_end
+            self.has_ended = entries[-1].is_end
+            if not (self._is_frame_coming or self.has_ended) and _now() >= self._due:
+                # Nothing to wait for, and so no other task to wake.
+                await self._show_frame()
+            else:
+                self._is_frame_coming = True
+                self._changed.set()
         self._progressed.set()
-        self._changed.set()
 
     def _apply_now(self, entries: list[Entry]) -> None:
         check = self._checks[-1]
@@ -212,26 +221,30 @@ class Hub:
             self._sizes.append(self._sizes[-1] + len(entry.body))
 
     async def _frame(self) -> None:
-        loop = asyncio.get_running_loop()
-        due = 0.0
+        """The frames that have to wait for their time, and the last one."""
         while not (self.has_ended and self._framed_seq == self._answer.seq):
             await self._changed.wait()
             self._changed.clear()
-            lag = await self._sleep_until(due)
+            lag = await self._sleep_until(self._due)
             async with self._applying:
-                await self._share_frame()
-            due = loop.time() + min(LONGEST_FRAME_SECONDS, max(FRAME_SECONDS, 3 * lag))
-            self._wake()
+                self._is_frame_coming = False
+                await self._show_frame(lag)
+
+    async def _show_frame(self, lag: float = 0.0) -> None:
+        """Under the lock only."""
+        await self._share_frame()
+        window = min(LONGEST_FRAME_SECONDS, max(FRAME_SECONDS, 3 * lag))
+        self._due = max(self._due, _now() - FRAME_SLACK_SECONDS) + window
+        self._wake()
 
     @staticmethod
     async def _sleep_until(due: float) -> float:
         """Seconds by which the loop woke us too late."""
-        loop = asyncio.get_running_loop()
-        wait = due - loop.time()
+        wait = due - _now()
         if wait <= 0:
             return 0.0
         await asyncio.sleep(wait)
-        return max(0.0, loop.time() - due)
+        return max(0.0, _now() - due)
 
     async def _share_frame(self) -> None:
         """Puts what was applied since the last frame into the ring. Under the lock only."""
@@ -278,6 +291,10 @@ class Hub:
     def _wake(self) -> None:
         for on_change in list(self._viewers):
             on_change()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 class Hubs:

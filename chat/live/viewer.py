@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -23,7 +24,7 @@ from chat.live.watch import (
     Room,
 )
 from chat.runs.line import Line
-from chat.runs.waiting import wait_at_most
+from chat.runs.waiting import Signal
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +69,8 @@ def encode(message: dict[str, object]) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Following:
-    """One run of this viewer. ``sent`` frames are (seq, bytes) not yet acknowledged."""
+    """One run of this viewer. ``sent`` frames are (seq, bytes) not yet acknowledged, and
+    ``unacknowledged_bytes`` is what they add up to."""
 
     hub: Hub
     conversation_id: UUID
@@ -76,14 +78,20 @@ class Following:
     # Nothing is sent until the tab's cursor has been compared with the log.
     is_verified: bool = False
     must_replace: bool = False
-    sent: list[tuple[int, int]] = field(default_factory=list)
+    sent: deque[tuple[int, int]] = field(default_factory=deque)
+    unacknowledged_bytes: int = 0
+
+    def sends(self, seq: int, size: int) -> None:
+        self.sent.append((seq, size))
+        self.unacknowledged_bytes += size
 
     def acknowledge(self, seq: int) -> None:
-        self.sent = [entry for entry in self.sent if entry[0] > seq]
+        while self.sent and self.sent[0][0] <= seq:
+            self.unacknowledged_bytes -= self.sent.popleft()[1]
 
-    @property
-    def unacknowledged_bytes(self) -> int:
-        return sum(size for _, size in self.sent)
+    def forget_sent(self) -> None:
+        self.sent.clear()
+        self.unacknowledged_bytes = 0
 
 
 class Viewer:
@@ -119,7 +127,7 @@ class Viewer:
         self._places: dict[UUID, str] = {}
         self._draining: frozenset[UUID] = frozenset()
         self._gone: str | None = None
-        self._wake = asyncio.Event()
+        self._wake = Signal()
         self._behind_since: float | None = None
         self._has_news = False
         self._said_at = 0.0
@@ -172,14 +180,16 @@ class Viewer:
     def acknowledge(self, run_id: UUID, seq: int) -> None:
         if run_id in self._runs:
             self._runs[run_id].acknowledge(seq)
-            self._wake.set()
+            if self._behind_since is not None:
+                # Nothing else waits for an acknowledgement.
+                self._wake.set()
 
     def resync(self, run_id: UUID) -> None:
         """A frame could not be applied: the tab wants the whole answer."""
         if run_id in self._runs:
             following = self._runs[run_id]
             following.must_replace = True
-            following.sent.clear()
+            following.forget_sent()
             self._note_replacement(run_id, "asked")
             self._wake.set()
 
@@ -246,7 +256,7 @@ class Viewer:
         loop = asyncio.get_running_loop()
         self._said_at = loop.time()
         while True:
-            await wait_at_most(self._wake, self._said_at + HEARTBEAT_SECONDS - loop.time())
+            await self._wake.wait(self._said_at + HEARTBEAT_SECONDS - loop.time())
             if await self._send_now():
                 return
             if loop.time() - self._said_at >= HEARTBEAT_SECONDS:
@@ -261,7 +271,7 @@ class Viewer:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_seconds
         while True:
-            is_late = not await wait_at_most(self._wake, max(0.0, deadline - loop.time()))
+            is_late = not await self._wake.wait(max(0.0, deadline - loop.time()))
             if await self._send_now() or is_late or (self._has_news and not self._messages):
                 return
 
@@ -317,7 +327,7 @@ class Viewer:
                 return
             following.seq = frame.seq
             if self._is_acknowledged:
-                following.sent.append((frame.seq, len(frame.text)))
+                following.sends(frame.seq, len(frame.text))
             self._has_news = True
             await self._say(frame.text)
 

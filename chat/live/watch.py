@@ -7,24 +7,26 @@ process, a removed row) are seen here.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 from weakref import WeakSet
 
 from django.conf import settings
-from django.contrib.sessions.models import Session
+from django.db import connection as database
 from django.utils import timezone
 
 from chat import metrics
 from chat.doorbell import ROOMS, Doorbell, Ear, doorbell, room_topic
 from chat.live.epoch import read_epoch
 from chat.live.hub import hubs
-from chat.models import AccessToken, Conversation, Membership, Run, RunStatus, User, Visibility
+from chat.models import AccessToken, Visibility
+from chat.models.prepared import fetch
 from chat.models.team import WRITING_ROLES
 from chat.runs.database import DatabaseThreads
 from chat.runs.line import Line, read_line
@@ -198,16 +200,16 @@ class Watch:
     async def _check(self, asked: Collection[Watched]) -> None:
         if not asked:
             return
-        epoch = await self._threads.call(read_epoch)
+        connections = list(asked)
+        questions = [(one.identity, frozenset(one.rooms)) for one in connections]
+        epoch, answers, line = await self._threads.call(look, questions)
         if self._epoch not in ("", epoch):
             logger.warning("database.replaced connections=%d", len(self._connections))
             hubs.begin_anew()
             self._end_all(GONE_RESTORED)
+            self._epoch = epoch
+            return
         self._epoch = epoch
-        connections = list(asked)
-        questions = [(one.identity, frozenset(one.rooms)) for one in connections]
-        answers = await self._threads.call(check, questions)
-        line = await self._threads.call(read_line, has_queue=answers.has_queue)
         for connection, verdict in zip(connections, answers.verdicts, strict=True):
             if connection not in self._connections:
                 continue
@@ -222,88 +224,141 @@ class Watch:
 # --- in the watch's database thread ----------------------------------------------------
 
 
+Question = tuple[Identity, frozenset[UUID]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
     """For each question the rooms as they are, or why the viewer has to go."""
 
     verdicts: list[list[Room] | str]
     has_queue: bool
+    is_draining: bool
 
 
-def check(questions: Iterable[tuple[Identity, frozenset[UUID]]]) -> Answers:
-    """Four queries, however many viewers there are, and one more where programs look.
+def look(questions: Sequence[Question]) -> tuple[str, Answers, Line]:
+    """All that a check wants to know, on one way to the thread and back."""
+    epoch = read_epoch()
+    answers = check(questions)
+    line = read_line(has_queue=answers.has_queue, is_draining=answers.is_draining)
+    return epoch, answers, line
 
-    A row is read before those that it goes with: whoever is missing as a member because the
-    room or the person was deleted a moment ago is then missing there too, and is told why.
+
+def check(questions: Iterable[Question]) -> Answers:
+    """One query, however many viewers there are, and one more where programs look.
+
+    All rows are of one moment: whoever is missing as a member because the room or the person was
+    deleted is missing there too, and is told why.
     """
     asked = list(questions)
-    people = {identity.user_pk for identity, _ in asked}
-    members = _members(people)
-    rooms = {room.public_id: room for room in _rooms({key for _, keys in asked for key in keys})}
-    users = _active_users(people)
-    sessions = _valid_sessions({identity.session_key for identity, _ in asked})
+    rows = _read([(identity, key) for identity, keys in asked for key in keys or (None,)])
     tokens = _valid_tokens({identity.token_pk for identity, _ in asked} - {None})
-
-    def is_signed_in(identity: Identity) -> bool:
-        if identity.token_pk is not None:
-            return identity.token_pk in tokens
-        is_session = identity.session_key in sessions
-        return is_session and users.get(identity.user_pk) == identity.password
-
-    def verdict(identity: Identity, keys: frozenset[UUID]) -> list[Room] | str:
-        if not is_signed_in(identity):
-            return GONE_SIGNED_OUT
-        seen: list[Room] = []
-        for key in keys:
-            room = rooms.get(key)
-            if room is None or room.deleted_at is not None:
-                return GONE_DELETED
-            role = members.get((identity.user_pk, room.team_id))
-            is_elsewhere = identity.team_pk not in (None, room.team_id)
-            if role is None or is_elsewhere or not _is_visible(room, identity):
-                return GONE_ACCESS
-            may_write = role in WRITING_ROLES
-            seen.append(Room(conversation_id=key, revision=room.revision, may_write=may_write))
-        return seen
-
+    found = iter(rows)
+    verdicts = [
+        _verdict(identity, keys, [next(found) for _ in keys or (None,)], tokens)
+        for identity, keys in asked
+    ]
     return Answers(
-        verdicts=[verdict(identity, keys) for identity, keys in asked],
-        has_queue=Run.objects.filter(status=RunStatus.QUEUED).exists(),
+        verdicts=verdicts,
+        has_queue=any(row.has_queue for row in rows[:1]),
+        is_draining=any(row.is_draining for row in rows[:1]),
     )
 
 
-def _valid_sessions(keys: set[str]) -> set[str]:
-    rows = Session.objects.filter(session_key__in=keys, expire_date__gt=timezone.now())
-    return set(rows.values_list("session_key", flat=True))
+class _Row(NamedTuple):
+    """What there is of one viewer and one room (the columns of ``_ROWS``)."""
+
+    place: int
+    has_session: bool
+    # Of an active person.
+    password: str | None
+    team_pk: int | None
+    owner_pk: int | None
+    visibility: str | None
+    revision: int | None
+    is_deleted: bool
+    role: str | None
+    has_queue: bool
+    is_draining: bool
+
+
+# Its text is the same however many are asked about: see `chat.models.prepared`.
+_ROWS = """
+    SELECT asked.place, session.session_key IS NOT NULL, person.password,
+        room.team_id, room.owner_id, room.visibility, room.revision, room.deleted_at IS NOT NULL,
+        member.role,
+        EXISTS (SELECT 1 FROM chat_run WHERE status = 'queued'),
+        EXISTS (SELECT 1 FROM chat_upstream WHERE is_draining)
+    FROM {asked}
+    LEFT JOIN django_session session
+        ON session.session_key = asked.session_key AND session.expire_date > %s
+    LEFT JOIN chat_user person ON person.id = asked.person_id AND person.is_active
+    LEFT JOIN chat_conversation room ON room.public_id = asked.room
+    LEFT JOIN chat_membership member
+        ON member.user_id = asked.person_id AND member.team_id = room.team_id
+    ORDER BY asked.place
+"""
+_ROWS_IN_POSTGRES = _ROWS.format(
+    asked="unnest(%s::int[], %s::bigint[], %s::text[], %s::uuid[])"
+    " AS asked (place, person_id, session_key, room)"
+)
+_ROWS_IN_SQLITE = _ROWS.format(
+    asked="""(
+        SELECT json_extract(value, '$[0]') AS place, json_extract(value, '$[1]') AS person_id,
+            json_extract(value, '$[2]') AS session_key, json_extract(value, '$[3]') AS room
+        FROM json_each(%s)
+    ) AS asked"""
+)
+
+
+def _read(pairs: Sequence[tuple[Identity, UUID | None]]) -> list[_Row]:
+    now = timezone.now()
+    if database.vendor == "postgresql":
+        people = [identity.user_pk for identity, _ in pairs]
+        sessions = [identity.session_key for identity, _ in pairs]
+        rooms = [room for _, room in pairs]
+        values = [list(range(len(pairs))), people, sessions, rooms, now]
+        return [_Row._make(row) for row in fetch(_ROWS_IN_POSTGRES, values)]
+    asked = [
+        (place, identity.user_pk, identity.session_key, room and room.hex)
+        for place, (identity, room) in enumerate(pairs)
+    ]
+    at = database.ops.adapt_datetimefield_value(now)
+    return [_Row._make(row) for row in fetch(_ROWS_IN_SQLITE, [json.dumps(asked), at])]
+
+
+def _verdict(
+    identity: Identity, keys: frozenset[UUID], rows: Sequence[_Row], tokens: set[int]
+) -> list[Room] | str:
+    """``rows``: one for each room, or one where no room is looked at."""
+    if not _is_signed_in(identity, rows[0], tokens):
+        return GONE_SIGNED_OUT
+    seen: list[Room] = []
+    for key, row in zip(keys, rows, strict=False):
+        if row.revision is None or row.is_deleted:
+            return GONE_DELETED
+        is_elsewhere = identity.team_pk not in (None, row.team_pk)
+        if row.role is None or is_elsewhere or not _is_visible(row, identity):
+            return GONE_ACCESS
+        may_write = row.role in WRITING_ROLES
+        seen.append(Room(conversation_id=key, revision=row.revision, may_write=may_write))
+    return seen
+
+
+def _is_signed_in(identity: Identity, row: _Row, tokens: set[int]) -> bool:
+    if identity.token_pk is not None:
+        return identity.token_pk in tokens
+    return bool(row.has_session) and row.password == identity.password
+
+
+def _is_visible(row: _Row, identity: Identity) -> bool:
+    return row.visibility == Visibility.TEAM or row.owner_pk == identity.user_pk
 
 
 def _valid_tokens(keys: set[int | None]) -> set[int]:
     if not keys:
         return set()
     return set(AccessToken.objects.usable().filter(pk__in=keys).values_list("pk", flat=True))
-
-
-def _active_users(keys: set[int]) -> dict[int, str]:
-    """The password hash of each active user."""
-    return dict(User.objects.filter(pk__in=keys, is_active=True).values_list("pk", "password"))
-
-
-def _rooms(keys: set[UUID]) -> Iterable[Conversation]:
-    return Conversation.objects.filter(public_id__in=keys).only(
-        "public_id", "team_id", "owner_id", "visibility", "revision", "deleted_at"
-    )
-
-
-def _members(users: set[int]) -> dict[tuple[int, int], str]:
-    """The role of each of these people in each of their teams."""
-    rows = Membership.objects.filter(user_id__in=users)
-    return {
-        (user, team): role for user, team, role in rows.values_list("user_id", "team_id", "role")
-    }
-
-
-def _is_visible(room: Conversation, identity: Identity) -> bool:
-    return room.visibility == Visibility.TEAM or room.owner_id == identity.user_pk
 
 
 # --- the figures ------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from chat.models.prepared import PreparedUpdate
 from chat.models.team import Team
 from chat.models.tool import Tool
 from chat.models.upstream import Upstream
@@ -70,14 +71,54 @@ class Conversation(models.Model):
     def __str__(self) -> str:
         return self.title
 
-    def touch(self, **changes: object) -> int:
-        """Raises the revision in the database, and returns the new one. ``changes`` are stored in
-        the same statement, and not put on this object."""
-        Conversation.objects.filter(pk=self.pk).update(
-            revision=F("revision") + 1, updated_at=timezone.now(), **changes
+    def touch(self) -> int:
+        """Raises the revision in the database, and returns the new one."""
+        return self._touched(_touch)
+
+    def remember(
+        self, upstream: Upstream, model: str, parameters: dict[str, object], system_prompt: str
+    ) -> int:
+        """The same for a turn, with what the composer is to offer next; that is stored, and not put
+        on this object."""
+        return self._touched(
+            _remember,
+            upstream=upstream.pk,
+            model=model,
+            parameters=parameters,
+            system_prompt=system_prompt,
         )
-        self.refresh_from_db(fields=["revision", "updated_at"])
+
+    def _touched(self, update: PreparedUpdate, **changes: object) -> int:
+        now = timezone.now()
+        rows = update.rows(room=self.pk, now=now, **changes)
+        if not rows:
+            raise Conversation.DoesNotExist
+        ((self.revision,),) = rows
+        self.updated_at = now
         return self.revision
+
+
+_touch = PreparedUpdate(
+    lambda room, now: (
+        Conversation.objects.filter(pk=room),
+        {"revision": F("revision") + 1, "updated_at": now},
+    ),
+    returning=["revision"],
+)
+_remember = PreparedUpdate(
+    lambda room, now, upstream, model, parameters, system_prompt: (
+        Conversation.objects.filter(pk=room),
+        {
+            "revision": F("revision") + 1,
+            "updated_at": now,
+            "upstream": upstream,
+            "model": model,
+            "parameters": parameters,
+            "system_prompt": system_prompt,
+        },
+    ),
+    returning=["revision"],
+)
 
 
 class Role(models.TextChoices):

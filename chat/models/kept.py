@@ -12,6 +12,7 @@ from django.db.models import Count, QuerySet, Value
 from chat.models.artifact import Artifact, ArtifactVersion, Mockup, MockupVersion
 from chat.models.conversation import Conversation
 from chat.models.file import AnswerFile, Attachment
+from chat.models.prepared import Prepared
 
 Result = TypeVar("Result")
 
@@ -64,18 +65,22 @@ def attachments_by_message(conversation: Conversation) -> Mapping[int, list[Atta
 def count_kept(conversation: Conversation) -> int:
     """Things on the conversation's page of files, in one query. An edited turn has its pictures
     from before, and they count once."""
-    rows = _count(Artifact.objects.filter(conversation=conversation), "pk").union(
-        _count(Mockup.objects.filter(conversation=conversation), "pk"),
-        _count(AnswerFile.objects.filter(run__conversation=conversation), "pk"),
-        _count(Attachment.objects.filter(message__conversation=conversation), "file"),
-        all=True,
-    )
-    return sum(count for (count,) in rows)
+    return sum(_counts.all(room=conversation.pk))
 
 
 def _count(rows: QuerySet[Any], of: str) -> QuerySet[Any]:
     everything = rows.order_by().annotate(one=Value(1)).values("one")
     return everything.annotate(count=Count(of, distinct=True)).values_list("count")
+
+
+_counts: Prepared[Any] = Prepared(
+    lambda room: _count(Artifact.objects.filter(conversation=room), "pk").union(
+        _count(Mockup.objects.filter(conversation=room), "pk"),
+        _count(AnswerFile.objects.filter(run__conversation=room), "pk"),
+        _count(Attachment.objects.filter(message__conversation=room), "file"),
+        all=True,
+    )
+)
 
 
 def keeps_nothing(conversation: Conversation) -> None:

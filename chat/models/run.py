@@ -99,6 +99,9 @@ class Run(models.Model):
     # Sentences for the run's details, such as "earlier turns were sent as text".
     notes = models.JSONField(default=list, blank=True)
 
+    # Of what a verb returns: the key was known, so this was done before.
+    is_repeated = False
+
     class Meta:
         indexes = [
             models.Index(fields=["status", "queued_at"]),

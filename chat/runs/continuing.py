@@ -31,10 +31,9 @@ class Beginning:
         return sum(isinstance(event, _OUTCOMES) for event in (*self.committed, *self.opening))
 
 
-def read_beginning(run_pk: int) -> Beginning:
+def read_beginning(run: Run) -> Beginning:
     """A run that was put back in line before its request has its beginning already: what was
     committed stays, and is not said twice."""
-    run = Run.objects.select_related("upstream", "conversation").get(pk=run_pk)
     committed = tuple(read_events(run))
     return Beginning(committed=committed, opening=() if committed else tuple(opening(run)))
 

@@ -17,6 +17,7 @@ from typing import ParamSpec, TypeVar
 from weakref import WeakSet
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chat import metrics
 
@@ -116,6 +117,15 @@ def _drop_dead_connection() -> None:
         return
     if kept.connection.closed or _is_readable(kept.connection.fileno()):
         connections.close_all()
+        _renew_pool(kept)
+
+
+def _renew_pool(kept: BaseDatabaseWrapper) -> None:
+    """Most likely all that lie in the pool have ended, too. Whoever takes one after the other finds
+    that out with ever longer pauses in between, and gives up at the fourth; here it takes a moment."""
+    pool = getattr(kept, "pool", None)
+    if pool is not None:
+        pool.check()
 
 
 def _is_readable(descriptor: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,7 +13,13 @@ from typing import ParamSpec
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, OperationalError, transaction
+from django.db import (
+    DatabaseError,
+    InterfaceError,
+    OperationalError,
+    connection,
+    transaction,
+)
 from django.utils import timezone
 
 from chat import events as canonical
@@ -21,6 +28,7 @@ from chat.actions.seen import record_seen
 from chat.dialects.base import Cause, Ending, Parser
 from chat.dialects.seen import Tally, cleaned_kind
 from chat.models import Attempt, Run, RunStatus
+from chat.models.prepared import PreparedUpdate, fetch
 from chat.runs.budget import Budget
 from chat.runs.continuing import ContinuingParser, read_beginning
 from chat.runs.database import DatabaseThreads
@@ -123,9 +131,14 @@ class Execution:
                 await self._services.threads.call(end_broken, self.run_pk, self._services.runner)
 
     async def _execute(self) -> None:
-        run = await self._services.threads.call(Run.objects.get, pk=self.run_pk)
+        began_at = time.monotonic()
+        try:
+            ready: Assignment | NotReady = await self._services.threads.call(prepare, self.run_pk)
+        except NotReady as refusal:
+            ready = refusal
+        run = ready.run
         self.run_id = run.public_id
-        self._measure = Measure(run)
+        self._measure = Measure(run, began_at=began_at)
         log = RunLog(
             run_pk=run.pk,
             run_id=run.public_id,
@@ -138,17 +151,16 @@ class Execution:
             on_first_event=self._measure.first_event,
         )
         try:
-            await self._execute_logged(run, log)
+            first_item = await self._begin(run, log)
+            if isinstance(ready, NotReady):
+                await self._finish_unsent(run, log, ready.info)
+            else:
+                await self._execute_logged(ready, log, first_item)
         finally:
             await log.abandon()
 
-    async def _execute_logged(self, run: Run, log: RunLog) -> None:
-        first_item = await self._begin(run, log)
-        try:
-            assignment = await self._services.threads.call(prepare, self.run_pk)
-        except NotReady as refusal:
-            await self._finish_unsent(run, log, refusal.info)
-            return
+    async def _execute_logged(self, assignment: Assignment, log: RunLog, first_item: int) -> None:
+        run = assignment.run
         parser = assignment.dialect.parser(
             model=run.model,
             endpoint=assignment.upstream.name,
@@ -178,7 +190,7 @@ class Execution:
         sent. Returns how many items the log then has."""
         if run.position == 0:
             return 0
-        beginning = await self._services.threads.call(read_beginning, run.pk)
+        beginning = await self._services.threads.call(read_beginning, run)
         await log.begin(beginning.committed, beginning.opening)
         return beginning.item_count
 
@@ -331,19 +343,15 @@ class Execution:
     def _begin_attempt(self, dialect: str) -> int:
         """Says in the database that the request is about to be sent. Returns which attempt this is,
         those of earlier runners counted; 0: it must not be sent."""
-        with transaction.atomic():
-            marked = Run.objects.filter(
-                pk=self.run_pk,
-                runner_id=self._services.runner,
-                status=RunStatus.RUNNING,
-                stop_requested_at__isnull=True,
-                request_sent_at__isnull=True,
-            ).update(request_sent_at=timezone.now(), dialect=dialect)
-            if not marked:
-                return 0
-            number = 1 + Attempt.objects.filter(run_id=self.run_pk).count()
-            Attempt.objects.create(run_id=self.run_pk, number=number)
-            return number
+        now = timezone.now()
+        mine = [now, dialect, self.run_pk, self._services.runner]
+        if connection.vendor == "postgresql":
+            begun = fetch(_MARK_AND_COUNT, [*mine, now])
+        else:
+            with transaction.atomic():
+                marked = fetch(_MARK, mine)
+                begun = fetch(_COUNT, [self.run_pk, now]) if marked else []
+        return begun[0][0] if begun else 0
 
     def _take_back(self, number: int, info: canonical.ErrorInfo) -> None:
         """Until the next attempt the request is as good as never sent: whoever finds the run without
@@ -356,18 +364,26 @@ class Execution:
                 self._record_refusal(number, info)
 
     def _record_refusal(self, number: int, info: canonical.ErrorInfo) -> None:
-        Attempt.objects.filter(run_id=self.run_pk, number=number).update(
-            outcome="refused",
-            error_kind=info.kind,
-            error_message=info.message[:2000],
-            retry_after_seconds=info.retry_after_seconds,
-        )
+        self._attempt_over(number, "refused", info, retry_after_seconds=info.retry_after_seconds)
 
     def _record_outcome(self, number: int, outcome: Outcome) -> None:
-        Attempt.objects.filter(run_id=self.run_pk, number=number).update(
-            outcome=outcome.cause,
-            error_kind=outcome.error.kind if outcome.error else "",
-            error_message=outcome.error.message[:2000] if outcome.error else "",
+        self._attempt_over(number, outcome.cause, outcome.error)
+
+    def _attempt_over(
+        self,
+        number: int,
+        outcome: str,
+        info: canonical.ErrorInfo | None,
+        *,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        _attempt_over(
+            run=self.run_pk,
+            number=number,
+            outcome=outcome,
+            error_kind=info.kind if info else "",
+            error_message=info.message[:2000] if info else "",
+            retry_after_seconds=retry_after_seconds,
         )
 
     def _measure_stop(self, closed_at: datetime) -> None:
@@ -379,6 +395,34 @@ class Execution:
         """Beside those that the run was made with; another attempt may say the same again."""
         known = Run.objects.values_list("notes", flat=True).get(pk=self.run_pk)
         Run.objects.filter(pk=self.run_pk).update(notes=list(dict.fromkeys([*known, *notes])))
+
+
+# Marks the run as sent, and counts its attempts.
+_MARK = """
+    UPDATE chat_run SET request_sent_at = %s, dialect = %s
+    WHERE id = %s AND runner_id = %s AND status = 'running'
+    AND stop_requested_at IS NULL AND request_sent_at IS NULL
+    RETURNING id
+"""
+_INSERT = """
+    INSERT INTO chat_attempt (run_id, number, started_at, outcome, error_kind, error_message)
+    SELECT id, 1 + (SELECT COUNT(*) FROM chat_attempt WHERE run_id = marked.id), %s, '', '', ''
+    FROM marked RETURNING number
+"""
+_COUNT = "WITH marked AS (SELECT %s AS id)" + _INSERT
+_MARK_AND_COUNT = f"WITH marked AS ({_MARK})" + _INSERT
+
+_attempt_over = PreparedUpdate(
+    lambda run, number, outcome, error_kind, error_message, retry_after_seconds: (
+        Attempt.objects.filter(run_id=run, number=number),
+        {
+            "outcome": outcome,
+            "error_kind": error_kind,
+            "error_message": error_message,
+            "retry_after_seconds": retry_after_seconds,
+        },
+    )
+)
 
 
 def _limits() -> Limits:

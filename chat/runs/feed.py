@@ -6,11 +6,13 @@ import zlib
 from collections.abc import AsyncIterator, Iterable
 from uuid import UUID
 
+from django.db import connection
+
 from chat import metrics
-from chat.models import Run
+from chat.models.prepared import fetch
 from chat.runs.database import DatabaseThreads, readers
 from chat.runs.lookout import Found, RunGone, lookout
-from chat.runs.segments import read_entries
+from chat.runs.segments import CHUNK_SEGMENTS, entries_of, read_entries
 from chat.runs.tail import Entry, LiveTail
 from chat.runs.tails import live_tail
 
@@ -41,7 +43,7 @@ async def follow(
     having one, costs up to ``poll_seconds`` of latency and nothing else; a database that is away
     is waited for. Cancellation is safe anywhere.
     """
-    log = _Log(await threads.call_until_there(_key_of, run_id), threads)
+    log = _Log(run_id, threads)
     position = after
     fast = min(FAST_SECONDS, poll_seconds)
     pause = min(FIRST_SECONDS, poll_seconds)
@@ -78,28 +80,60 @@ def _where(entries: list[Entry], is_served: bool) -> str:
 class _Log:
     """The database's side of one follower."""
 
-    def __init__(self, run_pk: int, threads: DatabaseThreads) -> None:
-        self._run_pk = run_pk
+    def __init__(self, run_id: UUID, threads: DatabaseThreads) -> None:
+        self._run_id = run_id
+        self._run_pk: int | None = None
         self._threads = threads
         # Whether there may be more than fits into one step.
         self.is_behind = True
 
     async def read(self, after: int) -> Found:
-        if self.is_behind:
-            # Not together with the others, who would wait for a long log.
+        if not self.is_behind and self._run_pk is not None:
+            return await lookout.look(self._run_pk, after)
+        # Not together with the others, who would wait for a long log.
+        if self._run_pk is None:
+            self._run_pk, entries = await self._threads.call_until_there(
+                _begin, self._run_id, after
+            )
+        else:
             entries = await self._threads.call_until_there(
                 read_entries, self._run_pk, after, limit_bytes=CATCH_UP_BYTES
             )
-            self.is_behind = bool(entries)
-            return Found(entries=entries)
-        return await lookout.look(self._run_pk, after)
+        # Not "there was something": a log that is being written grows with each look, and followers
+        # who look again at once keep each other, and the tail, from ever catching up.
+        is_cut = sum(len(entry.body) for entry in entries) >= CATCH_UP_BYTES
+        self.is_behind = is_cut or len(entries) >= CHUNK_SEGMENTS
+        return Found(entries=entries)
 
 
-def _key_of(run_id: UUID) -> int:
-    key = Run.objects.filter(public_id=run_id).values_list("pk", flat=True).first()
-    if key is None:
+# As in `read_entries`, with the run's key: where nothing is behind ``after`` it comes alone.
+_BEGINNING = """
+    SELECT run.id, segment.first_seq, segment.is_compressed, segment.body
+    FROM chat_run run LEFT JOIN chat_runsegment segment
+        ON segment.run_id = run.id AND segment.last_seq > %s
+        AND segment.first_seq >= COALESCE((
+            SELECT MAX(earlier.first_seq) FROM chat_runsegment earlier
+            WHERE earlier.run_id = run.id AND earlier.first_seq <= %s
+        ), 0)
+    WHERE run.public_id = %s
+    ORDER BY segment.first_seq
+    LIMIT %s
+"""
+
+
+def _begin(run_id: UUID, after: int) -> tuple[int, list[Entry]]:
+    """The run's key, and the first step of its log."""
+    is_postgres = connection.vendor == "postgresql"
+    values = [after, after + 1, run_id if is_postgres else run_id.hex, CHUNK_SEGMENTS]
+    rows = fetch(_BEGINNING, values)
+    if not rows:
         raise RunGone(run_id)
-    return key
+    segments = [
+        (first_seq, bool(is_compressed), body)
+        for _, first_seq, is_compressed, body in rows
+        if first_seq is not None
+    ]
+    return rows[0][0], entries_of(segments, after, CATCH_UP_BYTES)
 
 
 def check_of(entries: Iterable[Entry], start: int = 0) -> int:

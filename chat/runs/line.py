@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from chat.models import Upstream
+from chat.models.prepared import Prepared
 from chat.runs import queue
 
 
@@ -21,9 +23,15 @@ class Line:
     draining: frozenset[UUID] = frozenset()
 
 
-def read_line(*, has_queue: bool = True) -> Line:
-    """``has_queue``: whether anybody waits at all, where the caller knows that already."""
-    draining = dict(Upstream.objects.filter(is_draining=True).values_list("pk", "public_id"))
+_draining: Prepared[Any] = Prepared(
+    lambda: Upstream.objects.filter(is_draining=True).values_list("pk", "public_id")
+)
+
+
+def read_line(*, has_queue: bool = True, is_draining: bool = True) -> Line:
+    """``has_queue``: whether anybody waits at all, ``is_draining``: whether any server lets nobody
+    in, where the caller knows that already."""
+    draining = dict(_draining.all()) if is_draining else {}
     places, numbers = _places(draining) if has_queue else ({}, {})
     return Line(places=places, numbers=numbers, draining=frozenset(draining.values()))
 
@@ -33,7 +41,7 @@ def _places(draining: Mapping[int, UUID]) -> tuple[dict[UUID, str], dict[UUID, i
     counted: Counter[int | None] = Counter()
     places: dict[UUID, str] = {}
     numbers: dict[UUID, int] = {}
-    for run in queue.in_order(queued, queue.running_at({run.upstream_id for run in queued})):
+    for run in queue.in_order(queued, queue.running_by_server()):
         counted[run.upstream_id] += 1
         is_held_up = run.upstream_id in draining
         numbers[run.public_id] = counted[run.upstream_id]

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
 from uuid import UUID
 from weakref import WeakSet
 
@@ -23,6 +25,7 @@ from chat.runs.budget import Budget
 from chat.runs.database import DatabaseThreads
 from chat.runs.segments import SegmentWriter, Write, bodies_of
 from chat.runs.tail import Entry, LiveTail
+from chat.runs.waiting import Signal
 
 # Reading from the upstream pauses while this much waits for the database.
 PENDING_BYTES = 8 * 1024 * 1024
@@ -39,6 +42,13 @@ _TEXT_MEMBER = {
 }
 # Of adjacent events of these types only the latest says something.
 _LATEST = (canonical.ModelLoadProgress, canonical.PromptProcessingProgress)
+# What tells the items of adjacent events apart.
+_ITEM_OF: dict[type[canonical.Event], Callable[[Any], tuple[object, ...]]] = {
+    canonical.MessageDelta: attrgetter("item", "choice"),
+    canonical.ReasoningDelta: attrgetter("item", "choice"),
+    canonical.RefusalDelta: attrgetter("item", "choice", "category"),
+    canonical.ToolCallDelta: attrgetter("item", "choice", "call_id"),
+}
 _TOKENS = (canonical.MessageDelta, canonical.ReasoningDelta, canonical.ToolCallDelta)
 
 
@@ -106,6 +116,8 @@ class RunLog:
         self._wanted = asyncio.Event()
         self._has_room = asyncio.Event()
         self._has_room.set()
+        self._settled = Signal()
+        self._settled.set()
         self._pump = asyncio.create_task(self._commit_until_closed(), name=f"log-{run_id.hex}")
         _open.add(self)
 
@@ -127,7 +139,8 @@ class RunLog:
         """Takes events in order, and the bytes they came from."""
         for event in events:
             self._received_events += 1
-            self._note_times(event)
+            if not self._seen_first_token:
+                self._note_times(event)
             if not self._merge(event):
                 self._append(event)
         if raw:
@@ -139,6 +152,7 @@ class RunLog:
             if self._pending_bytes > PENDING_BYTES:
                 self._has_room.clear()
             self._hold(self._pending_bytes + self._writing_bytes)
+            self._settled.clear()
         self._wanted.set()
 
     def _hold(self, held_bytes: int) -> None:
@@ -164,6 +178,10 @@ class RunLog:
             finally:
                 waiting.cancel()
 
+    async def settled(self, seconds: float) -> None:
+        """Returns when all that was added is committed, or when the time is over."""
+        await self._settled.wait(seconds)
+
     @property
     def ended(self) -> asyncio.Task[None]:
         """Done when the log cannot be written any more."""
@@ -186,7 +204,10 @@ class RunLog:
             last.event = event
             return True
         member = _TEXT_MEMBER.get(type(event))
-        if member is None or not _same_item(last.event, event) or last.size > MERGED_CHARACTERS:
+        if member is None or last.size > MERGED_CHARACTERS:
+            return False
+        item_of = _ITEM_OF[type(event)]
+        if item_of(last.event) != item_of(event):
             return False
         text = str(getattr(event, member))
         last.pieces.append(text)
@@ -211,6 +232,8 @@ class RunLog:
             await self._wanted.wait()
             self._wanted.clear()
             await self._commit_pending()
+            if not self._pending:
+                self._settled.set()
 
     async def _commit_pending(self) -> None:
         if not self._pending:
@@ -310,10 +333,3 @@ class RunLog:
 # The logs that are being written, for the figures.
 _open: WeakSet[RunLog] = WeakSet()
 metrics.PENDING_BYTES.read_from(lambda: {"": sum(log.pending_bytes for log in _open)})
-
-
-def _same_item(one: canonical.Event, other: canonical.Event) -> bool:
-    return all(
-        getattr(one, member, None) == getattr(other, member, None)
-        for member in ("item", "choice", "call_id", "category")
-    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from django.db import connection
 
-from chat.models import Run
+from chat.models.prepared import fetch
 from chat.models.run import LIVE_STATUSES
 from chat.runs.database import DatabaseThreads, readers
 from chat.runs.segments import entries_of
@@ -114,71 +114,75 @@ lookout = Lookout()
 def look_for(wanted: Sequence[tuple[int, int]]) -> list[Found | Exception]:
     """For each (run, number) what is behind it. A log that cannot be read is its follower's trouble
     and nobody else's."""
-    rows = _segments(wanted)
-    states = _states([run_pk for at, (run_pk, _) in enumerate(wanted) if at not in rows])
-    answers: list[Found | Exception] = []
-    for at, (run_pk, after) in enumerate(wanted):
-        if at in rows:
-            answers.append(_read(rows[at], after))
-        elif run_pk not in states:
-            answers.append(RunGone(run_pk))
-        else:
-            status, last_seq = states[run_pk]
-            is_over = status not in LIVE_STATUSES and after >= last_seq
-            answers.append(Found(is_over=is_over))
-    return answers
+    rows = _read(wanted)
+    return [
+        _found(rows[at], after) if at in rows else RunGone(run_pk)
+        for at, (run_pk, after) in enumerate(wanted)
+    ]
 
 
-def _read(rows: list[tuple[int, bool, bytes]], after: int) -> Found | Exception:
+# A run's status, its last number, and a segment, or nothing in place of one.
+_Row = tuple[str, int, int | None, bool | None, bytes | None]
+
+
+def _found(rows: list[_Row], after: int) -> Found | Exception:
+    segments = [
+        (first_seq, bool(is_compressed), body)
+        for _, _, first_seq, is_compressed, body in rows
+        if first_seq is not None and body is not None
+    ]
+    if not segments:
+        status, last_seq, *_ = rows[0]
+        return Found(is_over=status not in LIVE_STATUSES and after >= last_seq)
     try:
-        return Found(entries=entries_of(rows, after))
+        return Found(entries=entries_of(segments, after))
     except Exception as error:
         return error
 
 
-def _states(run_pks: Sequence[int]) -> dict[int, tuple[str, int]]:
-    if not run_pks:
-        return {}
-    rows = Run.objects.filter(pk__in=run_pks).values_list("pk", "status", "last_seq")
-    return {pk: (status, last_seq) for pk, status, last_seq in rows}
+# Of the segments behind each number, by its place, those nearest to their follower first, as far as
+# the bytes go. The segment with the next number is the last one that begins at or before it: found
+# in the index, however long the log is. All is of one moment: a run that has ended there has its
+# last segment there, too.
+_ROWS = """
+    WITH wanted (place, run_id, after) AS ({wanted}),
+    begun AS (
+        SELECT place, run_id, after, COALESCE((
+            SELECT MAX(earlier.first_seq) FROM chat_runsegment earlier
+            WHERE earlier.run_id = wanted.run_id AND earlier.first_seq <= wanted.after + 1
+        ), 0) AS start
+        FROM wanted
+    ),
+    found AS (
+        SELECT begun.place, segment.first_seq, segment.is_compressed, segment.body,
+            SUM(LENGTH(segment.body)) OVER (ORDER BY segment.first_seq - begun.after, begun.place)
+                - LENGTH(segment.body) AS ahead_bytes
+        FROM begun JOIN chat_runsegment segment
+            ON segment.run_id = begun.run_id
+            AND segment.first_seq >= begun.start
+            AND segment.last_seq > begun.after
+    )
+    SELECT wanted.place, run.status, run.last_seq, found.first_seq, found.is_compressed, found.body
+    FROM wanted
+    JOIN chat_run run ON run.id = wanted.run_id
+    LEFT JOIN found ON found.place = wanted.place AND found.ahead_bytes < %s
+    ORDER BY wanted.place, found.first_seq
+"""
+_ROWS_IN_POSTGRES = _ROWS.format(
+    wanted="SELECT * FROM unnest(%s::int[], %s::bigint[], %s::bigint[])"
+)
 
 
-def _segments(
-    wanted: Sequence[tuple[int, int]],
-) -> dict[int, list[tuple[int, bool, bytes]]]:
-    """The segments behind each number, by its place in ``wanted``; those nearest to their follower
-    first, as far as ``LOOK_BYTES`` go."""
-    is_postgres = connection.vendor == "postgresql"
-    row = "(%s::int, %s::bigint, %s::bigint)" if is_postgres else "(%s,%s,%s)"
-    values: list[int] = []
-    for at, (run_pk, after) in enumerate(wanted):
-        values += [at, run_pk, after]
-    # The segment with the next number is the last one that begins at or before it: found in the
-    # index, however long the log is.
-    statement = f"""
-        WITH wanted (place, run_id, after) AS (VALUES {", ".join([row] * len(wanted))}),
-        begun AS (
-            SELECT place, run_id, after, COALESCE((
-                SELECT MAX(earlier.first_seq) FROM chat_runsegment earlier
-                WHERE earlier.run_id = wanted.run_id AND earlier.first_seq <= wanted.after + 1
-            ), 0) AS start
-            FROM wanted
-        )
-        SELECT place, first_seq, is_compressed, body FROM (
-            SELECT begun.place, segment.first_seq, segment.is_compressed, segment.body,
-                SUM(LENGTH(segment.body)) OVER (ORDER BY segment.first_seq - begun.after, begun.place)
-                    - LENGTH(segment.body) AS ahead_bytes
-            FROM begun JOIN chat_runsegment segment
-                ON segment.run_id = begun.run_id
-                AND segment.first_seq >= begun.start
-                AND segment.last_seq > begun.after
-        ) AS found
-        WHERE ahead_bytes < %s
-        ORDER BY place, first_seq
-    """  # noqa: S608 - only placeholders are joined in
-    found: defaultdict[int, list[tuple[int, bool, bytes]]] = defaultdict(list)
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [*values, LOOK_BYTES])
-        for place, first_seq, is_compressed, body in cursor.fetchall():
-            found[place].append((first_seq, bool(is_compressed), bytes(body)))
+def _read(wanted: Sequence[tuple[int, int]]) -> dict[int, list[_Row]]:
+    """By place in ``wanted``; without those whose run is not there."""
+    if connection.vendor == "postgresql":
+        runs, numbers = [run_pk for run_pk, _ in wanted], [after for _, after in wanted]
+        rows = fetch(_ROWS_IN_POSTGRES, [list(range(len(wanted))), runs, numbers, LOOK_BYTES])
+    else:
+        places = "VALUES " + ", ".join(["(%s,%s,%s)"] * len(wanted))
+        values = [value for at, question in enumerate(wanted) for value in (at, *question)]
+        rows = fetch(_ROWS.format(wanted=places), [*values, LOOK_BYTES])
+    found: defaultdict[int, list[_Row]] = defaultdict(list)
+    for place, *row in rows:
+        found[place].append(tuple(row))
     return dict(found)

@@ -16,15 +16,16 @@ NO_UPSTREAM = "(removed)"
 
 
 class Measure:
-    """One execution of one run. Nothing here is called per event, waits, or raises.
+    """One execution of one run, begun at this time of the monotonic clock. Nothing here is called
+    per event, waits, or raises.
 
     The lines carry ids and numbers: never a word of a prompt or an answer.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, *, began_at: float) -> None:
         self._run = run.public_id
         self._upstream = NO_UPSTREAM
-        self._began_at = time.monotonic()
+        self._began_at = began_at
         self._sent_at: float | None = None
         self._first_event_seconds: float | None = None
         waited = 0.0

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from django.conf import settings
@@ -20,6 +21,7 @@ from chat.actions.artifacts import BAD_PATH, TOO_LARGE, path_problem
 from chat.dialects import DIALECTS
 from chat.doorbell import ring_after_commit, room_topic
 from chat.models import FetchStatus, Mockup, MockupFile, MockupVersion, StoredFile, Upstream
+from chat.models.prepared import Prepared
 from chat.runs.database import DatabaseThreads
 from chat.upstreams.client import Client, fetch_file
 from chat.upstreams.failures import UpstreamError
@@ -106,14 +108,24 @@ def take_due() -> list[Errand]:
     return errands
 
 
+def _wanted_now() -> QuerySet[MockupFile]:
+    return MockupFile.objects.filter(
+        DUE,
+        status=FetchStatus.WANTED,
+        version__mockup__conversation__deleted_at__isnull=True,
+    )
+
+
+# Asked at the end of each answer, of which few bring files.
+_some_due: Prepared[Any] = Prepared(lambda: _wanted_now().values_list("pk", flat=True)[:1])
+
+
 def _due() -> list[MockupFile]:
     """The newest row of each path that is wanted and due, the longest waiting first."""
+    if not _some_due.all():
+        return []
     rows = (
-        MockupFile.objects.filter(
-            DUE,
-            status=FetchStatus.WANTED,
-            version__mockup__conversation__deleted_at__isnull=True,
-        )
+        _wanted_now()
         .select_related("version__mockup", "version__run__upstream")
         .defer("version__run__result")
         .order_by("due_at", "pk")[: 10 * AT_ONCE]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
+from typing import Any
 
 import msgspec
 
 from chat import events as canonical
-from chat.actions.continuing import read_inputs
+from chat.actions.continuing import Settled
 from chat.dialects import DIALECTS
 from chat.dialects.base import (
     AssistantTurn,
@@ -22,8 +23,8 @@ from chat.dialects.base import (
     UserTurn,
 )
 from chat.merging import answered_head
-from chat.models import Attachment, Message, Role, Run, RunStatus, Upstream
-from chat.models.tree import path_to
+from chat.models import Attachment, Role, Run, RunStatus, Upstream
+from chat.models.prepared import Prepared, fetch
 from chat.runs.continuing import filled_output, replies_in
 from chat.vault import VaultLocked
 
@@ -35,8 +36,9 @@ CONTINUABLE = (RunStatus.COMPLETED, RunStatus.WAITING, RunStatus.INCOMPLETE)
 class NotReady(Exception):
     """The request cannot be made; ``info`` says why, for the answer's error card."""
 
-    def __init__(self, info: canonical.ErrorInfo) -> None:
+    def __init__(self, run: Run, info: canonical.ErrorInfo) -> None:
         super().__init__(info.message)
+        self.run = run
         self.info = info
 
 
@@ -51,73 +53,68 @@ class Assignment:
     key: str
 
 
+_with_server = Prepared(lambda run: Run.objects.filter(pk=run).select_related("upstream"))
+
+
 def prepare(run_pk: int) -> Assignment:
     """Reads the run with its conversation. Raises ``NotReady``."""
-    run = Run.objects.select_related("upstream", "conversation", "message").get(pk=run_pk)
+    run = _with_server.first(run=run_pk)
+    if run is None:
+        raise Run.DoesNotExist
     upstream = run.upstream
     if upstream is None:
-        raise NotReady(
-            _problem("The server that this was sent to has been removed. Choose another.")
-        )
+        raise _problem(run, "The server that this was sent to has been removed. Choose another.")
     if not upstream.is_enabled:
-        raise NotReady(
-            _problem("The server that this was sent to has been switched off. Choose another.")
+        raise _problem(
+            run, "The server that this was sent to has been switched off. Choose another."
         )
     dialect = DIALECTS.get(upstream.dialect)
     if dialect is None:
-        raise NotReady(_problem("This server's dialect is not installed. Tell an administrator."))
+        raise _problem(run, "This server's dialect is not installed. Tell an administrator.")
+    try:
+        options = upstream.all_options()
+    except VaultLocked:
+        text = "The server's secret options cannot be read. An administrator must enter them again."
+        raise _locked(run, text) from None
+    try:
+        key = upstream.open_key()
+    except VaultLocked:
+        text = "The server's key cannot be read. An administrator must enter it again."
+        raise _locked(run, text) from None
     return Assignment(
         run=run,
         upstream=upstream,
         dialect=dialect,
-        prompt=_prompt_of(run, upstream, dialect),
-        key=_key_of(upstream),
+        prompt=_prompt_of(run, upstream, dialect, options),
+        key=key,
     )
 
 
-def _key_of(upstream: Upstream) -> str:
-    try:
-        return upstream.open_key()
-    except VaultLocked:
-        text = "The server's key cannot be read. An administrator must enter it again."
-        raise NotReady(
-            canonical.ErrorInfo(message=text, kind="auth", type="invalid_request")
-        ) from None
+def _locked(run: Run, message: str) -> NotReady:
+    info = canonical.ErrorInfo(message=message, kind="auth", type="invalid_request")
+    return NotReady(run, info)
 
 
-def _options_of(upstream: Upstream) -> dict[str, object]:
-    try:
-        return upstream.all_options()
-    except VaultLocked:
-        text = "The server's secret options cannot be read. An administrator must enter them again."
-        raise NotReady(
-            canonical.ErrorInfo(message=text, kind="auth", type="invalid_request")
-        ) from None
+def _problem(run: Run, message: str) -> NotReady:
+    info = canonical.ErrorInfo(message=message, kind="not_found", type="invalid_request")
+    return NotReady(run, info)
 
 
-def _problem(message: str) -> canonical.ErrorInfo:
-    return canonical.ErrorInfo(message=message, kind="not_found", type="invalid_request")
-
-
-def _prompt_of(run: Run, upstream: Upstream, dialect: Dialect) -> Prompt:
-    messages = {message.pk: message for message in run.conversation.messages.all()}
-    path = path_to(messages[run.message_id], messages)
-    answers = _answers(path, run)
+def _prompt_of(
+    run: Run, upstream: Upstream, dialect: Dialect, options: dict[str, object]
+) -> Prompt:
+    path = _path_to(run)
     images = _images(path)
-    turns = [
-        turn
-        for message in path
-        for turn in _turns(message, answers.get(message.pk, []), images, run, upstream)
-    ]
+    turns = [turn for message in path for turn in _turns(message, images, run, upstream)]
     return Prompt(
         model=run.model,
         turns=tuple(turns),
         system=run.system_prompt,
         parameters=run.parameters,
-        options=_options_of(upstream),
+        options=options,
         tools=tuple(msgspec.convert(run.tools, list[ToolDefinition])),
         model_detail=_detail_of(upstream, run.model),
-        previous_response_id=_point_to_continue(path, answers, run, upstream)
+        previous_response_id=_point_to_continue(path, run, upstream)
         if dialect.keeps_history
         else None,
     )
@@ -130,21 +127,89 @@ def _detail_of(upstream: Upstream, model: str) -> canonical.JsonObject:
     return detail if isinstance(detail, dict) else {}
 
 
-def _answers(path: list[Message], run: Run) -> dict[int, list[Run]]:
-    """The runs of each answer on the path, in order; of the one that goes on up to this run."""
-    keys = [message.pk for message in path if message.role == Role.ASSISTANT]
-    answers: dict[int, list[Run]] = {}
-    for one in Run.objects.filter(message_id__in=keys).order_by("message_id", "position"):
-        if one.message_id != run.message_id or one.position <= run.position:
-            answers.setdefault(one.message_id, []).append(one)
-    return answers
+# --- the way from the conversation's beginning -----------------------------------------------
 
 
-def _images(path: list[Message]) -> dict[int, list[Image]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """What is read of a run on the path; ``inputs`` are JSON."""
+
+    pk: int
+    position: int
+    upstream_id: int | None
+    dialect: str
+    status: str
+    response_id: str
+    result: str
+    inputs: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Message:
+    """A message on the path; an answer with its runs in order."""
+
+    pk: int
+    role: str
+    text: str
+    has_pictures: bool
+    runs: list[_Run] = field(default_factory=list)
+
+
+# In one statement, and nothing beside the path: other branches may be many times as long.
+_PATH = """
+    WITH RECURSIVE path (id, parent_id, role, text, steps) AS (
+        SELECT id, parent_id, role, text, 0 FROM chat_message WHERE id = %s
+        UNION ALL
+        SELECT message.id, message.parent_id, message.role, message.text, path.steps + 1
+        FROM path JOIN chat_message AS message ON message.id = path.parent_id
+    )
+    SELECT
+        path.id, path.role, path.text,
+        EXISTS (SELECT 1 FROM chat_attachment WHERE chat_attachment.message_id = path.id),
+        run.id, run.position, run.upstream_id, run.dialect, run.status, run.response_id,
+        run.result, run.inputs
+    FROM path LEFT JOIN chat_run AS run ON run.message_id = path.id AND path.role = 'assistant'
+    ORDER BY path.steps DESC, run.position
+"""
+
+
+def _path_to(run: Run) -> list[_Message]:
+    """The messages from the root to the run's own; of the answer that goes on the runs up to this
+    one."""
+    path: list[_Message] = []
+    for pk, role, text, has_pictures, *columns in fetch(_PATH, [run.message_id]):
+        if not path or path[-1].pk != pk:
+            path.append(_Message(pk=pk, role=role, text=text, has_pictures=bool(has_pictures)))
+        earlier = _run_of(columns)
+        if earlier and (pk != run.message_id or earlier.position <= run.position):
+            path[-1].runs.append(earlier)
+    return path
+
+
+def _run_of(columns: Sequence[Any]) -> _Run | None:
+    """An answer may have lost its runs, by an administrator's hand for one."""
+    pk, position, upstream_id, dialect, status, response_id, result, inputs = columns
+    if pk is None:
+        return None
+    return _Run(
+        pk=pk,
+        position=position,
+        upstream_id=upstream_id,
+        dialect=dialect,
+        status=status,
+        response_id=response_id,
+        result=result,
+        inputs=inputs,
+    )
+
+
+def _images(path: list[_Message]) -> dict[int, list[Image]]:
     """The pictures of each person's turn, in order."""
-    keys = [message.pk for message in path if message.role == Role.USER]
-    rows = Attachment.objects.filter(message_id__in=keys).select_related("file")
+    keys = [message.pk for message in path if message.has_pictures and message.role == Role.USER]
     images: dict[int, list[Image]] = {}
+    if not keys:
+        return images
+    rows = Attachment.objects.filter(message_id__in=keys).select_related("file")
     for row in rows.order_by("message_id", "position"):
         data = base64.b64encode(bytes(row.file.body)).decode()
         image = Image(media_type=row.file.media_type, data=data)
@@ -153,26 +218,21 @@ def _images(path: list[Message]) -> dict[int, list[Image]]:
 
 
 def _turns(
-    message: Message,
-    runs: list[Run],
-    images: dict[int, list[Image]],
-    current: Run,
-    upstream: Upstream,
+    message: _Message, images: dict[int, list[Image]], current: Run, upstream: Upstream
 ) -> Iterator[Turn]:
     """A person's turn, or one for each run of an answer that has ended before the current one."""
     if message.role == Role.USER:
         yield UserTurn(text=message.text, images=tuple(images.get(message.pk, ())))
         return
-    # Longest: an answer may have lost its runs, by an administrator's hand for one.
-    for run, following in zip_longest(runs, runs[1:]):
+    for run, following in zip_longest(message.runs, message.runs[1:]):
         if run.result and run.pk != current.pk:
             yield _answer_turn(run, following, upstream)
 
 
-def _answer_turn(run: Run, following: Run | None, upstream: Upstream) -> AssistantTurn:
+def _answer_turn(run: _Run, following: _Run | None, upstream: Upstream) -> AssistantTurn:
     """What this run's own request gave, with what the run ``following`` it was given for it."""
     result = canonical.decode_result(run.result)
-    given = read_inputs(following) if following else []
+    given = msgspec.json.decode(following.inputs, type=list[Settled]) if following else []
     # Its first items are the calls of the run before, which have their outcomes there.
     own = len(answered_head(result)) if run.position else 0
     output = filled_output(result, given)[own:]
@@ -183,23 +243,22 @@ def _answer_turn(run: Run, following: Run | None, upstream: Upstream) -> Assista
     )
 
 
-def _is_native(run: Run, upstream: Upstream) -> bool:
+def _is_native(run: _Run, upstream: Upstream) -> bool:
     """Whether the same server wrote it, in the dialect that is spoken with it now. Runs of
     earlier versions do not tell their dialect."""
     return run.upstream_id == upstream.pk and run.dialect in ("", upstream.dialect)
 
 
-def _point_to_continue(
-    path: list[Message], answers: dict[int, list[Run]], run: Run, upstream: Upstream
-) -> str | None:
+def _point_to_continue(path: list[_Message], run: Run, upstream: Upstream) -> str | None:
     """The id under which this upstream keeps everything before the newest question, or before
     what the answer that goes on is given now."""
-    keys = [message.pk for message in path if message.role == Role.ASSISTANT]
-    before = [one for key in keys for one in answers.get(key, []) if one.pk != run.pk]
-    last = before[-1] if before else None
-    if last is None or not _is_native(last, upstream) or last.status not in CONTINUABLE:
+    before = [(message, one) for message in path for one in message.runs if one.pk != run.pk]
+    if not before:
         return None
-    if last.status == RunStatus.WAITING and last.message_id != run.message_id:
+    message, last = before[-1]
+    if not _is_native(last, upstream) or last.status not in CONTINUABLE:
+        return None
+    if last.status == RunStatus.WAITING and message.pk != run.message_id:
         # Its calls were never answered, and the server would insist.
         return None
     return last.response_id or None

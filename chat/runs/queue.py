@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-from django.db.models import Exists, F, Max, OuterRef, Q, Window
+from django.db import connection, transaction
+from django.db.models import (
+    BooleanField,
+    Count,
+    Exists,
+    ExpressionWrapper,
+    F,
+    Max,
+    OuterRef,
+    Q,
+    QuerySet,
+    Window,
+)
 from django.db.models.functions import Now, RowNumber
 
 from chat.actions.endings import end_unstarted
 from chat.actions.errors import is_away
 from chat.doorbell import ring_after_commit, room_topic
 from chat.models import Membership, Run, RunStatus, Upstream
+from chat.models.prepared import Prepared, PreparedUpdate, fetch
 from chat.models.team import WRITING_ROLES
 
 logger = logging.getLogger(__name__)
@@ -31,41 +45,24 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 def claim(runner: UUID, *, limit: int) -> list[int]:
     """Makes up to ``limit`` queued runs this runner's; returns their keys in the order of the line.
 
-    The rows of the servers concerned are locked first (a no-op on SQLite, where every
-    transaction is the only writer), so that two runners together keep a server's limit.
+    The rows of the servers concerned are locked before the runs at work there are counted (a no-op
+    on SQLite, where every transaction is the only writer), so that two runners together keep a
+    server's limit.
     """
-    if not Run.objects.filter(status=RunStatus.QUEUED).exists():
+    queued = _judged(CANDIDATES).all()
+    if unwanted := [run.pk for run in queued if run.is_unwanted]:
+        end_unwanted(unwanted)
+        queued = _judged(CANDIDATES).all()
+    wanted = [run for run in queued if not run.is_unwanted]
+    if not wanted:
         return []
-    unwanted = end_unwanted()
     with transaction.atomic():
-        claimed: list[int] = []
-        for run in _line():
-            if len(claimed) >= limit:
-                break
-            if run.pk not in unwanted and _take(run, runner):
-                claimed.append(run.pk)
-        return claimed
+        return _take([run.pk for run in _ready(wanted)], runner, limit)
 
 
-def end_unwanted() -> set[int]:
-    """Stops what waits for somebody who may not ask any more, or in a conversation that was
-    deleted. Returns the keys of the runs that must not be begun, ended or not.
-
-    Asked of the rows themselves, so that a change made anywhere counts: a place in the team that
-    was taken away, a role that only reads, an account that was switched off or removed.
-    """
-    may_still = Membership.objects.filter(
-        user=OuterRef("requested_by"),
-        team=OuterRef("conversation__team"),
-        role__in=WRITING_ROLES,
-        user__is_active=True,
-    )
-    queued = Run.objects.filter(
-        ~Exists(may_still) | Q(conversation__deleted_at__isnull=False), status=RunStatus.QUEUED
-    )
-    unwanted: set[int] = set()
-    for run in queued.select_related("conversation"):
-        unwanted.add(run.pk)
+def end_unwanted(keys: Iterable[int]) -> None:
+    """Stops what must not be begun. What cannot be ended stays in the line, and is passed over."""
+    for run in Run.objects.filter(pk__in=list(keys)).select_related("conversation"):
         try:
             _end_unwanted(run)
         except Exception as error:
@@ -73,7 +70,6 @@ def end_unwanted() -> set[int]:
                 raise
             # One run that cannot be ended must not keep everybody else's from being begun.
             logger.exception("run.unended run=%s", run.public_id)
-    return unwanted
 
 
 def _end_unwanted(run: Run) -> None:
@@ -83,25 +79,43 @@ def _end_unwanted(run: Run) -> None:
             ring_after_commit(room_topic(run.conversation.public_id))
 
 
-def _take(run: Run, runner: UUID) -> bool:
-    taken = Run.objects.filter(pk=run.pk, status=RunStatus.QUEUED).update(
-        status=RunStatus.RUNNING, runner_id=runner, claimed_at=Now()
-    )
-    return bool(taken)
+def _take(keys: Sequence[int], runner: UUID, limit: int) -> list[int]:
+    """Claims the first of these that are still in line."""
+    if connection.vendor == "postgresql":
+        taken = {key for (key,) in fetch(_TAKE, [runner, keys, limit])}
+        return [key for key in keys if key in taken]
+    claimed: list[int] = []
+    for key in keys:
+        if len(claimed) >= limit:
+            break
+        if _take_one(run=key, runner=runner):
+            claimed.append(key)
+    return claimed
 
 
-def _line() -> list[Run]:
-    """The queued runs that may start now, in their order."""
-    queued = waiting()
-    upstreams = {run.upstream_id for run in queued if run.upstream_id}
-    limits = (
-        Upstream.objects.select_for_update()
-        .filter(pk__in=upstreams)
-        .order_by("pk")
-        .values_list("pk", "concurrency_limit", "is_draining")
+_take_one = PreparedUpdate(
+    lambda run, runner: (
+        Run.objects.filter(pk=run, status=RunStatus.QUEUED),
+        {"status": RunStatus.RUNNING, "runner_id": runner, "claimed_at": Now()},
     )
-    allowed = {pk: 0 if is_draining else limit for pk, limit, is_draining in limits}
-    running = running_at(upstreams)
+)
+_TAKE = """
+    UPDATE chat_run
+    SET status = 'running', runner_id = %s, claimed_at = STATEMENT_TIMESTAMP()
+    WHERE status = 'queued' AND id IN (
+        SELECT line.id
+        FROM unnest(%s::bigint[]) WITH ORDINALITY AS line (id, place)
+        JOIN chat_run AS run ON run.id = line.id AND run.status = 'queued'
+        ORDER BY line.place LIMIT %s
+    )
+    RETURNING id
+"""
+
+
+def _ready(queued: Iterable[Run]) -> list[Run]:
+    """Those of the queued runs that may start now, in their order."""
+    allowed = {pk: 0 if is_draining else limit for pk, limit, is_draining in _locked_servers.all()}
+    running = running_by_server()
     free = {pk: limit - sum(running[pk].values()) for pk, limit in allowed.items()}
     ready: list[Run] = []
     for run in in_order(queued, running):
@@ -114,28 +128,81 @@ def _line() -> list[Run]:
     return ready
 
 
+def _servers_in_demand() -> QuerySet[Run, Any]:
+    in_line = Run.objects.filter(status=RunStatus.QUEUED, upstream__isnull=False)
+    return in_line.values("upstream_id")
+
+
+# Against others that claim, not against those who queue a run there.
+_locked_servers: Prepared[Any] = Prepared(
+    lambda: (
+        Upstream.objects.select_for_update(no_key=True)
+        .filter(pk__in=_servers_in_demand())
+        .order_by("pk")
+        .values_list("pk", "concurrency_limit", "is_draining")
+    )
+)
+
+
 def waiting() -> list[Run]:
     """Everybody's first run at each server, then their second: whoever queues hundreds must not
     hide the others from those who claim."""
+    return _first_in_line(CANDIDATES).all()
+
+
+def _in_line() -> QuerySet[Run]:
     turn = Window(
         RowNumber(),
         partition_by=[F("upstream_id"), F("requested_by_id")],
         order_by=[F("queued_at"), F("pk")],
     )
-    return list(
+    return (
         Run.objects.filter(status=RunStatus.QUEUED)
         .only("pk", "public_id", "upstream_id", "requested_by_id", "queued_at")
-        .order_by(turn, "queued_at", "pk")[:CANDIDATES]
+        .order_by(turn, "queued_at", "pk")
     )
 
 
-def running_at(upstreams: Iterable[int | None]) -> defaultdict[int | None, Counter[int | None]]:
-    """How many runs are at work, by server and person."""
+@cache
+def _first_in_line(count: int) -> Prepared[Run]:
+    return Prepared(lambda: _in_line()[:count])
+
+
+@cache
+def _judged(count: int) -> Prepared[Any]:
+    """As ``waiting``; each with ``is_unwanted``: whether it waits for somebody who may not ask any
+    more, or in a conversation that was deleted.
+
+    Asked of the rows themselves, so that a change made anywhere counts: a place in the team that
+    was taken away, a role that only reads, an account that was switched off or removed.
+    """
+    may_still = Membership.objects.filter(
+        user=OuterRef("requested_by"),
+        team=OuterRef("conversation__team"),
+        role__in=WRITING_ROLES,
+        user__is_active=True,
+    )
+    is_unwanted = ExpressionWrapper(
+        ~Exists(may_still) | Q(conversation__deleted_at__isnull=False), BooleanField()
+    )
+    return Prepared(lambda: _in_line().annotate(is_unwanted=is_unwanted)[:count])
+
+
+def running_by_server() -> defaultdict[int | None, Counter[int | None]]:
+    """How many runs are at work, by server and person, where somebody waits."""
     running: defaultdict[int | None, Counter[int | None]] = defaultdict(Counter)
-    rows = Run.objects.filter(status=RunStatus.RUNNING, upstream_id__in=list(upstreams))
-    for upstream, person in rows.values_list("upstream_id", "requested_by_id"):
-        running[upstream][person] += 1
+    for upstream, person, count in _running.all():
+        running[upstream][person] = count
     return running
+
+
+_running: Prepared[Any] = Prepared(
+    lambda: (
+        Run.objects.filter(status=RunStatus.RUNNING, upstream__in=_servers_in_demand())
+        .values_list("upstream_id", "requested_by_id")
+        .annotate(Count("pk"))
+    )
+)
 
 
 def in_order(
@@ -146,7 +213,8 @@ def in_order(
     runs = list(queued)
     if len(runs) < 2:
         return runs
-    last_turns = _last_turns(runs)
+    # When each waiting person's latest run at each server was claimed, if that was recently.
+    last_turns = {(upstream, person): at for upstream, person, at in _last_turns.all()}
     ahead = {upstream: Counter(people) for upstream, people in running.items()}
     ranks: dict[int, tuple[int, datetime, datetime, int]] = {}
     for run in runs:
@@ -157,12 +225,14 @@ def in_order(
     return sorted(runs, key=lambda run: ranks[run.pk])
 
 
-def _last_turns(queued: Iterable[Run]) -> dict[tuple[int | None, int | None], datetime]:
-    """When each waiting person's latest run at each server was claimed, if that was recently."""
-    rows = Run.objects.filter(
-        # The database's time, as they were written: hosts do not agree about theirs.
-        claimed_at__gt=Now() - TURN_MEMORY,
-        requested_by__in={run.requested_by_id for run in queued},
+_last_turns: Prepared[Any] = Prepared(
+    lambda: (
+        Run.objects.filter(
+            # The database's time, as they were written: hosts do not agree about theirs.
+            claimed_at__gt=Now() - TURN_MEMORY,
+            requested_by__in=Run.objects.filter(status=RunStatus.QUEUED).values("requested_by"),
+        )
+        .values_list("upstream_id", "requested_by_id")
+        .annotate(Max("claimed_at"))
     )
-    latest = rows.values_list("upstream_id", "requested_by_id").annotate(Max("claimed_at"))
-    return {(upstream, person): at for upstream, person, at in latest}
+)

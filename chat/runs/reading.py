@@ -22,7 +22,14 @@ from chat.wire.sse import Decoder, EventTooLarge, Frame
 LONGEST_PAUSE_SECONDS = 300.0
 # A whole answer in one JSON body is parsed in one go, on the event loop.
 BODY_BYTES = 8 * 1024 * 1024
-
+# What a server sends while the words before it are being committed is read when they are, or after
+# this time: nobody could see it earlier, and one read of three deltas costs a third of three reads.
+PAUSE_SECONDS = 0.1
+# After a read of this size the next one follows at once: there is no small change to gather.
+LARGE_READ_BYTES = 16 * 1024
+# The clock of silence runs so much longer, and is moved when so much of it is over: not with each
+# event.
+QUIET_SLACK = 0.1
 
 UNSTORED = "What the server sent could not be stored for minutes, so the answer was ended."
 
@@ -57,6 +64,7 @@ class AnswerReader:
         self._elapsed = elapsed
         self._seen = seen or Tally()
         self._received_bytes = 0
+        self._quiet_seconds = float(settings.UPSTREAM_QUIET_SECONDS)
 
     async def read(self, answer: Answer) -> Outcome:
         """Reads to the terminator, the end of input or a limit.
@@ -64,7 +72,7 @@ class AnswerReader:
         Cancellation leaves the log with everything that was parsed until then.
         """
         try:
-            async with asyncio.timeout(settings.UPSTREAM_QUIET_SECONDS) as quiet:
+            async with asyncio.timeout(self._quiet_seconds * (1 + QUIET_SLACK)) as quiet:
                 if answer.is_event_stream:
                     return await self._read_stream(answer, quiet)
                 return await self._read_body(answer)
@@ -80,6 +88,9 @@ class AnswerReader:
         except EventTooLarge as error:
             self._take(error.frames)
             return failed("too_large", "One event of the server was larger than we accept.")
+        except asyncio.CancelledError:
+            self._take_arrived(answer, decoder)
+            raise
         finally:
             # Whatever ended it: what belongs to no event is kept too.
             self._log.add([], raw=decoder.unread())
@@ -92,15 +103,30 @@ class AnswerReader:
                 self._received_bytes += len(data)
                 if self._take(decoder.feed(data)):
                     # An event is progress; a comment only says that the connection lives.
-                    quiet.reschedule(_now() + settings.UPSTREAM_QUIET_SECONDS)
+                    self._move(quiet)
                 if self._parser.is_done:
                     return Outcome(cause="eof")
                 if self._received_bytes > settings.RUN_BYTES:
                     return failed("too_large", "The answer is larger than a run may be.")
                 if not await self._until_there_is_room(quiet):
                     return failed("timeout", UNSTORED)
+                if len(data) < LARGE_READ_BYTES:
+                    await self._log.settled(PAUSE_SECONDS)
         self._take(decoder.close())
         return Outcome(cause="eof")
+
+    def _move(self, quiet: asyncio.Timeout) -> None:
+        due = _now() + self._quiet_seconds * (1 + QUIET_SLACK)
+        if due - (quiet.when() or 0) >= self._quiet_seconds * QUIET_SLACK:
+            quiet.reschedule(due)
+
+    def _take_arrived(self, answer: Answer, decoder: Decoder) -> None:
+        """Of an answer that is broken off, also what was there and not read yet."""
+        if data := answer.arrived():
+            try:
+                self._take(decoder.feed(data))
+            except EventTooLarge as error:
+                self._take(error.frames)
 
     async def _until_there_is_room(self, quiet: asyncio.Timeout) -> bool:
         """A database that is slow is not a server that is silent: its clock stands meanwhile.
@@ -120,15 +146,20 @@ class AnswerReader:
     def _take(self, frames: list[Frame]) -> bool:
         """Parses frames into the log; returns whether there was an event among them."""
         t = self._elapsed()
-        has_events = False
-        for frame in frames:
-            events = self._parser.feed(frame)
-            for event in events:
-                event.t = t
-            self._seen.add(frame, events)
-            self._log.add(events, raw=frame.raw)
-            has_events = has_events or bool(events)
-        return has_events
+        found: list[canonical.Event] = []
+        raw: list[bytes] = []
+        try:
+            for frame in frames:
+                events = self._parser.feed(frame)
+                for event in events:
+                    event.t = t
+                self._seen.add(frame, events)
+                found += events
+                raw.append(frame.raw)
+        finally:
+            # Also what came before a frame that breaks the parser.
+            self._log.add(found, raw=b"".join(raw))
+        return bool(found)
 
     async def _read_body(self, answer: Answer) -> Outcome:
         body = await answer.body(BODY_BYTES)

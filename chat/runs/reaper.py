@@ -306,6 +306,7 @@ def compact_some(unreadable: set[int]) -> int:
         Run.objects.filter(finished_at__lt=before, segments__is_compressed=False)
         .exclude(pk__in=unreadable)
         .annotate(pieces=Count("segments"))
+        .only("pk", "public_id", "last_seq")
         .order_by("pk")[:COMPACT_AT_ONCE]
     )
     return sum(_compact(run, unreadable) for run in scattered)

@@ -103,8 +103,8 @@ class RedisTail(MemoryTail):
         self._origin = uuid.uuid4().bytes
         self._outbox = _Outbox([])
         self._has_news = asyncio.Event()
-        # When each followed run was last asked for, by the loop's clock.
-        self._asked: dict[UUID, float] = {}
+        # The followed runs, by their ids as they are in messages.
+        self._followed: dict[bytes, Recent] = {}
         self._own: set[UUID] = set()
         self._mean_bytes = 1024.0
         self._sender: Redis | None = None
@@ -186,13 +186,15 @@ class RedisTail(MemoryTail):
 
     def forget(self, run_id: UUID) -> None:
         self._own.discard(run_id)
-        self._asked.pop(run_id, None)
+        self._followed.pop(run_id.bytes, None)
         super().forget(run_id)
 
     def _follow(self, run_id: UUID) -> None:
         if self._listens:
-            self._asked[run_id] = asyncio.get_running_loop().time()
-            self._runs.setdefault(run_id, Recent())
+            recent = self._recent(run_id)
+            if not recent.asked_at:
+                self._followed[run_id.bytes] = recent
+            recent.asked_at = asyncio.get_running_loop().time()
 
     def _tidy(self, run_id: UUID, recent: Recent) -> None:
         """Not when its last follower stops waiting: it is about to come back."""
@@ -201,14 +203,13 @@ class RedisTail(MemoryTail):
         while True:
             await asyncio.sleep(LINGER_SECONDS / 2)
             before = asyncio.get_running_loop().time() - LINGER_SECONDS
-            for run_id, asked_at in list(self._asked.items()):
-                recent = self._runs.get(run_id)
-                if recent is not None and recent.waiting:
+            for run_id, recent in list(self._runs.items()):
+                if recent.waiting or not 0 < recent.asked_at < before:
                     continue
-                if asked_at < before:
-                    del self._asked[run_id]
-                    if run_id not in self._own:
-                        self._runs.pop(run_id, None)
+                recent.asked_at = 0.0
+                del self._followed[run_id.bytes]
+                if run_id not in self._own:
+                    del self._runs[run_id]
 
     # --- out ---------------------------------------------------------------------------------
 
@@ -312,8 +313,7 @@ class RedisTail(MemoryTail):
         if message.origin == self._origin:
             return
         for news in message.news:
-            run_id = UUID(bytes=news.run)
-            recent = self._runs.get(run_id)
+            recent = self._followed.get(news.run)
             if recent is not None and news.bodies:
                 self._arrived(recent, news)
 

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 from weakref import WeakSet
 
 from django.conf import settings
@@ -21,6 +22,7 @@ from chat.actions.artifacts import FILES
 from chat.doorbell import QUEUED, STOPS, Doorbell, doorbell
 from chat.models import Run, RunStatus
 from chat.models import Runner as RunnerRow
+from chat.models.prepared import Prepared
 from chat.runs import queue, reaper
 from chat.runs.budget import Budget
 from chat.runs.database import DatabaseThreads
@@ -301,20 +303,15 @@ class Runner:
 
     def _view(self, executing: list[int]) -> _View:
         """What the database says of our runs, ``executing`` being those that were begun before."""
-        # Not the whole rows, of which there are hundreds, twice a second.
-        rows = list(
-            Run.objects.filter(runner=self.uuid, status=RunStatus.RUNNING).only(
-                "pk", "stop_requested_at", "request_sent_at"
-            )
-        )
-        ours = {run.pk for run in rows}
-        stray = [run for run in rows if run.pk not in executing]
+        rows = _own.all(runner=self.uuid)
+        ours = {pk for pk, _, _ in rows}
+        stray = [(pk, sent_at) for pk, _, sent_at in rows if pk not in executing]
         return _View(
-            to_stop=[run.pk for run in rows if run.stop_requested_at is not None],
+            to_stop=[pk for pk, stop_requested_at, _ in rows if stop_requested_at is not None],
             lost=[key for key in executing if key not in ours],
             # Claimed, but the answer to the claim was lost on its way to us.
-            unsent=[run.pk for run in stray if run.request_sent_at is None],
-            left=[run.pk for run in stray if run.request_sent_at is not None],
+            unsent=[pk for pk, sent_at in stray if sent_at is None],
+            left=[pk for pk, sent_at in stray if sent_at is not None],
         )
 
     def _end_left(self, keys: list[int]) -> None:
@@ -322,6 +319,13 @@ class Runner:
         for run in Run.objects.filter(pk__in=keys):
             reaper.end_lost(run, RunnerRow(uuid=self.uuid))
 
+
+# Not the whole rows, of which there are hundreds, twice a second.
+_own: Prepared[Any] = Prepared(
+    lambda runner: Run.objects.filter(runner=runner, status=RunStatus.RUNNING).values_list(
+        "pk", "stop_requested_at", "request_sent_at"
+    )
+)
 
 # The runners of this process (more than one in tests), for the figures.
 _runners: WeakSet[Runner] = WeakSet()

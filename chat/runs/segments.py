@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from django.db import (
@@ -19,13 +20,16 @@ from django.db import (
 )
 from django.db.models import Subquery
 from django.db.models.functions import Coalesce
+from django.utils import timezone
+from psycopg.types.numeric import Int8
 
 from chat import events as canonical
 from chat import metrics
 from chat.actions.endings import touch_room
 from chat.actions.files import Brought
-from chat.actions.outcomes import record_outcome
-from chat.models import RawSegment, Run, RunSegment, RunStatus
+from chat.actions.outcomes import has_consequences, record_outcome
+from chat.models import RawSegment, Run, RunSegment
+from chat.models.prepared import Prepared, fetch
 from chat.runs.database import DatabaseThreads
 from chat.runs.tail import Entry
 
@@ -175,26 +179,44 @@ def commit(writes: Sequence[Write]) -> list[Exception | None]:
         raise
     except Exception as error:
         if len(writes) == 1:
-            return [error]
+            return [_refusal(writes[0], error)]
         return [outcome for write in writes for outcome in commit([write])]
 
 
+def _refusal(write: Write, error: Exception) -> Exception:
+    """A last segment that cannot be inserted: somebody else has written it."""
+    if write.is_end and isinstance(error, IntegrityError):
+        return OwnershipLost(write.run_pk)
+    return error
+
+
 def _commit_together(writes: Sequence[Write]) -> list[Exception | None]:
-    with transaction.atomic():
-        kept = _insert_segments([write for write in writes if not write.is_end])
+    with nullcontext() if _is_one_statement(writes) else transaction.atomic():
+        kept = _append([write for write in writes if not write.is_end])
         # Rooms are locked in one order by everybody, or two runners could wait for each other.
         for write in sorted(writes, key=lambda write: write.conversation_pk):
             if write.is_end and _end(write):
                 kept.add(write.run_pk)
-            elif write.run_pk in kept and write.columns:
-                Run.objects.filter(pk=write.run_pk).update(**write.columns)
-        _insert_raw([write for write in writes if write.run_pk in kept and write.raw])
         kept |= _kept_earlier([write for write in writes if write.run_pk not in kept])
     return [None if write.run_pk in kept else OwnershipLost(write.run_pk) for write in writes]
 
 
-def _insert_segments(writes: Sequence[Write]) -> set[int]:
-    """Inserts the segments of the runs that still are their writer's; returns those runs.
+def _is_one_statement(writes: Sequence[Write]) -> bool:
+    """Whether all of it is in one statement, which is a transaction by itself."""
+    if connection.vendor != "postgresql":
+        return False
+    if any(write.is_end for write in writes):
+        return len(writes) == 1 and not _has_consequences(writes[0])
+    return all(write.columns.keys() <= TIMES for write in writes)
+
+
+# Of the columns that are set with a segment these are told to the statement that inserts it.
+TIMES = {"first_event_at", "first_token_at"}
+
+
+def _append(writes: Sequence[Write]) -> set[int]:
+    """Inserts the segments of the runs that still are their writer's, with what came beside them;
+    returns those runs.
 
     One statement for all: who was reaped meanwhile, or collides with what the reaper wrote,
     is left out and touches nobody else. So is who would leave a gap: a backup was restored under
@@ -202,43 +224,116 @@ def _insert_segments(writes: Sequence[Write]) -> set[int]:
     """
     if not writes:
         return set()
-    is_postgres = connection.vendor == "postgresql"
-    row = (
-        "(%s::bigint, %s::uuid, %s::bigint, %s::bigint, %s::bytea)"
-        if is_postgres
-        else "(%s,%s,%s,%s,%s)"
+    if connection.vendor == "postgresql":
+        kept = {run_pk for (run_pk,) in fetch(_APPEND, _arrays(writes))}
+        others = [write for write in writes if not write.columns.keys() <= TIMES]
+    else:
+        kept = _insert_segments(writes)
+        _insert_raw([write for write in writes if write.run_pk in kept])
+        others = [write for write in writes if write.columns]
+    for write in others:
+        if write.run_pk in kept:
+            names, values = _assignments(write.columns)
+            fetch(f"UPDATE chat_run SET {names} WHERE id = %s", [*values, write.run_pk])  # noqa: S608
+    return kept
+
+
+# Of the segments that are wanted those whose run still is their writer's, and whose number is the next.
+_KEEP = """
+    INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body)
+    SELECT wanted.run_id, wanted.first_seq, wanted.last_seq, FALSE, wanted.body
+    FROM wanted
+    JOIN chat_run ON chat_run.id = wanted.run_id AND chat_run.runner_id = wanted.runner_id
+    WHERE chat_run.status = 'running' AND wanted.first_seq = 1 + COALESCE((
+        SELECT last.last_seq FROM chat_runsegment AS last
+        WHERE last.run_id = wanted.run_id ORDER BY last.first_seq DESC LIMIT 1
+    ), 0)
+    ON CONFLICT (run_id, first_seq) DO NOTHING
+"""
+# Segments, raw frames and times in one statement, whose text is the same however many runs write:
+# the server makes its plan once.
+_APPEND = f"""
+    WITH wanted AS (
+        SELECT * FROM unnest(
+            %s::bigint[], %s::uuid[], %s::bigint[], %s::bigint[], %s::bytea[],
+            %s::bigint[], %s::bytea[], %s::timestamptz[], %s::timestamptz[]
+        ) AS write (
+            run_id, runner_id, first_seq, last_seq, body,
+            position, raw, first_event_at, first_token_at
+        )
+    ), kept AS (
+        {_KEEP}
+        RETURNING run_id, first_seq
+    ), frames AS (
+        INSERT INTO chat_rawsegment (run_id, position, is_compressed, body)
+        SELECT run_id, position, FALSE, raw FROM wanted JOIN kept USING (run_id, first_seq)
+        WHERE raw <> ''
+        ON CONFLICT DO NOTHING
+    ), times AS (
+        UPDATE chat_run
+        SET first_event_at = COALESCE(wanted.first_event_at, chat_run.first_event_at),
+            first_token_at = COALESCE(wanted.first_token_at, chat_run.first_token_at)
+        FROM wanted JOIN kept USING (run_id, first_seq)
+        WHERE chat_run.id = wanted.run_id
+        AND (wanted.first_event_at IS NOT NULL OR wanted.first_token_at IS NOT NULL)
     )
-    values: list[int | str | bytes | UUID] = []
+    SELECT run_id FROM kept
+"""  # noqa: S608 - made of our own text alone
+
+
+def _arrays(writes: Sequence[Write]) -> list[list[object]]:
+    """The values of ``_APPEND``."""
+    return [
+        # Of one kind whatever their size: to the server other kinds are another statement.
+        [Int8(write.run_pk) for write in writes],
+        [write.runner for write in writes],
+        [Int8(write.entries[0].seq) for write in writes],
+        [Int8(write.entries[-1].seq) for write in writes],
+        [_body(write.entries) for write in writes],
+        [Int8(write.raw_position) for write in writes],
+        [write.raw for write in writes],
+        [write.columns.get("first_event_at") for write in writes],
+        [write.columns.get("first_token_at") for write in writes],
+    ]
+
+
+def _insert_segments(writes: Sequence[Write]) -> set[int]:
+    """As ``_APPEND`` does, for a database that takes no arrays."""
+    values: list[int | UUID | bytes] = []
     for write in writes:
-        runner = write.runner if is_postgres else write.runner.hex
         first, last = write.entries[0].seq, write.entries[-1].seq
-        values += [write.run_pk, runner, first, last, _body(write.entries)]
+        values += [write.run_pk, write.runner, first, last, _body(write.entries)]
+    rows = ", ".join(["(%s, %s, %s, %s, %s)"] * len(writes))
     statement = f"""
-        WITH wanted (run_id, runner_id, first_seq, last_seq, body) AS (VALUES {", ".join([row] * len(writes))})
-        INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body)
-        SELECT wanted.run_id, wanted.first_seq, wanted.last_seq, %s, wanted.body
-        FROM wanted
-        JOIN chat_run ON chat_run.id = wanted.run_id AND chat_run.runner_id = wanted.runner_id
-        WHERE chat_run.status = %s AND wanted.first_seq = 1 + COALESCE((
-            SELECT last.last_seq FROM chat_runsegment AS last
-            WHERE last.run_id = wanted.run_id ORDER BY last.first_seq DESC LIMIT 1
-        ), 0)
-        ON CONFLICT (run_id, first_seq) DO NOTHING
+        WITH wanted (run_id, runner_id, first_seq, last_seq, body) AS (VALUES {rows})
+        {_KEEP}
         RETURNING run_id
-    """  # noqa: S608 - only placeholders are joined in
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [*values, False, RunStatus.RUNNING.value])
-        return {run_id for (run_id,) in cursor.fetchall()}
+    """
+    return {run_pk for (run_pk,) in fetch(statement, values)}
+
+
+def _insert_raw(writes: Iterable[Write]) -> None:
+    for write in writes:
+        if write.raw:
+            fetch(_RAW, [write.run_pk, write.raw_position, write.raw])
+
+
+_RAW = """
+    INSERT INTO chat_rawsegment (run_id, position, is_compressed, body)
+    VALUES (%s, %s, FALSE, %s) ON CONFLICT DO NOTHING
+"""
 
 
 def _kept_earlier(writes: Sequence[Write]) -> set[int]:
     """The runs whose very same segment is there: a try before this one had committed it, and its
     answer was lost with the connection."""
+    if not writes:
+        return set()
     rows = RunSegment.objects.filter(
         run_id__in=[write.run_pk for write in writes],
         first_seq__in=[write.entries[0].seq for write in writes],
     )
-    there = {(row.run_id, row.first_seq): bytes(row.body) for row in rows} if writes else {}
+    there = {(row.run_id, row.first_seq): bytes(row.body) for row in rows}
     return {
         write.run_pk
         for write in writes
@@ -246,45 +341,89 @@ def _kept_earlier(writes: Sequence[Write]) -> set[int]:
     }
 
 
+def _has_consequences(write: Write) -> bool:
+    return write.result is not None and has_consequences(write.result, write.brought)
+
+
 def _end(write: Write) -> bool:
     """The terminal change of a run: its status, result and last segment, or nothing at all."""
-    try:
-        with transaction.atomic():
-            ended = Run.objects.filter(
-                pk=write.run_pk, runner_id=write.runner, status=RunStatus.RUNNING
-            ).update(**write.columns)
-            if not ended:
-                return False
-            if _last_seq(write.run_pk) != write.entries[0].seq - 1:
-                raise IntegrityError("the end of a log that is not there")
-            RunSegment.objects.create(
-                run_id=write.run_pk,
-                first_seq=write.entries[0].seq,
-                last_seq=write.entries[-1].seq,
-                body=_body(write.entries),
-            )
-            touch_room(Run(pk=write.run_pk, conversation_id=write.conversation_pk))
-            if write.result is not None:
-                run = Run.objects.defer("result").get(pk=write.run_pk)
-                record_outcome(run, write.result, write.brought)
-    except IntegrityError:
+    is_postgres = connection.vendor == "postgresql"
+    if not (_end_at_once(write) if is_postgres else _end_step_by_step(write)):
         return False
+    if write.result is not None:
+        record_outcome(write.run_pk, write.result, write.brought)
     return True
 
 
-def _last_seq(run_pk: int) -> int:
-    segments = RunSegment.objects.filter(run_id=run_pk).order_by("-first_seq")
-    return segments.values_list("last_seq", flat=True).first() or 0
-
-
-def _insert_raw(writes: Sequence[Write]) -> None:
-    RawSegment.objects.bulk_create(
-        [
-            RawSegment(run_id=write.run_pk, position=write.raw_position, body=write.raw)
-            for write in writes
-        ],
-        ignore_conflicts=True,
+# Nothing where the run is not ours, or its log is not the one that this ends: a backup was
+# restored. Its row is locked before the room's.
+_END = """
+    UPDATE chat_run SET {assignments}
+    WHERE id = %s AND runner_id = %s AND status = 'running' AND %s = 1 + COALESCE((
+        SELECT last.last_seq FROM chat_runsegment AS last
+        WHERE last.run_id = chat_run.id ORDER BY last.first_seq DESC LIMIT 1
+    ), 0)
+    RETURNING id
+"""
+_END_AT_ONCE = """
+    WITH ended AS ({end}), segment AS (
+        INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body)
+        SELECT id, %s, %s, FALSE, %s FROM ended
+    ), frames AS (
+        INSERT INTO chat_rawsegment (run_id, position, is_compressed, body)
+        SELECT id, %s, FALSE, raw FROM ended, (SELECT %s::bytea) AS last (raw) WHERE raw <> ''
+        ON CONFLICT DO NOTHING
+    ), touched AS (
+        UPDATE "chat_conversation" SET revision = revision + 1, updated_at = %s
+        WHERE EXISTS (SELECT FROM ended) AND "chat_conversation"."id" = %s
     )
+    SELECT id FROM ended
+"""
+
+
+def _end_at_once(write: Write) -> bool:
+    names, values = _assignments(write.columns)
+    first, last = write.entries[0].seq, write.entries[-1].seq
+    ended = fetch(
+        _END_AT_ONCE.format(end=_END.format(assignments=names)),
+        [
+            *values,
+            *(Int8(write.run_pk), write.runner, Int8(first)),
+            *(Int8(first), Int8(last), _body(write.entries)),
+            *(Int8(write.raw_position), write.raw),
+            *(timezone.now(), Int8(write.conversation_pk)),
+        ],
+    )
+    return bool(ended)
+
+
+def _end_step_by_step(write: Write) -> bool:
+    names, values = _assignments(write.columns)
+    first, last = write.entries[0].seq, write.entries[-1].seq
+    mine = [write.run_pk, write.runner, first]
+    if not fetch(_END.format(assignments=names), [*values, *mine]):
+        return False
+    fetch(_SEGMENT, [write.run_pk, first, last, _body(write.entries)])
+    _insert_raw([write])
+    touch_room(write.conversation_pk)
+    return True
+
+
+_SEGMENT = """
+    INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body)
+    VALUES (%s, %s, %s, FALSE, %s)
+"""
+
+
+_FIELDS = {field.attname: field for field in Run._meta.concrete_fields}
+
+
+def _assignments(columns: Mapping[str, object]) -> tuple[str, list[object]]:
+    """What sets these columns of a run, and the values as the database takes them."""
+    fields = [_FIELDS[name] for name in columns]
+    names = ", ".join(f'"{field.column}" = %s' for field in fields)
+    pairs = zip(fields, columns.values(), strict=True)
+    return names, [field.get_db_prep_save(value, connection) for field, value in pairs]
 
 
 def _body(entries: Sequence[Entry]) -> bytes:
@@ -349,17 +488,26 @@ def read_events(run: Run, after: int = 0) -> list[canonical.Event]:
 
 def read_raw(run: Run, *, limit_bytes: int = 0) -> bytes:
     """What the upstream sent, as far as it is still kept; its first ``limit_bytes``, or all."""
-    rows = RawSegment.objects.filter(run=run).order_by("position")
     pieces: list[bytes] = []
     size = 0
-    for row in rows.iterator(chunk_size=50):
+    # By a cursor where most of it may not be wanted.
+    rows = _raw_of(run.pk).iterator(chunk_size=50) if limit_bytes else _all_raw.all(run=run.pk)
+    for is_compressed, stored in rows:
         left = limit_bytes - size if limit_bytes else 0
-        body = bytes(row.body)
-        pieces.append(zlib.decompressobj().decompress(body, left) if row.is_compressed else body)
+        body = bytes(stored)
+        pieces.append(zlib.decompressobj().decompress(body, left) if is_compressed else body)
         size += len(pieces[-1])
         if limit_bytes and size >= limit_bytes:
             return b"".join(pieces)[:limit_bytes]
     return b"".join(pieces)
+
+
+def _raw_of(run: Any) -> Any:
+    rows = RawSegment.objects.filter(run=run).order_by("position")
+    return rows.values_list("is_compressed", "body")
+
+
+_all_raw: Prepared[Any] = Prepared(lambda run: _raw_of(run))
 
 
 # --- compaction ------------------------------------------------------------------------
@@ -367,18 +515,32 @@ def read_raw(run: Run, *, limit_bytes: int = 0) -> bytes:
 
 def compact(run: Run) -> bool:
     """Joins the segments of an ended run into one compressed row; false if there is nothing to do."""
-    entries = read_entries(run.pk)
+    entries = entries_of(_whole_log.all(run=run.pk))
     if not entries or entries[-1].seq != run.last_seq:
         return False
     body = zlib.compress(_body(entries), level=6)
     with transaction.atomic():
         # Replaces the first row and removes the others: followers never see a gap.
-        RunSegment.objects.filter(run=run, first_seq__gt=1).delete()
-        RunSegment.objects.filter(run=run, first_seq=1).update(
-            last_seq=run.last_seq, is_compressed=True, body=body
-        )
+        fetch("DELETE FROM chat_runsegment WHERE run_id = %s AND first_seq > 1", [run.pk])
+        fetch(_REPLACE, [run.last_seq, body, run.pk])
     _compact_raw(run)
     return True
+
+
+_REPLACE = """
+    UPDATE chat_runsegment SET last_seq = %s, is_compressed = TRUE, body = %s
+    WHERE run_id = %s AND first_seq = 1
+"""
+_RAW_AS_ONE = """
+    INSERT INTO chat_rawsegment (run_id, position, is_compressed, body) VALUES (%s, 0, TRUE, %s)
+"""
+_whole_log: Prepared[Any] = Prepared(
+    lambda run: (
+        RunSegment.objects.filter(run=run)
+        .order_by("first_seq")
+        .values_list("first_seq", "is_compressed", "body")
+    )
+)
 
 
 def _compact_raw(run: Run) -> None:
@@ -386,10 +548,8 @@ def _compact_raw(run: Run) -> None:
     if not raw:
         return
     with transaction.atomic():
-        RawSegment.objects.filter(run=run).delete()
-        RawSegment.objects.create(
-            run=run, position=0, is_compressed=True, body=zlib.compress(raw, level=6)
-        )
+        fetch("DELETE FROM chat_rawsegment WHERE run_id = %s", [run.pk])
+        fetch(_RAW_AS_ONE, [run.pk, zlib.compress(raw, level=6)])
 
 
 def bodies_of(events: Iterable[canonical.Event]) -> list[Entry]:

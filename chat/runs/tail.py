@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
-from chat.runs.waiting import wait_at_most
+import msgspec
+
+from chat.runs.waiting import Signal
 
 # Enough for every viewer that is not hopelessly late; the others read the database.
 TAIL_BYTES = 1024 * 1024
 CHAT_END_PREFIX = b'{"type":"chat.end"'
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One committed event: its number, and its JSON as it lies in the log."""
 
     seq: int
@@ -66,8 +67,10 @@ class Recent:
 
     entries: deque[Entry] = field(default_factory=deque)
     size_bytes: int = 0
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: Signal = field(default_factory=Signal)
     waiting: int = 0
+    # When somebody of this process last wanted to know, by the loop's clock; 0 for nobody.
+    asked_at: float = 0.0
 
 
 class MemoryTail:
@@ -78,7 +81,7 @@ class MemoryTail:
         self._runs: dict[UUID, Recent] = {}
 
     def publish(self, run_id: UUID, entries: Sequence[Entry]) -> None:
-        self._keep(self._runs.setdefault(run_id, Recent()), entries)
+        self._keep(self._recent(run_id), entries)
 
     def _keep(self, recent: Recent, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -86,8 +89,7 @@ class MemoryTail:
             recent.size_bytes += len(entry.body)
         while recent.size_bytes > self._limit_bytes and len(recent.entries) > 1:
             recent.size_bytes -= len(recent.entries.popleft().body)
-        recent.changed.set()
-        recent.changed = asyncio.Event()
+        recent.changed.pulse()
 
     def read(self, run_id: UUID, after: int) -> list[Entry]:
         recent = self._runs.get(run_id)
@@ -96,13 +98,25 @@ class MemoryTail:
         start = after + 1 - recent.entries[0].seq
         return [recent.entries[index] for index in range(start, len(recent.entries))]
 
+    def _recent(self, run_id: UUID) -> Recent:
+        recent = self._runs.get(run_id)
+        if recent is None:
+            recent = self._runs[run_id] = Recent()
+        return recent
+
     async def wait(self, run_id: UUID, after: int, *, timeout_seconds: float) -> None:
-        recent = self._runs.setdefault(run_id, Recent())
-        if recent.entries and recent.entries[-1].seq > after:
-            return
+        recent = self._recent(run_id)
         recent.waiting += 1
+        loop = asyncio.get_running_loop()
+        over_at = loop.time() + timeout_seconds
         try:
-            await wait_at_most(recent.changed, timeout_seconds)
+            # What comes late may be what the follower has from the log already: no reason to look there
+            # again.
+            while not (recent.entries and recent.entries[-1].seq > after):
+                left = over_at - loop.time()
+                if left <= 0 or self._runs.get(run_id) is not recent:
+                    return
+                await recent.changed.wait(left)
         finally:
             recent.waiting -= 1
             self._tidy(run_id, recent)
@@ -116,7 +130,7 @@ class MemoryTail:
         """Frees the memory of a run that has ended; late followers read the segments."""
         recent = self._runs.pop(run_id, None)
         if recent is not None:
-            recent.changed.set()
+            recent.changed.pulse()
 
     def forget_all(self) -> None:
         for run_id in list(self._runs):

@@ -1,4 +1,4 @@
-"""Waits for an event with a limit, and for a task that is to end, whatever becomes of a cancellation."""
+"""Waits for events with a limit, and for a task that is to end, whatever becomes of a cancellation."""
 
 from __future__ import annotations
 
@@ -19,6 +19,53 @@ async def wait_at_most(event: asyncio.Event, seconds: float) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+class Signal:
+    """An event that is waited for with a limit many times a second, at a third of what
+    `asyncio.Event` and `wait_at_most` cost. Used on one event loop."""
+
+    __slots__ = ("_is_set", "_waiting")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiting: list[asyncio.Future[bool]] = []
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+        self.pulse()
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def pulse(self) -> None:
+        """Wakes who waits now, and nobody later."""
+        for waiter in self._waiting:
+            _settle(waiter, True)
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Whether it was set in time. Who is cancelled in the same turn hears of that, and not of
+        what was set."""
+        if self._is_set:
+            return True
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        timer = None if seconds is None else loop.call_later(seconds, _settle, waiter, False)
+        self._waiting.append(waiter)
+        try:
+            return await waiter
+        finally:
+            self._waiting.remove(waiter)
+            if timer is not None:
+                timer.cancel()
+
+
+def _settle(waiter: asyncio.Future[bool], is_in_time: bool) -> None:
+    if not waiter.done():
+        waiter.set_result(is_in_time)
 
 
 async def end(task: asyncio.Task[None]) -> None:

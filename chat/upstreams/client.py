@@ -5,7 +5,7 @@ import functools
 import re
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -153,7 +153,11 @@ class Answer:
         data, self._begun = self._begun, b""
         while data:
             yield data
-            data = await self._body.read()
+            data = self._body.arrived() or await self._body.read()
+
+    def arrived(self) -> bytes:
+        """What has come since the last chunk, without waiting; for who stops reading here."""
+        return self._body.arrived()
 
     async def body(self, limit: int) -> bytes:
         """The whole body; ``UpstreamBroken`` of kind ``too_large`` beyond ``limit`` bytes."""
@@ -421,6 +425,8 @@ class _Body:
         self.is_plain = encoding.strip().lower() in ("", "identity")
         self._response = response
         self._raw = cast(AsyncGenerator[bytes], response.aiter_raw())
+        # Our own transport hands out what it holds; the stock one knows no such thing.
+        self._take: Callable[[], bytes] = response.extensions.get("arrived", bytes)
         self._deadline = deadline
         self._idle_seconds = limits.idle_seconds
         self._redactor = redactor
@@ -439,6 +445,14 @@ class _Body:
         if self._error:
             raise self._error
         return b""
+
+    def arrived(self) -> bytes:
+        """What is there to be read without waiting for it, errors and the end left out."""
+        data = self._take()
+        if not data:
+            return b""
+        self._has_output = True
+        return self._redactor.chunk(data)
 
     async def aclose(self) -> None:
         try:

@@ -64,6 +64,7 @@ class WireTransport(httpx.AsyncBaseTransport):
             extensions={
                 "http_version": b"HTTP/" + exchange.http_version.encode("ascii"),
                 "reason_phrase": b"".join(exchange.reason),
+                "arrived": exchange.take,
             },
         )
 
@@ -244,6 +245,12 @@ class Exchange(asyncio.Protocol):
             if self._is_done:
                 return b""
             await self._wait_for_data(seconds)
+        return self.take()
+
+    def take(self) -> bytes:
+        """All that has arrived since the last call, without waiting; nothing says nothing."""
+        if not self._queue:
+            return b""
         data = self._queue[0] if len(self._queue) == 1 else b"".join(self._queue)
         self._queue.clear()
         self._queued_bytes = 0
@@ -268,6 +275,9 @@ class Exchange(asyncio.Protocol):
             raise httpx.WriteTimeout("the server does not read the request") from error
 
     async def _wait_for_data(self, seconds: float | None) -> None:
+        if seconds is None:
+            await self._wait()
+            return
         try:
             async with asyncio.timeout(seconds):
                 await self._wait()
@@ -300,11 +310,11 @@ class Exchange(asyncio.Protocol):
         transport.set_write_buffer_limits(high=1, low=0)
 
     def data_received(self, data: bytes) -> None:
-        view = memoryview(data)
-        for start in range(0, len(view), PIECE_BYTES):
-            if self._is_done or self._error:
-                break
-            self._parse(view[start : start + PIECE_BYTES])
+        if len(data) <= PIECE_BYTES:
+            if not (self._is_done or self._error):
+                self._parse(data)
+        else:
+            self._parse_pieces(memoryview(data))
         if self._queued_bytes > MAX_QUEUED_BYTES and not self._is_reading_paused:
             self._pause_reading()
         self._wake()
@@ -335,7 +345,13 @@ class Exchange(asyncio.Protocol):
             self._is_reading_paused = True
             self._transport.pause_reading()
 
-    def _parse(self, piece: memoryview) -> None:
+    def _parse_pieces(self, view: memoryview) -> None:
+        for start in range(0, len(view), PIECE_BYTES):
+            if self._is_done or self._error:
+                return
+            self._parse(view[start : start + PIECE_BYTES])
+
+    def _parse(self, piece: bytes | memoryview) -> None:
         self._overhead_bytes += len(piece)
         try:
             self._parser.feed_data(piece)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.utils.safestring import SafeString
 
 from chat.actions.questions import fields_of, options_of
-from chat.models import Question, QuestionKind, QuestionStatus, Run, User
+from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus, User
 from chat.rendering.anatomy import excerpt_of_json, name_of, output_excerpt, pretty
 from chat.views.question_forms import FORMS, ReasonForm, ReplyForm, value_label
 
@@ -155,8 +155,9 @@ class Asked:
 
 
 def asked_by(runs: Iterable[Run]) -> dict[int, tuple[Asked, ...]]:
-    """The questions of these runs, by run, in their order: one query."""
-    keys = [run.pk for run in runs if not run.is_in_line]
+    """The questions of these runs, by run, in their order: one query, and none where no run has
+    ended by asking."""
+    keys = [run.pk for run in runs if run.status == RunStatus.WAITING]
     if not keys:
         return {}
     rows = Question.objects.filter(run__in=keys).select_related("claimed_by", "answered_by")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from chat.views.asked import Asked
 from chat.views.position import Position
-from chat.views.transcript import Path, ShownRun, Turn, read_turns
+from chat.views.transcript import Path, ShownRun, Turn, read_changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ def changed_turns(
     path: Path, indices: Sequence[int], position: Position | None, *, may_write: bool
 ) -> list[ChangedTurn]:
     known = position or Position()
-    turns = read_turns(path, indices, known_runs=known.runs)
+    turns = read_changed(path, indices, known_runs=known.runs)
     return [_changed(turn, known, known.writes != may_write) for turn in turns]
 
 

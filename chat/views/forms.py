@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from django import forms
@@ -110,7 +111,8 @@ class ChoiceForm(Sentences):
                 "choice": choice_value(remembered.upstream, remembered.model),
             }
         select = self.fields["choice"].widget
-        select.choices = self._groups()
+        # Asked for where it is shown, and not where a form is only read.
+        select.choices = self._groups
         select.dialects = {each.public_id.hex: each.dialect for each in self.upstreams}
         for dialect in self._dialects():
             self._add_parameters(dialect)
@@ -275,8 +277,10 @@ def field_name(dialect: str, parameter: str) -> str:
     return f"{dialect}-{parameter}"
 
 
+@cache
 def parameter_field(parameter: Parameter) -> forms.Field:
-    """A form field that admits what the dialect declares, and nothing else."""
+    """A form field that admits what the dialect declares, and nothing else. Forms share it: nobody
+    changes one, and a message need not make a score of them."""
     common: dict[str, Any] = {
         "label": parameter.label,
         "help_text": parameter.help,

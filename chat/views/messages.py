@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -14,7 +14,8 @@ from chat import access
 from chat.actions import conversations as verbs
 from chat.actions.errors import ActionRefused
 from chat.actions.files import read_pictures, shows
-from chat.models import Conversation, Message, Role, Run
+from chat.models import Conversation, Message, Role, Run, Upstream
+from chat.models.prepared import Prepared
 from chat.views import room
 from chat.views.forms import KeyForm, SendForm, WordsForm
 from chat.views.gate import signed_in
@@ -26,7 +27,7 @@ from chat.views.source import source_of
 @require_POST
 def send(request: HttpRequest, public_id: UUID) -> HttpResponse:
     conversation = access.get_conversation(request.user, public_id, for_write=True)
-    form = SendForm(request.POST, upstreams=access.usable_upstreams(request.user))
+    form = SendForm(request.POST, upstreams=upstreams_of_choice(request))
     if not form.is_valid():
         return room.refused(request, conversation, form.first_error(), status=422)
     said = form.cleaned_data
@@ -43,18 +44,35 @@ def send(request: HttpRequest, public_id: UUID) -> HttpResponse:
         )
     except ActionRefused as refusal:
         return room.refused(request, conversation, str(refusal), status=room.status_of(refusal))
-    if not (room.says(run, said["text"], within=conversation) and shows(run, pictures)):
+    if run.is_repeated and not (
+        room.says(run, said["text"], within=conversation) and shows(run, pictures)
+    ):
         return room.refused(request, conversation, room.SAID_OTHERWISE, status=409, new_key=True)
     return room.sent(request, conversation, run, has_pictures=bool(pictures))
+
+
+def upstreams_of_choice(request: HttpRequest) -> list[Upstream]:
+    """The server that a posted choice names, where the person may send to it: whoever only reads
+    the form needs no other."""
+    identity = request.POST.get("choice", "").partition(":")[0]
+    try:
+        return [access.get_usable_upstream(request.user, UUID(identity))]
+    except (ValueError, Http404):
+        return []
 
 
 def _parent(conversation: Conversation, public_id: UUID | None) -> Message | None:
     if public_id is None:
         return None
-    parent = Message.objects.filter(conversation=conversation, public_id=public_id).first()
+    parent = _message_of.first(room=conversation.pk, public_id=public_id)
     if parent is None:
         raise ActionRefused("This message has no place in the conversation. Reload the page.")
     return parent
+
+
+_message_of = Prepared(
+    lambda room, public_id: Message.objects.filter(conversation=room, public_id=public_id)
+)
 
 
 @signed_in

@@ -119,7 +119,10 @@ def changes(
     path = read_path(request.user, conversation)
     change = difference(path, position)
     appended = read_turns(path, range(change.start, len(path.places)))
-    context = _room_context(request.user, conversation, path, appended) | {
+    may_write = access.may_write(request.user, conversation)
+    changed = changed_turns(path, change.changed, position, may_write=may_write)
+    turns = [*appended, *(each.turn for each in changed)]
+    context = _room_context(request.user, conversation, path, turns) | {
         # Most answers begin at once. Whoever waits is told their place by the live connection, and
         # does not have to read the whole line, as everybody else would who writes at this moment.
         **({"place": ""} if is_accepted else {}),
@@ -127,12 +130,7 @@ def changes(
         "change": change,
         "earlier": change.start if change.is_whole else 0,
         "appended": appended,
-        "changed": changed_turns(
-            path,
-            change.changed,
-            position,
-            may_write=access.may_write(request.user, conversation),
-        ),
+        "changed": changed,
         "settled_now": asked,
         "note": _note_on_branch(path, sent) if sent else "",
         "is_accepted": is_accepted,

@@ -5,9 +5,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Exists, OuterRef
 
 from chat.dialects import DIALECTS
 from chat.models import Conversation, Team, Tool, Upstream
+from chat.models.prepared import Prepared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +49,20 @@ class ToolChoice:
         return f"{zlib.crc32(shown.encode()):08x}" if shown else ""
 
 
+_tools_of: Prepared[Any] = Prepared(
+    lambda team, room: Tool.objects.filter(team=team).annotate(
+        is_on=Exists(
+            Conversation.tools.through.objects.filter(conversation=room, tool=OuterRef("pk"))
+        )
+    )
+)
+
+
 def tools_of(conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolChoice:
     """The team's tools, and which of them are switched on here."""
-    tools = list(Tool.objects.filter(team_id=conversation.team_id))
-    on = set(conversation.tools.values_list("pk", flat=True)) if tools else set()
+    tools = _tools_of.all(team=conversation.team_id, room=conversation.pk)
     return ToolChoice(
-        lines=[ToolLine(tool=tool, is_on=tool.pk in on) for tool in tools],
+        lines=[ToolLine(tool=tool, is_on=tool.is_on) for tool in tools],
         upstreams=upstreams,
     )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid4
+
+from django.db.models import Exists, OuterRef
 
 from chat.actions.outcomes import SERVER_IS_GONE, TOO_MANY_PAUSES
 from chat.live.cursor import RenderedAnswer, render_answers
@@ -18,6 +20,7 @@ from chat.models import (
     RunStatus,
     User,
 )
+from chat.models.prepared import Prepared
 from chat.models.tree import Place, path_to, visible_path
 from chat.views.asked import Asked, asked_by
 from chat.views.position import Position
@@ -33,10 +36,13 @@ class ShownRun:
     it. ``is_last``: no other run goes on with it."""
 
     run: Run
-    model_label: str
     answer: RenderedAnswer | None = None
     asked: tuple[Asked, ...] = ()
     is_last: bool = False
+
+    @property
+    def model_label(self) -> str:
+        return model_label(self.run)
 
     @property
     def hex(self) -> str:
@@ -133,28 +139,26 @@ class Difference:
     changed: Sequence[int] = ()
 
 
-def read_path(user: User, conversation: Conversation) -> Path:
-    rows = Message.objects.filter(conversation=conversation).only(
-        "id", "public_id", "conversation_id", "parent_id", "role", "revision"
+_messages_of = Prepared(
+    lambda room, person: (
+        Message.objects.filter(conversation=room)
+        .only("id", "public_id", "conversation_id", "parent_id", "role", "revision")
+        .annotate(is_chosen=Exists(BranchChoice.objects.filter(chosen=OuterRef("pk"), user=person)))
     )
-    messages = {message.pk: message for message in rows}
-    choices = BranchChoice.objects.filter(user=user, conversation=conversation)
-    chosen = dict(choices.values_list("parent_id", "chosen_id"))
+)
+
+
+def read_path(user: User, conversation: Conversation) -> Path:
+    rows = _messages_of.all(room=conversation.pk, person=user.pk)
     return Path(
         conversation=conversation,
-        places=visible_path(messages.values(), chosen),
-        messages=messages,
+        places=visible_path(rows, {row.parent_id: row.pk for row in rows if row.is_chosen}),
+        messages={row.pk: row for row in rows},
     )
 
 
-def read_turns(
-    path: Path, indices: Sequence[int], *, known_runs: Collection[str] | None = None
-) -> list[Turn]:
-    """The turns at these places of the path, with texts, authors, runs and rendered answers.
-
-    ``known_runs`` are the runs that the page shows of these turns: only the answers of later
-    ones are rendered, and none of a turn of which it does not say which it shows.
-    """
+def read_turns(path: Path, indices: Sequence[int]) -> list[Turn]:
+    """The turns at these places of the path, with texts, authors, runs and rendered answers."""
     if not indices:
         return []
     places = [path.places[index] for index in indices]
@@ -163,7 +167,14 @@ def read_turns(
         .select_related("author")
         .in_bulk()
     )
-    shown = _runs_of(full.values(), known_runs)
+    answers = [message.pk for message in full.values() if message.role == Role.ASSISTANT]
+    runs = list(
+        Run.objects.filter(message_id__in=answers)
+        .select_related("upstream")
+        .defer("result")
+        .order_by("message_id", "position")
+    )
+    shown = _shown(runs, render_answers(runs))
     return [
         Turn(
             message=full[place.message.pk],
@@ -185,7 +196,6 @@ def turns_of(path: Path, run: Run) -> list[Turn]:
         return []
     shown = ShownRun(
         run=run,
-        model_label=model_label(run),
         answer=render_answers([run])[run.pk],
         is_last=True,
     )
@@ -196,17 +206,42 @@ def turns_of(path: Path, run: Run) -> list[Turn]:
     ]
 
 
-def _runs_of(
-    messages: Iterable[Message], known_runs: Collection[str] | None
+def read_changed(path: Path, indices: Sequence[int], *, known_runs: Collection[str]) -> list[Turn]:
+    """Turns that the page shows already: without their texts, and of their runs only the answers
+    of those are rendered that follow ``known_runs``, which it shows. None of a turn of which it
+    does not say which it shows."""
+    places = [path.places[index] for index in indices]
+    answers = [place.message.pk for place in places if place.message.role == Role.ASSISTANT]
+    runs = _runs_of(answers)
+    shown = _shown(runs, render_answers(_later(runs, known_runs)))
+    return [
+        Turn(
+            message=place.message,
+            place=place,
+            number=index + 1,
+            runs=tuple(shown.get(place.message.pk, ())),
+        )
+        for index, place in zip(indices, places, strict=True)
+    ]
+
+
+_runs_of_one = Prepared(
+    lambda answer: Run.objects.filter(message=answer).defer("result").order_by("position")
+)
+
+
+def _runs_of(answers: Sequence[int]) -> list[Run]:
+    """All runs of these answers, in their order. Most often it is the one that has just ended."""
+    if len(answers) == 1:
+        return _runs_of_one.all(answer=answers[0])
+    rows = Run.objects.filter(message_id__in=answers).defer("result")
+    return list(rows.order_by("message_id", "position"))
+
+
+def _shown(
+    runs: Sequence[Run], rendered: Mapping[int, RenderedAnswer]
 ) -> dict[int, list[ShownRun]]:
-    answers = [message.pk for message in messages if message.role == Role.ASSISTANT]
-    runs = list(
-        Run.objects.filter(message_id__in=answers)
-        .select_related("upstream", "requested_by", "stop_requested_by")
-        .defer("result")
-        .order_by("message_id", "position")
-    )
-    rendered = render_answers(runs if known_runs is None else _later(runs, known_runs))
+    """These runs, which are all that their answers have, by answer and in their order."""
     asked = asked_by(runs)
     last = {run.message_id: run.pk for run in runs}
     shown: dict[int, list[ShownRun]] = {}
@@ -214,7 +249,6 @@ def _runs_of(
         shown.setdefault(run.message_id, []).append(
             ShownRun(
                 run=run,
-                model_label=model_label(run),
                 answer=rendered.get(run.pk),
                 asked=asked.get(run.pk, ()),
                 is_last=last[run.message_id] == run.pk,
@@ -245,6 +279,11 @@ def page_before(path: Path, public_id: UUID) -> range | None:
     return None if end is None else range(max(0, end - PAGE_TURNS), end)
 
 
+_last_run_of = Prepared(
+    lambda answer: Run.objects.filter(message=answer).defer("result").order_by("-position")[:1]
+)
+
+
 def last_run(path: Path, turns: Iterable[Turn] = ()) -> Run | None:
     """The newest run of the last answer of the path; not read again if it is among the turns."""
     if path.tail is None:
@@ -252,13 +291,7 @@ def last_run(path: Path, turns: Iterable[Turn] = ()) -> Run | None:
     for turn in turns:
         if turn.message.pk == path.tail.pk and turn.last is not None:
             return turn.last.run
-    return (
-        Run.objects.filter(message_id=path.tail.pk)
-        .select_related("upstream")
-        .defer("result")
-        .order_by("-position")
-        .first()
-    )
+    return _last_run_of.first(answer=path.tail.pk)
 
 
 def is_waiting(run: Run | None) -> bool:

@@ -37,20 +37,34 @@
 
   // Here and not when the request is made: it may have waited in line, and the page moved on.
   document.addEventListener("htmx:before:request", event => {
-    event.detail.ctx.request.headers["X-Room-Position"] = JSON.stringify(position());
+    const { request } = event.detail.ctx;
+    if (isRefresh(request) && !isStillWanted()) event.preventDefault();
+    request.headers["X-Room-Position"] = JSON.stringify(position());
   });
 
   /* --- changes --- */
 
+  const ANYTHING = "anything";
+
   let timer = null;
   let failures = 0;
+  // What is to be fetched: a revision that the page was told of, or whatever there is.
+  let wanted = null;
 
-  function refresh(delay = DELAY_MS) {
+  function refresh(delay = DELAY_MS, revision = ANYTHING) {
+    if (wanted !== ANYTHING) wanted = revision;
     clearTimeout(timer);
     timer = setTimeout(() => {
       if (room.dataset.isGone) return;
       htmx.ajax("GET", room.dataset.changes, { source: "#turns-sync", swap: "none" });
     }, delay);
+  }
+
+  // The answer to a message of one's own, or to the request before, may have brought it meanwhile.
+  function isStillWanted() {
+    const isWanted = wanted !== null && wanted !== Number(room.dataset.revision);
+    wanted = null;
+    return isWanted;
   }
 
   const isRefresh = request => request?.method === "GET" && request.action.startsWith(room.dataset.changes);
@@ -67,7 +81,7 @@
 
   document.addEventListener("room:changed", event => {
     const revision = event.detail?.revision;
-    if (revision === undefined || revision !== Number(room.dataset.revision)) refresh();
+    if (revision === undefined || revision !== Number(room.dataset.revision)) refresh(DELAY_MS, revision);
   });
 
   document.addEventListener("htmx:before:swap", event => {

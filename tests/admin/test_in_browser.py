@@ -13,7 +13,6 @@ pytest.importorskip("playwright.sync_api")
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.process,
-    pytest.mark.xdist_group("admin in a browser"),
     pytest.mark.skipif(not CHROMIUM.exists(), reason=ABSENT),
 ]
 

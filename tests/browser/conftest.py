@@ -32,34 +32,18 @@ ARGUMENTS = [
 ABSENT = "NO CHROMIUM: install chromium or google-chrome; nothing of the pages was tried"
 
 
-# A worker takes the files of a group one after the other, with one browser and one site: about as
-# many seconds in each.
-GROUPS = {
-    name: f"browser-{number}"
-    for number, names in enumerate(
-        (
-            ("test_scenes", "test_reading", "test_sending", "test_small_screens", "test_questions"),
-            ("test_fallback", "test_nginx", "test_stopping", "test_draining", "test_survival"),
-            ("test_policy", "test_room", "test_watching", "test_branches", "test_files"),
-        )
-    )
-    for name in names
-}
-
-
 def find_chromium() -> str | None:
     return next((path for path in map(shutil.which, CHROMIUMS) if path), None)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the tests of this folder; a worker takes a group of them at once, with one site."""
+    """Marks the tests of this folder; tests/schedule.py says which a worker takes together."""
     ours = [item for item in items if HERE in item.path.parents]
     is_absent = find_chromium() is None
     if ours and is_absent:
         warnings.warn(pytest.PytestWarning(ABSENT), stacklevel=1)
     for item in ours:
         item.add_marker(pytest.mark.browser)
-        item.add_marker(pytest.mark.xdist_group(GROUPS.get(item.path.stem, "browser-rest")))
         if is_absent:
             item.add_marker(pytest.mark.skip(reason=ABSENT))
 

@@ -287,7 +287,7 @@ def test_hostile_content_runs_nothing_asks_nothing_and_stays_in_its_answer(
     alice.composer.press_sequentially("draft")
     alice.shows("The end of it.").until_ended()
 
-    own = [f"{site.url}/static/", f"{site.url}{site.room(run)}", "ws://"]
+    own = [f"{site.url}/static/", f"{site.url}{site.room(run)}", f"{site.url}/c/list/", "ws://"]
     assert [each.url for each in asked if not each.url.startswith(tuple(own))] == []
     assert said == []
     assert alice.page.evaluate(INSIDE) == []

@@ -62,6 +62,34 @@ def test_sending_twice_sends_once(
     assert [url for url in asked if url.endswith("/stop/")] == []
 
 
+def test_what_came_with_the_message_is_not_fetched_again(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second, ", gate("late"), "whole."))
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run)).until_ended()
+    alice.page.evaluate("""() => {
+        window.told = 0;
+        document.addEventListener("room:changed", () => { window.told += 1; });
+    }""")
+    asked: list[str] = []
+    alice.page.on("request", lambda request: asked.append(request.url))
+
+    # The page is told of its own message before it has the answer to it.
+    alice.hold_answer("**/send/")
+    alice.write("Go on.")
+    alice.until(lambda: alice.is_holding, "the message is answered")
+    alice.page.wait_for_function("() => window.told >= 1")
+    alice.page.wait_for_timeout(100)
+    alice.let_go()
+    alice.shows("Second, ")
+    site.fake.release("late")
+    alice.shows("Second, whole.").until_ended()
+    expect(alice.button("Try again")).to_have_count(2)
+    alice.page.wait_for_timeout(100)
+
+    # Once, for what the end of the answer has changed.
+    assert len([url for url in asked if url.endswith("/changes/")]) == 1
+
+
 @pytest.mark.parametrize("send", [double_click, double_enter])
 def test_a_new_conversation_is_begun_once(
     site: BrowserSite, tab: OpenTab, send: Callable[[Tab], None]

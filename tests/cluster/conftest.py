@@ -23,7 +23,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.process)
-            item.add_marker(pytest.mark.xdist_group("cluster"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -43,7 +42,7 @@ def _close_connections() -> None:
     """No database in this process."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def postgres() -> Iterator[PostgreSQL]:
     binaries = postgres_binaries()
     if binaries is None:
@@ -56,7 +55,7 @@ def postgres() -> Iterator[PostgreSQL]:
         server.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def redis() -> Iterator[Redis]:
     if not (shutil.which("redis-server") and shutil.which("redis-cli")):
         pytest.skip("no redis-server to start")
@@ -68,19 +67,19 @@ def redis() -> Iterator[Redis]:
         server.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def seeded(postgres: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> World:
     return seed_database(postgres, tmp_path_factory.mktemp("seeded"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def fake() -> Iterator[FakeUpstream]:
     fake = FakeUpstream.start_in_thread()
     yield fake
     fake.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_cluster(
     postgres: PostgreSQL,
     redis: Redis,

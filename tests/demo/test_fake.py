@@ -306,6 +306,21 @@ async def test_clear_forgets_everything_but_serves_on(fake: FakeUpstream, ask_na
     assert len(fake.requests) == 1
 
 
+async def test_who_leaves_after_a_clear_is_not_counted_with_the_next_ones(
+    fake: FakeUpstream, client: httpx.AsyncClient
+) -> None:
+    fake.script(script.never())
+    asking = asyncio.ensure_future(client.post("/api/v1/chat", json={}))
+    await fake.until(lambda fake: fake.posts == 1)
+    (record,) = fake.requests
+    fake.clear()
+
+    asking.cancel()
+
+    await fake.until(lambda fake: record.outcome == "left")
+    assert fake.disconnects == 0
+
+
 async def test_closing_the_fake_ends_what_it_was_answering(client: httpx.AsyncClient) -> None:
     async with FakeUpstream() as other:
         other.script(script.never())

@@ -157,14 +157,7 @@ def installation(kind: str, folder: Path) -> Iterator[Installation]:
         yield Installation(folder, url)
 
 
-# Each kind's tests in one worker: they share what is made at first.
-KINDS = [
-    pytest.param(kind, marks=pytest.mark.xdist_group(f"backup {kind}"))
-    for kind in ("sqlite", "postgresql")
-]
-
-
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=["sqlite", "postgresql"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import uuid
 from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from django.db import OperationalError
 
 from chat.consumers import greeting, tabs
-from chat.live.hub import THREAD_EVENTS, Hubs
+from chat.live.hub import FRAME_SECONDS, FRAME_SLACK_SECONDS, THREAD_EVENTS, Hubs
 from chat.rendering.patches import Answer
 from chat.runs import feed, lookout
 from chat.runs.tail import Entry
@@ -66,7 +67,7 @@ async def test_a_tab_that_comes_while_the_database_is_away_is_put_off(
 
 
 @pytest.mark.parametrize(
-    ("module", "question"), [(feed, "_key_of"), (feed, "read_entries"), (lookout, "look_for")]
+    ("module", "question"), [(feed, "_begin"), (feed, "read_entries"), (lookout, "look_for")]
 )
 async def test_followers_wait_for_a_database_that_is_away(
     begin: Callable[..., LiveRun],
@@ -80,19 +81,22 @@ async def test_followers_wait_for_a_database_that_is_away(
     question: str,
 ) -> None:
     answer, is_back = getattr(module, question), threading.Event()
+    # Each read is followed by another, as in a long log.
+    monkeypatch.setattr(feed, "CATCH_UP_BYTES", 1)
     monkeypatch.setattr(
         module,
         question,
         lambda *args, **rest: (answer if is_back.is_set() else away)(*args, **rest),
     )
     run = await threads.call(begin, is_heard=False)
+    await run.tell("A river")
     tab = open_tab(bobs_session)
     tab.follow(run.id)
     program = open_program(run.id, bobs_session)
     await until_awaited(caplog)
     is_back.set()
 
-    await run.tell("A river finds its way")
+    await run.add(" finds its way")
     await run.end()
 
     await until_equal(tab, run)
@@ -151,6 +155,22 @@ async def test_a_hub_that_broke_leaves_nothing_behind_when_another_takes_its_pla
 
     assert second is not first
     await until(lambda: all(task.done() for task in first._tasks))
+
+
+async def test_frames_are_a_window_apart_on_average(
+    run: LiveRun, own_hubs: Hubs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = own_hubs.join(run.id, lambda: None)
+    made: list[float] = []
+    for _ in range(5):
+        moment = max(hub._due, 100.0)
+        monkeypatch.setattr("chat.live.hub._now", lambda moment=moment: moment)
+        await hub._show_frame()
+        made.append(moment)
+
+    apart = [later - earlier for earlier, later in pairwise(made)]
+    assert apart[0] == pytest.approx(FRAME_SECONDS - FRAME_SLACK_SECONDS)
+    assert apart[1:] == [pytest.approx(FRAME_SECONDS)] * 3
 
 
 # --- the hub's threads -----------------------------------------------------------------------

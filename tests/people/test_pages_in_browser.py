@@ -30,7 +30,6 @@ document.addEventListener("securitypolicyviolation",
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.process,
-    pytest.mark.xdist_group("people in a browser"),
     pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium at /usr/bin/chromium"),
 ]
 

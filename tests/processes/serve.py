@@ -30,16 +30,16 @@ def before_request() -> None:
 def before_going_on() -> None:
     """What was given to an answer that waited is in its log, and nothing was sent."""
     from chat.models import Run
-    from chat.runs import execution
+    from chat.runs.execution import Execution
 
-    prepare = execution.prepare
+    begin_attempt = Execution._begin_attempt
 
-    def stopping(run_pk: int) -> Any:
-        if Run.objects.get(pk=run_pk).position:
+    def stopping(execution: Execution, dialect: str) -> int:
+        if Run.objects.get(pk=execution.run_pk).position:
             stand_still()
-        return prepare(run_pk)
+        return begin_attempt(execution, dialect)
 
-    execution.prepare = stopping
+    Execution._begin_attempt = stopping  # type: ignore[method-assign]
 
 
 def before_last_commit() -> None:
@@ -75,7 +75,16 @@ def inside_last_commit() -> None:
     """Status, result and last segment are written, in a transaction that is still open."""
     from chat.runs import segments
 
-    segments.touch_room = lambda run: stand_still()
+    end = segments._end
+
+    def stopping(write: segments.Write) -> bool:
+        end(write)
+        stand_still()
+        return True
+
+    # As where several answers end together: of one alone PostgreSQL makes one statement.
+    segments._is_one_statement = lambda writes: False
+    segments._end = stopping
 
 
 PLACES = {

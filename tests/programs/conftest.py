@@ -31,7 +31,7 @@ class Chain:
     last: ProgramSite
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chain(tmp_path_factory: pytest.TempPathFactory, migrated_database: Path) -> Iterator[Chain]:
     fake = FakeUpstream.start_in_thread()
     first = _site(
@@ -88,8 +88,7 @@ def site(chain: Chain) -> ProgramSite:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker has the sites, and all tests that ask them."""
+    """Those that start the sites are tests of processes."""
     for item in items:
         if HERE in item.path.parents and {"chain", "site"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.process)
-            item.add_marker(pytest.mark.xdist_group("chain"))

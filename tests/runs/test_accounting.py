@@ -16,7 +16,7 @@ from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
 from chat.events import Event
 from chat.models import RawSegment
 from chat.runs.log import RunLog
-from chat.runs.reading import AnswerReader, Outcome
+from chat.runs.reading import LARGE_READ_BYTES, AnswerReader, Outcome
 from chat.runs.segments import read_raw
 from chat.upstreams.client import Answer
 from chat.wire.sse import MAX_EVENT_BYTES
@@ -42,6 +42,9 @@ class Source:
         if self.hangs:
             await asyncio.Event().wait()
 
+    def arrived(self) -> bytes:
+        return b""
+
 
 class Kept:
     """A log that only remembers the bytes."""
@@ -53,6 +56,9 @@ class Kept:
 
     def add(self, events: Iterable[Event], *, raw: bytes = b"") -> None:
         self.raw += raw
+
+    async def settled(self, seconds: float) -> None:
+        """Commits at once."""
 
 
 async def read(recording: Path, source: Source) -> tuple[bytes, Outcome | None]:
@@ -97,6 +103,58 @@ def test_what_is_kept_is_what_was_read(
     kept, _ = asyncio.run(read(recording, source))
 
     assert kept == source.read
+
+
+class Busy(Kept):
+    """A log whose commit does not come to its end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses = 0
+
+    async def settled(self, seconds: float) -> None:
+        self.pauses += 1
+        await asyncio.Event().wait()
+
+
+class Late(Source):
+    """Its last portion has arrived and is not read yet."""
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        for portion in self.portions[:-1]:
+            yield portion
+
+    def arrived(self) -> bytes:
+        return self.portions[-1]
+
+
+PLAIN = next(path for path in STREAMS if path.parent.name == "openai_chat")
+
+
+async def test_what_arrived_behind_the_last_read_is_kept_when_a_person_stops() -> None:
+    data = PLAIN.read_bytes()
+    source, kept = Late([data[:300], data[300:900]]), Busy()
+    reader = AnswerReader(parser_of(PLAIN), cast(RunLog, kept), elapsed=lambda: 0)
+    reading = asyncio.create_task(reader.read(cast(Answer, source)))
+    while not kept.pauses:
+        await asyncio.sleep(0)
+
+    reading.cancel()
+    await asyncio.wait({reading})
+
+    assert reading.cancelled()
+    assert kept.raw == data[:900]
+
+
+async def test_what_fills_a_read_is_not_kept_waiting() -> None:
+    comment = b": " + b"x" * LARGE_READ_BYTES + b"\n\n"
+    source, kept = Source([comment] * 3), Busy()
+    reader = AnswerReader(parser_of(PLAIN), cast(RunLog, kept), elapsed=lambda: 0)
+
+    await reader.read(cast(Answer, source))
+
+    assert kept.raw == comment * 3
+    assert kept.pauses == 0
 
 
 def test_an_event_that_is_too_large_is_kept_as_far_as_it_was_read() -> None:

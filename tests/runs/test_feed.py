@@ -19,7 +19,7 @@ from chat.runs.database import readers
 from chat.runs.feed import RunGone, follow
 from chat.runs.lookout import Found, Lookout
 from chat.runs.redis_tail import RedisTail
-from chat.runs.segments import SegmentWriter, Write, bodies_of, compact
+from chat.runs.segments import CHUNK_SEGMENTS, SegmentWriter, Write, bodies_of, compact
 from chat.runs.tail import Entry, LiveTail, MemoryTail, NoTail
 from tests.runs.conftest import MakeRun, threads
 
@@ -365,6 +365,50 @@ async def test_whoever_waits_is_woken_by_what_is_published() -> None:
     async with asyncio.timeout(10):
         await asyncio.gather(*waiting)
     assert tail.read(run, 0) == some_entries(1, 1)
+
+
+async def test_what_comes_late_and_is_known_wakes_nobody() -> None:
+    tail, run = MemoryTail(), uuid.uuid4()
+    tail.publish(run, some_entries(1, 1))
+    waiting = asyncio.create_task(tail.wait(run, 5, timeout_seconds=3600))
+
+    for seq in range(2, 6):
+        await asyncio.sleep(0)
+        tail.publish(run, some_entries(seq, seq))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    tail.publish(run, some_entries(6, 6))
+
+    async with asyncio.timeout(10):
+        await waiting
+
+
+async def test_a_tail_that_begins_anew_lets_nobody_wait() -> None:
+    tail, run = MemoryTail(), uuid.uuid4()
+    waiting = asyncio.create_task(tail.wait(run, 5, timeout_seconds=3600))
+    await asyncio.sleep(0)
+
+    tail.forget_all()
+
+    async with asyncio.timeout(10):
+        await waiting
+
+
+@pytest.mark.parametrize("segments", [1, CHUNK_SEGMENTS - 5])
+async def test_whoever_has_read_all_there_was_listens_before_it_looks_again(
+    author: Author, segments: int
+) -> None:
+    """The log of a run that goes on has grown with each look."""
+    await author.begin()
+    for number in range(segments):
+        await author.add(f"{number} ")
+    log = feed._Log(author.run.public_id, readers)
+
+    found = await log.read(0)
+
+    assert found.entries == author.entries
+    assert not log.is_behind
 
 
 async def test_a_question_that_the_database_refuses_costs_no_other_follower_the_answer(

@@ -1,7 +1,12 @@
+import threading
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from django.conf import settings
+from django.db import connections
 from django.utils import timezone
 
 from chat.actions.conversations import stop_run
@@ -191,3 +196,54 @@ def test_whoever_queues_hundreds_hides_nobody(
     claimed = queue.claim(me, limit=10)
 
     assert claimed == [hundreds[0].pk, late.pk]
+
+
+def test_a_look_at_an_empty_line_is_one_statement(
+    me: uuid.UUID, django_assert_num_queries: Any
+) -> None:
+    queue.claim(me, limit=10)
+
+    with django_assert_num_queries(1):
+        assert queue.claim(me, limit=10) == []
+
+
+def test_what_is_claimed_together_is_a_few_statements(
+    make_run: MakeRun, me: uuid.UUID, django_assert_max_num_queries: Any
+) -> None:
+    runs = [make_run(concurrency_limit=10) for _ in range(5)]
+
+    # The line, the servers, who is at work, whose turn it is, the claims (on SQLite one for each),
+    # and the transaction's beginning and end.
+    with django_assert_max_num_queries(10 if settings.IS_SQLITE else 7):
+        assert queue.claim(me, limit=4) == [run.pk for run in runs[:4]]
+
+    assert queue.claim(me, limit=4) == [runs[4].pk]
+
+
+def test_runners_that_look_at_the_same_time_take_each_run_once_and_keep_the_limit(
+    make_run: MakeRun, me: uuid.UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [make_run(concurrency_limit=3) for _ in range(6)]
+    other = Runner.objects.create(host="there", pid=2).uuid
+    both = threading.Barrier(2)
+    ready = queue._judged(queue.CANDIDATES)
+
+    class Together:
+        def all(self) -> list[Run]:
+            found = ready.all()
+            both.wait(10)
+            return found
+
+    def claim(runner: uuid.UUID) -> list[int]:
+        try:
+            return queue.claim(runner, limit=2)
+        finally:
+            connections.close_all()
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(queue, "_judged", lambda count: Together())
+        claims = [pool.submit(claim, runner) for runner in (me, other)]
+        claimed = [key for each in claims for key in each.result(timeout=30)]
+    claimed += queue.claim(me, limit=10)
+
+    assert sorted(claimed) == [run.pk for run in runs[:3]]

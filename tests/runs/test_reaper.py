@@ -6,10 +6,10 @@ import pytest
 from django.utils import timezone
 
 from chat import events as canonical
-from chat.models import Run, Runner, RunSegment
+from chat.models import RawSegment, Run, Runner, RunSegment
 from chat.result import fold
 from chat.runs import reaper
-from chat.runs.segments import compact, read_entries, read_events
+from chat.runs.segments import compact, read_entries, read_events, read_raw
 from tests.runs.conftest import MakeRun
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -228,3 +228,20 @@ def test_compaction_keeps_every_event_under_its_number(make_run: MakeRun, dead: 
 
     assert read_entries(run.pk) == before
     assert RunSegment.objects.filter(run=run).count() == 1
+
+
+def test_compaction_keeps_what_the_server_sent_in_one_row(make_run: MakeRun, dead: Runner) -> None:
+    run = make_run()
+    begin(run, dead, is_sent=True)
+    write(run, *begun())
+    for position, piece in enumerate((b"data: 1\n\n", b"data: \xff\n\n")):
+        RawSegment.objects.create(run=run, position=position, body=piece)
+    reaper.reap()
+    run.refresh_from_db()
+
+    for _ in range(2):
+        compact(run)
+
+    assert read_raw(run) == b"data: 1\n\ndata: \xff\n\n"
+    assert read_raw(run, limit_bytes=9) == b"data: 1\n\n"
+    assert RawSegment.objects.get(run=run).is_compressed

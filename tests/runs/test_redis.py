@@ -13,7 +13,7 @@ from channels_redis.pubsub import RedisPubSubChannelLayer
 from redis.asyncio import Redis as Client
 
 from chat import doorbell
-from chat.doorbell import GROUP, LAYER, QUEUED, Doorbell
+from chat.doorbell import GROUP, LAYER, QUEUED, STOPS, Doorbell
 from chat.runs import redis_tail
 from chat.runs.redis_tail import BODY, CACHE_BYTES, MAC, OUTBOX_BYTES, RedisTail
 from chat.runs.tail import Entry
@@ -325,7 +325,7 @@ async def until_heard(bell: Doorbell) -> None:
 
 async def ring_from_another_process(redis: Redis, topic: str) -> None:
     layer = RedisPubSubChannelLayer(hosts=[redis.url])
-    await layer.group_send(GROUP, {"type": "ring", "topic": topic})
+    await layer.group_send(GROUP, {"type": "ring", "topics": [topic], "by": "another"})
     await layer.flush()
 
 
@@ -384,3 +384,38 @@ async def test_garbage_instead_of_a_ring_is_not_listened_to(redis: Redis, bell: 
 
     async with asyncio.timeout(SOON_SECONDS):
         await heard.wait()
+
+
+async def test_ones_own_ring_is_not_heard_again_when_it_comes_back(
+    redis: Redis, bell: Doorbell
+) -> None:
+    own, others = bell.subscribe(QUEUED), bell.subscribe(STOPS)
+
+    assert await doorbell._send([QUEUED, STOPS], by=bell._own_topic) == ""
+    await ring_from_another_process(redis, STOPS)
+
+    async with asyncio.timeout(SOON_SECONDS):
+        await others.wait()
+    assert not own.is_set()
+
+
+async def test_what_rings_at_the_same_moment_goes_out_together(
+    redis: Redis, bell: Doorbell
+) -> None:
+    topics = {f"topic-{number}" for number in range(10)}
+    other = RedisPubSubChannelLayer(hosts=[redis.url])
+    channel = await other.new_channel()
+    await other.group_add(GROUP, channel)
+
+    for topic in topics:
+        bell.ring(topic)
+
+    heard: list[set[str]] = []
+    async with asyncio.timeout(SOON_SECONDS):
+        while topics - set().union(*heard):
+            message = await other.receive(channel)
+            heard.append(topics & set(message["topics"]))
+    await other.flush()
+    assert len(list(filter(None, heard))) <= 2, (
+        "those that rang before the first went out, and after"
+    )

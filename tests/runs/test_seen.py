@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from chat.actions import seen as verbs
@@ -97,11 +97,51 @@ def test_a_server_that_invents_names_does_not_fill_the_table(
 
 
 def test_counts_are_raised_in_one_order_whatever_came_first(upstream: Upstream) -> None:
-    kinds = [Seen(name=name, count=1) for name in ("a", "b", "c")]
-    record_seen(upstream.pk, kinds)
+    kinds = [Seen(name=name, count=1) for name in ("b", "c", "a", "d")]
 
     with CaptureQueriesContext(connection) as queries:
+        record_seen(upstream.pk, kinds)
         record_seen(upstream.pk, kinds[::-1])
 
-    raised = [re.search(r""""name" = '?(\w)""", each["sql"]) for each in queries]
-    assert [found[1] for found in raised if found] == ["a", "b", "c"]
+    # One statement each; the keys say in which order it came to its rows.
+    assert len(queries) == 2
+    by_key = SeenEvent.objects.order_by("pk").values_list("name", "count")
+    assert list(by_key) == [("a", 2), ("b", 2), ("c", 2), ("d", 2)]
+
+
+def test_two_answers_that_end_at_once_do_not_wait_for_each_other_in_a_circle(
+    make_run: MakeRun, upstream: Upstream
+) -> None:
+    kinds = [Seen(name=f"kind {number}", count=1) for number in range(30)]
+
+    def raise_often(order: list[Seen]) -> None:
+        try:
+            for _ in range(20):
+                record_seen(upstream.pk, order)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(raise_often, order) for order in (kinds, kinds[::-1])]:
+            done.result(timeout=30)
+
+    assert set(SeenEvent.objects.values_list("count", flat=True)) == {40}
+
+
+def test_names_that_are_the_same_without_what_was_taken_out_are_one(upstream: Upstream) -> None:
+    unknown = Seen(name="x_[redacted]", count=2, is_known=False, sample="{}")
+
+    record_seen(upstream.pk, [unknown, unknown])
+    record_seen(upstream.pk, [unknown, Seen(name="x_[redacted]", count=1), unknown])
+
+    row = SeenEvent.objects.get()
+    assert (row.count, row.is_known, row.sample) == (9, True, "")
+
+
+def test_what_is_new_and_unknown_keeps_its_first_sample(upstream: Upstream) -> None:
+    for sample in ('{"first": "it\'s ü"}', '{"second": 2}'):
+        record_seen(upstream.pk, [Seen(name="x_new", count=1, is_known=False, sample=sample)])
+
+    row = SeenEvent.objects.get()
+    assert (row.count, row.is_known, row.sample) == (2, False, '{"first": "it\'s ü"}')
+    assert row.first_seen_at < row.last_seen_at

@@ -8,12 +8,14 @@ import hashlib
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.conf import settings
 from django.db import OperationalError, connection, connections
-from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from chat import events as canonical
 from chat.actions import files
@@ -88,6 +90,19 @@ async def append_together(writer: SegmentWriter, *writes: Write) -> list[object]
     """All in one commit: they wait while the first of them is committed."""
     async with asyncio.timeout(10):
         return await asyncio.gather(*map(writer.append, writes), return_exceptions=True)
+
+
+@contextlib.contextmanager
+def noted_statements() -> Iterator[list[tuple[str, Sequence[object]]]]:
+    """The statements of this connection, each with its values."""
+    noted: list[tuple[str, Sequence[object]]] = []
+
+    def note(execute: Callable[..., object], text: str, values: Any, *rest: object) -> object:
+        noted.append((text, list(values or ())))
+        return execute(text, values, *rest)
+
+    with connection.execute_wrapper(note):
+        yield noted
 
 
 def log_of(run: Run) -> list[Entry]:
@@ -483,14 +498,58 @@ async def test_bytes_of_an_answer_are_decoded_and_hashed_before_the_transaction_
 def test_runs_that_end_together_lock_their_rooms_in_one_order(claim: Claim) -> None:
     runs = [claim() for _ in range(3)]
 
-    with CaptureQueriesContext(connection) as queries:
+    with noted_statements() as noted:
         assert segments.commit([ending(run) for run in reversed(runs)]) == [None] * 3
 
-    rooms = [
-        each["sql"] for each in queries if each["sql"].startswith('UPDATE "chat_conversation"')
-    ]
-    locked = [int(sql.rpartition("= ")[2]) for sql in rooms]
+    locked = [values[-1] for text, values in noted if 'UPDATE "chat_conversation"' in text]
     assert locked == [run.conversation_id for run in runs]
+
+
+def test_a_plain_answer_ends_with_no_savepoint_and_nothing_read_again(claim: Claim) -> None:
+    run = claim()
+    closing = [canonical.ChatStart(model_instance_id="m"), *close_open(Fold(), "stopped")]
+    end = closing[-1]
+    assert isinstance(end, canonical.ChatEnd)
+    last = replace(ending(run), result=end.result, raw=b"data: x\n\n")
+    segments.commit([ending(claim())])
+
+    with noted_statements() as noted:
+        assert segments.commit([last]) == [None]
+
+    run.refresh_from_db()
+    assert (run.status, run.last_seq) == (RunStatus.STOPPED, last.entries[-1].seq)
+    assert read_raw(run) == b"data: x\n\n"
+    # In PostgreSQL one statement; else the run, its segment, the raw frames and the room.
+    assert len(noted) == (5 if settings.IS_SQLITE else 1)
+
+
+@pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite takes no arrays")
+def test_what_many_runs_write_is_one_statement_that_is_always_the_same(claim: Claim) -> None:
+    runs = [claim() for _ in range(3)]
+    now = timezone.now()
+    texts: set[str] = set()
+
+    for number, several in enumerate([runs[:1], runs[1:], runs]):
+        columns = {"first_token_at": now} if number else {"first_event_at": now}
+        writes = [
+            write(
+                run,
+                deltas("x", after=RunSegment.objects.filter(run=run).count()),
+                columns=columns,
+                raw=b"" if number else b"x",
+                raw_position=number,
+            )
+            for run in several
+        ]
+        with noted_statements() as noted:
+            assert segments.commit(writes) == [None] * len(several)
+        ((text, _),) = noted
+        texts.add(text)
+
+    first = Run.objects.get(pk=runs[0].pk)
+    assert len(texts) == 1
+    assert (first.first_event_at, first.first_token_at) == (now, now)
+    assert (read_raw(first), read_raw(runs[1])) == (b"x", b"")
 
 
 def test_an_entry_is_written_as_it_was_given(claim: Claim) -> None:

@@ -2,11 +2,13 @@
 
 import asyncio
 from importlib.metadata import version
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.abstract import FileDescriptor
+from twisted.internet.main import CONNECTION_LOST
 
 from project.connections import Allowance
 from project.outflow import Ledger, Outflow
@@ -27,14 +29,20 @@ class Descriptor(FileDescriptor):
         super().__init__(reactor=object())
         self.connected = 1
         self.is_aborted = False
+        self.is_watched = False
+        self.sent = b""
+        self.answer: object = None
 
     def startWriting(self) -> None:
-        pass
+        self.is_watched = True
 
     def stopWriting(self) -> None:
-        pass
+        self.is_watched = False
 
-    def writeSomeData(self, data: bytes) -> int:
+    def writeSomeData(self, data: bytes) -> Any:
+        if self.answer is not None:
+            return self.answer
+        self.sent += data[:1000]
         return min(len(data), 1000)
 
     def abortConnection(self) -> None:
@@ -67,6 +75,50 @@ def test_pending_bytes_are_what_twisted_counts(sizes: list[int]) -> None:
     assert outflow.pending_bytes == sum(sizes)
     assert outflow.is_paused == transport._isSendBufferFull()
     assert outflow.is_paused == (sum(sizes) > FileDescriptor.bufferSize)
+
+
+def test_small_message_goes_to_the_kernel_without_the_selector() -> None:
+    outflow, transport = attach(ledger_of(Clock()))
+
+    outflow.write(b"x" * 1000)
+
+    assert transport.sent == b"x" * 1000
+    assert outflow.pending_bytes == 0
+    assert not transport.is_watched
+
+
+def test_what_the_kernel_does_not_take_waits_in_order() -> None:
+    outflow, transport = attach(ledger_of(Clock()))
+
+    for number in range(4):
+        outflow.write(bytes([number]) * 1500)
+    assert transport.is_watched
+    assert outflow.pending_bytes == 5000
+    while outflow.pending_bytes:
+        transport.doWrite()
+
+    assert transport.sent == b"".join(bytes([number]) * 1500 for number in range(4))
+
+
+@pytest.mark.parametrize("answer", [0, CONNECTION_LOST])
+def test_kernel_that_takes_nothing_is_asked_again_by_twisted(answer: object) -> None:
+    outflow, transport = attach(ledger_of(Clock()))
+    transport.answer = answer
+
+    outflow.write(b"words")
+
+    assert transport.is_watched
+    assert outflow.pending_bytes == 5
+
+
+def test_nothing_is_written_once_the_connection_is_gone() -> None:
+    outflow, transport = attach(ledger_of(Clock()))
+    transport.connected = 0
+
+    outflow.write(b"words")
+
+    assert transport.sent == b""
+    assert outflow.pending_bytes == 0
 
 
 def test_connection_that_takes_everything_is_forgotten() -> None:

@@ -24,7 +24,7 @@ from chat.upstreams.client import open_client
 from chat.upstreams.probe import Target, probe
 from tests.third_party.conftest import MODEL, Room, Server, threads
 
-pytestmark = [pytest.mark.third_party, pytest.mark.xdist_group("third-party")]
+pytestmark = [pytest.mark.third_party]
 
 # The first answer waits until the server has loaded its model.
 PATIENCE_SECONDS = 120.0

@@ -14,7 +14,6 @@ pytest.importorskip("playwright.sync_api")
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.process,
-    pytest.mark.xdist_group("settings in a browser"),
     pytest.mark.skipif(not CHROMIUM.exists(), reason=ABSENT),
 ]
 

@@ -364,6 +364,31 @@ async def test_body_beyond_its_limit_is_refused(client, serve):
     assert caught.value.info.kind == "too_large"
 
 
+async def test_what_is_taken_without_waiting_is_part_of_the_body(client, serve):
+    async def behave(peer):
+        await peer.request()
+        await peer.send(UNFRAMED_HEAD + b"data: one\n\n")
+        await asyncio.sleep(0.02)
+        await peer.send(b"data: two\n\n")
+        await asyncio.sleep(0.02)
+        await peer.send(b"data: three\n\n")
+        await peer.finish()
+
+    async with (
+        serve(behave) as server,
+        ask(client, server.url) as found,
+        aclosing(found.chunks()) as chunks,
+    ):
+        body = await anext(chunks)
+        while b"two" not in body:
+            await asyncio.sleep(0.03)
+            body += found.arrived() or await anext(chunks)
+        async for data in chunks:
+            body += data
+
+    assert body == b"data: one\n\ndata: two\n\ndata: three\n\n"
+
+
 async def test_leaving_the_stream_closes_the_connection(client, serve):
     async with serve(replying(UNFRAMED_HEAD + b"data: x\n\n", hang)) as server:
         async with ask(client, server.url) as found, aclosing(found.chunks()) as chunks:

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
 import pytest
 from django.http import HttpResponse
 from django.test import Client
+from lxml import html
 
 from chat.actions import conversations as verbs
-from chat.models import Membership, Message, TeamRole, User
+from chat.models import Artifact, Membership, Message, Run, RunStatus, TeamRole, User
 from chat.views.transcript import PAGE_TURNS
-from tests.views.conftest import HTMX, Patches, Room, address, position
+from tests.views.conftest import HTMX, Patches, Room, address, end_run, position
 
 
 def changes(client: Client, room: Room, headers: dict[str, str]) -> HttpResponse:
@@ -171,8 +175,6 @@ def test_a_reader_who_was_away_for_longer_than_a_page_gets_a_page(
 
 
 def test_every_target_is_on_the_page(as_alice: Client, room: Room, alice: User) -> None:
-    from lxml import html
-
     answer = room.turn(alice, "First")
     page = html.fromstring(
         as_alice.get(address("conversation", room.conversation)).content.decode()
@@ -185,3 +187,96 @@ def test_every_target_is_on_the_page(as_alice: Client, room: Room, alice: User) 
 
     assert {partial.get("hx-target") for partial in patches.partials} <= ids
     assert Message.objects.count() == 4
+
+
+# --- an answer has ended -------------------------------------------------------------------
+
+
+def follow(run: Run, room: Room, **more: object) -> dict[str, str]:
+    """The headers of a page that was loaded while the run was live."""
+    hex_id = run.public_id.hex
+    shown = {"open": [run.message.public_id.hex], "runs": {hex_id: 0}}
+    shown |= {"strip": hex_id, "action": hex_id, **more}
+    return position(run.message.parent, run.message, room.conversation, **shown)
+
+
+def parts_of(source: str) -> dict[str, str]:
+    """Each element with an id, without what is another one each time."""
+    tree = html.fragment_fromstring(source, create_parent="body")
+    for changing in tree.xpath("//input[@name='csrfmiddlewaretoken' or @name='key']"):
+        changing.set("value", "")
+    return {
+        f"#{element.get('id')}": "".join(html.tostring(element, encoding="unicode").split())
+        for element in tree.xpath("//*[@id]")
+    }
+
+
+def also_renamed(run: Run, room: Room, alice: User) -> None:
+    verbs.rename(room.conversation, "Another title")
+
+
+def with_an_artifact(run: Run, room: Room, alice: User) -> None:
+    artifact = Artifact.objects.create(conversation=room.conversation, artifact_id="a")
+    artifact.versions.create(run=run, number=1, seq=1)
+
+
+def by_a_pause(run: Run, room: Room, alice: User) -> None:
+    Run.objects.filter(pk=run.pk).update(
+        status=RunStatus.INCOMPLETE,
+        notes=["The server paused, and cannot be asked to go on: it was removed or switched off."],
+    )
+
+
+def beside_another_answer(run: Run, room: Room, alice: User) -> None:
+    other = room.turn(alice, "Where else?")
+    verbs.choose_branch(alice, run.message.parent)
+    assert other.parent.parent_id == run.message.parent.parent_id
+
+
+@pytest.mark.parametrize(
+    "besides",
+    [None, also_renamed, with_an_artifact, by_a_pause, beside_another_answer],
+    ids=lambda besides: besides.__name__ if besides else "alone",
+)
+def test_after_an_answer_the_page_shows_what_a_new_one_would(
+    as_alice: Client,
+    room: Room,
+    alice: User,
+    besides: Callable[[Run, Room, User], None] | None,
+) -> None:
+    run = room.ask(alice, "First")
+    headers = follow(run, room)
+    end_run(run)
+    if besides is not None:
+        besides(run, room, alice)
+
+    patches = Patches(changes(as_alice, room, headers))
+
+    page = as_alice.get(address("conversation", room.conversation)).content.decode()
+    expected = parts_of(html.tostring(html.fromstring(page).body, encoding="unicode"))
+    footer = f"#a{run.message.public_id.hex}"
+    for target in (footer, "#strip", "#composer-action"):
+        ((swap, _),) = patches.to(target)
+        (patch,) = patches.by_target[target]
+        assert swap == "outerHTML"
+        assert parts_of(patch)[target] == expected[target]
+    assert patches.turns == []
+    if besides is with_an_artifact:
+        assert "Artifacts (1)" in patches.to(footer)[0][1]
+
+
+def test_after_an_answer_few_statements_are_made(
+    as_alice: Client,
+    room: Room,
+    alice: User,
+    django_assert_max_num_queries: Callable[..., AbstractContextManager[object]],
+) -> None:
+    for number in range(3):
+        room.turn(alice, f"Earlier {number}")
+    run = room.ask(alice, "First")
+    headers = follow(run, room)
+    end_run(run)
+
+    # Who asks (2), the conversation, its path, the runs, things kept, tools, the list.
+    with django_assert_max_num_queries(8):
+        changes(as_alice, room, headers)

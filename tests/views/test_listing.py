@@ -10,7 +10,7 @@ from lxml import html
 
 from chat.models import Conversation, Team, User, Visibility
 from chat.views.listing import PAGE_LINES, by_day
-from tests.views.conftest import Room
+from tests.views.conftest import Room, end_run
 
 NOON = datetime(2026, 3, 18, 12, tzinfo=timezone.get_default_timezone())
 
@@ -44,6 +44,22 @@ def test_a_running_answer_is_marked(as_alice: Client, room: Room, alice: User) -
 
 def test_whose_it_is_stands_at_shared_ones(as_bob: Client, conversation: Conversation) -> None:
     assert "shared by Alice" in listed(as_bob).text_content()
+
+
+def test_each_reader_is_told_in_their_own_words_and_as_it_is_now(
+    as_alice: Client, as_bob: Client, room: Room, alice: User
+) -> None:
+    for _ in range(2):
+        assert "shared with the team" in listed(as_alice).text_content()
+        assert "shared by Alice" in listed(as_bob).text_content()
+
+    run = room.ask(alice, "First")
+    assert "being answered" in listed(as_bob).text_content()
+    end_run(run)
+    assert "shared by Alice" in listed(as_bob).text_content()
+
+    User.objects.filter(pk=alice.pk).update(name="")
+    assert f"shared by {alice.email}" in listed(as_bob).text_content()
 
 
 def test_the_one_that_is_open_is_marked(

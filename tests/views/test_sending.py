@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
@@ -425,7 +426,7 @@ def full_disk(transactional_db: None) -> Iterator[Callable[[], None]]:
         cursor.execute("PRAGMA max_page_count = 1073741823")
 
 
-@pytest.mark.skipif("not __import__('django.conf').conf.settings.IS_SQLITE")
+@pytest.mark.skipif(not settings.IS_SQLITE, reason="fills a file of SQLite")
 def test_a_full_disk_refuses_the_send_and_keeps_the_draft(
     full_disk: Callable[[], None], as_alice: Client, room: Room, form_of: Form
 ) -> None:

@@ -139,6 +139,8 @@ def measure(scenario: Scenario, target: Target, upstream: Process, *, round: int
             client.kill()
             client.wait()
     result = msgspec.json.decode(output, type=Result)
+    if not scenario.viewers:
+        _until_ended(target, [saw.run for saw in result.streams if saw.run], start + job.until)
     return _measured(
         scenario,
         target,
@@ -150,6 +152,15 @@ def measure(scenario: Scenario, target: Target, upstream: Process, *, round: int
         before=before,
         during=during,
     )
+
+
+def _until_ended(target: Target, runs: list[str], until: float) -> None:
+    """Nobody looks, so nobody sees when the last of them is over; only then it is all stored."""
+    while time.monotonic() < until:
+        found = target.results(runs)
+        if all(one["status"] not in ("queued", "running") for one in found.values()):
+            return
+        time.sleep(1)
 
 
 def _job(scenario: Scenario, target: Target) -> Job:

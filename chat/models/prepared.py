@@ -1,0 +1,272 @@
+"""Statements whose text is always the same: made by the ORM once, then run with other values.
+
+What people wait for, a message above all, is a score of small statements. Making the text of one
+costs the ORM several times what running it costs; and the database makes a plan of each, unless it
+knows the text already. So where it counts a query is written as a function of its values::
+
+    _answer_of = Prepared(lambda run: Message.objects.filter(runs=run))
+    message = _answer_of.first(run=run.pk)
+
+The function is called once for each kind of database, with placeholders in place of the values. It
+must make the same query whatever they are: no decision may depend on one, and none may be a list of
+keys. On PostgreSQL the server keeps the plan (see ``DATABASE_PREPARED`` in the settings).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Generic, Self, TypeVar
+from uuid import UUID
+
+import psycopg
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
+from django.db.models import Expression, Field, Model, QuerySet
+from django.db.models.query import get_related_populators
+from django.db.models.sql import DeleteQuery, UpdateQuery
+from django.db.models.sql.compiler import SQLCompiler
+
+M = TypeVar("M", bound=Model)
+
+
+class _Placeholder(Expression):
+    """Stands for the value of this name in a query that is being made."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Any:
+        return "%s", [self]
+
+
+class _Text:
+    """The text of a statement, and where its values go."""
+
+    def __init__(self, text: str, parameters: Sequence[object]) -> None:
+        self.text = text
+        self._parameters = [
+            (one.name, None) if isinstance(one, _Placeholder) else (None, one) for one in parameters
+        ]
+
+    def execute(self, database: BaseDatabaseWrapper, values: dict[str, object]) -> CursorWrapper:
+        cursor = _cursor(database)
+        parameters = [
+            constant if name is None else _adapted(values[name], database)
+            for name, constant in self._parameters
+        ]
+        cursor.execute(self.text, parameters)
+        return cursor
+
+
+class Prepared(Generic[M]):
+    """A query for objects, made once. ``make`` gets a placeholder for each of its arguments."""
+
+    def __init__(self, make: Callable[..., QuerySet[M]]) -> None:
+        self._make = make
+        self._known: dict[str, _Reading] = {}
+
+    def all(self, **values: object) -> list[M]:
+        """Objects, or what ``values_list`` of the query makes of them. Raises ``ValueError`` for
+        ``None``, which no row equals."""
+        if None in values.values():
+            raise ValueError("a prepared query cannot be asked for what is not set")
+        database = _database()
+        reading = self._known.get(database.vendor) or self._compiled(database)
+        with reading.text.execute(database, values) as cursor:
+            return list(reading.objects(cursor.fetchall()))
+
+    def first(self, **values: object) -> M | None:
+        """The query must have an order of its own, or one row at most."""
+        return next(iter(self.all(**values)), None)
+
+    def _compiled(self, database: BaseDatabaseWrapper) -> _Reading:
+        query = self._make(**_placeholders(self._make))
+        reading = self._known[database.vendor] = _Reading(query, database)
+        return reading
+
+
+class _Reading:
+    """How the rows of a compiled query become objects."""
+
+    def __init__(self, queryset: QuerySet[Any], database: BaseDatabaseWrapper) -> None:
+        compiler = queryset.query.get_compiler(connection=database)
+        self.text = _Text(*compiler.as_sql())
+        self._compiler = compiler
+        # What the compiler's own look at a row would find out again each time.
+        columns = [column[0] for column in compiler.select]
+        self._converters = compiler.get_converters(columns)
+        self._is_plain = queryset._fields is not None
+        self._is_flat = self._is_plain and len(columns) == 1
+        if not self._is_plain:
+            self._know_models(compiler)
+
+    def _know_models(self, compiler: SQLCompiler) -> None:
+        klass = compiler.klass_info
+        assert klass is not None
+        fields = klass["select_fields"]
+        self._model: type[Model] = klass["model"]
+        self._start, self._end = fields[0], fields[-1] + 1
+        self._names = [
+            column[0].target.attname for column in compiler.select[self._start : self._end]
+        ]
+        self._related = get_related_populators(klass, compiler.select, DEFAULT_DB_ALIAS)
+        self._extra = compiler.annotation_col_map or {}
+
+    def objects(self, rows: list[Any]) -> Iterator[Any]:
+        if self._converters:
+            rows = self._compiler.apply_converters(rows, self._converters)
+        if self._is_plain:
+            yield from (row[0] if self._is_flat else tuple(row) for row in rows)
+            return
+        for row in rows:
+            found = self._model.from_db(DEFAULT_DB_ALIAS, self._names, row[self._start : self._end])
+            for populator in self._related:
+                populator.populate(row, found)
+            for name, position in self._extra.items():
+                setattr(found, name, row[position])
+            yield found
+
+
+class PreparedUpdate:
+    """``make`` returns the rows, as a query, and what is set on them. With ``returning`` (names of
+    columns that need no conversion) the changed rows' values are what a call gives."""
+
+    def __init__(
+        self,
+        make: Callable[..., tuple[QuerySet[Any], dict[str, object]]],
+        *,
+        returning: Sequence[str] = (),
+    ) -> None:
+        self._make = make
+        self._returning = returning
+        self._known: dict[str, _Text] = {}
+
+    def __call__(self, **values: object) -> int:
+        """How many rows there were."""
+        with self._executed(values) as cursor:
+            return int(cursor.rowcount)
+
+    def rows(self, **values: object) -> list[tuple[Any, ...]]:
+        """What the changed rows hold now."""
+        with self._executed(values) as cursor:
+            return cursor.fetchall()
+
+    def _executed(self, values: dict[str, object]) -> CursorWrapper:
+        database = _database()
+        text = self._known.get(database.vendor) or self._compiled(database)
+        return text.execute(database, values)
+
+    def _compiled(self, database: BaseDatabaseWrapper) -> _Text:
+        rows, changes = self._make(**_placeholders(self._make))
+        query = rows.query.chain(UpdateQuery)
+        query.add_update_values(changes)
+        text, parameters = query.get_compiler(connection=database).as_sql()
+        if self._returning:
+            names = ", ".join(database.ops.quote_name(name) for name in self._returning)
+            text = f"{text} RETURNING {names}"
+        known = self._known[database.vendor] = _Text(text, parameters)
+        return known
+
+
+class PreparedDelete:
+    """``make`` returns the rows, which nothing else refers to."""
+
+    def __init__(self, make: Callable[..., QuerySet[Any]]) -> None:
+        self._make = make
+        self._known: dict[str, _Text] = {}
+
+    def __call__(self, **values: object) -> None:
+        database = _database()
+        text = self._known.get(database.vendor) or self._compiled(database)
+        text.execute(database, values).close()
+
+    def _compiled(self, database: BaseDatabaseWrapper) -> _Text:
+        query = self._make(**_placeholders(self._make)).query.chain(DeleteQuery)
+        known = _Text(*query.get_compiler(connection=database).as_sql())
+        self._known[database.vendor] = known
+        return known
+
+
+def insert(one: M) -> M:
+    """Writes a new row, as ``save`` would, and sets its key."""
+    model = type(one)
+    database = _database()
+    known = _inserts.get((database.vendor, model)) or _made_insert(model, database)
+    text, fields = known
+    values = [field.get_db_prep_save(field.pre_save(one, add=True), database) for field in fields]
+    with _cursor(database) as cursor:
+        cursor.execute(text, values)
+        (one.pk,) = cursor.fetchone()
+    one._state.adding = False
+    one._state.db = DEFAULT_DB_ALIAS
+    return one
+
+
+def fetch(text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    """The rows of a statement that is written out, for what the ORM cannot say. The text must be
+    always the same. A list is an array."""
+    database = _database()
+    with _cursor(database) as cursor:
+        cursor.execute(text, [_one_value(value, database) for value in values])
+        return cursor.fetchall() if cursor.description else []
+
+
+_inserts: dict[tuple[str, type[Model]], tuple[str, list[Field[Any, Any]]]] = {}
+
+
+def _made_insert(
+    model: type[Model], database: BaseDatabaseWrapper
+) -> tuple[str, list[Field[Any, Any]]]:
+    fields = [field for field in model._meta.concrete_fields if not field.primary_key]
+    quote = database.ops.quote_name
+    names = ", ".join(quote(field.column) for field in fields)
+    places = ", ".join(["%s"] * len(fields))
+    table, key = quote(model._meta.db_table), quote(model._meta.pk.column)
+    text = f"INSERT INTO {table} ({names}) VALUES ({places}) RETURNING {key}"  # noqa: S608
+    known = _inserts[database.vendor, model] = text, fields
+    return known
+
+
+def _placeholders(make: Callable[..., object]) -> dict[str, _Placeholder]:
+    code = make.__code__
+    return {name: _Placeholder(name) for name in code.co_varnames[: code.co_argcount]}
+
+
+def _adapted(value: object, database: BaseDatabaseWrapper) -> object:
+    """As the database takes it; what the ORM's fields do, by the kind of the value."""
+    if isinstance(value, dict | list | tuple):
+        return database.ops.adapt_json_value(value, None)
+    return _one_value(value, database)
+
+
+def _one_value(value: object, database: BaseDatabaseWrapper) -> object:
+    if isinstance(value, UUID):
+        return value if database.features.has_native_uuid_field else value.hex
+    if isinstance(value, datetime):
+        return database.ops.adapt_datetimefield_value(value)
+    return value
+
+
+class _ServerCursor(psycopg.Cursor[Any]):
+    """Sends values beside the text, and lets the server keep the plan of it. Django's own puts them
+    into the text."""
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
+        return super().execute(query, params, **{"prepare": True, **options})
+
+
+def _database() -> BaseDatabaseWrapper:
+    """This thread's connection itself: each look through Django's proxy for it costs as much as a
+    value does."""
+    return connections[DEFAULT_DB_ALIAS]
+
+
+def _cursor(database: BaseDatabaseWrapper) -> CursorWrapper:
+    if database.vendor != "postgresql" or not settings.DATABASE_PREPARED:
+        return database.cursor()
+    database.ensure_connection()
+    return database._prepare_cursor(_ServerCursor(database.connection))

@@ -1,0 +1,40 @@
+"""Sessions and their people, as Django keeps them, read with prepared statements: each page, each
+message and each websocket begins with these two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allauth.account.auth_backends import AuthenticationBackend
+from django.contrib.sessions.backends import db
+from django.contrib.sessions.models import Session
+from django.utils import timezone
+
+from chat.models import User
+from chat.models.prepared import Prepared
+
+_session = Prepared(lambda key, now: Session.objects.filter(session_key=key, expire_date__gt=now))
+_person = Prepared(lambda pk: User.objects.filter(pk=pk))
+
+
+class SessionStore(db.SessionStore):
+    """What ``SESSION_ENGINE`` names."""
+
+    @classmethod
+    def get_model_class(cls) -> type[Session]:
+        return Session
+
+    def load(self) -> dict[str, Any]:
+        session = _session.first(key=self.session_key, now=timezone.now())
+        if session is None:
+            self._session_key = None
+            return {}
+        return self.decode(session.session_data)
+
+
+class Backend(AuthenticationBackend):
+    """Whoever signs in does it as with allauth's own."""
+
+    def get_user(self, user_id: int) -> User | None:
+        user = _person.first(pk=user_id)
+        return user if user is not None and self.user_can_authenticate(user) else None

@@ -1,0 +1,151 @@
+"""Prepared statements do what the ORM's own do. ``test_postgres`` runs these on PostgreSQL too."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import F
+from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from chat.models import Conversation, Message, Role, Run, RunStatus, Team, Upstream, User
+from chat.models.prepared import Prepared, PreparedUpdate, insert
+
+rooms = Prepared(
+    lambda person, room: (
+        Conversation.objects.filter(team__memberships__user=person, public_id=room)
+        .select_related("team", "owner", "upstream")
+        .annotate(role=F("team__memberships__role"))
+    )
+)
+
+
+def fields_of(one: Any) -> dict[str, object]:
+    return {field.attname: getattr(one, field.attname) for field in one._meta.concrete_fields}
+
+
+def test_an_object_comes_with_what_belongs_to_it(
+    alice: User, conversation: Conversation, upstream: Upstream
+) -> None:
+    Conversation.objects.filter(pk=conversation.pk).update(
+        parameters={"temperature": 0.5}, upstream=upstream
+    )
+    expected = Conversation.objects.select_related("team").get(pk=conversation.pk)
+
+    for _ in range(7):  # The server keeps a plan of its own from the sixth time on.
+        found = rooms.first(person=alice.pk, room=conversation.public_id)
+
+    assert found is not None
+    assert fields_of(found) == fields_of(expected)
+    assert found.parameters == {"temperature": 0.5}
+    assert found.role == "owner"
+    with CaptureQueriesContext(connection) as asked:
+        assert (found.team, found.owner, found.upstream) == (expected.team, alice, upstream)
+    assert not len(asked)
+
+
+def test_a_conversation_without_a_server_has_none(alice: User, conversation: Conversation) -> None:
+    found = rooms.first(person=alice.pk, room=conversation.public_id)
+
+    assert found is not None
+    assert found.upstream is None
+
+
+@pytest.mark.parametrize("room", [uuid.UUID(int=7), uuid.UUID(int=2**128 - 1)])
+def test_nothing_is_found_where_there_is_nothing(
+    alice: User, conversation: Conversation, room: uuid.UUID
+) -> None:
+    assert rooms.first(person=alice.pk, room=room) is None
+
+
+def test_values_have_their_kind(conversation: Conversation) -> None:
+    prepared = Prepared(
+        lambda before: Conversation.objects.filter(created_at__lt=before).values_list(
+            "public_id", "parameters", "created_at"
+        )
+    )
+
+    assert prepared.all(before=timezone.now() + timedelta(hours=1)) == [
+        (conversation.public_id, conversation.parameters, conversation.created_at)
+    ]
+    assert prepared.all(before=timezone.now() - timedelta(hours=1)) == []
+
+
+def test_one_value_comes_without_a_tuple(team: Team, alice: User) -> None:
+    names = Prepared(lambda name: Team.objects.filter(name__lt=name).values_list("name", flat=True))
+
+    assert names.all(name="Z") == ["River"]
+
+
+def test_what_is_not_set_cannot_be_asked_for(alice: User) -> None:
+    with pytest.raises(ValueError, match="not set"):
+        rooms.all(person=alice.pk, room=None)
+
+
+def test_an_update_sets_what_it_is_told_and_counts(conversation: Conversation) -> None:
+    remember = PreparedUpdate(
+        lambda room, model, parameters, deleted_at: (
+            Conversation.objects.filter(pk=room),
+            {
+                "revision": F("revision") + 1,
+                "model": model,
+                "parameters": parameters,
+                "deleted_at": deleted_at,
+                "updated_at": Now(),
+            },
+        )
+    )
+    values = {"model": "it's", "parameters": {"a": [1, "%s"]}}
+
+    assert remember(room=conversation.pk, deleted_at=None, **values) == 1
+    assert remember(room=conversation.pk + 1, deleted_at=None, **values) == 0
+
+    found = Conversation.objects.get(pk=conversation.pk)
+    assert (found.revision, found.model) == (conversation.revision + 1, "it's")
+    assert (found.parameters, found.deleted_at) == ({"a": [1, "%s"]}, None)
+    at = timezone.now()
+    remember(room=conversation.pk, deleted_at=at, **values)
+    assert Conversation.objects.get(pk=conversation.pk).deleted_at == at
+
+
+def test_a_row_that_is_inserted_is_what_save_makes_of_it(
+    conversation: Conversation, alice: User, upstream: Upstream
+) -> None:
+    def fresh(message: Message) -> Run:
+        return Run(
+            conversation=conversation,
+            message=message,
+            upstream=upstream,
+            model="demo/model",
+            parameters={"stop": ["100 %"]},
+            requested_by=alice,
+            idempotency_key=uuid.uuid4(),
+            status=RunStatus.QUEUED,
+        )
+
+    message = insert(Message(conversation=conversation, role=Role.USER, text="100 %", author=alice))
+    one, other = insert(fresh(message)), fresh(message)
+    other.position = 1
+    other.save()
+
+    assert not one._state.adding
+    assert fields_of(Run.objects.get(pk=one.pk)) == fields_of(one)
+    own = {"id", "public_id", "idempotency_key", "queued_at", "position"}
+    made, saved = (fields_of(Run.objects.get(pk=run.pk)) for run in (one, other))
+    assert {name: made[name] for name in made if name not in own} == {
+        name: saved[name] for name in saved if name not in own
+    }
+    assert Message.objects.get(pk=message.pk).text == "100 %"
+
+
+def test_every_time_is_one_statement(
+    alice: User, conversation: Conversation, django_assert_num_queries: Any
+) -> None:
+    with django_assert_num_queries(2):
+        rooms.first(person=alice.pk, room=conversation.public_id)
+        rooms.first(person=alice.pk, room=conversation.public_id)
