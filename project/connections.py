@@ -29,6 +29,8 @@ SENDABLE_CLOSE_CODES = frozenset({1000, 1001, 1002, 1003, *range(1007, 1015), *r
 # while: closing at once resets the connection, and the answer is lost with it.
 LINGER_SECONDS = 5
 LINGER_BYTES = 64 * 1024 * 1024
+# The same for a websocket that broke a rule: its answer would not be heard either.
+REFUSED_SECONDS = 1
 # Nobody we know sends a request before the previous one is answered. Twisted would stop reading
 # there, and then not notice that the client has left.
 PIPELINED_BYTES = 16 * 1024
@@ -62,6 +64,9 @@ class Limits:
     # library forget the deadline of the first without cancelling it.
     ping_seconds: float = 30
     pong_seconds: float = 25
+    # How long a client that is told goodbye may take to answer. Cutting the connection can cost it
+    # what it had not read yet: the reason, above all on a slow network.
+    farewell_seconds: float = 5
     # How long an application may go on after its client has left, and after the drain.
     close_seconds: float = 5
     # How long the stop hook may take before it is cancelled.
@@ -325,6 +330,7 @@ class WebSocket(ws_protocol.WebSocketProtocol):
         if self.failedByMe:
             return
         self.failedByMe = True
+        self.closeHandshakeTimeout = REFUSED_SECONDS
         self.sendCloseFrame(code=code)
 
     def sendData(self, data: bytes, sync: bool = False, chopsize: int | None = None) -> None:

@@ -109,6 +109,7 @@ class Server(daphne.server.Server):
             autoPingTimeout=self.limits.pong_seconds,
             allowNullOrigin=True,
             openHandshakeTimeout=self.limits.connect_seconds,
+            closeHandshakeTimeout=self.limits.farewell_seconds,
             webStatus=False,
         )
         return factory

@@ -103,6 +103,17 @@ class Program(Listener):
         self._thread.join(SOON_SECONDS)
 
 
+class Ear(client.ClientConnection):
+    """Hears what came before a goodbye also when it is too late to answer that.
+
+    The library's own connection forgets all of what it has just read if it cannot send.
+    """
+
+    def send_data(self) -> None:
+        with contextlib.suppress(OSError):
+            super().send_data()
+
+
 def open_socket(site: Site, *, by: str = "", origin: str | None = ORIGIN) -> client.connect:
     """A websocket as a browser in which ``by`` is signed in opens it from a page of ``origin``."""
     return client.connect(
@@ -114,6 +125,7 @@ def open_socket(site: Site, *, by: str = "", origin: str | None = ORIGIN) -> cli
         open_timeout=SOON_SECONDS,
         close_timeout=SOON_SECONDS,
         max_size=None,
+        create_connection=Ear,
     )
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import struct
+import time
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -22,6 +23,7 @@ from tests.server.process import (
 pytestmark = pytest.mark.process
 
 LIMIT = 64 * 1024
+TEXT, CLOSE = 0x1, 0x8
 
 
 def close_code(websocket: ClientConnection) -> int | None:
@@ -52,6 +54,24 @@ def test_application_closes_with_the_code_it_chose(shared: Process, code: int) -
         websocket.send(f"close {code}")
 
         assert close_code(websocket) == code
+
+
+def test_client_that_reads_late_is_not_cut_before_it_has_heard_the_goodbye() -> None:
+    with server(farewell_seconds=600) as process, process.open() as raw:
+        raw.sendall(frame(TEXT, b"hello") + frame(TEXT, b"close 4001"))
+        # The library itself waits a second for an answer to its close frame.
+        time.sleep(2)
+        # On a connection that was cut, one of these two fails.
+        raw.sendall(frame(CLOSE, struct.pack("!H", 4001)))
+
+        assert read_to_end(raw).endswith(b"\x81\x015\x88\x02\x0f\xa1")
+
+
+def test_client_that_never_answers_a_goodbye_is_cut() -> None:
+    with server(farewell_seconds=0.2) as process, process.open() as raw:
+        raw.sendall(frame(TEXT, b"close 4001"))
+
+        assert is_cut(raw)
 
 
 @pytest.mark.parametrize("code", [0, 999, 1004, 1005, 1006, 1015, 2000, 5000])
