@@ -52,6 +52,10 @@ _ITEM_OF: dict[type[canonical.Event], Callable[[Any], tuple[object, ...]]] = {
 _TOKENS = (canonical.MessageDelta, canonical.ReasoningDelta, canonical.ToolCallDelta)
 
 
+def nothing() -> None:
+    """Nobody reads."""
+
+
 @dataclass(slots=True)
 class _Pending:
     """An event that has no number yet, with the pieces of text merged into it."""
@@ -88,6 +92,9 @@ class RunLog:
     ) -> None:
         self.fold = Fold()
         self.seq = 0
+        # Called when a commit is about to be made: whoever reads hands over what has come.
+        self.gather: Callable[[], None] = nothing
+        self._is_asked = False
         self._run_pk = run_pk
         self._run_id = run_id
         self._conversation_pk = conversation_pk
@@ -131,7 +138,8 @@ class RunLog:
             self.fold.add(event)
         entries = self._number(opening)
         if entries:
-            await self._write(entries, columns={})
+            await self._writer.append(self._write(entries, columns={}))
+            self._show(entries)
 
     # --- in ------------------------------------------------------------------------
 
@@ -154,6 +162,17 @@ class RunLog:
             self._hold(self._pending_bytes + self._writing_bytes)
             self._settled.clear()
         self._wanted.set()
+
+    def ask(self) -> None:
+        """Wants a commit of what `gather` will hand over."""
+        self._is_asked = True
+        self._settled.clear()
+        self._wanted.set()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the moments of the first event and of the first word are noted."""
+        return self._seen_first_token
 
     def _hold(self, held_bytes: int) -> None:
         self._budget.change(held_bytes - self._held_bytes)
@@ -179,7 +198,7 @@ class RunLog:
                 waiting.cancel()
 
     async def settled(self, seconds: float) -> None:
-        """Returns when all that was added is committed, or when the time is over."""
+        """Returns when all that was added or asked for is committed, or when the time is over."""
         await self._settled.wait(seconds)
 
     @property
@@ -236,14 +255,27 @@ class RunLog:
                 self._settled.set()
 
     async def _commit_pending(self) -> None:
-        if not self._pending:
+        if not (self._pending or self._is_asked):
             # Comments alone need no commit; their bytes go with the next events.
             return
-        pending, self._pending = self._pending, []
-        self._pending_bytes = 0
-        self._has_room.set()
-        columns, self._columns = self._columns, {}
-        await self._write(self._number(waiting.joined() for waiting in pending), columns=columns)
+        entries: list[Entry] = []
+
+        def write() -> Write | None:
+            """At the moment of the commit, so that it takes what came in the pause before it."""
+            self.gather()
+            self._is_asked = False
+            if not self._pending:
+                return None
+            pending, self._pending = self._pending, []
+            self._pending_bytes = 0
+            self._has_room.set()
+            columns, self._columns = self._columns, {}
+            entries.extend(self._number(waiting.joined() for waiting in pending))
+            return self._write(entries, columns=columns)
+
+        await self._writer.append_when_asked(write)
+        if entries:
+            self._show(entries)
 
     def _number(self, events: Iterable[canonical.Event]) -> list[Entry]:
         numbered = list(events)
@@ -253,32 +285,32 @@ class RunLog:
             self.fold.add(event)
         return bodies_of(numbered)
 
-    async def _write(
+    def _write(
         self,
         entries: list[Entry],
         *,
         columns: dict[str, object],
         result: canonical.Result | None = None,
         brought: Sequence[Brought] = (),
-    ) -> None:
-        """Commits, then shows. Raises ``OwnershipLost``: then nothing of it is in the log."""
+    ) -> Write:
         raw, self._raw = b"".join(self._raw), []
         self._count(len(entries), len(raw))
         self._writing_bytes = len(raw) + sum(len(entry.body) for entry in entries)
-        await self._writer.append(
-            Write(
-                run_pk=self._run_pk,
-                runner=self._runner,
-                entries=entries,
-                raw=raw,
-                raw_position=self._raw_position,
-                columns=columns,
-                is_end=result is not None,
-                result=result,
-                brought=brought,
-                conversation_pk=self._conversation_pk,
-            )
+        return Write(
+            run_pk=self._run_pk,
+            runner=self._runner,
+            entries=entries,
+            raw=raw,
+            raw_position=self._raw_position,
+            columns=columns,
+            is_end=result is not None,
+            result=result,
+            brought=brought,
+            conversation_pk=self._conversation_pk,
         )
+
+    def _show(self, entries: list[Entry]) -> None:
+        """Once they are committed."""
         self._writing_bytes = 0
         # Bytes without events are not waiting for the database.
         self._hold(self._pending_bytes if self._pending else 0)
@@ -318,7 +350,9 @@ class RunLog:
             brought_by, self._run_pk, result, [entry.body for entry in entries]
         )
         columns = {**self._columns, **columns_of(end)}
-        await self._write(entries, columns=columns, result=result, brought=brought)
+        write = self._write(entries, columns=columns, result=result, brought=brought)
+        await self._writer.append(write)
+        self._show(entries)
         return result
 
     async def abandon(self) -> None:

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 
 from django.conf import settings
 
 from chat import events as canonical
 from chat.dialects.base import Cause, Parser
 from chat.dialects.seen import WHOLE_BODY, Tally
-from chat.runs.log import RunLog
+from chat.runs.log import RunLog, nothing
 from chat.upstreams.client import Answer
 from chat.upstreams.failures import UpstreamError
 from chat.wire.sse import Decoder, EventTooLarge, Frame
@@ -22,8 +23,8 @@ from chat.wire.sse import Decoder, EventTooLarge, Frame
 LONGEST_PAUSE_SECONDS = 300.0
 # A whole answer in one JSON body is parsed in one go, on the event loop.
 BODY_BYTES = 8 * 1024 * 1024
-# What a server sends while the words before it are being committed is read when they are, or after
-# this time: nobody could see it earlier, and one read of three deltas costs a third of three reads.
+# What a server sends is parsed when the next commit is made, or after this time: nobody could see it
+# earlier, and parsing three deltas at once costs a third of parsing them one by one.
 PAUSE_SECONDS = 0.1
 # After a read of this size the next one follows at once: there is no small change to gather.
 LARGE_READ_BYTES = 16 * 1024
@@ -63,7 +64,14 @@ class AnswerReader:
         self._log = log
         self._elapsed = elapsed
         self._seen = seen or Tally()
+        self._decoder = Decoder()
         self._received_bytes = 0
+        # What is read and not parsed yet, and when it came; and whether the log may have it, with
+        # what has come since, although nobody reads at this moment.
+        self._held = b""
+        self._held_at = 0
+        self._is_waiting = False
+        self._failure: Exception | None = None
         self._quiet_seconds = float(settings.UPSTREAM_QUIET_SECONDS)
 
     async def read(self, answer: Answer) -> Outcome:
@@ -82,51 +90,88 @@ class AnswerReader:
             return failed("idle_timeout", "The server kept the connection open, but sent nothing.")
 
     async def _read_stream(self, answer: Answer, quiet: asyncio.Timeout) -> Outcome:
-        decoder = Decoder()
+        self._log.gather = partial(self._gather, answer, quiet)
         try:
-            return await self._read_frames(answer, decoder, quiet)
-        except EventTooLarge as error:
-            self._take(error.frames)
+            return await self._read_frames(answer, quiet)
+        except EventTooLarge:
             return failed("too_large", "One event of the server was larger than we accept.")
         except asyncio.CancelledError:
-            self._take_arrived(answer, decoder)
+            # Of an answer that is broken off, also what was there and not read yet.
+            self._take_arrived(answer, quiet)
             raise
         finally:
+            self._log.gather = nothing
             # Whatever ended it: what belongs to no event is kept too.
-            self._log.add([], raw=decoder.unread())
+            self._log.add([], raw=self._decoder.unread())
 
-    async def _read_frames(
-        self, answer: Answer, decoder: Decoder, quiet: asyncio.Timeout
-    ) -> Outcome:
+    async def _read_frames(self, answer: Answer, quiet: asyncio.Timeout) -> Outcome:
         async with aclosing(answer.chunks()) as chunks:
             async for data in chunks:
-                self._received_bytes += len(data)
-                if self._take(decoder.feed(data)):
-                    # An event is progress; a comment only says that the connection lives.
-                    self._move(quiet)
+                self._held, self._held_at = data, self._elapsed()
+                await self._take_at_its_moment(answer, quiet)
                 if self._parser.is_done:
                     return Outcome(cause="eof")
                 if self._received_bytes > settings.RUN_BYTES:
                     return failed("too_large", "The answer is larger than a run may be.")
                 if not await self._until_there_is_room(quiet):
                     return failed("timeout", UNSTORED)
-                if len(data) < LARGE_READ_BYTES:
-                    await self._log.settled(PAUSE_SECONDS)
-        self._take(decoder.close())
+        self._take(self._decoder.close(), self._elapsed())
         return Outcome(cause="eof")
+
+    async def _take_at_its_moment(self, answer: Answer, quiet: asyncio.Timeout) -> None:
+        """What is held is parsed when the log is about to be committed, with what has come until
+        then. Raises what the parser or the decoder raises."""
+        is_large = len(self._held) >= LARGE_READ_BYTES
+        if is_large or not self._log.has_begun:
+            # The first words have a moment of their own that people look at.
+            self._feed(quiet)
+        if is_large or self._parser.is_done:
+            return
+        if self._held:
+            self._log.ask()
+        self._is_waiting = True
+        try:
+            await self._log.settled(PAUSE_SECONDS)
+        finally:
+            self._is_waiting = False
+        if self._failure is not None:
+            raise self._failure
+        # The database is late.
+        self._feed(quiet)
+
+    def _gather(self, answer: Answer, quiet: asyncio.Timeout) -> None:
+        if self._is_waiting and self._failure is None:
+            self._take_arrived(answer, quiet)
+
+    def _take_arrived(self, answer: Answer, quiet: asyncio.Timeout) -> None:
+        if not self._held:
+            self._held_at = self._elapsed()
+        self._held += answer.arrived()
+        try:
+            self._feed(quiet)
+        except Exception as error:
+            # A matter of whoever reads.
+            self._failure = error
+
+    def _feed(self, quiet: asyncio.Timeout) -> None:
+        """Parses what is held."""
+        if not self._held:
+            return
+        data, self._held = self._held, b""
+        self._received_bytes += len(data)
+        try:
+            frames = self._decoder.feed(data)
+        except EventTooLarge as error:
+            self._take(error.frames, self._held_at)
+            raise
+        if self._take(frames, self._held_at):
+            # An event is progress; a comment only says that the connection lives.
+            self._move(quiet)
 
     def _move(self, quiet: asyncio.Timeout) -> None:
         due = _now() + self._quiet_seconds * (1 + QUIET_SLACK)
         if due - (quiet.when() or 0) >= self._quiet_seconds * QUIET_SLACK:
             quiet.reschedule(due)
-
-    def _take_arrived(self, answer: Answer, decoder: Decoder) -> None:
-        """Of an answer that is broken off, also what was there and not read yet."""
-        if data := answer.arrived():
-            try:
-                self._take(decoder.feed(data))
-            except EventTooLarge as error:
-                self._take(error.frames)
 
     async def _until_there_is_room(self, quiet: asyncio.Timeout) -> bool:
         """A database that is slow is not a server that is silent: its clock stands meanwhile.
@@ -143,9 +188,8 @@ class AnswerReader:
         quiet.reschedule(_now() + left)
         return True
 
-    def _take(self, frames: list[Frame]) -> bool:
+    def _take(self, frames: list[Frame], t: int) -> bool:
         """Parses frames into the log; returns whether there was an event among them."""
-        t = self._elapsed()
         found: list[canonical.Event] = []
         raw: list[bytes] = []
         try:

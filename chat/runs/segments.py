@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -75,6 +77,10 @@ class Write:
         return len(self.raw) + sum(len(entry.body) for entry in self.entries)
 
 
+# Gives what one run has ready at this moment; nothing if there is nothing.
+Ask = Callable[[], Write | None]
+
+
 class SegmentWriter:
     """Commits what all runs of this process have ready in one transaction.
 
@@ -83,7 +89,7 @@ class SegmentWriter:
 
     def __init__(self) -> None:
         self._threads = DatabaseThreads("write", size=1)
-        self._waiting: list[tuple[Write, asyncio.Future[None]]] = []
+        self._waiting: deque[tuple[Ask, asyncio.Future[None]]] = deque()
         self._wanted = asyncio.Event()
         self._is_closing = False
         self._task: asyncio.Task[None] | None = None
@@ -105,8 +111,13 @@ class SegmentWriter:
     async def append(self, write: Write) -> None:
         """Returns when ``write`` is committed. Raises ``OwnershipLost``, or what the database says
         of this write alone. A caller that is cancelled does not know whether it was committed."""
+        await self.append_when_asked(lambda: write)
+
+    async def append_when_asked(self, ask: Ask) -> None:
+        """As `append`, of what ``ask`` gives at the moment of the commit: what comes during the
+        pause before it need not wait for the next one. Raises also what ``ask`` raises."""
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((write, committed))
+        self._waiting.append((ask, committed))
         self._wanted.set()
         await committed
 
@@ -126,15 +137,20 @@ class SegmentWriter:
             await asyncio.sleep(max(0.0, min(FLUSH_SECONDS, spent * COMMIT_SHARE) - spent))
 
     def _take(self) -> list[tuple[Write, asyncio.Future[None]]]:
-        """The writes that wait longest, as many as one transaction should carry."""
-        size = count = 0
-        for write, _ in self._waiting:
-            if count and size + write.size_bytes > COMMIT_BYTES:
+        """The writes of those who wait longest, as many as one transaction should carry."""
+        batch: list[tuple[Write, asyncio.Future[None]]] = []
+        size = 0
+        while self._waiting:
+            ask, committed = self._waiting.popleft()
+            write = _answer(ask, committed)
+            if write is None:
+                continue
+            size += write.size_bytes
+            if batch and size > COMMIT_BYTES:
+                self._waiting.appendleft((partial(_same, write), committed))
                 self._wanted.set()
                 break
-            size += write.size_bytes
-            count += 1
-        batch, self._waiting = self._waiting[:count], self._waiting[count:]
+            batch.append((write, committed))
         return batch
 
     async def _commit(self, batch: list[tuple[Write, asyncio.Future[None]]]) -> None:
@@ -162,6 +178,23 @@ class SegmentWriter:
                 )
                 await asyncio.sleep(pause)
                 pause = min(longest, pause * 2)
+
+
+def _answer(ask: Ask, committed: asyncio.Future[None]) -> Write | None:
+    """What is to be committed; who has nothing, or fails, hears of it at once."""
+    try:
+        write = ask()
+    except Exception as error:
+        if not committed.done():
+            committed.set_exception(error)
+        return None
+    if write is None and not committed.done():
+        committed.set_result(None)
+    return write
+
+
+def _same(write: Write) -> Write:
+    return write
 
 
 # --- what happens in the writer's thread -------------------------------------------

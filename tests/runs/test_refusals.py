@@ -187,7 +187,7 @@ async def test_lost_in_the_pause_the_run_goes_back_to_the_line_and_is_asked_for_
     start_runner: StartRunner,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("chat.runs.runner.HEARTBEATS_PER_LEASE", 300)
+    monkeypatch.setattr("chat.runs.runner.HEARTBEATS_PER_LEASE", 60)
     monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 0.05)
     monkeypatch.setattr(execution, "BACKOFF_SECONDS", (3600.0, 3600.0))
     fake.script(refused(429, times=1), stream(TEXT))
