@@ -272,24 +272,29 @@ def _append(writes: Sequence[Write]) -> set[int]:
 
 
 # Of the segments that are wanted those whose run still is their writer's, and whose number is the next.
+# The run is looked up by its key alone: in a join PostgreSQL may come by the index of runners, and
+# read all that a runner ever had for each of its segments.
 _KEEP = """
     INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body)
     SELECT wanted.run_id, wanted.first_seq, wanted.last_seq, FALSE, wanted.body
     FROM wanted
-    JOIN chat_run ON chat_run.id = wanted.run_id AND chat_run.runner_id = wanted.runner_id
-    WHERE chat_run.status = 'running' AND wanted.first_seq = 1 + COALESCE((
+    WHERE wanted.runner_id = (
+        SELECT CASE run.status WHEN 'running' THEN run.runner_id END
+        FROM chat_run AS run WHERE run.id = wanted.run_id
+    ) AND wanted.first_seq = 1 + COALESCE((
         SELECT last.last_seq FROM chat_runsegment AS last
         WHERE last.run_id = wanted.run_id ORDER BY last.first_seq DESC LIMIT 1
     ), 0)
     ON CONFLICT (run_id, first_seq) DO NOTHING
 """
 # Segments, raw frames and times in one statement, whose text is the same however many runs write:
-# the server makes its plan once.
+# the server makes its plan once. `%b`: as text, arrays cost the driver three times as much to write
+# and the server as much as an index to read.
 _APPEND = f"""
     WITH wanted AS (
         SELECT * FROM unnest(
-            %s::bigint[], %s::uuid[], %s::bigint[], %s::bigint[], %s::bytea[],
-            %s::bigint[], %s::bytea[], %s::timestamptz[], %s::timestamptz[]
+            %b::bigint[], %b::uuid[], %b::bigint[], %b::bigint[], %b::bytea[],
+            %b::bigint[], %b::bytea[], %b::timestamptz[], %b::timestamptz[]
         ) AS write (
             run_id, runner_id, first_seq, last_seq, body,
             position, raw, first_event_at, first_token_at

@@ -45,6 +45,7 @@ CHOSEN = {
         "tests/runs/test_writer.py::test_runs_that_end_together_lock_their_rooms_in_one_order",
         "tests/runs/test_writer.py::test_a_plain_answer_ends_with_no_savepoint_and_nothing_read_again",
         "tests/runs/test_writer.py::test_what_many_runs_write_is_one_statement_that_is_always_the_same",
+        "tests/runs/test_writer.py::test_a_commit_reads_no_run_but_those_that_write",
         "tests/runs/test_queue.py",
         "tests/runs/test_seen.py",
         "tests/runs/test_questions.py::test_of_many_who_answer_at_once_one_is_first",

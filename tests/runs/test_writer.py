@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError, connection, connections
+from django.db import OperationalError, connection, connections, transaction
 from django.utils import timezone
 
 from chat import events as canonical
@@ -550,6 +550,32 @@ def test_what_many_runs_write_is_one_statement_that_is_always_the_same(claim: Cl
     assert len(texts) == 1
     assert (first.first_event_at, first.first_token_at) == (now, now)
     assert (read_raw(first), read_raw(runs[1])) == (b"x", b"")
+
+
+@pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite does not count what it reads")
+def test_a_commit_reads_no_run_but_those_that_write(claim: Claim) -> None:
+    runs = [claim() for _ in range(5)]
+    # As many as its runner has had since it began, and some.
+    for _ in range(3):
+        for run in runs:
+            last = RunSegment.objects.filter(run=run).count()
+            assert segments.commit([write(run, deltas("x", after=last))]) == [None]
+    last = RunSegment.objects.filter(run=runs[0]).count()
+
+    with transaction.atomic():
+        before = runs_read()
+        writes = [write(run, deltas("x", after=last)) for run in runs]
+        assert segments.commit(writes) == [None] * len(runs)
+        read = runs_read() - before
+
+    assert read == len(runs)
+
+
+def runs_read() -> int:
+    """Rows of runs that the transaction has read so far."""
+    text = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = %s"
+    ((count,),) = segments.fetch(text, ["chat_run"])
+    return int(count)
 
 
 def test_an_entry_is_written_as_it_was_given(claim: Claim) -> None:
