@@ -49,7 +49,10 @@ class Run(models.Model):
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="runs")
     # The answer that this run writes; an answer has an ordered list of runs.
-    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="runs")
+    # Without an index of its own, as the runner: one of several columns begins with it.
+    message = models.ForeignKey(
+        Message, on_delete=models.CASCADE, related_name="runs", db_index=False
+    )
     position = models.PositiveIntegerField(default=0)
 
     upstream = models.ForeignKey(
@@ -72,7 +75,12 @@ class Run(models.Model):
 
     status = models.CharField(max_length=12, choices=RunStatus.choices, default=RunStatus.QUEUED)
     runner = models.ForeignKey(
-        Runner, null=True, blank=True, on_delete=models.SET_NULL, related_name="runs"
+        Runner,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="runs",
+        db_index=False,
     )
     stop_requested_at = models.DateTimeField(null=True, blank=True)
     stop_requested_by = models.ForeignKey(
@@ -106,7 +114,6 @@ class Run(models.Model):
         indexes = [
             models.Index(fields=["status", "queued_at"]),
             models.Index(fields=["runner", "status"]),
-            models.Index(fields=["message", "position"]),
         ]
         constraints = [
             models.UniqueConstraint(fields=["message", "position"], name="run_position_unique")
@@ -126,13 +133,20 @@ class Run(models.Model):
 
 
 class RunSegment(models.Model):
-    """A batch of a run's events: ``body`` is a JSON array, zlib-compressed after compaction."""
+    """A batch of a run's events: ``body`` is a JSON array, zlib-compressed after compaction.
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="segments")
+    Rows are written by the thousand in a second: each index, and each further row, counts.
+    """
+
+    # Without an index of its own: the unique one begins with it.
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="segments", db_index=False)
     first_seq = models.PositiveBigIntegerField()
     last_seq = models.PositiveBigIntegerField()
     is_compressed = models.BooleanField(default=False)
     body = models.BinaryField()
+    # The bytes that it was made of, and those that came before them and made nothing, until
+    # compaction (see `RawSegment`).
+    raw = models.BinaryField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "first_seq"], name="segment_unique")]
@@ -142,9 +156,12 @@ class RunSegment(models.Model):
 
 
 class RawSegment(models.Model):
-    """Bytes as the upstream sent them (credentials redacted), for the details view."""
+    """Bytes as the upstream sent them (credentials redacted), for the details view. One row of a
+    compacted run; while it is live they are beside its segments."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="raw_segments")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="raw_segments", db_index=False
+    )
     position = models.PositiveIntegerField()
     is_compressed = models.BooleanField(default=False)
     body = models.BinaryField()

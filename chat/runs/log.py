@@ -115,7 +115,6 @@ class RunLog:
         self._pending: list[_Pending] = []
         self._pending_bytes = 0
         self._raw: list[bytes] = []
-        self._raw_position = 0
         self._columns: dict[str, object] = {}
         self._seen_first_event = False
         self._seen_first_token = False
@@ -301,7 +300,6 @@ class RunLog:
             runner=self._runner,
             entries=entries,
             raw=raw,
-            raw_position=self._raw_position,
             columns=columns,
             is_end=result is not None,
             result=result,
@@ -314,7 +312,6 @@ class RunLog:
         self._writing_bytes = 0
         # Bytes without events are not waiting for the database.
         self._hold(self._pending_bytes if self._pending else 0)
-        self._raw_position += 1
         self._tail.publish(self._run_id, entries)
 
     @property

@@ -26,7 +26,7 @@ from chat.doorbell import QUEUED, Doorbell, ring_after_commit, room_topic
 from chat.events import Event
 from chat.models import Attempt, RawSegment, Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open
-from chat.runs.segments import compact, read_events
+from chat.runs.segments import compact, compact_raw, read_events
 
 logger = logging.getLogger(__name__)
 
@@ -322,6 +322,7 @@ def _compact(run: Run, unreadable: set[int]) -> bool:
         is_done = False
     if not is_done:
         unreadable.add(run.pk)
+        compact_raw(run)
     return is_done
 
 

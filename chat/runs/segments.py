@@ -30,7 +30,7 @@ from chat import metrics
 from chat.actions.endings import touch_room
 from chat.actions.files import Brought
 from chat.actions.outcomes import has_consequences, record_outcome
-from chat.models import RawSegment, Run, RunSegment
+from chat.models import Run, RunSegment
 from chat.models.prepared import Prepared, fetch
 from chat.runs.database import DatabaseThreads
 from chat.runs.tail import Entry
@@ -64,7 +64,6 @@ class Write:
     runner: UUID
     entries: Sequence[Entry]
     raw: bytes = b""
-    raw_position: int = 0
     columns: dict[str, object] = field(default_factory=dict)
     is_end: bool = False
     # With `is_end`: what the run folds to, and the files in it.
@@ -262,7 +261,6 @@ def _append(writes: Sequence[Write]) -> set[int]:
         others = [write for write in writes if not write.columns.keys() <= TIMES]
     else:
         kept = _insert_segments(writes)
-        _insert_raw([write for write in writes if write.run_pk in kept])
         others = [write for write in writes if write.columns]
     for write in others:
         if write.run_pk in kept:
@@ -275,8 +273,8 @@ def _append(writes: Sequence[Write]) -> set[int]:
 # The run is looked up by its key alone: in a join PostgreSQL may come by the index of runners, and
 # read all that a runner ever had for each of its segments.
 _KEEP = """
-    INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body)
-    SELECT wanted.run_id, wanted.first_seq, wanted.last_seq, FALSE, wanted.body
+    INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body, raw)
+    SELECT wanted.run_id, wanted.first_seq, wanted.last_seq, FALSE, wanted.body, wanted.raw
     FROM wanted
     WHERE wanted.runner_id = (
         SELECT CASE run.status WHEN 'running' THEN run.runner_id END
@@ -287,26 +285,22 @@ _KEEP = """
     ), 0)
     ON CONFLICT (run_id, first_seq) DO NOTHING
 """
-# Segments, raw frames and times in one statement, whose text is the same however many runs write:
+# Segments and times in one statement, whose text is the same however many runs write:
 # the server makes its plan once. `%b`: as text, arrays cost the driver three times as much to write
 # and the server as much as an index to read.
 _APPEND = f"""
     WITH wanted AS (
-        SELECT * FROM unnest(
+        SELECT run_id, runner_id, first_seq, last_seq, body, NULLIF(raw, '') AS raw,
+            first_event_at, first_token_at
+        FROM unnest(
             %b::bigint[], %b::uuid[], %b::bigint[], %b::bigint[], %b::bytea[],
-            %b::bigint[], %b::bytea[], %b::timestamptz[], %b::timestamptz[]
+            %b::bytea[], %b::timestamptz[], %b::timestamptz[]
         ) AS write (
-            run_id, runner_id, first_seq, last_seq, body,
-            position, raw, first_event_at, first_token_at
+            run_id, runner_id, first_seq, last_seq, body, raw, first_event_at, first_token_at
         )
     ), kept AS (
         {_KEEP}
         RETURNING run_id, first_seq
-    ), frames AS (
-        INSERT INTO chat_rawsegment (run_id, position, is_compressed, body)
-        SELECT run_id, position, FALSE, raw FROM wanted JOIN kept USING (run_id, first_seq)
-        WHERE raw <> ''
-        ON CONFLICT DO NOTHING
     ), times AS (
         UPDATE chat_run
         SET first_event_at = COALESCE(wanted.first_event_at, chat_run.first_event_at),
@@ -328,7 +322,6 @@ def _arrays(writes: Sequence[Write]) -> list[list[object]]:
         [Int8(write.entries[0].seq) for write in writes],
         [Int8(write.entries[-1].seq) for write in writes],
         [_body(write.entries) for write in writes],
-        [Int8(write.raw_position) for write in writes],
         [write.raw for write in writes],
         [write.columns.get("first_event_at") for write in writes],
         [write.columns.get("first_token_at") for write in writes],
@@ -337,29 +330,22 @@ def _arrays(writes: Sequence[Write]) -> list[list[object]]:
 
 def _insert_segments(writes: Sequence[Write]) -> set[int]:
     """As ``_APPEND`` does, for a database that takes no arrays."""
-    values: list[int | UUID | bytes] = []
+    values: list[int | UUID | bytes | None] = []
     for write in writes:
-        first, last = write.entries[0].seq, write.entries[-1].seq
-        values += [write.run_pk, write.runner, first, last, _body(write.entries)]
-    rows = ", ".join(["(%s, %s, %s, %s, %s)"] * len(writes))
+        values += [write.run_pk, write.runner, *_segment(write)]
+    rows = ", ".join(["(%s, %s, %s, %s, %s, %s)"] * len(writes))
     statement = f"""
-        WITH wanted (run_id, runner_id, first_seq, last_seq, body) AS (VALUES {rows})
+        WITH wanted (run_id, runner_id, first_seq, last_seq, body, raw) AS (VALUES {rows})
         {_KEEP}
         RETURNING run_id
     """
     return {run_pk for (run_pk,) in fetch(statement, values)}
 
 
-def _insert_raw(writes: Iterable[Write]) -> None:
-    for write in writes:
-        if write.raw:
-            fetch(_RAW, [write.run_pk, write.raw_position, write.raw])
-
-
-_RAW = """
-    INSERT INTO chat_rawsegment (run_id, position, is_compressed, body)
-    VALUES (%s, %s, FALSE, %s) ON CONFLICT DO NOTHING
-"""
+def _segment(write: Write) -> list[int | bytes | None]:
+    """First and last number, body, raw frames."""
+    first, last = write.entries[0].seq, write.entries[-1].seq
+    return [first, last, _body(write.entries), write.raw or None]
 
 
 def _kept_earlier(writes: Sequence[Write]) -> set[int]:
@@ -405,12 +391,8 @@ _END = """
 """
 _END_AT_ONCE = """
     WITH ended AS ({end}), segment AS (
-        INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body)
-        SELECT id, %s, %s, FALSE, %s FROM ended
-    ), frames AS (
-        INSERT INTO chat_rawsegment (run_id, position, is_compressed, body)
-        SELECT id, %s, FALSE, raw FROM ended, (SELECT %s::bytea) AS last (raw) WHERE raw <> ''
-        ON CONFLICT DO NOTHING
+        INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body, raw)
+        SELECT id, %s, %s, FALSE, %s, NULLIF(%s::bytea, '') FROM ended
     ), touched AS (
         UPDATE "chat_conversation" SET revision = revision + 1, updated_at = %s
         WHERE EXISTS (SELECT FROM ended) AND "chat_conversation"."id" = %s
@@ -427,8 +409,7 @@ def _end_at_once(write: Write) -> bool:
         [
             *values,
             *(Int8(write.run_pk), write.runner, Int8(first)),
-            *(Int8(first), Int8(last), _body(write.entries)),
-            *(Int8(write.raw_position), write.raw),
+            *(Int8(first), Int8(last), _body(write.entries), write.raw),
             *(timezone.now(), Int8(write.conversation_pk)),
         ],
     )
@@ -437,19 +418,17 @@ def _end_at_once(write: Write) -> bool:
 
 def _end_step_by_step(write: Write) -> bool:
     names, values = _assignments(write.columns)
-    first, last = write.entries[0].seq, write.entries[-1].seq
-    mine = [write.run_pk, write.runner, first]
+    mine = [write.run_pk, write.runner, write.entries[0].seq]
     if not fetch(_END.format(assignments=names), [*values, *mine]):
         return False
-    fetch(_SEGMENT, [write.run_pk, first, last, _body(write.entries)])
-    _insert_raw([write])
+    fetch(_SEGMENT, [write.run_pk, *_segment(write)])
     touch_room(write.conversation_pk)
     return True
 
 
 _SEGMENT = """
-    INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body)
-    VALUES (%s, %s, %s, FALSE, %s)
+    INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body, raw)
+    VALUES (%s, %s, %s, FALSE, %s, %s)
 """
 
 
@@ -528,9 +507,7 @@ def read_raw(run: Run, *, limit_bytes: int = 0) -> bytes:
     """What the upstream sent, as far as it is still kept; its first ``limit_bytes``, or all."""
     pieces: list[bytes] = []
     size = 0
-    # By a cursor where most of it may not be wanted.
-    rows = _raw_of(run.pk).iterator(chunk_size=50) if limit_bytes else _all_raw.all(run=run.pk)
-    for is_compressed, stored in rows:
+    for is_compressed, stored in fetch(_RAW, [run.pk, run.pk, limit_bytes or ALL_BYTES]):
         left = limit_bytes - size if limit_bytes else 0
         body = bytes(stored)
         pieces.append(zlib.decompressobj().decompress(body, left) if is_compressed else body)
@@ -540,12 +517,25 @@ def read_raw(run: Run, *, limit_bytes: int = 0) -> bytes:
     return b"".join(pieces)
 
 
-def _raw_of(run: Any) -> Any:
-    rows = RawSegment.objects.filter(run=run).order_by("position")
-    return rows.values_list("is_compressed", "body")
-
-
-_all_raw: Prepared[Any] = Prepared(lambda run: _raw_of(run))
+# More than any log holds.
+ALL_BYTES = 1 << 62
+# Beside its segments while a run is live, then in a row of their own. One statement: of two, one
+# would see a compaction that is done between them twice, or not at all.
+_RAW = """
+    SELECT is_compressed, body FROM (
+        SELECT part, place, is_compressed, body,
+            SUM(LENGTH(body)) OVER (ORDER BY part, place) - LENGTH(body) AS ahead_bytes
+        FROM (
+            SELECT 0 AS part, position AS place, is_compressed, body
+            FROM chat_rawsegment WHERE run_id = %s
+            UNION ALL
+            SELECT 1, first_seq, FALSE, raw
+            FROM chat_runsegment WHERE run_id = %s AND raw IS NOT NULL
+        ) AS kept
+    ) AS measured
+    WHERE ahead_bytes < %s
+    ORDER BY part, place
+"""
 
 
 # --- compaction ------------------------------------------------------------------------
@@ -557,18 +547,35 @@ def compact(run: Run) -> bool:
     if not entries or entries[-1].seq != run.last_seq:
         return False
     body = zlib.compress(_body(entries), level=6)
+    raw = read_raw(run)
     with transaction.atomic():
-        # Replaces the first row and removes the others: followers never see a gap.
-        fetch("DELETE FROM chat_runsegment WHERE run_id = %s AND first_seq > 1", [run.pk])
+        # Replaces the first row and removes the others: followers never see a gap. The first is
+        # what two who compact the same run wait for each other at.
         fetch(_REPLACE, [run.last_seq, body, run.pk])
-    _compact_raw(run)
+        fetch("DELETE FROM chat_runsegment WHERE run_id = %s AND first_seq > 1", [run.pk])
+        _keep_as_one(run, raw)
     return True
 
 
+def compact_raw(run: Run) -> None:
+    """The raw frames of an ended run whose log cannot be compacted: their time is over some day."""
+    raw = read_raw(run)
+    with transaction.atomic():
+        fetch(_RAW_AWAY, [run.pk])
+        _keep_as_one(run, raw)
+
+
+def _keep_as_one(run: Run, raw: bytes) -> None:
+    if raw:
+        fetch("DELETE FROM chat_rawsegment WHERE run_id = %s", [run.pk])
+        fetch(_RAW_AS_ONE, [run.pk, zlib.compress(raw, level=6)])
+
+
 _REPLACE = """
-    UPDATE chat_runsegment SET last_seq = %s, is_compressed = TRUE, body = %s
+    UPDATE chat_runsegment SET last_seq = %s, is_compressed = TRUE, body = %s, raw = NULL
     WHERE run_id = %s AND first_seq = 1
 """
+_RAW_AWAY = "UPDATE chat_runsegment SET raw = NULL WHERE run_id = %s AND raw IS NOT NULL"
 _RAW_AS_ONE = """
     INSERT INTO chat_rawsegment (run_id, position, is_compressed, body) VALUES (%s, 0, TRUE, %s)
 """
@@ -579,15 +586,6 @@ _whole_log: Prepared[Any] = Prepared(
         .values_list("first_seq", "is_compressed", "body")
     )
 )
-
-
-def _compact_raw(run: Run) -> None:
-    raw = read_raw(run)
-    if not raw:
-        return
-    with transaction.atomic():
-        fetch("DELETE FROM chat_rawsegment WHERE run_id = %s", [run.pk])
-        fetch(_RAW_AS_ONE, [run.pk, zlib.compress(raw, level=6)])
 
 
 def bodies_of(events: Iterable[canonical.Event]) -> list[Entry]:

@@ -75,8 +75,9 @@ def stored(site: Site) -> Iterator[str]:
         yield "\n".join(database.iterdump())
     for run in site.rows("SELECT public_id FROM chat_run"):
         yield "".join(entry.body.decode() for entry in site.entries(uuid.UUID(run["public_id"])))
-    for row in site.rows("SELECT body FROM chat_rawsegment"):
-        yield row["body"].decode("utf-8", "replace")
+    raw = "SELECT raw FROM chat_runsegment WHERE raw IS NOT NULL"
+    for row in site.rows(f"{raw} UNION ALL SELECT body FROM chat_rawsegment"):
+        yield row["raw"].decode("utf-8", "replace")
     for path in site.folder.glob("tributary.sqlite3*"):
         yield path.read_bytes().decode("latin-1")
 

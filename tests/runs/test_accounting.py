@@ -14,7 +14,6 @@ from chat.actions import conversations as verbs
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
 from chat.events import Event
-from chat.models import RawSegment
 from chat.runs.log import RunLog
 from chat.runs.reading import LARGE_READ_BYTES, AnswerReader, Outcome
 from chat.runs.segments import read_raw
@@ -182,7 +181,7 @@ async def test_what_belongs_to_no_event_is_in_the_database(
 
     await start_runner()
     if is_stopped:
-        await until(lambda: RawSegment.objects.filter(run=run).exists())
+        await until(lambda: read_raw(run))
         await threads.call(verbs.stop_run, run.requested_by, run)
     ended = await until_ended(run)
 

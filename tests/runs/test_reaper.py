@@ -234,10 +234,12 @@ def test_compaction_keeps_what_the_server_sent_in_one_row(make_run: MakeRun, dea
     run = make_run()
     begin(run, dead, is_sent=True)
     write(run, *begun())
-    for position, piece in enumerate((b"data: 1\n\n", b"data: \xff\n\n")):
-        RawSegment.objects.create(run=run, position=position, body=piece)
+    # As an earlier version kept the first of them.
+    RawSegment.objects.create(run=run, position=0, body=b"data: 1\n\n")
+    RunSegment.objects.filter(run=run).update(raw=b"data: \xff\n\n")
     reaper.reap()
     run.refresh_from_db()
+    assert read_raw(run, limit_bytes=12) == b"data: 1\n\ndat"
 
     for _ in range(2):
         compact(run)
@@ -245,3 +247,22 @@ def test_compaction_keeps_what_the_server_sent_in_one_row(make_run: MakeRun, dea
     assert read_raw(run) == b"data: 1\n\ndata: \xff\n\n"
     assert read_raw(run, limit_bytes=9) == b"data: 1\n\n"
     assert RawSegment.objects.get(run=run).is_compressed
+    assert not RunSegment.objects.filter(raw__isnull=False).exists()
+
+
+def test_raw_frames_beside_a_log_that_cannot_be_compacted_go_when_their_time_is_over(
+    make_run: MakeRun, dead: Runner
+) -> None:
+    run = make_run()
+    begin(run, dead, is_sent=True)
+    write(run, *begun())
+    RunSegment.objects.filter(run=run).update(raw=b"data: 1\n\n")
+    reaper.reap()
+    RunSegment.objects.filter(run=run, first_seq=1).update(body=b"no list")
+    Run.objects.update(finished_at=timezone.now() - timedelta(days=400))
+
+    reaper.compact_some(set())
+    kept = read_raw(run)
+    reaper.purge_raw()
+
+    assert (kept, read_raw(run)) == (b"data: 1\n\n", b"")
