@@ -1,6 +1,7 @@
 """Every byte that was read is kept: in the frames, the comments, or what belonged to no event."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ from chat.actions import conversations as verbs
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
 from chat.events import Event
-from chat.runs.log import RunLog
+from chat.runs.log import RunLog, nothing
 from chat.runs.reading import LARGE_READ_BYTES, AnswerReader, Outcome
 from chat.runs.segments import read_raw
 from chat.upstreams.client import Answer
@@ -33,16 +34,19 @@ class Source:
         self.portions = portions
         self.hangs = hangs
         self.read = b""
+        self._left = deque(portions)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        for portion in self.portions:
-            self.read += portion
-            yield portion
+        while self._left:
+            yield self.arrived()
         if self.hangs:
             await asyncio.Event().wait()
 
     def arrived(self) -> bytes:
-        return b""
+        """The next portion: while the last one waits for a commit, or when it is asked for."""
+        portion = self._left.popleft() if self._left else b""
+        self.read += portion
+        return portion
 
 
 class Kept:
@@ -52,12 +56,21 @@ class Kept:
 
     def __init__(self) -> None:
         self.raw = b""
+        self.gather = nothing
 
     def add(self, events: Iterable[Event], *, raw: bytes = b"") -> None:
         self.raw += raw
 
+    @property
+    def has_begun(self) -> bool:
+        return bool(self.raw)
+
+    def ask(self) -> None:
+        """There is always a commit to come."""
+
     async def settled(self, seconds: float) -> None:
-        """Commits at once."""
+        """Commits at once, with what has come until then."""
+        self.gather()
 
 
 async def read(recording: Path, source: Source) -> tuple[bytes, Outcome | None]:
