@@ -24,7 +24,7 @@ from chat.consumers.tabs import LiveConsumer  # noqa: E402
 from project.pages import Pages  # noqa: E402
 from project.server import fixed_root_path  # noqa: E402
 
-pages = Pages(settings.PAGES_AT_ONCE)
+pages = Pages(settings.PAGES_AT_ONCE, urgent_addresses=settings.URGENT_ADDRESSES)
 
 
 class Origins(OriginValidator):

@@ -235,6 +235,9 @@ CHANNEL_LAYERS = {
 # Pages that one process makes at the same time; further requests stand in line. More would share
 # the same processor with each other and with every live connection, and a database connection each.
 PAGES_AT_ONCE = int(env.number("PAGES_AT_ONCE", 4))
+# These stand in no line with pages: the one who stops an answer pays for each second of it. What
+# is listed here must be short, or those behind it would have gained nothing.
+URGENT_ADDRESSES = r"/r/[0-9a-f-]{36}/stop/"
 # Address of a runner's own `/healthz`, `/readyz` and `/metrics`; port 0 switches them off.
 RUNNER_HOST = env.text("RUNNER_HOST", "127.0.0.1")
 RUNNER_PORT = env.port("RUNNER_PORT", 0)

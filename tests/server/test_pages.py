@@ -1,18 +1,26 @@
 """Pages stand in line: so many are made at once, and who leaves the line holds nobody up."""
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
+from django.conf import settings
 from django.core import signals
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.test import override_settings
-from django.urls import path
+from django.urls import path, reverse
 
-from project.pages import Pages
+from project import asgi
+from project.pages import URGENT_AT_ONCE, Pages
+
+# A test that fails must not leave its threads behind.
+HELD_SECONDS = 30
 
 
 class Kitchen:
@@ -21,11 +29,23 @@ class Kitchen:
     def __init__(self) -> None:
         self.begun: list[str] = []
         self.may_end = asyncio.Event()
+        self.may_end_urgently = asyncio.Event()
 
-    async def make(self, request: str) -> str:
-        self.begun.append(request)
+    async def make(self, request: Any) -> str:
+        self.begun.append(request.path_info)
         await self.may_end.wait()
-        return request
+        return str(request.path_info)
+
+    async def make_urgently(self, request: Any) -> str:
+        self.begun.append(request.path_info)
+        await self.may_end_urgently.wait()
+        return str(request.path_info)
+
+    def pages(self, at_once: int) -> Pages:
+        pages = Pages(at_once, urgent_addresses="stop.*")
+        pages._lane.make_in_thread = self.make  # type: ignore[assignment, method-assign]
+        pages._urgent_lane.make_in_thread = self.make_urgently  # type: ignore[assignment, method-assign]
+        return pages
 
 
 @pytest.fixture
@@ -38,10 +58,13 @@ async def until_settled() -> None:
         await asyncio.sleep(0)
 
 
-def asked(kitchen: Kitchen, at_once: int, *requests: str) -> list["asyncio.Task[Any]"]:
-    pages = Pages(at_once)
-    pages._make_in_thread = kitchen.make  # type: ignore[assignment]
-    return [asyncio.ensure_future(pages.run_get_response(one)) for one in requests]  # type: ignore[arg-type]
+def asked(kitchen: Kitchen, at_once: int, *addresses: str) -> list["asyncio.Task[Any]"]:
+    return asked_of(kitchen.pages(at_once), *addresses)
+
+
+def asked_of(pages: Pages, *addresses: str) -> list["asyncio.Task[Any]"]:
+    requests: list[Any] = [SimpleNamespace(path_info=address) for address in addresses]
+    return [asyncio.ensure_future(pages.run_get_response(request)) for request in requests]
 
 
 async def test_no_more_pages_are_made_at_once_than_allowed(kitchen: Kitchen) -> None:
@@ -75,6 +98,81 @@ async def test_without_a_bound_all_are_made_together(kitchen: Kitchen) -> None:
     await asyncio.gather(*making)
 
 
+# --- urgent ones --------------------------------------------------------------------------------
+
+
+async def test_what_is_urgent_passes_everybody_in_line(kitchen: Kitchen) -> None:
+    making = asked(kitchen, 1, "first", "second", "third", "stop")
+    await until_settled()
+    assert kitchen.begun == ["first", "stop"]
+
+    kitchen.may_end_urgently.set()
+
+    assert await making[3] == "stop"
+    assert not making[0].done()
+    kitchen.may_end.set()
+    await asyncio.gather(*making)
+
+
+async def test_no_more_urgent_ones_are_made_at_once_than_have_threads(kitchen: Kitchen) -> None:
+    addresses = [f"stop-{number}" for number in range(URGENT_AT_ONCE + 2)]
+
+    making = asked(kitchen, 1, *addresses)
+    await until_settled()
+
+    assert kitchen.begun == addresses[:URGENT_AT_ONCE]
+    kitchen.may_end_urgently.set()
+    assert await asyncio.gather(*making) == addresses
+
+
+async def test_a_page_does_not_begin_beside_an_urgent_one(kitchen: Kitchen) -> None:
+    making = asked(kitchen, 1, "stop", "stop-too", "page")
+    await until_settled()
+    assert kitchen.begun == ["stop", "stop-too"]
+
+    kitchen.may_end_urgently.set()
+    kitchen.may_end.set()
+
+    await asyncio.gather(*making)
+    assert kitchen.begun == ["stop", "stop-too", "page"]
+
+
+async def test_an_urgent_one_that_nobody_wants_any_more_keeps_no_page_waiting(
+    kitchen: Kitchen,
+) -> None:
+    making = asked(kitchen, 1, "stop", "page")
+    await until_settled()
+
+    making[0].cancel()
+    kitchen.may_end.set()
+
+    assert await making[1] == "page"
+
+
+async def test_pages_give_way_for_so_long_and_no_longer(
+    kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("project.pages.GIVE_WAY_SECONDS", 0)
+    making = asked(kitchen, 1, "stop", "page")
+    kitchen.may_end.set()
+
+    assert await making[1] == "page"
+    assert not making[0].done()
+
+    kitchen.may_end_urgently.set()
+    await making[0]
+
+
+def test_to_stop_an_answer_is_urgent_and_what_else_is_done_there_is_not() -> None:
+    ids = {"public_id": uuid4()}
+
+    urgent = re.compile(settings.URGENT_ADDRESSES)
+
+    assert urgent.fullmatch(reverse("run_stop", kwargs=ids))
+    assert not urgent.fullmatch(reverse("run_details", kwargs=ids))
+    assert asgi.pages._urgent_addresses.pattern == settings.URGENT_ADDRESSES
+
+
 # --- with Django --------------------------------------------------------------------------------
 
 # The threads that took part in making a page, and how often a request ended.
@@ -105,7 +203,23 @@ def broken(request: HttpRequest) -> HttpResponse:
     raise ZeroDivisionError
 
 
-urlpatterns = [path("whole/", whole), path("in-pieces/", in_pieces), path("broken/", broken)]
+# Open while views may end.
+gate = threading.Event()
+
+
+def held(request: HttpRequest) -> HttpResponse:
+    threads.append(threading.current_thread().name)
+    gate.wait(HELD_SECONDS)
+    return HttpResponse(b"held")
+
+
+urlpatterns = [
+    path("whole/", whole),
+    path("held/", held),
+    path("urgent/", whole),
+    path("in-pieces/", in_pieces),
+    path("broken/", broken),
+]
 
 
 @pytest.fixture
@@ -121,7 +235,7 @@ def pages() -> Iterator[Pages]:
         MIDDLEWARE=[f"{__name__}.note", "django.middleware.common.CommonMiddleware"],
         DEBUG_PROPAGATE_EXCEPTIONS=False,
     ):
-        yield Pages(2)
+        yield Pages(2, urgent_addresses="/urgent/")
     signals.request_finished.disconnect(note_end)
 
 
@@ -159,6 +273,24 @@ async def test_one_thread_makes_a_page_and_makes_the_next_one(pages: Pages) -> N
     assert ended == [2, 4, 6, 8, 10]
 
 
+async def test_an_urgent_one_is_answered_while_all_threads_of_the_pages_are_taken(
+    pages: Pages,
+) -> None:
+    gate.clear()
+    waiting = [request_of(pages, "/held/") for _ in range(4)]
+    for asking in waiting:
+        await asking.send_input({"type": "http.request"})
+    urgent = request_of(pages, "/urgent/", "POST")
+    await urgent.send_input({"type": "http.request", "body": b"word=now"})
+
+    assert await answer_to(urgent) == (200, b"now")
+
+    assert {name for name in threads if name.startswith("urgent")}
+    assert ended == [ended[0]]
+    gate.set()
+    assert [await answer_to(asking) for asking in waiting] == [(200, b"held")] * 4
+
+
 @pytest.mark.parametrize(
     ("address", "status", "words"),
     [("/in-pieces/", 200, b"one two"), ("/broken/", 500, b"<!doctype html>")],
@@ -189,7 +321,7 @@ async def test_who_goes_away_while_sending_is_not_answered(pages: Pages) -> None
 async def test_who_goes_away_before_the_answer_keeps_no_place_in_line(
     pages: Pages, kitchen: Kitchen
 ) -> None:
-    pages._make_in_thread = kitchen.make  # type: ignore[assignment]
+    pages._lane.make_in_thread = kitchen.make  # type: ignore[assignment, method-assign]
     for _ in range(4):
         asking = request_of(pages, "/whole/")
         await asking.send_input({"type": "http.request"})
