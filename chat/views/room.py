@@ -41,6 +41,7 @@ from chat.views.transcript import (
 
 # What a form learns when the server has accepted its words.
 ACCEPTED = "room:accepted"
+CHANGED = "room:changed"
 SAID_OTHERWISE = (
     "An earlier version of this message had already been sent. Yours is still here: "
     "send it again if it should follow."

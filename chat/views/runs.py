@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from chat import access, events
@@ -61,14 +61,19 @@ class EventLine:
 @signed_in
 @require_POST
 def stop(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    """The page that asked shows the button as pressed by itself, and hears of the end by its live
+    connection, as everybody's: nothing is made for it here, so that many can stop at once."""
     run = access.get_run(request.user, public_id, for_write=True)
     try:
         with storage_errors():
-            verbs.stop_run(request.user, run)
+            was_live = verbs.stop_run(request.user, run)
     except ActionRefused as refusal:
         status = room.status_of(refusal)
         return room.refused(request, run.conversation, str(refusal), status=status)
-    return room.accepted(request, run.conversation)
+    if not request.htmx:
+        return redirect("conversation", public_id=run.conversation.public_id)
+    # Over already: the page does not know that yet, and fetches what it lacks.
+    return HttpResponse(status=204, headers={} if was_live else {"HX-Trigger": room.CHANGED})
 
 
 @signed_in

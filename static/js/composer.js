@@ -88,6 +88,19 @@
     if (event.detail > 1 && event.target.closest?.("[data-stop]")) event.preventDefault();
   });
 
+  // Pressed at once: the answer to it is empty, and the button goes when the page hears of the end.
+  // Only what did not succeed gives it back.
+  function showStopping(isStopping) {
+    const button = document.querySelector("[data-stop]");
+    if (button) button.disabled = isStopping;
+  }
+
+  document.addEventListener("htmx:before:request", event => { if (event.target.id === "stop-form") showStopping(true); });
+
+  document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
+    if (ctx.sourceElement.id === "stop-form" && ctx.response?.status !== 204) showStopping(false);
+  });
+
   // What was typed while the request was under way is not what was accepted.
   const sent = new WeakMap();
 

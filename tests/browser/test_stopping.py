@@ -56,6 +56,60 @@ def test_stop_in_mid_stream_keeps_the_text_for_everybody(
         expect(viewer.button("Try again")).to_be_visible()
 
 
+@pytest.mark.parametrize("stop", [by_button, by_keys])
+def test_a_pressed_button_says_so_before_the_server_has_answered(
+    site: BrowserSite, tab: OpenTab, stop: Callable[[Tab], None]
+) -> None:
+    site.fake.script(streams.telling("Half", streams.hang()))
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run)).shows("Half")
+    alice.hold("**/stop/")
+
+    stop(alice)
+
+    expect(alice.button("Stopping")).to_be_disabled()
+    alice.until(lambda: alice.is_holding, "the request")
+    assert site.fake.disconnects == 0
+    alice.let_go()
+    alice.until_ended().shows("Stopped.")
+    expect(alice.page.locator("#send")).to_have_accessible_name("Send")
+
+
+def test_a_stop_does_not_wait_for_what_else_the_page_fetches(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(streams.telling("Half", streams.hang()))
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run)).shows("Half")
+    alice.hold("**/changes/")
+    alice.page.evaluate("document.dispatchEvent(new CustomEvent('room:changed', {detail: {}}))")
+    alice.until(lambda: alice.is_holding, "the request for changes")
+
+    by_button(alice)
+
+    site.fake.wait_until(lambda fake: fake.disconnects == 1)
+    alice.let_go()
+    alice.until_ended().shows("Stopped.")
+    expect(alice.page.locator("#send")).to_have_accessible_name("Send")
+
+
+def test_a_stop_that_did_not_get_through_can_be_pressed_again(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(streams.telling("Half", streams.hang()))
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run)).shows("Half")
+    alice.page.route("**/stop/", lambda route: route.abort())
+
+    by_button(alice)
+
+    expect(alice.page.locator("#notices")).to_contain_text("The server cannot be reached.")
+    expect(alice.button("Stop")).to_be_enabled()
+    alice.page.unroute_all()
+    by_button(alice)
+    alice.until_ended().shows("Stopped.")
+
+
 def test_a_reader_has_no_button_to_stop_with(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("Half", streams.hang()))
     run = site.send("Tell us.")

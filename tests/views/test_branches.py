@@ -3,8 +3,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
+import pytest
 from django.test import Client
 
+from chat.actions.errors import ActionRefused
 from chat.models import BranchChoice, Message, Role, Run, User
 from tests.views.conftest import HTMX, Patches, Room, address, end_run, position
 
@@ -192,7 +194,10 @@ def test_a_queued_run_that_is_stopped_ends_at_once(as_bob: Client, room: Room, a
 
     run.refresh_from_db()
     assert run.status == "stopped"
-    assert Patches(response).to("#composer-action")
+    assert response.status_code == 204
+    room.conversation.refresh_from_db()
+    changed = as_bob.get(address("conversation_changes", room.conversation), headers=headers)
+    assert 'aria-label="Send"' in changed.content.decode()
 
 
 def test_a_running_run_that_is_stopped_says_stopping(
@@ -207,4 +212,49 @@ def test_a_running_run_that_is_stopped_says_stopping(
 
     response = as_alice.post(address("run_stop", run), headers=headers)
 
-    assert "Stopping" in Patches(response).to("#composer-action")[0][1]
+    # The page that asked shows it by itself until it fetches changes for another reason.
+    assert (response.status_code, response.content) == (204, b"")
+    assert "HX-Trigger" not in response.headers
+    changed = as_alice.get(address("conversation_changes", room.conversation), headers=headers)
+    assert "Stopping" in Patches(changed).to("#composer-action")[0][1]
+
+
+def test_whoever_stops_what_is_over_fetches_what_their_page_lacks(
+    as_alice: Client, room: Room, alice: User
+) -> None:
+    run = room.ask(alice, "First")
+    end_run(run, "All of it.")
+
+    response = as_alice.post(address("run_stop", run), headers=HTMX)
+
+    assert response.status_code == 204
+    assert response.headers["HX-Trigger"] == "room:changed"
+
+
+def test_stopping_without_scripts_leads_back_to_the_room(
+    as_alice: Client, room: Room, alice: User
+) -> None:
+    run = room.ask(alice, "First")
+    Run.objects.update(status="running")
+
+    response = as_alice.post(address("run_stop", run))
+
+    assert response.status_code == 302
+    assert response.url == address("conversation", room.conversation)
+    run.refresh_from_db()
+    assert run.stop_requested_by == alice
+
+
+def test_a_stop_that_cannot_be_stored_is_a_sentence_and_not_silence(
+    as_alice: Client, room: Room, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> bool:
+        raise ActionRefused("Not now.")
+
+    run = room.ask(alice, "First")
+    monkeypatch.setattr("chat.actions.conversations.stop_run", full)
+
+    response = as_alice.post(address("run_stop", run), headers=HTMX)
+
+    assert response.status_code == 409
+    assert "Not now." in Patches(response).to("#composer-note")[0][1]
