@@ -33,7 +33,7 @@ from chat.models import (
     User,
     Visibility,
 )
-from chat.models.prepared import Prepared, PreparedDelete, insert
+from chat.models.prepared import Prepared, PreparedDelete, PreparedUpdate, insert
 from chat.models.run import LIVE_STATUSES
 
 # Longer first lines are cut at a word for the title.
@@ -177,12 +177,8 @@ def stop_run(user: User, run: Run) -> bool:
     the request, within a second. Where the run is over and its answer has gone on meanwhile,
     the run that goes on is meant.
     """
-    with transaction.atomic():
-        asked = Run.objects.filter(
-            pk=run.pk, status__in=LIVE_STATUSES, stop_requested_at__isnull=True
-        ).update(stop_requested_at=timezone.now(), stop_requested_by=user)
-        ended = end_unstarted(run)
-    if asked or ended:
+    # Nearly always it is at work: one statement, which is a transaction by itself.
+    if _ask_running(run=run.pk, person=user.pk, now=timezone.now()) or _stop_waiting(user, run):
         doorbell.ring_after_commit(doorbell.STOPS)
         doorbell.ring_after_commit(doorbell.room_topic(run.conversation.public_id))
         return True
@@ -190,6 +186,24 @@ def stop_run(user: User, run: Run) -> bool:
         message_id=run.message_id, position__gt=run.position, status__in=LIVE_STATUSES
     ).first()
     return stop_run(user, goes_on) if goes_on is not None else False
+
+
+_ask_running = PreparedUpdate(
+    lambda run, person, now: (
+        Run.objects.filter(pk=run, status=RunStatus.RUNNING, stop_requested_at__isnull=True),
+        {"stop_requested_at": now, "stop_requested_by_id": person},
+    )
+)
+
+
+def _stop_waiting(user: User, run: Run) -> bool:
+    """Of a run that was not at work a moment ago; by now it may have been claimed."""
+    with transaction.atomic():
+        asked = Run.objects.filter(
+            pk=run.pk, status__in=LIVE_STATUSES, stop_requested_at__isnull=True
+        ).update(stop_requested_at=timezone.now(), stop_requested_by=user)
+        ended = end_unstarted(run)
+    return bool(asked) or ended
 
 
 def choose_branch(user: User, message: Message) -> None:

@@ -79,6 +79,8 @@ class Runner:
         self._is_alone = is_alone
         self._capacity = settings.RUNNER_CAPACITY if capacity is None else capacity
         self._threads = DatabaseThreads("runner", size=2)
+        # Stops are seen while hundreds of ends stand in line to be written.
+        self._stops = DatabaseThreads("stops", size=1)
         # Whoever is busy, or waits for a row that somebody holds, is not dead.
         self._pulse = DatabaseThreads("pulse", size=1)
         self._writer = SegmentWriter()
@@ -171,6 +173,7 @@ class Runner:
         with suppress(Exception):
             await self._threads.call(self._sign_off)
         await self._threads.close()
+        await self._stops.close()
         await self._pulse.close()
         logger.info("runner.ended runner=%s", self.uuid)
 
@@ -238,7 +241,7 @@ class Runner:
 
     async def _see_stops(self) -> None:
         """Compares the runs that the database says are ours with those that we execute."""
-        view = await self._threads.call(self._view, list(self._executions))
+        view = await self._stops.call(self._view, list(self._executions))
         for key in view.to_stop:
             if key in self._executions:
                 self._executions[key][0].stop()

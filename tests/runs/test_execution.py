@@ -176,6 +176,48 @@ async def test_stop_before_the_first_byte_closes_the_upstream(
     ]
 
 
+async def test_a_stop_closes_the_upstream_while_nothing_can_be_written(
+    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, alice: User
+) -> None:
+    fake.script(stream(TEXT[: TEXT.index(b"river") - 60], Gate(name="more"), TEXT))
+    run = await threads.call(make_run, base_url=fake.url)
+    runner = await start_runner()
+    await until(lambda: RunSegment.objects.filter(run=run).exists())
+    may_write = threading.Event()
+    ends = [runner._threads] * 2 + [runner._writer._threads]
+    writing = [asyncio.ensure_future(each.call(may_write.wait, 30)) for each in ends]
+
+    await threads.call(verbs.stop_run, alice, run)
+    await fake.until(lambda fake: fake.disconnects == 1)
+
+    assert not (await threads.call(Run.objects.get, pk=run.pk)).finished_at
+    may_write.set()
+    await asyncio.gather(*writing)
+    assert (await until_ended(run)).status == "stopped"
+
+
+async def test_a_run_that_is_claimed_while_it_is_being_stopped_is_stopped(
+    fake: FakeUpstream,
+    make_run: MakeRun,
+    start_runner: StartRunner,
+    alice: User,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake.script(never())
+    run = await threads.call(make_run, base_url=fake.url)
+
+    def claimed_behind_us(**_: object) -> int:
+        Run.objects.filter(pk=run.pk).update(status="running")
+        return 0
+
+    monkeypatch.setattr("chat.actions.conversations._ask_running", claimed_behind_us)
+
+    assert await threads.call(verbs.stop_run, alice, run)
+
+    asked = await threads.call(Run.objects.get, pk=run.pk)
+    assert (asked.status, asked.stop_requested_by_id) == ("running", alice.pk)
+
+
 async def test_stop_before_claim_never_posts(
     fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, alice: User
 ) -> None:
