@@ -15,7 +15,7 @@ from chat.health.checks import checks
 from chat.health.process import process
 from chat.live.hub import hubs
 from chat.live.watch import watch
-from chat.programs.database import threads as programs
+from chat.programs import database as programs
 from chat.runs import embedded
 from chat.runs.bystander import watching_runners
 from chat.runs.database import readers
@@ -75,6 +75,7 @@ async def _let_go() -> None:
     if _listening is not None:
         await end(_listening)
     await readers.close()
-    await programs.close()
+    await programs.threads.close()
+    await programs.stopping.close()
     await checks.close()
     await process.ends()

@@ -25,10 +25,11 @@ from chat.live.watch import GONE_SIGNED_OUT, GONE_UNSURE, Identity, Room, watch
 from chat.models import AccessToken, Run
 from chat.programs import answers
 from chat.programs.catalogue import model_list
-from chat.programs.database import threads
+from chat.programs.database import stopping, threads
 from chat.programs.errors import ApiError, bad_token, invalid, no_such_run, of_status
 from chat.programs.requests import ChatRequest, read_request
 from chat.programs.sending import LONGEST_KEY, idempotency_key, send
+from chat.runs.database import DatabaseThreads
 from chat.runs.line import Line, read_line
 
 JSON = (b"Content-Type", b"application/json; charset=utf-8")
@@ -39,6 +40,7 @@ class Program(Stream):
     """A request with an access token. Cookies say nothing here, so no form can be forged."""
 
     method: ClassVar[bytes] = b"GET"
+    threads: ClassVar[DatabaseThreads] = threads
     token: AccessToken
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -65,7 +67,7 @@ class Program(Stream):
             raise Refused(
                 405, "method_not_allowed", f"Only {self.method.decode()} is possible here."
             )
-        token = await threads.call(find_token, token_of(self.header(b"authorization")))
+        token = await self.threads.call(find_token, token_of(self.header(b"authorization")))
         if token is None:
             raise Refused(401, "invalid_api_key", str(bad_token()))
         self.token = token
@@ -121,9 +123,10 @@ class RunStop(Program):
     """``POST /api/v1/runs/<id>/stop``. Asked twice, it says the same."""
 
     method = b"POST"
+    threads = stopping
 
     async def serve(self) -> None:
-        state = await threads.call(self._stop)
+        state = await self.threads.call(self._stop)
         await self.say(200, await asyncio.to_thread(msgspec.json.encode, state))
 
     def _stop(self) -> object:
@@ -270,7 +273,7 @@ class Chat(Program):
 
     async def _stop_what_was_begun(self, sending: asyncio.Future[Run]) -> None:
         with suppress(ApiError):
-            await threads.call(_stop, self.token, await sending)
+            await stopping.call(_stop, self.token, await sending)
 
 
 def _heard(sending: asyncio.Future[Run]) -> None:

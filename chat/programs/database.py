@@ -6,3 +6,5 @@ from chat.runs.database import DatabaseThreads
 
 # Not those of the followers of logs: a write may wait for the database's only writer.
 threads = DatabaseThreads("programs", size=4)
+# A stop stands in no line with what others send.
+stopping = DatabaseThreads("programs-stop", size=1)

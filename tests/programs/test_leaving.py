@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,7 +16,7 @@ from chat.health.process import Phase, process
 from chat.live.watch import Watch
 from chat.models import AccessToken, Run, Team, Upstream, User
 from chat.programs import sending
-from chat.programs.database import threads
+from chat.programs.database import stopping, threads
 from chat.runs.database import readers
 from chat.runs.public import response_id_of
 from tests.live.connection import Connection
@@ -22,17 +24,23 @@ from tests.runs.waiting import call, ended, result_of
 
 
 class Asking(Connection):
-    """``POST /api/v1/chat``."""
+    """``POST``, to ``/api/v1/chat`` where nothing else is said."""
 
-    def __init__(self, token: str, *headers: tuple[bytes, bytes], **members: Any) -> None:
+    def __init__(
+        self,
+        token: str,
+        *headers: tuple[bytes, bytes],
+        path: str = "/api/v1/chat",
+        **members: Any,
+    ) -> None:
         self.status = 0
         self.body = b""
         self.is_finished = False
         scope = {
             "type": "http",
             "method": "POST",
-            "path": "/api/v1/chat",
-            "raw_path": b"/api/v1/chat",
+            "path": path,
+            "raw_path": path.encode(),
             "root_path": "",
             "query_string": b"",
             "headers": [
@@ -68,6 +76,7 @@ async def watch(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Asyn
     await watch.close()
     await readers.close()
     await threads.close()
+    await stopping.close()
 
 
 @pytest.fixture
@@ -92,6 +101,24 @@ async def test_leaving_stops_and_a_process_that_ends_does_not(
 
     run = await threads.call(last_run)
     assert (run.stop_requested_at is not None) == is_stopped
+
+
+async def test_a_stop_stands_in_no_line_with_what_others_send(text: str) -> None:
+    asking = Asking(text, stream=True)
+    await asking.until_answered()
+    run = await threads.call(last_run)
+    may_end = threading.Event()
+    others = [asyncio.ensure_future(threads.call(may_end.wait, 30)) for _ in range(8)]
+
+    stopping_it = Asking(text, path=f"/api/v1/runs/{run.public_id}/stop")
+    await stopping_it.until(lambda asking: asking.is_finished)
+
+    assert stopping_it.status == 200
+    assert json.loads(stopping_it.body)["status"] == "stopped"
+    assert not any(other.done() for other in others)
+    may_end.set()
+    await asyncio.gather(*others)
+    await asking.close()
 
 
 async def test_a_token_that_ends_hangs_up_and_stops_nothing(text: str) -> None:
