@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import httptools
@@ -127,10 +128,14 @@ def request(method: str, path: str, body: bytes = b"", *headers: str) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-async def exchange(port: int, message: bytes) -> tuple[int, bytes, bytes]:
-    """Status, head and body of a short answer, on a connection of its own."""
+async def exchange(
+    port: int, message: bytes, *, on_send: Callable[[], None] = lambda: None
+) -> tuple[int, bytes, bytes]:
+    """Status, head and body of a short answer, on a connection of its own. ``on_send`` is called
+    when that is there: until then only we are late, and a browser has one already."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
+        on_send()
         writer.write(message)
         answer = await reader.read()
     finally:
@@ -434,10 +439,12 @@ class TabStream(Stream):
     async def stop(self) -> None:
         if not self.run or self.ended.done():
             return
-        self.stopped_at = now()
-        status, _, _ = await self._post(f"/r/{_dashed(self.run)}/stop/", {})
+        status, _, _ = await self._post(f"/r/{_dashed(self.run)}/stop/", {}, self._note_stop)
         if status not in (200, 204, 302):
             self.error = f"stop was answered with {status}"
+
+    def _note_stop(self) -> None:
+        self.stopped_at = now()
 
     async def finish(self) -> None:
         if self._fetching is not None:
@@ -451,13 +458,16 @@ class TabStream(Stream):
     def _address(self, rest: str) -> str:
         return f"/c/{self.person.conversation}/{rest}"
 
-    async def _post(self, path: str, fields: dict[str, str]) -> tuple[int, bytes, bytes]:
+    async def _post(
+        self, path: str, fields: dict[str, str], on_send: Callable[[], None] = lambda: None
+    ) -> tuple[int, bytes, bytes]:
         parts = [
             f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
             for name, value in fields.items()
         ]
         body = ("".join(parts) + "--b--\r\n").encode()
-        return await exchange(self.job.port, self._request("POST", path, body))
+        message = self._request("POST", path, body)
+        return await exchange(self.job.port, message, on_send=on_send)
 
     def _request(self, method: str, path: str, body: bytes) -> bytes:
         run = {self.run: 0} if self.run else {}

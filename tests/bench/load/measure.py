@@ -248,11 +248,12 @@ def _measured(
     reports = _reports(target)
     deltas = sum(report["sent"] for report in reports.values())
     lost, doubled = _kept(scenario, target, result, reports)
-    stopped = [saw for saw in result.streams if saw.stopped_at]
+    # Who stops an answer that is still in line keeps its request from being sent at all.
+    stopped = [saw for saw in result.streams if saw.stopped_at and saw.id in reports]
     stop_ms = [
         1000 * seconds_between(saw.stopped_at, reports[saw.id]["left"])
         for saw in stopped
-        if saw.id in reports and reports[saw.id]["left"]
+        if reports[saw.id]["left"]
     ]
     firsts = [1000 * saw.first_seconds for saw in result.streams if saw.first_seconds >= 0]
     upstream_bytes = sum(report["bytes"] for report in reports.values())
