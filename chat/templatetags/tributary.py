@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cache
 
 from django import template
 from django.forms import BoundField, CheckboxInput, PasswordInput
@@ -22,7 +23,9 @@ register = template.Library()
 AVATAR_HUES = 8
 
 
+# A page has a few dozen of them, of a few dozen kinds.
 @register.simple_tag
+@cache
 def icon(name: str, size: int = 16, spin: bool = False) -> SafeString:
     """One of the sprite's drawings. Decoration: the word beside it carries the meaning."""
     classes = " ".join(
