@@ -242,10 +242,14 @@ def usable_upstreams(user: User) -> QuerySet[Upstream]:
     return Upstream.objects.filter(is_enabled=True).order_by("is_demo", order_of_demos, "name")
 
 
-def get_usable_upstream(user: User, public_id: UUID) -> Upstream:
+def get_usable_upstream(user: User, public_id: UUID, *, known: Upstream | None = None) -> Upstream:
+    """``known`` is a server as it was read a moment ago: if it is the one, it is not read again."""
     if not user.is_authenticated or not user.is_active:
         raise Http404(NOT_HERE)
-    upstream = _enabled_upstream.first(public_id=public_id)
+    if known is not None and known.public_id == public_id:
+        upstream = known if known.is_enabled else None
+    else:
+        upstream = _enabled_upstream.first(public_id=public_id)
     if upstream is None:
         raise Http404(NOT_HERE)
     return upstream

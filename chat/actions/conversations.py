@@ -292,7 +292,10 @@ def _check_parent(conversation: Conversation, parent: Message | None) -> None:
         return
     if parent.conversation_id != conversation.pk or parent.role != Role.ASSISTANT:
         raise ActionRefused("This message has no place in the conversation. Reload the page.")
-    if _live_run_of.first(answer=parent.pk) is not None:
+    is_live = parent.is_live
+    if is_live is None:
+        is_live = _live_run_of.first(answer=parent.pk) is not None
+    if is_live:
         raise AnswerLive("The answer above is still being written. Stop it, or wait.")
 
 

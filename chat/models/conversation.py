@@ -150,6 +150,9 @@ class Message(models.Model):
     revision = models.PositiveBigIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
+    # Whether it was being written when it was read, if that was read with it.
+    is_live: bool | None = None
+
     class Meta:
         indexes = [models.Index(fields=["conversation", "parent", "id"])]
 

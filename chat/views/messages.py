@@ -6,6 +6,7 @@ import uuid
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Exists, OuterRef
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -16,6 +17,7 @@ from chat.actions.errors import ActionRefused
 from chat.actions.files import read_pictures, shows
 from chat.models import Conversation, Message, Role, Run, Upstream
 from chat.models.prepared import Prepared
+from chat.models.run import LIVE_STATUSES
 from chat.views import room
 from chat.views.forms import KeyForm, SendForm, WordsForm
 from chat.views.gate import signed_in
@@ -27,7 +29,7 @@ from chat.views.source import source_of
 @require_POST
 def send(request: HttpRequest, public_id: UUID) -> HttpResponse:
     conversation = access.get_conversation(request.user, public_id, for_write=True)
-    form = SendForm(request.POST, upstreams=upstreams_of_choice(request))
+    form = SendForm(request.POST, upstreams=upstreams_of_choice(request, conversation))
     if not form.is_valid():
         return room.refused(request, conversation, form.first_error(), status=422)
     said = form.cleaned_data
@@ -51,12 +53,13 @@ def send(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return room.sent(request, conversation, run, has_pictures=bool(pictures))
 
 
-def upstreams_of_choice(request: HttpRequest) -> list[Upstream]:
+def upstreams_of_choice(request: HttpRequest, conversation: Conversation) -> list[Upstream]:
     """The server that a posted choice names, where the person may send to it: whoever only reads
-    the form needs no other."""
+    the form needs no other. Most often it is the one that the conversation had before."""
     identity = request.POST.get("choice", "").partition(":")[0]
+    known = conversation.upstream
     try:
-        return [access.get_usable_upstream(request.user, UUID(identity))]
+        return [access.get_usable_upstream(request.user, UUID(identity), known=known)]
     except (ValueError, Http404):
         return []
 
@@ -71,7 +74,9 @@ def _parent(conversation: Conversation, public_id: UUID | None) -> Message | Non
 
 
 _message_of = Prepared(
-    lambda room, public_id: Message.objects.filter(conversation=room, public_id=public_id)
+    lambda room, public_id: Message.objects.filter(conversation=room, public_id=public_id).annotate(
+        is_live=Exists(Run.objects.filter(message=OuterRef("pk"), status__in=LIVE_STATUSES))
+    )
 )
 
 

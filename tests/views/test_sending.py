@@ -141,7 +141,7 @@ def test_a_page_that_lacks_nothing_else_gets_its_message_for_less(
     said = json.loads(headers["X-Room-Position"])
     behind = {**headers, "X-Room-Position": json.dumps({**said, "revision": said["revision"] - 1})}
 
-    with django_assert_max_num_queries(20):
+    with django_assert_max_num_queries(15):
         short = send(as_alice, room, data, **headers)
     # The same again, from a page that may lack more.
     long = send(as_alice, room, data, **behind)
