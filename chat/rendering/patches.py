@@ -10,7 +10,7 @@ from chat import events
 from chat.events import Event, EventBase, ItemEvent
 from chat.rendering import figures
 from chat.rendering.activity import Activity, Step
-from chat.rendering.anatomy import Card, Entry, TextSlot, fill, safe
+from chat.rendering.anatomy import Card, Entry, TextSlot, safe
 from chat.rendering.cards import Artifact, Fork, Generic, Media, Mockup, Question, Settled
 from chat.rendering.endings import ErrorCard, ending_content
 from chat.rendering.items import ITEM_KINDS, Alternative
@@ -278,13 +278,11 @@ class Answer:
         return "" if self._items.children else self._phase.content()
 
     def _frame(self, items: str) -> str:
-        return fill(
-            "answer",
-            id=self._id,
-            wait=safe(self._wait()),
-            items=safe(items),
-            ending=safe(self._ending_html()),
-            figures=safe(self._figures.content()),
+        id = self._id
+        return (
+            f'<div id="{id}-wait" class="wait">{self._wait()}</div>{items}'
+            f'<div id="{id}-end" class="ending">{self._ending_html()}</div>'
+            f'<div id="{id}-figures" class="figures">{self._figures.content()}</div>'
         )
 
     def snapshot(self) -> SafeString:

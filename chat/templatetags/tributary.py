@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from functools import cache
+from datetime import date, datetime, tzinfo
+from functools import cache, lru_cache
 
 from django import template
 from django.forms import BoundField, CheckboxInput, PasswordInput
@@ -83,18 +83,24 @@ def when(value: datetime | None, style: str = "auto") -> SafeString:
     """
     if value is None:
         return SafeString("")
-    local = timezone.localtime(value)
+    zone = timezone.get_current_timezone()
+    return _time(value.replace(microsecond=0), zone, style, timezone.localdate())
+
+
+# Both turns of a message have the same; so have many lines of a table.
+@lru_cache(maxsize=1000)
+def _time(moment: datetime, zone: tzinfo, style: str, today: date) -> SafeString:
+    local = timezone.localtime(moment, zone)
     return format_html(
         '<time datetime="{}" data-when="{}" title="{}">{}</time>',
         local.isoformat(timespec="seconds"),
         style,
         date_format(local, "j F Y, H:i T"),
-        _in_words(local, style),
+        _in_words(local, style, today),
     )
 
 
-def _in_words(local: datetime, style: str) -> str:
-    today = timezone.localdate()
+def _in_words(local: datetime, style: str, today: date) -> str:
     if style == "time" or (style == "auto" and local.date() == today):
         return date_format(local, "H:i")
     if style == "full":

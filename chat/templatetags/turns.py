@@ -273,6 +273,7 @@ def _joined(parts: Iterable[SafeString]) -> SafeString:
     return format_html_join("", "{}", ((part,) for part in parts))
 
 
+@register.simple_tag
 def address_of(route: str, public_id: UUID) -> str:
     """As ``reverse``, for a route whose only argument is an id: what is around it is known."""
     before, after = _around(route)
