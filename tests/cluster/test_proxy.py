@@ -1,9 +1,10 @@
-"""The shape of a deployment without its containers: nginx as it is delivered, with TLS, before two
-web processes and two runners."""
+"""The shape of a deployment without its containers: nginx and Caddy as they are delivered, with TLS,
+each before two web processes and two runners."""
 
 import json
 import re
 import shutil
+import socket
 import ssl
 import uuid
 from collections.abc import Iterator
@@ -17,11 +18,11 @@ from websockets.sync import client
 
 from chat.wire.sse import Decoder
 from tests.browser import streams
+from tests.cluster.caddy import Caddy
 from tests.cluster.cluster import Cluster, Web
-from tests.cluster.nginx import NAME, NGINX, Nginx
+from tests.cluster.nginx import Nginx
+from tests.cluster.proxies import NAME, Proxy
 from tests.processes.site import CSRF_TOKEN, SOON_SECONDS, soon
-
-pytestmark = pytest.mark.skipif(NGINX is None, reason="no nginx to start")
 
 SITE = f"https://{NAME}"
 BEHIND = {
@@ -36,18 +37,23 @@ BEHIND = {
 class Deployment:
     cluster: Cluster
     webs: list[Web]
-    nginx: Nginx
+    proxy: Proxy
 
     @property
     def tls(self) -> ssl.SSLContext:
         context = ssl.create_default_context()
-        self.nginx.authority.configure_trust(context)
+        self.proxy.authority.configure_trust(context)
         return context
+
+    @property
+    def logs(self) -> str:
+        """Of the web processes."""
+        return "".join(web.log for web in self.webs)
 
     def browser(self, name: str = "") -> httpx.Client:
         session = self.cluster.world.sessions[name] if name else ""
         return httpx.Client(
-            base_url=f"https://127.0.0.1:{self.nginx.https}",
+            base_url=f"https://127.0.0.1:{self.proxy.https}",
             headers={
                 "Host": NAME,
                 "Referer": f"{SITE}/",
@@ -84,9 +90,9 @@ class Deployment:
 
     def websocket(self, name: str) -> client.ClientConnection:
         return client.connect(
-            f"wss://127.0.0.1:{self.nginx.https}/live/",
+            f"wss://{NAME}/live/",
+            sock=socket.create_connection(("127.0.0.1", self.proxy.https), SOON_SECONDS),
             ssl=self.tls,
-            server_hostname=NAME,
             origin=SITE,
             additional_headers={
                 "Cookie": f"__Host-sessionid={self.cluster.world.sessions[name]}",
@@ -101,9 +107,8 @@ def _under_the_name(request: httpx.Request) -> None:
 
 
 @pytest.fixture(scope="module")
-def deployment(
-    shared_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Deployment]:
+def webs(shared_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Web]]:
+    """Two processes for all proxies, one after the other."""
     shared_cluster.heal()
     webs = [
         Web(
@@ -111,32 +116,50 @@ def deployment(
             shared_cluster.world,
             shared_cluster.fake,
             records=shared_cluster.records,
-            settings={**shared_cluster.settings, **BEHIND},
+            settings=shared_cluster.settings,
         )
         for number in (1, 2)
     ]
     for web in webs:
-        web.launch(**BEHIND)
-    for web in webs:
-        web.until_ready()
-    # Not below pytest's own folder, which is closed to nginx's workers.
-    folder = Path("/tmp") / f"tributary-nginx-{uuid.uuid4().hex}"
-    folder.mkdir()
-    nginx = Nginx(folder, webs=[web.port for web in webs])
-    nginx.start()
-    yield Deployment(shared_cluster, webs, nginx)
-    nginx.close()
+        web.keep_port()
+        web.settings |= BEHIND
+    yield webs
     for web in webs:
         web.close()
+
+
+@pytest.fixture(scope="module", params=[Nginx, Caddy], ids=lambda kind: kind.name)
+def proxy(request: pytest.FixtureRequest, webs: list[Web]) -> Iterator[Proxy]:
+    kind: type[Proxy] = request.param
+    if kind.program is None:
+        pytest.skip(f"no {kind.name} to start")
+    start_missing(webs)
+    # Not below pytest's own folder, which is closed to nginx's workers.
+    folder = Path("/tmp") / f"tributary-{kind.name}-{uuid.uuid4().hex}"
+    folder.mkdir()
+    proxy = kind(folder, webs=[web.port for web in webs])
+    proxy.start()
+    yield proxy
+    proxy.close()
     shutil.rmtree(folder)
 
 
-def test_nginx_takes_the_file_as_it_is_delivered(deployment: Deployment) -> None:
-    said = deployment.nginx.check()
+@pytest.fixture
+def deployment(shared_cluster: Cluster, webs: list[Web], proxy: Proxy) -> Deployment:
+    start_missing(webs)
+    return Deployment(shared_cluster, webs, proxy)
 
-    assert "test is successful" in said
-    assert "[warn]" not in said
-    assert "[emerg]" not in said
+
+def start_missing(webs: list[Web]) -> None:
+    missing = [web for web in webs if not web.is_alive]
+    for web in missing:
+        web.launch()
+    for web in missing:
+        web.until_ready()
+
+
+def test_the_proxy_takes_the_file_as_it_is_delivered(deployment: Deployment) -> None:
+    assert deployment.proxy.complaints() == []
 
 
 def test_an_answer_arrives_as_it_is_written_by_both_ways(
@@ -183,6 +206,31 @@ def test_people_are_seen_as_they_are_and_pages_know_that_they_are_secure(
     assert re.search("__Host-csrftoken=.*Secure", page.headers["Set-Cookie"])
 
 
+def test_an_address_that_somebody_claims_is_not_the_one_that_counts(
+    deployment: Deployment,
+) -> None:
+    """Else everybody has as many attempts at a password as there are addresses."""
+    attempt = {"login": "nobody@tributary.test", "password": "wrong"}
+    claimed = {"X-Forwarded-For": "203.0.113.9", "Forwarded": "for=203.0.113.9"}
+
+    with deployment.browser() as stranger:
+        stranger.post("/accounts/login/", data=attempt, headers=claimed)
+
+    noted = soon(lambda: re.findall(r"sign_in.failed .*address=(\S+)", deployment.logs))
+    assert set(noted) == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("mebibytes", [20.5, 22])
+def test_what_is_too_large_is_refused_in_words_and_not_as_a_failure(
+    deployment: Deployment, mebibytes: float
+) -> None:
+    """By the application, or by the proxy before it."""
+    with deployment.browser("Alice") as browser:
+        refused = browser.post("/c/", content=bytes(int(mebibytes * 1024 * 1024)))
+
+    assert refused.status_code == 413
+
+
 @pytest.mark.parametrize("path", ["/metrics", "/readyz"])
 def test_figures_are_not_for_the_public(deployment: Deployment, path: str) -> None:
     with deployment.browser("Alice") as browser:
@@ -191,7 +239,7 @@ def test_figures_are_not_for_the_public(deployment: Deployment, path: str) -> No
 
 def test_a_place_without_tls_sends_everybody_to_the_one_with_it(deployment: Deployment) -> None:
     answer = httpx.get(
-        f"http://127.0.0.1:{deployment.nginx.http}/c/?x=1", headers={"Host": NAME}, trust_env=False
+        f"http://127.0.0.1:{deployment.proxy.http}/c/?x=1", headers={"Host": NAME}, trust_env=False
     )
 
     assert answer.status_code == 308
@@ -205,9 +253,8 @@ def test_secrets_that_are_part_of_an_address_are_not_written_to_the_log(
         for path in ("/invite/canary1/", "/setup/canary2/", "/?draft=canary3"):
             stranger.get(path, headers={"Referer": f"{SITE}/invite/canary4/"})
 
-    soon(lambda: "/setup/[secret]" in deployment.nginx.log)
-    assert "/invite/[secret]" in deployment.nginx.log
-    assert "canary" not in deployment.nginx.log
+    soon(lambda: all(note in deployment.proxy.log for note in deployment.proxy.notes_of_secrets))
+    assert "canary" not in deployment.proxy.log
 
 
 def test_a_web_process_that_goes_takes_no_request_with_it(deployment: Deployment) -> None:
@@ -219,3 +266,21 @@ def test_a_web_process_that_goes_takes_no_request_with_it(deployment: Deployment
 
     assert statuses == {200}
     assert second.is_alive
+
+
+def test_a_form_for_a_process_that_is_gone_is_no_fault_of_the_other_one(
+    deployment: Deployment,
+) -> None:
+    """A proxy learns only by asking that a process is gone, and not every Caddy can ask again with
+    a form in its hands."""
+    first, _ = deployment.webs
+    form = {"login": "somebody"}
+
+    first.kill9()
+    with deployment.browser("Alice") as browser:
+        answers = {browser.post("/accounts/login/", data=form).status_code for _ in range(8)}
+        page = browser.get("/").status_code
+        soon(lambda: browser.post("/accounts/login/", data=form).status_code == 302)
+
+    assert answers <= deployment.proxy.answers_while_a_process_is_gone
+    assert page == 200

@@ -1,0 +1,64 @@
+"""A real Caddy with the configuration that deployments get."""
+
+import json
+import shutil
+import subprocess
+from typing import ClassVar
+
+from tests.cluster.proxies import Proxy, replaced
+from tests.processes.site import ROOT
+
+
+class Caddy(Proxy):
+    name = "caddy"
+    program = shutil.which("caddy", path="/usr/bin:/usr/local/bin")
+    delivered = ROOT / "deploy" / "Caddyfile"
+    note_of_failure = '"logger":"http.log.error"'
+    answers_while_a_process_is_gone: ClassVar[set[int]] = {302, 502}
+
+    def adapted(self, text: str) -> str:
+        """With a certificate that is there already; everything else is left to Caddy."""
+        here = (
+            "admin off",
+            "default_bind 127.0.0.1",
+            f"http_port {self.http}",
+            f"https_port {self.https}",
+        )
+        certificate = f"tls {self.folder}/fullchain.pem {self.folder}/privkey.pem"
+        return replaced(
+            text,
+            (
+                (r"^\{$", "{\n\t" + "\n\t".join(here)),
+                (r"^(\{\$SITE_HOST:.+ \{)$", rf"\1\n\t{certificate}\n"),
+            ),
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of people's settings those two that the file asks for; and nothing is kept at home."""
+        return {
+            "WEB": " ".join(f"127.0.0.1:{port}" for port in self.webs),
+            "XDG_CONFIG_HOME": str(self.folder),
+            "XDG_DATA_HOME": str(self.folder),
+        }
+
+    def command(self) -> list[str]:
+        return self._command("run")
+
+    def _command(self, word: str) -> list[str]:
+        assert self.program is not None
+        return [self.program, word, "--config", str(self.path), "--adapter", "caddyfile"]
+
+    def complaints(self) -> list[str]:
+        said = subprocess.run(
+            self._command("validate"),
+            check=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=self.environment,
+            text=True,
+        ).stdout
+        entries = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+        complaints = [entry["msg"] for entry in entries if entry["level"] in ("warn", "error")]
+        # Of the certificate, which has no authority that could be asked whether it still holds.
+        return [complaint for complaint in complaints if complaint != "stapling OCSP"]
