@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.chromium import launched
 from tests.processes.site import ROOT, Site, environment
 
-CHROMIUM = Path("/usr/bin/chromium")
-ABSENT = "no Chromium at /usr/bin/chromium"
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 # What the browser refused, and what would have run if it had not.
 WATCH = """
 window.violations = [];
@@ -65,8 +63,7 @@ def visitor(folder: Path, migrated_database: Path) -> Iterator[Visitor]:
     site = Site(folder, None, None)  # type: ignore[arg-type]  # seeded here
     site.start()
     try:
-        with sync_playwright() as runner:
-            browser = runner.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        with sync_playwright() as runner, launched(runner) as browser:
             context = browser.new_context(
                 base_url=f"http://localhost:{site.port}", reduced_motion="reduce"
             )
@@ -81,7 +78,6 @@ def visitor(folder: Path, migrated_database: Path) -> Iterator[Visitor]:
                 ]
             )
             yield _watched(context.new_page(), seeded["pages"])
-            browser.close()
     finally:
         site.close()
 

@@ -1,7 +1,6 @@
 """A browser and a site for each worker, tabs for people, screenshots of what failed."""
 
 import re
-import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,33 +12,17 @@ from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_
 from tests.browser.seed import PASSWORD
 from tests.browser.site import BrowserSite
 from tests.browser.tab import Tab
+from tests.chromium import ABSENT, CHROMIUM, launched
 from tests.processes.site import World, seed, site_from
 
 HERE = Path(__file__).parent
 SCREENSHOTS = HERE.parent / "screenshots"
-CHROMIUMS = ("/usr/bin/chromium", "chromium", "google-chrome")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    # A key scrolls at once, and not for as long as an animation takes.
-    "--disable-smooth-scrolling",
-]
-ABSENT = "NO CHROMIUM: install chromium or google-chrome; nothing of the pages was tried"
-
-
-def find_chromium() -> str | None:
-    return next((path for path in map(shutil.which, CHROMIUMS) if path), None)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks the tests of this folder; tests/schedule.py says which a worker takes together."""
     ours = [item for item in items if HERE in item.path.parents]
-    is_absent = find_chromium() is None
+    is_absent = CHROMIUM is None
     if ours and is_absent:
         warnings.warn(pytest.PytestWarning(ABSENT), stacklevel=1)
     for item in ours:
@@ -74,14 +57,8 @@ def playwright() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="package")
 def browser(playwright: Playwright) -> Iterator[Browser]:
-    browser = playwright.chromium.launch(
-        executable_path=find_chromium(),
-        args=ARGUMENTS,
-        # Playwright switches it off; people have it on.
-        ignore_default_args=["--disable-back-forward-cache"],
-    )
-    yield browser
-    browser.close()
+    with launched(playwright) as browser:
+        yield browser
 
 
 @pytest.fixture(scope="package")

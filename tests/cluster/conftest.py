@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from chat.demo.fake import FakeUpstream
-from tests.browser.conftest import ABSENT, ARGUMENTS, find_chromium
+from tests.chromium import ABSENT, CHROMIUM, launched
 from tests.cluster.cluster import Cluster, seed_database
 from tests.cluster.servers import POSTGRES_FOLDERS, PostgreSQL, Redis, postgres_binaries
 from tests.processes.site import World
@@ -123,13 +123,10 @@ def own_cluster(
 
 @pytest.fixture
 def browser() -> Iterator[Browser]:
-    chromium = find_chromium()
-    if chromium is None:
+    if CHROMIUM is None:
         pytest.skip(ABSENT)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+    with sync_playwright() as playwright, launched(playwright) as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.chromium import ABSENT, CHROMIUM, launched
 from tests.processes.site import ROOT, Site, environment
 
 playwright = pytest.importorskip("playwright.sync_api")
 
-CHROMIUM = Path("/usr/bin/chromium")
 PASSWORD = "seven willow rivers"
 PAGES = ("/people/", "/settings/", "/accounts/password/change/", "/accounts/reauthenticate/")
 PAGES_FOR_STRANGERS = ("/accounts/login/", "/accounts/password/reset/", "/accounts/signup/")
@@ -30,7 +30,7 @@ document.addEventListener("securitypolicyviolation",
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.process,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium at /usr/bin/chromium"),
+    pytest.mark.skipif(CHROMIUM is None, reason=ABSENT),
 ]
 
 Page = Any
@@ -59,10 +59,8 @@ def site(folder: Path) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with playwright.sync_playwright() as runner:
-        browser = runner.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+    with playwright.sync_playwright() as runner, launched(runner) as browser:
         yield browser
-        browser.close()
 
 
 class Person:

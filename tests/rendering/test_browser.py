@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from chat.rendering.patches import Answer
+from tests.chromium import ABSENT, CHROMIUM, launched
 from tests.rendering.stories import MARKDOWN, RICH, RUN, told
 from tests.rendering.test_hostile import HOSTILE, everywhere, numbered
 from tests.rendering.test_replay import STORIES
@@ -16,11 +17,10 @@ from tests.rendering.test_replay import STORIES
 playwright = pytest.importorskip("playwright.sync_api")
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = Path("/usr/bin/chromium")
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium at /usr/bin/chromium"),
+    pytest.mark.skipif(CHROMIUM is None, reason=ABSENT),
 ]
 
 PAGE = f"""<!doctype html><meta charset="utf-8"><title>kept</title>
@@ -79,10 +79,8 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[object]:
-    with playwright.sync_playwright() as runner:
-        browser = runner.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+    with playwright.sync_playwright() as runner, launched(runner) as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
