@@ -37,10 +37,12 @@ from chat.runs.tail import Entry
 
 logger = logging.getLogger(__name__)
 
-# 50 ms: below what a reader notices. Under light load the pause is shorter, ten times the last
-# commit, so that committing takes a tenth of the time at most.
+# 50 ms: below what a reader notices. Under light load the pause is shorter, ten times what the last
+# commit has cost, so that committing takes a tenth of the time at most. Beside its own time it
+# costs about so much for each run: to be read and woken here, and to be shown by a web process.
 FLUSH_SECONDS = 0.05
 COMMIT_SHARE = 10
+RUN_SECONDS = 0.0005
 # The database is away: tried again after 0.1 s, doubling to 2 s, for as long as it takes.
 RETRY_SECONDS = (0.1, 2.0)
 CLOSE_SECONDS = 10.0
@@ -133,7 +135,8 @@ class SegmentWriter:
             spent = loop.time() - started
             metrics.COMMIT_SECONDS.observe(spent)
             metrics.COMMIT_RUNS.observe(len(batch))
-            await asyncio.sleep(max(0.0, min(FLUSH_SECONDS, spent * COMMIT_SHARE) - spent))
+            cost = spent + len(batch) * RUN_SECONDS
+            await asyncio.sleep(max(0.0, min(FLUSH_SECONDS, cost * COMMIT_SHARE) - spent))
 
     def _take(self) -> list[tuple[Write, asyncio.Future[None]]]:
         """The writes of those who wait longest, as many as one transaction should carry."""
