@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -167,7 +168,9 @@ def reap(
         left = Run.objects.filter(runner=runner, status=RunStatus.RUNNING)
         settled += [run for run in left.select_related("conversation") if _settle(run, runner)]
         if not left.exists():
-            Runner.objects.filter(pk=runner.pk).delete()
+            # One that has claimed another run in this moment is not lost after all.
+            with suppress(IntegrityError):
+                Runner.objects.filter(pk=runner.pk).delete()
     settled += _settle_orphans()
     return settled
 
