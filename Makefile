@@ -19,8 +19,9 @@ run: $(VENV)/.installed
 	@$(BIN)/python manage.py migrate --verbosity 0
 	@exec $(BIN)/python manage.py start
 
+# Where bytecode is not kept, every worker, and every run within a test, would translate all tests.
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 # Figures, as ratios within one run; BENCH= names some of them.
 bench: $(VENV)/.installed-dev

@@ -10,16 +10,28 @@ from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Case, F, QuerySet, When
+from django.db.models import (
+    Case,
+    Exists,
+    F,
+    Func,
+    IntegerField,
+    OuterRef,
+    QuerySet,
+    Subquery,
+    When,
+)
 from django.http import Http404
 
 from chat.models import (
+    OPEN_STATUSES,
     AccessToken,
     Artifact,
     Conversation,
     Invitation,
     Membership,
     Message,
+    Mockup,
     Question,
     Run,
     StoredFile,
@@ -27,6 +39,7 @@ from chat.models import (
     Tool,
     Upstream,
     User,
+    Visibility,
 )
 from chat.models.prepared import Prepared
 from chat.models.team import MANAGING_ROLES, WRITING_ROLES
@@ -71,6 +84,14 @@ _visible_conversation = Prepared(
         .filter(public_id=public_id)
     )
 )
+
+
+def readers_of(conversation: Conversation) -> QuerySet[Membership]:
+    """The memberships, with their people, by which a conversation may be read."""
+    readers = Membership.objects.filter(team_id=conversation.team_id, user__is_active=True)
+    if conversation.visibility != Visibility.TEAM:
+        readers = readers.filter(user_id=conversation.owner_id)
+    return readers.select_related("user")
 
 
 def get_own_conversation(user: User, public_id: UUID) -> Conversation:
@@ -124,6 +145,35 @@ def get_question(user: User, public_id: UUID, *, for_write: bool = False) -> Que
     return question
 
 
+def questions_for(user: User) -> QuerySet[Question]:
+    """What this person may answer: open, in conversations that they may write in, and not left
+    behind by a message below it or by another try."""
+    if not user.is_authenticated or not user.is_active:
+        return Question.objects.none()
+    return _questions_for(user)
+
+
+def _questions_for(user: Any) -> QuerySet[Question]:
+    written_in = Conversation.objects.visible_to(user).filter(
+        team__memberships__user=user, team__memberships__role__in=WRITING_ROLES
+    )
+    later = Message.objects.filter(
+        parent=OuterRef("run__message__parent"), pk__gt=OuterRef("run__message")
+    )
+    return Question.objects.filter(
+        ~Exists(later),
+        conversation__in=written_in,
+        status__in=OPEN_STATUSES,
+        run__message__children__isnull=True,
+    )
+
+
+def count_of_questions(user: Any) -> Subquery:
+    """How many `questions_for` gives, as a column of another query: it is counted once."""
+    counted = _questions_for(user).order_by().annotate(count=Func(F("pk"), function="COUNT"))
+    return Subquery(counted.values("count"), output_field=IntegerField())
+
+
 def get_file(user: User, public_id: UUID) -> StoredFile:
     """A file of a conversation that one may see; one of none is nobody's."""
     file = StoredFile.objects.filter(public_id=public_id).select_related("conversation").first()
@@ -139,6 +189,14 @@ def get_artifact(user: User, public_id: UUID) -> Artifact:
         raise Http404(NOT_HERE)
     artifact.conversation = get_conversation(user, artifact.conversation.public_id)
     return artifact
+
+
+def get_mockup(user: User, public_id: UUID) -> Mockup:
+    mockup = Mockup.objects.filter(public_id=public_id).select_related("conversation").first()
+    if mockup is None:
+        raise Http404(NOT_HERE)
+    mockup.conversation = get_conversation(user, mockup.conversation.public_id)
+    return mockup
 
 
 def get_team(user: User, public_id: UUID, *, for_manage: bool = False) -> Team:

@@ -53,6 +53,7 @@ from chat.events import (
     VendorRaw,
 )
 from chat.parts import Part, PartKind, closing_event, item_of
+from chat.pieces import add_piece
 
 CUT = Ending(status="cut", stop=Stop(reason="cut"))
 
@@ -221,7 +222,7 @@ class Fold:
     def _received(self, part: Part, text: str, t: int) -> None:
         if not self._first_token_t:
             self._first_token_t = t
-        part.pieces.append(text)
+        add_piece(part.pieces, text)
 
     def _on_start(self, event: ChatStart) -> None:
         self.start = self.start or event
@@ -245,7 +246,7 @@ class Fold:
         # Nearly every event of a long answer comes here: what `_received` does, without a call.
         self._last_token_t = event.t or self._last_token_t
         self._first_token_t = self._first_token_t or event.t
-        part.pieces.append(event.content)
+        add_piece(part.pieces, event.content)
 
     def _on_message_end(self, event: MessageEnd) -> None:
         self._part(event, "message").is_open = False

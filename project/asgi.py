@@ -20,9 +20,9 @@ from chat.consumers import probes, programs  # noqa: E402
 from chat.consumers.run_events import RunEvents  # noqa: E402
 from chat.consumers.streaming_test import PacedSocket, PacedStream  # noqa: E402
 from chat.consumers.tab_stream import TabStream  # noqa: E402
-from chat.consumers.tabs import LiveConsumer  # noqa: E402
+from chat.consumers.tabs import STRAIGHT, LiveConsumer  # noqa: E402
 from project.pages import Pages  # noqa: E402
-from project.server import fixed_root_path  # noqa: E402
+from project.server import Application, Receive, Scope, Send, fixed_root_path  # noqa: E402
 
 pages = Pages(settings.PAGES_AT_ONCE, urgent_addresses=settings.URGENT_ADDRESSES)
 
@@ -36,6 +36,16 @@ class Origins(OriginValidator):
         except ValueError:
             # The port is no number.
             return False
+
+
+def with_straight_way(application: Application) -> Application:
+    """What sends over a websocket finds the server's own ``send`` in its scope. The session's, around
+    it, looks with each message whether there is a cookie to set, which no websocket can."""
+
+    async def past_the_session(scope: Scope, receive: Receive, send: Send) -> None:
+        await application({**scope, STRAIGHT: send}, receive, send)
+
+    return past_the_session
 
 
 class RunId(UUIDConverter):
@@ -74,7 +84,9 @@ application = fixed_root_path(
         {
             "http": requests,
             # Only pages of our own address may open the socket: the session cookie comes along.
-            "websocket": Origins(AuthMiddlewareStack(websockets), settings.LIVE_ORIGINS),
+            "websocket": Origins(
+                with_straight_way(AuthMiddlewareStack(websockets)), settings.LIVE_ORIGINS
+            ),
         }
     )
 )

@@ -288,6 +288,11 @@ class WebSocket(ws_protocol.WebSocketProtocol):
         self.transport.unregisterProducer()
         self.transport.registerProducer(self.outflow, True)
 
+    def onOpen(self) -> None:
+        super().onOpen()
+        if self.server.is_leaving:
+            self.go_away()
+
     def connectionLost(self, reason: Any) -> None:
         self.outflow.stopProducing()
         super().connectionLost(reason)

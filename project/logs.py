@@ -14,10 +14,11 @@ from project.log_errors import describe
 
 SECRET = "[secret]"  # noqa: S105 - what stands in the place of one
 
-# Whoever has one of these addresses may come in by it: an invitation, the setup, a new password.
+# Whoever has one of these addresses may come in by it: an invitation, the setup, a new password;
+# or see, for some minutes, what an answer made: a preview.
 # Also as a parameter of another address, where slashes are written as %2F.
 _ADDRESS = re.compile(
-    r"((?:/|%2F)(?:invite|setup|accounts(?:/|%2F)password(?:/|%2F)reset(?:/|%2F)key)(?:/|%2F))"
+    r"((?:/|%2F)(?:invite|preview|setup|accounts(?:/|%2F)password(?:/|%2F)reset(?:/|%2F)key)(?:/|%2F))"
     r"(?!done\b)[^/%\s?&#\"']+",
     re.IGNORECASE,
 )

@@ -24,9 +24,13 @@ MOST_THREADS = 64
 # lets go every 5 ms.
 URGENT_AT_ONCE = 4
 # While something urgent is under way a page does not begin, for as long as this: threads share the
-# processor alike, so beside four pages an urgent request would take many times as long. However
-# many are in a hurry, every page has its turn in the end.
+# processor alike, so beside four pages an urgent request would take many times as long.
 GIVE_WAY_SECONDS = 0.5
+# Anybody may ask for an urgent address, also without pause: pages give way for a tenth of the time,
+# and twenty seconds longer where it did not happen for a while: hundreds of people who press it one
+# after the other still pass. After six the last of 200 waited twice as long.
+MOST_PATIENCE_SECONDS = 20.0
+PATIENCE_BACK_PER_SECOND = 0.1
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[Any]]
@@ -142,7 +146,7 @@ class _Lane:
 
 
 class _UrgentLane(_Lane):
-    """Knows who is in it, and tells those who gave way when it is empty."""
+    """Knows who is in it, and tells those who gave way when it is empty or their patience ends."""
 
     def __init__(
         self, name: str, at_once: int, make: Callable[[ASGIRequest], HttpResponseBase]
@@ -150,6 +154,8 @@ class _UrgentLane(_Lane):
         super().__init__(name, at_once, make)
         self._inside = 0
         self._waiting: set[asyncio.Future[None]] = set()
+        self._patience = MOST_PATIENCE_SECONDS
+        self._counted_at = 0.0
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -168,15 +174,26 @@ class _UrgentLane(_Lane):
                 waiting.set_result(None)
 
     async def give_way(self) -> None:
-        """Returns when nobody is in the lane, or after ``GIVE_WAY_SECONDS``."""
-        if not self._inside:
+        """Returns when nobody is in the lane, after ``GIVE_WAY_SECONDS``, or when pages have given
+        way for long enough."""
+        if not self._inside or self._count_patience() <= 0:
             return
         is_empty: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(is_empty)
         try:
-            await asyncio.wait({is_empty}, timeout=GIVE_WAY_SECONDS)
+            await asyncio.wait({is_empty}, timeout=min(GIVE_WAY_SECONDS, self._patience))
         finally:
+            self._count_patience()
             self._waiting.discard(is_empty)
+
+    def _count_patience(self) -> float:
+        """Seconds that are left. They are used up while anybody waits, however many do."""
+        moment = asyncio.get_running_loop().time()
+        passed = moment - self._counted_at
+        self._counted_at = moment
+        change = -passed if self._waiting else passed * PATIENCE_BACK_PER_SECOND
+        self._patience = min(MOST_PATIENCE_SECONDS, self._patience + change)
+        return self._patience
 
 
 def _close(response: HttpResponseBase) -> None:

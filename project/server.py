@@ -99,6 +99,8 @@ class Server(daphne.server.Server):
         self._on_start = on_start
         self._on_stop = on_stop
         self._is_stopping = False
+        # Whoever is connected is told to go; who comes out of a handshake later is told, too.
+        self.is_leaving = False
         self._failure: Exception | None = None
         self.http_factory = HTTPFactory(self)
         self.ws_factory = self._websocket_factory()
@@ -171,6 +173,7 @@ class Server(daphne.server.Server):
         await asyncio.wait([self._starting])
         await defer.maybeDeferred(self._listener.stopListening).asFuture(self._loop)
         await self._drain()
+        self.is_leaving = True
         for protocol in list(self.connections):
             protocol.go_away()
         await self._until_quiet(self.limits.close_seconds)

@@ -134,6 +134,7 @@ CONTENT_SECURITY_POLICY = {
         "script-src": [SELF],
         "style-src": [SELF],
         "img-src": [SELF, "data:"],
+        "media-src": [SELF],
         "connect-src": [SELF],
         "font-src": [SELF],
         "form-action": [SELF],
@@ -348,6 +349,12 @@ MAX_UPLOAD_BYTES = int(env.number("MAX_UPLOAD_BYTES", 20 * 1024 * 1024))
 PICTURE_BYTES = int(env.number("PICTURE_BYTES", 5 * 1024 * 1024))
 PICTURES_PER_MESSAGE = int(env.number("PICTURES_PER_MESSAGE", 8))
 PICTURE_PIXELS = int(env.number("PICTURE_PIXELS", 50_000_000))
+# A picture that stands in an answer as an address is fetched by this server when somebody wants to
+# see it: how long that may take, how many of them one person gets a minute, and private addresses
+# that are asked all the same (as in UPSTREAM_PRIVATE_NETWORKS; an answer names them, not a person).
+PICTURE_FETCH_SECONDS = env.number("PICTURE_FETCH_SECONDS", 15)
+PICTURES_PER_MINUTE = int(env.number("PICTURES_PER_MINUTE", 20))
+PICTURE_PRIVATE_NETWORKS = env.text("PICTURE_PRIVATE_NETWORKS", "")
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 # Websockets and streams that one person may hold open at each process; a tab needs one.
 CONNECTIONS_PER_PERSON = int(env.number("CONNECTIONS_PER_PERSON", 200))

@@ -36,10 +36,10 @@ ABSENT = (
 
 
 @contextmanager
-def launched(playwright: Playwright) -> Iterator[Browser]:
+def launched(playwright: Playwright, *arguments: str) -> Iterator[Browser]:
     browser = playwright.chromium.launch(
         executable_path=CHROMIUM,
-        args=list(ARGUMENTS),
+        args=[*ARGUMENTS, *arguments],
         # Playwright switches it off; people have it on.
         ignore_default_args=["--disable-back-forward-cache"],
     )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +15,12 @@ import hypothesis
 import pytest
 from django.conf import settings
 from django.db import connection, connections
-from django.test import Client
+from django.test import Client, TransactionTestCase
 from xdist.scheduler import LoadScopeScheduling
 
 from chat.models import Conversation, Membership, Team, TeamRole, Upstream, User, Visibility
 from tests.schedule import ByResource
+from tests.tables import empty_filled_tables
 
 PASSWORD = "correct horse battery"
 
@@ -43,24 +47,47 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def pytest_configure(config: pytest.Config) -> None:
     """Half a second per password is for attackers, not for every person in every test."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    TransactionTestCase._fixture_teardown = lambda test: empty_filled_tables()
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
+def django_db_modify_db_settings(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> None:
     """Each worker has a SQLite file of its own: several threads and connections see the same rows."""
     if settings.IS_SQLITE:
         path = tmp_path_factory.mktemp("database") / "test.sqlite3"
+        shutil.copy(request.getfixturevalue("migrated_database"), path)
         settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = str(path)
         connections["default"].settings_dict.setdefault("TEST", {})["NAME"] = str(path)
 
 
 @pytest.fixture(scope="session")
-def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty, migrated SQLite file; processes under test get a copy of it."""
-    import subprocess
-    import sys
+def django_db_keepdb(django_db_keepdb: bool) -> bool:
+    """The copy has all its tables, and goes with the folder it is in."""
+    return settings.IS_SQLITE or django_db_keepdb
 
-    folder = tmp_path_factory.mktemp("template")
+
+@pytest.fixture(scope="session")
+def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty, migrated SQLite file; processes under test get a copy of it. All workers share it:
+    to migrate takes seconds."""
+    place = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        place = place.parent
+    folder = place / "migrated"
+    with (place / "migrated.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            migrate_in(place / "migrating")
+            (place / "migrating").rename(folder)
+    return folder / "tributary.sqlite3"
+
+
+def migrate_in(folder: Path) -> None:
+    # What somebody left unfinished may be anything.
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     environment = {**os.environ, "DATA_DIR": str(folder)}
     environment.pop("DATABASE_URL", None)
     subprocess.run(
@@ -69,7 +96,6 @@ def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
         env=environment,
         check=True,
     )
-    return folder / "tributary.sqlite3"
 
 
 @pytest.fixture

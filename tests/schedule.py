@@ -12,9 +12,14 @@ BROWSER_GROUPS = {
     name: number
     for number, names in enumerate(
         (
-            ("test_scenes", "test_reading", "test_sending", "test_small_screens", "test_questions"),
+            ("test_scenes",),
             ("test_fallback", "test_nginx", "test_stopping", "test_draining", "test_survival"),
             ("test_policy", "test_room", "test_watching", "test_branches", "test_files"),
+            ("test_artifacts", "test_cards", "test_hostile_rooms", "test_panel", "test_recorder"),
+            (
+                *("test_accessibility", "test_reading", "test_sending", "test_small_screens"),
+                "test_questions",
+            ),
         )
     )
     for name in names

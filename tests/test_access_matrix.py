@@ -18,15 +18,20 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from chat import events
 from chat.accounts import make_reset_link
 from chat.actions import people, tokens
+from chat.actions.elsewhere import id_of
 from chat.models import (
+    AnswerFile,
     Artifact,
     ArtifactVersion,
     Conversation,
     Message,
+    Mockup,
+    MockupVersion,
     Question,
     QuestionKind,
     Role,
     Run,
+    RunSegment,
     RunStatus,
     StoredFile,
     Team,
@@ -34,6 +39,7 @@ from chat.models import (
     Upstream,
     User,
 )
+from chat.views.previews import Ticket, sign
 
 SIGN_IN = "sign-in"
 ACTORS = (
@@ -144,6 +150,94 @@ def _private_run(world: World) -> Values:
     return {"public_id": world.private_run.public_id}
 
 
+def _thought_of(run: Run) -> Values:
+    """The text of a thought, in a fold of its answer."""
+    if not RunSegment.objects.filter(run=run).exists():
+        thought = events.ReasoningDelta(item=0, content="Hm.", seq=1)
+        body = events.join_bodies([events.encode(thought)])
+        RunSegment.objects.create(run=run, first_seq=1, last_seq=1, body=body)
+    return {"public_id": run.public_id, "part_id": f"r{run.public_id.hex}-i0-flow"}
+
+
+def _part(world: World) -> Values:
+    return _thought_of(world.run)
+
+
+def _private_part(world: World) -> Values:
+    return _thought_of(world.private_run)
+
+
+def _named_in(run: Run) -> Values:
+    """A picture that the answer names, and that is here already."""
+    address = "https://example.org/a.png"
+    if not RunSegment.objects.filter(run=run).exists():
+        named = events.MessageDelta(item=0, content=f"![a]({address})", seq=1)
+        body = events.join_bodies([events.encode(named)])
+        RunSegment.objects.create(run=run, first_seq=1, last_seq=1, body=body)
+        StoredFile.objects.create(public_id=id_of(run, address), conversation=run.conversation)
+    return {"public_id": run.public_id}
+
+
+def _pictures(world: World) -> Values:
+    return _named_in(world.run)
+
+
+def _private_pictures(world: World) -> Values:
+    return _named_in(world.private_run)
+
+
+def _picture(world: World) -> Values:
+    return {"address": "https://example.org/a.png"}
+
+
+def _medium_of(run: Run) -> Values:
+    file = StoredFile.objects.create(conversation=run.conversation, body=b"x")
+    AnswerFile.objects.create(run=run, file=file, item=3)
+    return {"public_id": run.public_id, "choice": 0, "item": 3, "position": 0}
+
+
+def _medium(world: World) -> Values:
+    return _medium_of(world.run)
+
+
+def _private_medium(world: World) -> Values:
+    return _medium_of(world.private_run)
+
+
+def _no_medium(world: World) -> Values:
+    return {**_medium_of(world.private_run), "public_id": world.run.public_id}
+
+
+def _no_part(world: World) -> Values:
+    return {**_thought_of(world.run), "part_id": f"r{world.private_run.public_id.hex}-i0-flow"}
+
+
+def _logged(run: Run) -> Values:
+    body = events.join_bodies([events.encode(events.ChatStart(model_instance_id="m", seq=1))])
+    RunSegment.objects.get_or_create(run=run, first_seq=1, defaults={"last_seq": 1, "body": body})
+    return {"public_id": run.public_id, "seq": 1}
+
+
+def _event(world: World) -> Values:
+    return _logged(world.run)
+
+
+def _private_event(world: World) -> Values:
+    return _logged(world.private_run)
+
+
+def _exported(run: Run) -> Values:
+    return {"public_id": _logged(run)["public_id"], "form": "events"}
+
+
+def _export(world: World) -> Values:
+    return _exported(world.run)
+
+
+def _private_export(world: World) -> Values:
+    return _exported(world.private_run)
+
+
 def _before_answer(world: World) -> Values:
     return {**_shared(world), "before": world.answer.public_id}
 
@@ -206,9 +300,68 @@ def _private_artifact(world: World) -> Values:
     return _version(world.private_run)
 
 
+def _compared(world: World) -> Values:
+    return {**_artifact(world), "other": 1}
+
+
+def _privately_compared(world: World) -> Values:
+    return {**_private_artifact(world), "other": 1}
+
+
+def _made(world: World) -> Values:
+    _version(world.run)
+    return {"public_id": world.run.public_id, "seq": 2}
+
+
+def _privately_made(world: World) -> Values:
+    _version(world.private_run)
+    return {"public_id": world.private_run.public_id, "seq": 2}
+
+
+def _bundle(run: Run) -> Values:
+    mockup = Mockup.objects.create(conversation=run.conversation, bundle_id="b")
+    MockupVersion.objects.create(mockup=mockup, number=1, run=run, seq=2, entry="index.html")
+    return {"public_id": mockup.public_id, "number": 1}
+
+
+def _mockup(world: World) -> Values:
+    return _bundle(world.run)
+
+
+def _private_mockup(world: World) -> Values:
+    return _bundle(world.private_run)
+
+
+def _mockup_made(world: World) -> Values:
+    _bundle(world.run)
+    return {"public_id": world.run.public_id, "seq": 2}
+
+
+def _privately_made_mockup(world: World) -> Values:
+    _bundle(world.private_run)
+    return {"public_id": world.private_run.public_id, "seq": 2}
+
+
+def _forged(world: World) -> Values:
+    return {"token": "forged"}
+
+
+def _forged_file(world: World) -> Values:
+    return {"token": "forged", "path": "index.html"}
+
+
+def _signed(world: World) -> Values:
+    made = _version(world.private_run)
+    ArtifactVersion.objects.update(language="html")
+    ticket = Ticket(kind="artifact", user=world.alice.public_id, runs=False, **made)
+    return {"token": sign(ticket).split("/")[2]}
+
+
 CONVERSATION_CASES = [
     Case("home", signed_in_only(200)),
+    Case("conversation_search", signed_in_only(200)),
     Case("conversation_list", signed_in_only(200)),
+    Case("inbox", signed_in_only(200)),
     Case(
         "conversation_new",
         # A team that one cannot write in is no choice: the form says so.
@@ -216,6 +369,8 @@ CONVERSATION_CASES = [
         method="post",
         data=_first_words,
     ),
+    # Nothing is in it.
+    Case("diagram_frame", everyone(200)),
     Case("conversation", readers(200), "shared", _shared),
     Case("conversation", alice_alone(200), "private", _private),
     Case("conversation_changes", readers(200), "shared", _shared),
@@ -236,10 +391,14 @@ CONVERSATION_CASES = [
     Case("message_edit", writers(302), "shared", _question, "post", _words),
     Case("message_retry", writers(302), "shared", _answer, "post", _words),
     Case("message_retry", alice_alone(302), "private", _private_answer, "post", _words),
+    Case("message_find", readers(302), "shared", _question),
+    Case("message_find", alice_alone(302), "private", _private_answer),
     Case("message_show", readers(302), "shared", _question, "post"),
     Case("message_show", alice_alone(302), "private", _private_answer, "post"),
     Case("message_source", readers(200), "shared", _answer),
     Case("message_source", alice_alone(200), "private", _private_answer),
+    Case("conversation_people", readers(200), "shared", _shared),
+    Case("conversation_people", alice_alone(200), "private", _private),
     Case("conversation_files", readers(200), "shared", _shared),
     Case("conversation_files", alice_alone(200), "private", _private),
     Case("file", readers(200), "shared", _file),
@@ -252,10 +411,59 @@ CONVERSATION_CASES = [
     Case("artifact", alice_alone(200), "private", _private_artifact),
     Case("artifact_raw", readers(200), "shared", _artifact),
     Case("artifact_raw", alice_alone(200), "private", _private_artifact),
+    Case("artifact", readers(200), "to run", _artifact, "post"),
+    Case("artifact", alice_alone(200), "private, to run", _private_artifact, "post"),
+    Case("artifact_code", readers(200), "shared", _artifact),
+    Case("artifact_code", alice_alone(200), "private", _private_artifact),
+    Case("artifact_difference", readers(200), "shared", _artifact),
+    Case("artifact_difference", alice_alone(200), "private", _private_artifact),
+    Case("artifact_comparison", readers(200), "shared", _compared),
+    Case("artifact_comparison", alice_alone(200), "private", _privately_compared),
+    Case("artifact_versions", readers(200), "shared", _artifact),
+    Case("artifact_versions", alice_alone(200), "private", _private_artifact),
+    Case("artifact_made", readers(302), "shared", _made),
+    Case("artifact_made", alice_alone(302), "private", _privately_made),
+    Case("conversation_zip", readers(200), "shared", _shared),
+    Case("conversation_zip", alice_alone(200), "private", _private),
+    Case("mockup", readers(200), "shared", _mockup),
+    Case("mockup", alice_alone(200), "private", _private_mockup),
+    Case("mockup", readers(200), "to run", _mockup, "post"),
+    Case("mockup_files", readers(200), "shared", _mockup),
+    Case("mockup_files", alice_alone(200), "private", _private_mockup),
+    Case("mockup_zip", readers(200), "shared", _mockup),
+    Case("mockup_zip", alice_alone(200), "private", _private_mockup),
+    Case("mockup_made", readers(302), "shared", _mockup_made),
+    Case("mockup_made", alice_alone(302), "private", _privately_made_mockup),
+    # Whoever has the address: it was signed for somebody who may, and is asked of no cookie.
+    Case("preview", everyone(404), "a forged address", _forged),
+    Case("preview", everyone(200), "signed for Alice", _signed),
+    Case("preview_file", everyone(404), "a forged address", _forged_file),
     Case("run_stop", writers(302), "shared", _run, "post"),
     Case("run_stop", alice_alone(302), "private", _private_run, "post"),
     Case("run_details", readers(200), "shared", _run),
     Case("run_details", alice_alone(200), "private", _private_run),
+    Case("run_pictures", readers(200), "shared", _pictures),
+    Case("run_pictures", alice_alone(200), "private", _private_pictures),
+    Case("run_pictures", writers(200), "one more", _pictures, "post", _picture),
+    Case("run_pictures", alice_alone(200), "private", _private_pictures, "post", _picture),
+    Case("run_medium", readers(302), "shared", _medium),
+    Case("run_medium", alice_alone(302), "private", _private_medium),
+    Case("run_medium", signed_in_only(404), "of another run", _no_medium),
+    Case("run_part", readers(200), "shared", _part),
+    Case("run_part", alice_alone(200), "private", _private_part),
+    Case("run_part", everyone(404, anonymous=SIGN_IN), "no such part", _no_part),
+    Case("run_log", readers(200), "shared", _run),
+    Case("run_log", alice_alone(200), "private", _private_run),
+    Case("run_replay", readers(200), "shared", _run),
+    Case("run_replay", alice_alone(200), "private", _private_run),
+    Case("run_replay_frames", readers(200), "shared", _run),
+    Case("run_replay_frames", alice_alone(200), "private", _private_run),
+    Case("run_replay_moment", readers(200), "shared", _run),
+    Case("run_replay_moment", alice_alone(200), "private", _private_run),
+    Case("run_export", readers(200), "shared", _export),
+    Case("run_export", alice_alone(200), "private", _private_export),
+    Case("run_event", readers(200), "shared", _event),
+    Case("run_event", alice_alone(200), "private", _private_event),
 ]
 
 # --- what an answer waits for, and the tools that it may ask for ----------------------------
@@ -387,6 +595,10 @@ def _name(world: World) -> Values:
     return {"name": "Springs"}
 
 
+def _announcements(world: World) -> Values:
+    return {"announcements": "ends"}
+
+
 def _new_token(world: World) -> Values:
     return {"name": "nightly", "team": world.team.public_id.hex, "lifetime": "7"}
 
@@ -417,6 +629,7 @@ PEOPLE_CASES = [
     Case("account_reset_password_from_key_done", everyone(200)),
     Case("settings", signed_in_only(200)),
     Case("settings", signed_in_only(302), method="post", data=_name),
+    Case("announcements", signed_in_only(302), method="post", data=_announcements),
     Case("sessions_end", signed_in_only(302), method="post"),
     Case("streaming", signed_in_only(200)),
     Case("tokens", signed_in_only(200)),

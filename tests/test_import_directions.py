@@ -10,14 +10,15 @@ ROOT = Path(__file__).parent.parent
 
 # Room: what it may import beside itself. A room is a module or package directly in ``chat``.
 # An entry allows what is below it: ``runs.feed`` only that module, ``models`` all of them.
-PURE = ("events", "parts", "wire", "dialects", "result", "merging")
+PURE = ("events", "pieces", "parts", "wire", "dialects", "result", "merging")
 RECORDS = ("models", "vault")
 ARROWS: dict[str, tuple[str, ...]] = {
     "wire": (),
     "events": (),
     "parts": ("events",),
-    "dialects": ("wire", "events"),
-    "result": ("events", "parts"),
+    "pieces": (),
+    "dialects": ("wire", "events", "pieces"),
+    "result": ("events", "parts", "pieces"),
     "merging": ("events",),
     "vault": (),
     "metrics": (),
@@ -33,7 +34,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *(*PURE, *RECORDS, "access", "actions"),
         *("runs.database", "runs.line", "runs.public"),
     ),
-    "rendering": ("events", "result"),
+    "rendering": ("events", "result", "pieces"),
     "live": ("runs", "rendering", "doorbell", "events", "models", "metrics"),
     "consumers": (
         "programs",
@@ -42,6 +43,16 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "views": (
         *(*PURE, *RECORDS, "access", "accounts", "actions", "rendering", "upstreams"),
         *("programs", "runs.feed", "runs.line", "runs.segments", "live.cursor", "live.epoch"),
+        # A run as a recording: read, never changed.
+        *(
+            "runs.exporting",
+            "runs.finals",
+            "runs.masking",
+            "runs.public",
+            "runs.recording",
+            "runs.tracing",
+        ),
+        "live.replaying",
     ),
     "admin": (*PURE, *RECORDS, "access", "actions", "rendering", "runs"),
     "templatetags": ("models", "actions", "access"),
@@ -60,7 +71,7 @@ RESERVED: dict[str, tuple[str, ...]] = {
     "prometheus_client": ("metrics",),
 }
 # The floors that compute: no framework, no network, no event loop.
-COMPUTING = ("wire", "events", "parts", "dialects", "result", "merging")
+COMPUTING = ("wire", "events", "pieces", "parts", "dialects", "result", "merging")
 NEVER_WHEN_COMPUTING = ("django", "channels", "httpx", "asyncio", "socket", "threading")
 # Rendering is pure too, but for the template engine.
 RENDERING_MAY = ("django.template", "django.utils")

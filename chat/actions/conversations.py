@@ -35,6 +35,7 @@ from chat.models import (
 )
 from chat.models.prepared import Prepared, PreparedDelete, PreparedUpdate, insert
 from chat.models.run import LIVE_STATUSES
+from chat.models.tree import children_by_parent, path_to, visible_path
 
 # Longer first lines are cut at a word for the title.
 TITLE_LENGTH = 60
@@ -214,6 +215,29 @@ def choose_branch(user: User, message: Message) -> None:
         parent=message.parent,
         defaults={"chosen": message},
     )
+
+
+def choose_path(user: User, message: Message) -> None:
+    """From now on this person sees the branch in which ``message`` stands. Where nobody chose
+    otherwise and it is the newest, nothing is written."""
+    rows = Message.objects.filter(conversation=message.conversation_id)
+    messages = {row.pk: row for row in rows.only("id", "parent_id", "conversation_id")}
+    chosen = dict(
+        BranchChoice.objects.filter(user=user, conversation=message.conversation_id).values_list(
+            "parent", "chosen"
+        )
+    )
+    seen = {place.message.pk for place in visible_path(messages.values(), chosen)}
+    siblings = children_by_parent(messages.values())
+    with transaction.atomic():
+        for each in path_to(message, messages):
+            if each.pk not in seen and len(siblings[each.parent_id]) > 1:
+                BranchChoice.objects.update_or_create(
+                    user=user,
+                    conversation=message.conversation,
+                    parent_id=each.parent_id,
+                    defaults={"chosen": each},
+                )
 
 
 def follow_newest(user: User, message: Message) -> None:

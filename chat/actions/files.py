@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import PurePosixPath
+from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
@@ -47,9 +48,11 @@ def store(
     body: bytes,
     sha256: str,
     by: User | None = None,
+    public_id: UUID | None = None,
 ) -> StoredFile:
     """A file of these bytes. ``sha256`` is that of ``body``: hashing is not for transactions."""
     return StoredFile.objects.create(
+        public_id=public_id or uuid4(),
         conversation_id=conversation_id,
         name=name[:255],
         media_type=media_type[:100] or "application/octet-stream",

@@ -23,7 +23,7 @@ from chat import access, accounts
 from chat.actions import audit
 from chat.actions.errors import ActionRefused
 from chat.doorbell import QUEUED, ring_after_commit
-from chat.models import Invitation, Membership, Team, TeamRole, User
+from chat.models import Announcements, Invitation, Membership, Team, TeamRole, User
 
 # What each role may give, take and change. Administrators of the installation act as owners.
 GRANTS: dict[str, tuple[TeamRole, ...]] = {
@@ -317,6 +317,10 @@ def rename_person(user: User, name: str) -> None:
             audit.record(
                 user, "user.renamed", subject=user, target=user.email, before=user.name, after=name
             )
+
+
+def choose_announcements(user: User, announcements: Announcements) -> None:
+    User.objects.filter(pk=user.pk).update(announcements=announcements)
 
 
 def sign_out_elsewhere(user: User, *, keep: str) -> int:

@@ -56,12 +56,13 @@ class UserAdmin(AdministratorsOnly):
         "email",
         "is_active",
         "is_staff",
+        "announcements",
         "team_names",
         "public_id",
         "date_joined",
         "last_login",
     )
-    readonly_fields = ("team_names", "public_id", "date_joined", "last_login")
+    readonly_fields = ("announcements", "team_names", "public_id", "date_joined", "last_login")
     form = NameForm
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
@@ -120,6 +121,15 @@ class UserAdmin(AdministratorsOnly):
 
 class MembershipFormSet(BaseInlineFormSet):
     """A team that had an owner keeps one: nobody else could invite for it."""
+
+    def add_fields(self, form: forms.ModelForm, index: int | None) -> None:
+        """In a table the head of a column labels no field: each says what it is."""
+        super().add_fields(form, index)
+        for field in form.visible_fields():
+            widget = field.field.widget
+            # What stands around the choice of a related record does not pass its attributes on.
+            inner = getattr(widget, "widget", widget)
+            inner.attrs["aria-label"] = field.label
 
     def clean(self) -> None:
         super().clean()

@@ -214,6 +214,7 @@ def _html(run: Run, log: Sequence[Entry]) -> SafeString:
     answer = Answer(run.public_id.hex)
     for entry in log:
         answer.apply(canonical.decode(entry.body))
+    answer.unfold()
     return answer.snapshot()
 
 

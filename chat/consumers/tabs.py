@@ -26,6 +26,8 @@ from chat.live.watch import GONE_ACCESS, GONE_SIGNED_OUT, watch
 logger = logging.getLogger(__name__)
 
 CLOSE_BUSY = 1013
+# Of the scope: the server's own `send`.
+STRAIGHT = "tributary.straight"
 
 
 class Follow(Cursor, tag="follow"):
@@ -86,7 +88,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         # Channels listens to its layer beside the socket, with a task for each message of either.
         # Nothing is ever said to a tab over the layer.
         self.scope = scope
-        self.base_send = send
+        self.base_send = scope.get(STRAIGHT, send)
         try:
             while True:
                 await self.dispatch(await receive())

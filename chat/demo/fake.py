@@ -11,7 +11,7 @@ from chat.demo.script import Script
 from chat.demo.server import DemoUpstream
 
 # Longer than anything that goes right; what goes wrong should not hold up a test run.
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 30.0
 
 
 class FakeUpstream(DemoUpstream):

@@ -132,7 +132,7 @@ class TextBlock(Block):
         resting, self.answer.resting = self.answer.resting, None
         self.item = resting.item if resting else self.tracker.open_block("message")
         self.citations = objects_of(self.data, "citations")
-        self._from, self._to = len(self.item.pieces), None
+        self._from, self._to = self._cut(), None
         self.add(text_of(self.data, "text"))
         for citation in self.citations:
             self._report(citation)
@@ -161,7 +161,12 @@ class TextBlock(Block):
             # Half of a character, whose other half would have been in this block.
             self.tracker.close(self.item)
             self.answer.resting = None
-        self._to = len(self.item.pieces)
+        self._to = self._cut()
+
+    def _cut(self) -> int:
+        """Where this block begins or ends in the pieces of its item."""
+        self.item.kept_pieces = len(self.item.pieces)
+        return self.item.kept_pieces
 
     def native(self) -> JsonObject | None:
         text = "".join(self.item.pieces[self._from : self._to])

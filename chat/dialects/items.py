@@ -35,6 +35,7 @@ from chat.events import (
     ToolCallStart,
     ToolCallSuccess,
 )
+from chat.pieces import add_piece
 
 TextKind = Literal["message", "reasoning", "refusal"]
 Kind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
@@ -50,7 +51,8 @@ NO_NAME = "The server did not say which tool it calls."
 class Item(Struct, kw_only=True, eq=False):
     """An item that was opened, and the text that was reported for it so far.
 
-    ``held`` is a high surrogate that waits for its other half.
+    ``held`` is a high surrogate that waits for its other half. Pieces before ``kept_pieces`` stay
+    as they are; those behind it may become one.
     """
 
     kind: Kind
@@ -59,6 +61,7 @@ class Item(Struct, kw_only=True, eq=False):
     is_open: bool = True
     held: str = ""
     pieces: list[str] = []
+    kept_pieces: int = 0
 
     def joined(self) -> str:
         return "".join(self.pieces)
@@ -183,10 +186,10 @@ class ItemTracker:
         if not content.isascii() and has_surrogates(content):
             return None
         if item.kind == "message":
-            item.pieces.append(content)
+            add_piece(item.pieces, content, first=item.kept_pieces)
             return MessageDelta(item=item.number, choice=item.choice, content=content)
         if item.kind == "reasoning":
-            item.pieces.append(content)
+            add_piece(item.pieces, content, first=item.kept_pieces)
             return ReasoningDelta(item=item.number, choice=item.choice, content=content)
         return None
 
@@ -218,7 +221,7 @@ class ItemTracker:
 
     def _delta(self, item: Item, content: str, category: str | None = None) -> None:
         number, choice = item.number, item.choice
-        item.pieces.append(content)
+        add_piece(item.pieces, content, first=item.kept_pieces)
         if item.kind == "message":
             self._events.append(MessageDelta(item=number, choice=choice, content=content))
         elif item.kind == "reasoning":

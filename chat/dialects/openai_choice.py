@@ -19,6 +19,7 @@ from chat.events import (
     ProviderInfo,
     ReplayData,
 )
+from chat.pieces import add_piece
 
 # Beyond this, asking whether a call's text is complete costs more than the rare servers
 # that need the question (no index, no id, several calls) are worth.
@@ -71,7 +72,7 @@ class ChoiceState:
     def content(self, content: str) -> None:
         if not content:
             return
-        self._original.append(content)
+        add_piece(self._original, content)
         if self._splitter.is_transparent:
             self._tracker.switch_text("message", content, choice=self.number)
         else:
@@ -81,7 +82,7 @@ class ChoiceState:
         """Text of a separate reasoning member; from then on tags in the content are content."""
         if not self._splitter.is_transparent:
             self._report(self._splitter.disable())
-        self._reasoning.setdefault(member, []).append(text)
+        add_piece(self._reasoning.setdefault(member, []), text)
         self._tracker.switch_text("reasoning", text, choice=self.number)
 
     def aim(self, member: str) -> Aim | None:

@@ -31,6 +31,7 @@ from chat.events import (
     Usage,
     UsageUpdate,
 )
+from chat.pieces import add_piece
 from chat.wire.sse import Frame
 
 NO_ANSWER_MESSAGE = "The server sent no answer."
@@ -159,7 +160,7 @@ class OpenAiChatParser(StreamParser):
         event = self.tracker.plain_delta(aim.item, text) if aim is not None else None
         if aim is None or event is None:
             return self._say(text)
-        aim.original.append(text)
+        add_piece(aim.original, text)
         return [event]
 
     def _feed_new_form(self, frame: Frame) -> list[Event]:

@@ -13,7 +13,9 @@ from django.utils.safestring import SafeString
 
 from chat import events as canonical
 from chat import metrics
+from chat.live.replaying import replay_id
 from chat.models import Run
+from chat.rendering.markdown import picture_addresses
 from chat.rendering.patches import Answer
 from chat.runs.feed import check_of
 from chat.runs.segments import read_entries, read_logs
@@ -37,6 +39,7 @@ class RenderedAnswer:
     check: str
     state: str
     is_live: bool
+    has_words: bool
 
 
 class _Cache:
@@ -81,6 +84,29 @@ def render_answers(runs: Sequence[Run]) -> dict[int, RenderedAnswer]:
     return {run.pk: rendered[run.pk] or _render(run, logs.get(run.pk, [])) for run in runs}
 
 
+def render_part(run: Run, part_id: str) -> SafeString | None:
+    """What a fold of the answer, or of its replay, holds, from what is committed: what a replay
+    leaves out is complete. ``None`` if there is no such part."""
+    replay = replay_id(run)
+    is_replay = part_id.startswith(f"r{replay}-")
+    return _committed(run, replay if is_replay else run.public_id.hex).part(part_id)
+
+
+def pictures_in(run: Run) -> list[str]:
+    """The addresses of the pictures from elsewhere in what is committed of an answer, as they stand
+    in its HTML, folds and all."""
+    answer = _committed(run, run.public_id.hex)
+    answer.unfold()
+    return picture_addresses(answer.snapshot())
+
+
+def _committed(run: Run, answer_id: str) -> Answer:
+    answer = Answer(answer_id)
+    for entry in read_entries(run.pk):
+        answer.apply(canonical.decode(entry.body))
+    return answer
+
+
 def _kept(run: Run) -> RenderedAnswer | None:
     kept = None if run.is_live else _ended.get(_ending_of(run))
     if kept is not None:
@@ -107,6 +133,7 @@ def _render(run: Run, entries: list[Entry]) -> RenderedAnswer:
         check=format_check(check_of(entries)),
         state=answer.state,
         is_live=not has_ended,
+        has_words=answer.has_words,
     )
     if has_ended and not run.is_live:
         _ended.put(_ending_of(run), rendered)

@@ -32,8 +32,9 @@ LONGEST_FRAME_SECONDS = 0.15
 # A frame may come so much sooner, though not on average: commits are as far apart as frames, and
 # words that arrive a moment before their time would all wait for a timer.
 FRAME_SLACK_SECONDS = 0.01
-# What a viewer that is a little late may still get as the very frames that the others got.
-RING_BYTES = 512 * 1024
+# What a viewer that is a little late, some seconds at the pace of a usual answer, may still get as the very
+# frames that the others got. A later one gets a single patch made for it.
+RING_BYTES = 24 * 1024
 # A reload comes back within seconds; rendering the answer again would be wasted.
 LINGER_SECONDS = 30.0
 # Beyond this a batch is applied, or a frame made, in a thread: it may take over 5 ms.
@@ -145,12 +146,14 @@ class Hub:
     async def frames_after(self, seq: int) -> list[Frame]:
         """What brings a page at ``seq`` to now: shared frames if it stands at the edge of one,
         else one patch made for it, which ends at such an edge."""
+        shared = self._shared_from(seq)
+        if shared or seq >= self._framed_seq:
+            # Nearly always: what is shared is complete at any moment, and needs no lock.
+            return shared
         async with self._applying:
-            if seq >= self._framed_seq:
-                return []
+            await self._share_frame()
             if shared := self._shared_from(seq):
                 return shared
-            await self._share_frame()
             metrics.CATCH_UPS.add(1)
             return [await self._patch(seq)]
 

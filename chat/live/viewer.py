@@ -255,12 +255,25 @@ class Viewer:
         """
         loop = asyncio.get_running_loop()
         self._said_at = loop.time()
-        while True:
-            await self._wake.wait(self._said_at + HEARTBEAT_SECONDS - loop.time())
-            if await self._send_now():
-                return
-            if loop.time() - self._said_at >= HEARTBEAT_SECONDS:
-                await self._say(encode(HEARTBEAT))
+        self._wake_for_heartbeat()
+        try:
+            while True:
+                await self._wake.wait()
+                if await self._send_now():
+                    return
+                if loop.time() - self._said_at >= HEARTBEAT_SECONDS:
+                    await self._say(encode(HEARTBEAT))
+        finally:
+            self._beating.cancel()
+
+    def _wake_for_heartbeat(self) -> None:
+        """One timer for a connection: a limit to each wait would set one for each frame."""
+        loop = asyncio.get_running_loop()
+        due = self._said_at + HEARTBEAT_SECONDS
+        if loop.time() >= due:
+            self._wake.set()
+            due = loop.time() + HEARTBEAT_SECONDS
+        self._beating = loop.call_at(due, self._wake_for_heartbeat)
 
     async def _say(self, text: str) -> None:
         await self._send(text)

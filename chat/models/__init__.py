@@ -18,11 +18,12 @@ from chat.models.team import Invitation, Membership, Team, TeamRole
 from chat.models.token import AccessToken
 from chat.models.tool import Tool
 from chat.models.upstream import SeenEvent, Upstream
-from chat.models.user import User
+from chat.models.user import Announcements, User
 
 __all__ = [
     "OPEN_STATUSES",
     "AccessToken",
+    "Announcements",
     "AnswerFile",
     "Artifact",
     "ArtifactVersion",

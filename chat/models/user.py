@@ -23,6 +23,14 @@ class UserManager(BaseUserManager["User"]):
         return self.create_user(email, password, is_staff=True, is_superuser=True, **fields)
 
 
+class Announcements(models.TextChoices):
+    """What a screen reader is told of a live answer. Errors and questions are told in any case."""
+
+    STATES = "states", "What happens"
+    PARAGRAPHS = "paragraphs", "What happens, and the answer paragraph by paragraph"
+    ENDS = "ends", "Only that an answer is complete"
+
+
 class User(AbstractBaseUser, PermissionsMixin):
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     email = models.EmailField("e-mail address", unique=True)
@@ -32,6 +40,9 @@ class User(AbstractBaseUser, PermissionsMixin):
     )
     is_staff = models.BooleanField(
         "administrator", default=False, help_text="May use the admin panel and the settings."
+    )
+    announcements = models.CharField(
+        max_length=10, choices=Announcements.choices, default=Announcements.STATES
     )
     date_joined = models.DateTimeField(default=timezone.now)
 

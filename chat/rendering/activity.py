@@ -6,9 +6,10 @@ from django.utils.safestring import SafeString
 
 from chat.events import ActivityStep, Json
 from chat.rendering import figures
-from chat.rendering.anatomy import Entry, TextSlot, excerpt_of_json, fill, name_of, safe
-from chat.rendering.markdown import host_of, is_safe_link
+from chat.rendering.addresses import is_safe_link, with_host
+from chat.rendering.anatomy import Entry, TextSlot, fill, name_of, safe
 from chat.rendering.parts import Patches, Slot, Stack
+from chat.rendering.trees import tree_of
 
 _STEP_ICONS = {
     "start": ("loader-circle", "Started", "live"),
@@ -18,6 +19,8 @@ _STEP_ICONS = {
     "note": ("circle", "Note", "remark"),
     "ended": ("circle-stop", "Not finished", "calm"),
 }
+_PLANNED, _RETRIED = "subtask_planned", "subtask_retried"
+_PLANNED_ICON = ("circle-dashed", "Planned", "calm")
 # What the steps of a family are called together; of several the first one here names them all.
 _FAMILIES = {"deep_think": "Deep thinking", "research": "Research", "analyst": "Preparation"}
 # Steps that are told under the name of research and look for nothing.
@@ -48,6 +51,9 @@ class Step(Slot):
         self.started_t = event.t
         self.is_readable = event.step in _READABLE_STEPS
         self.is_part = event.family == "deep_think" and event.step.startswith("subtask")
+        # A part that is planned and not begun; and how often it was begun.
+        self.is_planned = event.step == _PLANNED
+        self.attempts = 1
         self.update(event, seq)
 
     @property
@@ -62,13 +68,24 @@ class Step(Slot):
         self.ended_t = max(event.t, self.started_t)
         self.touch(seq)
 
+    def begin(self, t: int) -> None:
+        """A part that was only planned."""
+        self.is_planned = False
+        self.started_t = t
+
+    def try_again(self, detail: Json, seq: int) -> None:
+        told = detail.get("attempt") if isinstance(detail, dict) else None
+        is_count = type(told) is int and self.attempts < told <= MOST_PARTS
+        self.attempts = told if is_count else self.attempts + 1
+        self.touch(seq)
+
     def give_up(self, seq: int) -> None:
         if self.is_open:
             self.phase = "ended"
             self.touch(seq)
 
     def content(self) -> str:
-        icon, word, tone = _STEP_ICONS[self.phase]
+        icon, word, tone = _PLANNED_ICON if self.is_planned else _STEP_ICONS[self.phase]
         milliseconds = self.ended_t - self.started_t
         url = _link_in(self.detail)
         # The address where it stands in the label; beside it the host, if it does not.
@@ -80,12 +97,18 @@ class Step(Slot):
             tone=tone,
             label=name_of(before),
             url=url,
-            page=name_of(address.partition("://")[2] or host_of(url)),
+            page=with_host(name_of(address.partition("://")[2]), url) if url else "",
             after=name_of(after),
+            attempts=figures.count(self.attempts) if self.attempts > 1 else "",
             tokens=_tokens_in(self.detail),
             duration=figures.duration(milliseconds) if milliseconds and not self.is_open else "",
-            body=excerpt_of_json(self.detail) if self.is_readable and self.detail else "",
+            body=self._body(),
         )
+
+    def _body(self) -> SafeString:
+        """What there is to read, beside what the line says already."""
+        told = {name: value for name, value in self.detail.items() if value != self.label}
+        return tree_of(told) if self.is_readable and told else safe("")
 
 
 def _link_in(detail: dict[str, Json]) -> str:
@@ -94,6 +117,15 @@ def _link_in(detail: dict[str, Json]) -> str:
     inner = arguments if isinstance(arguments, dict) else {}
     url = detail.get("url") or inner.get("url")
     return url if isinstance(url, str) and is_safe_link(url) else ""
+
+
+def _index_in(event: ActivityStep) -> int | None:
+    """Which part of a plan an event is about."""
+    is_part = event.family == "deep_think" and event.step.startswith("subtask")
+    index = (
+        event.detail.get("subtask_index") if is_part and isinstance(event.detail, dict) else None
+    )
+    return index if type(index) is int else None
 
 
 def _tokens_in(detail: dict[str, Json]) -> str:
@@ -120,6 +152,7 @@ class Activity(Entry):
         # Kept as the steps come: looking through all of them at each would be quadratic.
         self._phases: Counter[str] = Counter()
         self._parts = self._parts_done = 0
+        self._parts_by_index: dict[int, Step] = {}
         self._first_t = self._last_t = 0
         self._newest = ""
         self.hold(self.head, self.steps)
@@ -130,9 +163,32 @@ class Activity(Entry):
         if event.family != "research" or event.step not in _OTHER_TOOLS:
             self._families.add(event.family)
         self._newest = step.label
+        index = _index_in(event)
+        if step.is_part and index is not None:
+            self._parts_by_index[index] = step
         self._count(step, 1)
         self.steps.add(step, seq)
         self._note(event, seq)
+
+    def part_of(self, event: ActivityStep) -> Step | None:
+        """The part of a plan that an event is about, where it goes by its number."""
+        index = _index_in(event)
+        return None if index is None else self._parts_by_index.get(index)
+
+    def takes(self, event: ActivityStep, seq: int) -> Step | None:
+        """The line that is there for this event already: its part of the plan, which begins now or
+        is tried again. Nothing where the event is a line of its own."""
+        part = self.part_of(event)
+        if part is None:
+            return None
+        if event.step == _RETRIED:
+            part.try_again(event.detail, seq)
+            return part
+        if part.is_planned and event.phase == "start":
+            part.begin(event.t)
+            self.update(part, event, seq)
+            return part
+        return None
 
     def update(self, step: Step, event: ActivityStep, seq: int) -> None:
         self._count(step, -1)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from functools import cache
+from uuid import UUID
 
 from django.template.loader import get_template
 from django.utils.safestring import SafeString, mark_safe
@@ -15,6 +16,8 @@ from chat.rendering.visible import reveal, storable
 
 # A card shows this much of arguments, results and files; the run's details have the rest.
 SHOWN_CHARACTERS = 32_000
+# More than this inside a fold is not in the page before the fold is opened.
+INLINE_CHARACTERS = 4_000
 # And so many of a list's entries: a list is sent anew whenever one is added.
 SHOWN_ENTRIES = 200
 
@@ -116,6 +119,22 @@ class Card(Slot):
         """Nothing of a card stays open."""
 
 
+class Foldable(Part):
+    """A part inside a fold: what is large comes only when somebody opens the fold."""
+
+    # Where nobody can ask for it later (the pages of the administration), it stands in the page.
+    is_inline = False
+
+    def whole(self) -> SafeString:
+        """What is inside its element when the fold is open."""
+        raise NotImplementedError
+
+    def later(self, words: str) -> SafeString:
+        """What stands there before: the page asks for the rest when the fold opens."""
+        run = UUID(self.id[1:33])
+        return fill("later", address=f"/r/{run}/part/{self.id}/", words=words)
+
+
 class TextSlot(Slot):
     """A slot whose content somebody else computes."""
 
@@ -132,3 +151,18 @@ class TextSlot(Slot):
 
     def content(self) -> str:
         return fill(self.template, **self.context) if self.template else ""
+
+
+class FoldedSlot(Foldable, TextSlot):
+    """A slot inside a fold. `show` may be given values as functions, which are called when it is
+    looked at; ``size`` says how much there is to look at, in characters."""
+
+    size = 0
+    words = ""
+
+    def whole(self) -> SafeString:
+        return safe(super().content())
+
+    def content(self) -> str:
+        is_large = self.size > INLINE_CHARACTERS and not self.is_inline
+        return self.later(self.words) if is_large else self.whole()

@@ -3,6 +3,7 @@
 import json
 from itertools import islice
 from typing import ClassVar
+from uuid import UUID
 
 from django.utils.safestring import SafeString
 
@@ -19,6 +20,7 @@ from chat.events import (
     encode,
 )
 from chat.rendering import figures
+from chat.rendering.addresses import host_of, is_safe_link
 from chat.rendering.anatomy import (
     SHOWN_ENTRIES,
     Card,
@@ -29,12 +31,12 @@ from chat.rendering.anatomy import (
     pretty,
     safe,
 )
-from chat.rendering.markdown import host_of, is_safe_link
+from chat.rendering.differences import count_changes
+from chat.rendering.parts import Patches
+from chat.rendering.pictures import is_picture
+from chat.rendering.sounds import sound_in
 from chat.rendering.visible import reveal, storable
-
-# Pictures travel inside the page; a larger one is named, not shown.
-PICTURE_CHARACTERS = 4 * 1024 * 1024
-PICTURE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+from chat.result import media_name
 
 
 class Media(Card):
@@ -45,16 +47,28 @@ class Media(Card):
 
     def __init__(self, id: str, seq: int, *, t: int = 0) -> None:
         super().__init__(id, seq)
-        # One item may hold several media.
+        # One item may hold several media; those that came as bytes are counted.
         self.media: dict[str, _Medium] = {}
+        self._with_bytes = 0
 
     def update(self, event: MediaUpdate, seq: int) -> None:
-        self.media.setdefault(event.media_id, _Medium()).add(event)
+        medium = self.media.setdefault(event.media_id, _Medium())
+        if event.data and not medium.place:
+            run = UUID(self.id[1:33])
+            medium.place = f"/r/{run}/media/{event.choice}/{event.item}/{self._with_bytes}/"
+            medium.name = media_name(event, self._with_bytes)
+            self._with_bytes += 1
+        medium.add(event)
         self.touch(seq)
 
     def conclude(self, seq: int, t: int, status: str) -> None:
-        """Not every dialect says that a medium is final: the end of the answer says so too."""
+        """Not every dialect says that a medium is final: the end of the answer says so too. The
+        transaction that writes it keeps what came as bytes, and from then on a sound can be
+        played."""
         for medium in self.media.values():
+            medium.is_kept = bool(medium.place)
+            if medium.is_kept and medium.sound:
+                self.touch(seq)
             if medium.state == "in progress":
                 medium.state = "" if status in _WHOLE else "not finished"
                 self.touch(seq)
@@ -72,6 +86,7 @@ def _more(entries: int) -> SafeString:
 
 # How an answer ends whose media are all there.
 _WHOLE = ("completed", "waiting", "paused")
+_FILE = "File"
 # First word of a media type -> icon and what people call it.
 _MEDIA = {"image": ("image", "Picture"), "audio": ("volume-2", "Sound"), "text": ("file", "Text")}
 
@@ -81,6 +96,11 @@ class _Medium:
 
     def __init__(self) -> None:
         self.media_type = self.picture = self.url = self.state = ""
+        # Where it is kept when the answer has ended, and what it is called there.
+        self.place = self.name = ""
+        self.is_kept = False
+        # Media type and suffix of a sound, by its bytes.
+        self.sound: tuple[str, str] | None = None
         self.size_bytes = 0
         self.transcripts: list[str] = []
 
@@ -93,34 +113,50 @@ class _Medium:
         self.url = event.url or self.url
         if event.data:
             goes_on = not is_final and event.media_type.startswith("audio/")
+            if not goes_on or not self.size_bytes:
+                self.sound = sound_in(event.data)
             self.size_bytes = (self.size_bytes if goes_on else 0) + _size_of_base64(event.data)
-            self.picture = event.data if _is_picture(event) else ""
+            is_shown = is_picture(event.media_type, event.data)
+            self.picture = f"data:{event.media_type};base64,{event.data}" if is_shown else ""
         if event.transcript:
             if is_final:
                 self.transcripts.clear()
             self.transcripts.append(event.transcript)
 
     def content(self) -> SafeString:
-        icon, name = _MEDIA.get(self.media_type.partition("/")[0], ("file", "File"))
+        icon, name = _MEDIA.get(self.media_type.partition("/")[0], ("file", _FILE))
         url = self.url if is_safe_link(self.url) else ""
+        transcript = storable("".join(self.transcripts))
+        if name == _FILE and transcript:
+            # What is said of a file is its name.
+            name, transcript = name_of(transcript), ""
         return fill(
             "media",
             icon=icon,
             name=name,
-            picture=f"data:{self.media_type};base64,{self.picture}" if self.picture else "",
+            picture=self.picture,
             form=_form_of(self.media_type),
             state=self.state,
             size=figures.size(self.size_bytes) if self.size_bytes else "",
             url=url,
             host=name_of(host_of(url)),
-            transcript=storable("".join(self.transcripts)),
+            sound=self.place if self.is_kept and self.sound else "",
+            file=self._file_name(),
+            transcript=transcript,
             hint="" if self.picture else self._hint(url),
         )
+
+    def _file_name(self) -> str:
+        stem, _, suffix = self.name.rpartition(".")
+        return f"{stem}.{self.sound[1]}" if self.sound and suffix == "bin" else self.name
 
     def _hint(self, url: str) -> str:
         """What to do with what the page does not show."""
         if self.size_bytes and self.state == "in progress":
-            return "It can be downloaded when the answer has ended."
+            way = "played" if self.sound else "downloaded"
+            return f"It can be {way} when the answer has ended."
+        if self.sound and self.is_kept:
+            return ""
         if self.size_bytes:
             return "Not shown here. Download it under “Files”, below the answer."
         if url or self.transcripts:
@@ -137,41 +173,87 @@ def _form_of(media_type: str) -> str:
     return form.upper() if is_short else name_of(media_type)
 
 
-def _is_picture(event: MediaUpdate) -> bool:
-    data = event.data or ""
-    is_small = 0 < len(data) <= PICTURE_CHARACTERS
-    return event.media_type in PICTURE_TYPES and is_small and _is_base64(data)
-
-
 def _size_of_base64(data: str) -> int:
     return (len(data) - data[-2:].count("=")) * 3 // 4
 
 
-def _is_base64(data: str) -> bool:
-    return data.isascii() and data.replace("+", "").replace("/", "").rstrip("=").isalnum()
+class KeptCard(Card):
+    """What is kept beside the answer, in versions. When the run has ended they can be opened:
+    the transaction that writes the end stores them. The way there is an element of its own, so
+    that a reader's open fold stays open."""
+
+    # First part of the address, after that of the run.
+    place: ClassVar[str] = ""
+
+    def __init__(self, id: str, seq: int) -> None:
+        super().__init__(id, seq)
+        self.title = ""
+        # Of the event that made the newest version; 0 where nothing was made.
+        self.made_seq = 0
+        self.is_kept = False
+        self._told_seq = seq
+
+    def told(self, seq: int) -> None:
+        self._told_seq = seq
+        self.touch(seq)
+
+    def conclude(self, seq: int, t: int, status: str) -> None:
+        if self.made_seq:
+            self.is_kept = True
+            self.touch(seq)
+
+    def html(self) -> str:
+        way = f'<div id="{self.id}-way" class="card-way">{self._way()}</div>'
+        inner = f'<div id="{self.id}-told" class="card-told">{self.content()}</div>'
+        return f'<div id="{self.id}" class="{self.classes}">{inner}{way}</div>'
+
+    def patch(self, since: int, patches: Patches) -> None:
+        if self._told_seq > since:
+            patches.replace(f"{self.id}-told", self.content())
+        if self.is_kept:
+            patches.replace(f"{self.id}-way", self._way())
+
+    def _way(self) -> SafeString:
+        if not self.is_kept:
+            return safe("")
+        run = self.id[1:33]
+        address = f"/r/{run[:8]}-{run[8:12]}-{run[12:16]}-{run[16:20]}-{run[20:]}"
+        return fill(
+            "way",
+            address=f"{address}/{self.place}/{self.made_seq}/",
+            title=name_of(self.title),
+        )
 
 
-class Artifact(Card):
-    classes = "item card artifact"
+class Artifact(KeptCard):
+    classes = "item card kept artifact"
+    place = "artifacts"
 
     def __init__(self, id: str, seq: int) -> None:
         super().__init__(id, seq)
         self.version = 0
-        self.title = self.language = self.body = ""
+        # Whether the versions of this run are all that there are.
+        self.is_new = False
+        self.language = self.body = ""
+        self.changes: tuple[int, int] | None = None
 
     def update(self, event: ArtifactUpdate, seq: int) -> None:
+        self.is_new = self.is_new or (not self.version and event.op == "created")
         self.version += 1
         self.title = event.title or self.title or event.identifier or event.artifact_id
         self.language = event.language or self.language
-        self.body = event.content if event.content is not None else self.body
-        self.touch(seq)
+        before, self.body = self.body, self.body if event.content is None else event.content
+        self.changes = count_changes(before, self.body) if self.version > 1 else None
+        self.made_seq = seq
+        self.told(seq)
 
     def content(self) -> str:
         return fill(
             "artifact",
             title=name_of(self.title),
             language=name_of(self.language),
-            version=self.version,
+            version=self.version if self.is_new else 0,
+            changes=self.changes,
             size=figures.size(len(self.body.encode("utf-8", "replace"))) if self.body else "",
             body=excerpt(self.body, self.language.lower()) if self.body else "",
         )
@@ -185,14 +267,17 @@ _MOCKUP_STATES = {
 }
 
 
-class Mockup(Card):
-    classes = "item card mockup"
+class Mockup(KeptCard):
+    classes = "item card kept mockup"
+    place = "mockups"
 
     def __init__(self, id: str, seq: int) -> None:
         super().__init__(id, seq)
-        self.title = self.entry = ""
+        self.entry = ""
         # What is known of each path, in the order in which they were named.
         self.files: dict[str, JsonObject] = {}
+        # Whether these are all its files, or those that an update of an earlier answer's named.
+        self.is_whole = False
         self.last: MockupUpdate = MockupUpdate(op="calling")
 
     def update(self, event: MockupUpdate, seq: int) -> None:
@@ -200,12 +285,15 @@ class Mockup(Card):
         self.entry = event.entry or self.entry
         if event.files is not None:
             self.files = {str(file.get("path", "")): file for file in event.files}
+            self.is_whole = self.is_whole or event.op == "created"
         for path in event.changed or []:
             self.files.setdefault(path, {})
         for path in event.deleted or []:
             self.files.pop(path, None)
+        if event.op in ("created", "updated"):
+            self.made_seq = seq
         self.last = event
-        self.touch(seq)
+        self.told(seq)
 
     def content(self) -> str:
         icon, word, tone = _MOCKUP_STATES[self.last.op]
@@ -219,6 +307,7 @@ class Mockup(Card):
             tone=tone,
             files=[self._file(path, file) for path, file in shown],
             count=len(self.files),
+            is_whole=self.is_whole,
             more=_more(len(self.files)),
             message=reveal(storable(self.last.message or "")),
             code=name_of(self.last.code or ""),

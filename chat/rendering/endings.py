@@ -27,10 +27,12 @@ ERROR_STATUSES = ("failed", "cut")
 
 def error_content(error: ErrorInfo) -> SafeString:
     named = (error.type, error.kind, error.code, error.param)
+    # Of a connection that broke off nobody but us tells, and the title says it all.
+    message = "" if error.kind == "cut" else reveal(storable(error.message))
     return fill(
         "notice",
         notice=error_notice(error),
-        message=reveal(storable(error.message)),
+        message=message,
         facts=[name_of(fact) for fact in named if fact and fact != "unknown"],
         status=error.status or "",
     )

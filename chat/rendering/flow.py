@@ -5,12 +5,16 @@ so that every viewer's page comes out the same. HTML is made when somebody asks 
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from html import escape
-from itertools import islice
+from itertools import accumulate, islice
 
+from markdown_it.common.utils import unescapeAll
+
+from chat.pieces import add_piece
+from chat.rendering.formulas import open_formula
 from chat.rendering.markdown import (
     CODE_CLOSE,
     Outline,
@@ -20,13 +24,16 @@ from chat.rendering.markdown import (
     begins_words,
     clean_source,
     closes_fence,
-    code_open,
+    fence_open,
     is_words,
     outline,
     render_block,
+    render_marked,
+    render_whole,
     words_paragraph,
 )
-from chat.rendering.parts import GrowingText, Part, Patches, Piece
+from chat.rendering.notes import DEFINITION
+from chat.rendering.parts import PIECE_CHARACTERS, GrowingText, Part, Patches, Piece
 from chat.rendering.visible import reveal
 
 # Blocks per section: the browser skips layout and paint of the sections that nobody sees.
@@ -36,23 +43,35 @@ OPEN_CHARACTERS = 4096
 # How much a long tail must grow before it is searched again in vain. The fourth root of four:
 # four times the text then costs four times the searching, whatever the length.
 GROWTH = 2**0.5
-# A piece of a long code block when the answer is sent anew.
-PIECE_CHARACTERS = 16 * 1024
+# A short tail is searched in vain so often before it must grow as well: its lines may be of one
+# letter each, and look like the beginning of something else.
+VAIN_SEARCHES = 8
+
+# The kind of a tail in which a displayed formula is not closed yet.
+OPEN_FORMULA = "open_formula"
 
 _LIST_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
-_BLOCK_START = re.compile(r" {0,3}(?:#|>|[-*+_=|]|\d{1,9}[.)]|```|~~~)")
+_BLOCK_START = re.compile(r" {0,3}(?:#|>|[-*+_=|]|\d{1,9}[.)]|```|~~~|\$\$|\\\[)")
+_FORMULA_END = re.compile(r"(?:\$\$|\\\])\s*$")
 _MARKS_ONLY = re.compile(r"[ \t]*[-=*_+#>|:`~]+[ \t]*")
+
+
+# Something of ours in the text: the place in its source, in characters, and the HTML.
+Mark = tuple[int, str]
 
 
 class Block:
     """A closed top-level block."""
 
-    def __init__(self, source: str, scope: Scope) -> None:
+    def __init__(self, source: str, scope: Scope, marks: Sequence[Mark] = ()) -> None:
         self._source = source
         self._scope = scope
+        self._marks = list(marks)
 
     @cached_property
     def html(self) -> str:
+        if self._marks:
+            return render_marked(self._source, self._scope, self._marks)
         return render_block(self._source, self._scope)
 
 
@@ -65,7 +84,7 @@ class Fence:
         self.source = [opening, "\n"]
         self.shown = GrowingText()
         self._indent = len(opening) - len(opening.lstrip(" "))
-        self.label = reveal(opening.strip()[len(markup) :].strip())
+        self.label = reveal(unescapeAll(opening.strip()[len(markup) :]).strip())
         # The beginning of a line that may yet turn out to be the closing one.
         self._held = ""
         self._is_line_shown = False
@@ -104,7 +123,7 @@ class Fence:
         return line[min(spaces, self._indent) :]
 
     def html(self, id: str, text: str) -> str:
-        return f'{code_open(self.label)}<code id="{id}">{text}</code>{CODE_CLOSE}'
+        return f'{fence_open(self.label)}<code id="{id}">{text}</code>{CODE_CLOSE}'
 
 
 class Words:
@@ -143,6 +162,9 @@ class OpenBlock:
         self.kind = kind
         self.markup = markup
         self.next_search = OPEN_CHARACTERS
+        # A short tail is not searched before it is as long as that.
+        self.next_short_search = 0
+        self.vain_searches = 0
         self.has_failed = False
 
     def add(self, text: str) -> None:
@@ -159,9 +181,12 @@ class OpenBlock:
         return "".join(self.settled) + self.loose_text()
 
     def search_failed(self) -> None:
+        self.vain_searches += 1
         if self.length > OPEN_CHARACTERS:
             self.has_failed = True
             self.next_search = int(self.length * GROWTH)
+        elif self.vain_searches >= VAIN_SEARCHES:
+            self.next_short_search = int(self.length * GROWTH)
 
     def may_end(self, line: str, is_after_blank: bool) -> bool:
         """Whether a line looks like the beginning of another block. A wrong no only delays."""
@@ -169,8 +194,12 @@ class OpenBlock:
             return False
         if self.kind in ("bullet_list_open", "ordered_list_open"):
             return line[0] not in " \t" and not self._continues_list(line)
+        if self.kind in (DEFINITION, "code_block") and line.startswith(("    ", "\t")):
+            return False
         if self.kind == "blockquote_open":
             return is_after_blank or not line.lstrip(" ").startswith(">")
+        if self.kind == OPEN_FORMULA:
+            return is_after_blank or _FORMULA_END.search(line) is not None
         if self.kind in ("paragraph_open", "table_open"):
             return is_after_blank or _BLOCK_START.match(line) is not None
         return True
@@ -197,13 +226,31 @@ class OpenBlock:
         return text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text)
 
 
-def closed_blocks(text: str) -> list[Block]:
-    """The blocks of a text that is complete."""
+class Whole:
+    """A block of a text that is complete: it has its HTML from the text as a whole."""
+
+    def __init__(self, html: str) -> None:
+        self.html = html
+
+
+def closed_blocks(text: str, prefix: str, marks: Sequence[Mark] = ()) -> list[Whole]:
+    """The blocks of a text that is complete, with marks, each in the block before its place."""
     references = References()
     found = outline(text, references.scope())
-    for _, label, definition in found.definitions:
-        references.add(label, definition)
-    return [Block(found.source(span), references.scope()) for span in found.spans]
+    starts = [0, *accumulate(len(line) + 1 for line in found.lines)]
+    # The definition of a note may move.
+    hosts = [span for span in found.spans if span.kind != DEFINITION] or found.spans
+    begins = [starts[span.start] for span in hosts]
+    own: dict[Span, list[Mark]] = {span: [] for span in hosts}
+    for offset, html in sorted(marks):
+        number = max(bisect_left(begins, offset) - 1, 0)
+        if begins:
+            own[hosts[number]].append((offset - begins[number], html))
+
+    def render(span: Span, scope: Scope) -> str:
+        return Block(found.source(span), scope, own.get(span, ())).html
+
+    return [Whole(html) for html in render_whole(found, references, prefix, render)]
 
 
 def render_part(text: str, block: OpenBlock, scope: Scope) -> str:
@@ -213,6 +260,14 @@ def render_part(text: str, block: OpenBlock, scope: Scope) -> str:
     if block.kind == "table_open" and block.settled:
         text = "\n".join([*block.settled[0].split("\n", 2)[:2], text])
     found = outline(text, scope)
+    formula = "\n".join(found.lines[found.sure_lines :])
+    if not formula.startswith(("$$", "\\[")):
+        return _render_spans(found, scope)
+    before = outline("\n".join(found.lines[: found.sure_lines]), scope)
+    return _render_spans(before, scope) + open_formula(formula)
+
+
+def _render_spans(found: Outline, scope: Scope) -> str:
     for _, label, definition in found.definitions:
         scope[label] = definition
     return "".join(render_block(found.source(span), scope) for span in found.spans)
@@ -243,9 +298,11 @@ class Flow(Part):
         super().__init__(f"{item_id}-flow", seq)
         self._prefix = item_id
         self._source: list[str] = []
+        self._length = 0
+        self._marks: list[Mark] = []
         self._ends_in_return = False
         self._references = References()
-        self._blocks: list[Block] = []
+        self._blocks: list[Block | Whole] = []
         self._block_seqs: list[int] = []
         self._open = OpenBlock()
         self._open_seq = seq
@@ -267,7 +324,8 @@ class Flow(Part):
     def feed(self, text: str, seq: int) -> None:
         text = self._whole_newlines(text)
         if text:
-            self._source.append(text)
+            add_piece(self._source, text)
+            self._length += len(text)
             self._take(text, seq)
         self.touch(seq)
 
@@ -285,6 +343,17 @@ class Flow(Part):
 
     def words(self) -> int:
         return len("".join(self._source).split())
+
+    def length(self) -> int:
+        return self._length
+
+    def mark(self, offset: int, html: str) -> bool:
+        """Puts HTML of ours behind so many characters, when the text is complete: what is closed
+        is not sent again for each. False where there is no such place."""
+        is_there = not self._ended_seq and 0 < offset <= self._length
+        if is_there:
+            self._marks.append((offset, html))
+        return is_there
 
     def has_text(self) -> bool:
         return bool(self._source)
@@ -340,8 +409,8 @@ class Flow(Part):
             self._is_after_blank = is_blank
         if self._open.length >= self._open.next_search:
             return True
-        is_short = self._open.length <= OPEN_CHARACTERS
-        return (may_end and is_short) or (is_sure and not self._open.has_failed)
+        is_due = self._open.next_short_search <= self._open.length <= OPEN_CHARACTERS
+        return (may_end and is_due) or (is_sure and not self._open.has_failed)
 
     def _search(self, seq: int) -> None:
         """Close every block but the last, which further lines may still change."""
@@ -353,6 +422,11 @@ class Flow(Part):
         is_fence = last is not None and last.kind == "fence"
         if last is not None:
             self._open.kind, self._open.markup = last.kind, last.markup
+        if found.sure_lines < len(found.lines):
+            closed = [span for span in closed if span.end <= found.sure_lines]
+            last = Span(found.sure_lines, len(found.lines), OPEN_FORMULA, "", False)
+            is_fence = False
+            self._open.kind = OPEN_FORMULA
         if not closed and not is_fence:
             self._open.search_failed()
             return
@@ -398,34 +472,40 @@ class Flow(Part):
         self._block_seqs.append(seq)
 
     def _compare(self) -> None:
-        """At the end: a link that was defined after its use changes earlier blocks. Then the text
-        is rendered once as a whole, and sent once more if that is different."""
+        """At the end: a link that was defined after its use changes earlier blocks, notes find
+        their marks, and marks of ours are put in. Then the text is rendered once as a whole, and
+        sent once more if it is different."""
         if self._is_compared:
             return
         self._is_compared = True
         text = "".join(self._source)
-        if "]:" not in text:
+        if "]:" not in text and not self._marks:
             return
-        whole = closed_blocks(text)
+        whole = closed_blocks(text, self._prefix, self._marks)
         if [block.html for block in whole] != [block.html for block in self._blocks]:
-            self._blocks = whole
+            self._blocks = [*whole]
             self._block_seqs = [self._ended_seq] * len(whole)
             self._replaced_seq = self._ended_seq
 
     # --- the whole ------------------------------------------------------------------------
 
     def html(self) -> str:
+        return self._wrap(self.inside())
+
+    def inside(self) -> str:
         self._compare()
         sections = self._sections_from(0)
         parts = "".join(part.html for part in self._parts)
-        return self._wrap(sections, parts, self._open_html())
+        return self._fill(sections, parts, self._open_html())
 
-    def _wrap(self, sections: str, parts: str, opened: str) -> str:
+    def _wrap(self, inside: str) -> str:
+        return f'<div id="{self.id}" class="flow">{inside}</div>'
+
+    def _fill(self, sections: str, parts: str, opened: str) -> str:
         return (
-            f'<div id="{self.id}" class="flow">'
             f'<div id="{self._prefix}-closed" class="closed">{sections}</div>'
             f'<div id="{self._prefix}-parts" class="parts">{parts}</div>'
-            f'<div id="{self._prefix}-open" class="open">{opened}</div></div>'
+            f'<div id="{self._prefix}-open" class="open">{opened}</div>'
         )
 
     def _html_of(self, first: int, last: int) -> str:
@@ -508,7 +588,7 @@ class Flow(Part):
     # --- in pieces --------------------------------------------------------------------------
 
     def shell(self) -> str:
-        return self._wrap("", "", "")
+        return self._wrap(self._fill("", "", ""))
 
     def pieces(self) -> Iterator[Piece]:
         self._compare()

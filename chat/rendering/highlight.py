@@ -1,5 +1,6 @@
 """Source code to HTML: escaped text inside the highlighter's own spans."""
 
+import re
 from html import escape
 
 from pygments.lexer import Lexer
@@ -24,6 +25,37 @@ LANGUAGES = {
     *("diff", "patch", "make", "makefile", "cmake", "nginx", "hcl", "terraform", "nix", "protobuf"),
     *("markdown", "md", "rst", "latex", "tex", "http", "vim", "asm", "nasm", "solidity", "awk"),
 }
+
+# What a file ends in, and the languages that are not their own ending.
+_LANGUAGES_BY_ENDING = (
+    *(("sh", "bash shell zsh console shell-session"), ("ps1", "powershell"), ("bat", "batch")),
+    *(("py", "python python3 pycon"), ("js", "javascript"), ("ts", "typescript")),
+    *(("html", "django jinja"), ("cpp", "c++"), ("cs", "csharp c#"), ("go", "golang")),
+    *(("m", "objective-c objc matlab"), ("rs", "rust"), ("rb", "ruby"), ("pl", "perl")),
+    *(("kt", "kotlin"), ("jl", "julia"), ("f90", "fortran"), ("hs", "haskell"), ("ml", "ocaml")),
+    *(("fs", "fsharp"), ("ex", "elixir"), ("erl", "erlang"), ("clj", "clojure")),
+    *(("scm", "scheme"), ("sql", "postgresql sqlite3"), ("diff", "patch"), ("asm", "nasm")),
+    *(("dockerfile", "docker"), ("mk", "make makefile"), ("conf", "nginx")),
+    *(("tf", "hcl terraform"), ("proto", "protobuf"), ("md", "markdown"), ("tex", "latex")),
+    *(("sol", "solidity"), ("mmd", "mermaid"), ("csv", "csv"), ("tsv", "tsv"), ("txt", "http")),
+)
+_ENDINGS = {
+    language: ending for ending, languages in _LANGUAGES_BY_ENDING for language in languages.split()
+}
+_FILE_NAME = re.compile(r"\w[\w.-]{0,80}\.[A-Za-z][A-Za-z0-9]{0,9}", re.ASCII)
+_BETWEEN_NAMES = re.compile(r"[\s=\"'{}:,/\\]+")
+
+
+def file_name(label: str) -> str:
+    """What to call the code under this label: the name it gives itself, or ``code`` and an ending."""
+    words = _BETWEEN_NAMES.split(label)
+    named = next((word for word in words if _FILE_NAME.fullmatch(word)), None)
+    if named is not None:
+        return named
+    language = label.split(maxsplit=1)[0].lower() if label.strip() else ""
+    ending = _ENDINGS.get(language) or (language if language in LANGUAGES else "txt")
+    return f"code.{ending}"
+
 
 # Few classes, so that the HTML of code stays small; the style sheet names a colour for each.
 _CLASSES: dict[_TokenType, str] = {

@@ -6,11 +6,11 @@ nothing but both, so a text that streams block by block gives the same HTML as a
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from html import escape, unescape
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import nh3
 from markdown_it import MarkdownIt
@@ -18,7 +18,10 @@ from markdown_it.common.utils import unescapeAll
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
-from chat.rendering.highlight import highlight
+from chat.rendering.addresses import host_of, is_safe_link
+from chat.rendering.formulas import UNCLOSED, with_formulas
+from chat.rendering.highlight import file_name, highlight
+from chat.rendering.notes import DEFINITION, Marks, Notes, with_notes
 from chat.rendering.visible import one_newline, reveal, reveal_direction, storable
 
 # Deeper than any person writes; the parser drops what lies deeper, which `is_complete` catches.
@@ -62,9 +65,14 @@ class Scope:
     references: References
     size: int
     own: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # Of a block of a complete text; without, marks of notes stay as they are written.
+    marks: Marks | None = None
 
     def fork(self) -> "Scope":
-        return Scope(self.references, self.size, dict(self.own))
+        return replace(self, own=dict(self.own))
+
+    def of_block(self, notes: Notes) -> "Scope":
+        return replace(self, marks=notes.marks())
 
     def get(self, label: str, default: dict[str, Any] | None = None) -> dict[str, Any] | None:
         return self.own.get(label) or self.references.find(label, self.size) or default
@@ -79,14 +87,8 @@ class Scope:
 # --- the parser --------------------------------------------------------------------------
 
 
-_SAFE_LINK = re.compile(r"(?:https?://[^/\\]|mailto:)", re.IGNORECASE)
 _TASK = re.compile(r"\[([ xX])\][ \u00a0]")
 _DOMAIN = re.compile(r"\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b", re.IGNORECASE)
-
-
-def is_safe_link(url: str) -> bool:
-    """Only absolute web and mail addresses; anything else stays the text that it was."""
-    return _SAFE_LINK.match(url) is not None
 
 
 def _text(content: str) -> Token:
@@ -127,14 +129,19 @@ def _mark_tasks(state: StateCore) -> None:
         inline.children.insert(0, box)
 
 
+# The class of a link to a picture that can be shown on request. Nothing else has it.
+_ELSEWHERE = "elsewhere"
+
+
 def _link_of_image(image: Token, depth: int) -> list[Token]:
-    """Remote pictures are never loaded: a link that says so, or its text inside another link."""
+    """Remote pictures are never loaded: a link that says so, or its text inside another link. On
+    request the server fetches it; the browser asks nobody but us."""
     alt = "".join(child.content for child in image.children or ())
     source = str(image.attrs.get("src", ""))
     if depth:
         return [_text(f"Image: {alt} ({source})")]
     label = _text(f"Image: {alt} ({host_of(source)})")
-    attrs: dict[str, str | int | float] = {"href": source}
+    attrs: dict[str, str | int | float] = {"href": source, "class": _ELSEWHERE}
     if image.attrs.get("title"):
         attrs["title"] = image.attrs["title"]
     return [Token("link_open", "a", 1, attrs=attrs), label, Token("link_close", "a", -1)]
@@ -147,13 +154,6 @@ def _replace_images(children: list[Token]) -> list[Token]:
         depth += token.nesting if token.tag == "a" else 0
         result.extend(_link_of_image(token, depth) if token.type == "image" else [token])
     return result
-
-
-def host_of(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
 
 
 def _host_note(href: str, label: str) -> list[Token]:
@@ -190,12 +190,14 @@ def _tame_links(state: StateCore) -> None:
 def _reveal_code(state: StateCore) -> None:
     """Hidden characters in code become visible; a fence's info string becomes its label."""
     for token in state.tokens:
+        if token.type == "formula_block":
+            token.content = reveal(token.content)
         if token.type in ("fence", "code_block"):
             token.content = reveal(token.content)
             if token.info.strip():
                 token.attrs["title"] = reveal(unescapeAll(token.info).strip())
         for child in token.children or ():
-            if child.type == "code_inline":
+            if child.type in ("code_inline", "formula"):
                 child.content = reveal(child.content)
 
 
@@ -204,7 +206,7 @@ def _parser() -> MarkdownIt:
     md = MarkdownIt("commonmark", {**options, "maxNesting": MAX_NESTING, "xhtmlOut": False})
     md.enable(["table", "strikethrough"])
     md.validateLink = is_safe_link  # type: ignore[method-assign]
-    return md
+    return with_notes(with_formulas(md))
 
 
 def _full_parser() -> MarkdownIt:
@@ -245,6 +247,8 @@ _TAGS = {
         "th",
         "td",
         "input",
+        "span",
+        "sup",
     ),
 }
 # Not their containers: a list's own direction never sees the text of entries that have theirs, but
@@ -260,6 +264,9 @@ def _filter_attribute(tag: str, name: str, value: str) -> str | None:
         return value if _LANGUAGE_CLASS.fullmatch(value) else None
     if tag == "ol" and name == "start":
         return value if value.isdecimal() else None
+    if tag == "a" and name == "href":
+        # "http:/c/" has a host for the cleaner, and leads into this application for a browser.
+        return value if is_safe_link(value) else None
     return value
 
 
@@ -268,6 +275,8 @@ _cleaner = nh3.Cleaner(
     clean_content_tags=set(),
     attributes={"a": {"href", "title"}, "ol": {"start"}, "code": {"class", "title"}},
     tag_attribute_values={
+        "a": {"class": {_ELSEWHERE}},
+        "span": {"class": {"math", "math display"}},
         "input": {"type": {"checkbox"}, "checked": {""}, "disabled": {""}},
         "th": {"align": {"left", "right", "center"}},
         "td": {"align": {"left", "right", "center"}},
@@ -275,7 +284,9 @@ _cleaner = nh3.Cleaner(
     set_tag_attribute_values={
         **{tag: {"dir": "auto"} for tag in _DIRECTED},
         "a": {"target": "_blank"},
-        "input": {"type": "checkbox", "disabled": ""},
+        "span": {"dir": "ltr"},
+        # Whether it is done says the box itself.
+        "input": {"type": "checkbox", "disabled": "", "aria-label": "Task"},
     },
     attribute_filter=_filter_attribute,
     link_rel="noopener noreferrer nofollow",
@@ -297,40 +308,91 @@ def _align_without_style(tokens: list[Token]) -> None:
 _CODE = re.compile(r"<pre><code([^<>]*)>([^<]*)</code></pre>")
 _LANGUAGE = re.compile(r'class="language-([^"]*)"')
 _LABEL = re.compile(r'title="([^"]*)"')
+
+
+def _tool(name: str, word: str, attributes: str = "") -> str:
+    return (
+        f'<button type="button" class="code-tool {name}"{attributes} aria-label="{word}"'
+        f' title="{word}"><svg class="icon" aria-hidden="true">'
+        f'<use href="/static/icons.svg#{_TOOL_ICONS[name]}"/></svg></button>'
+    )
+
+
+_TOOL_ICONS = {"wrap": "wrap-text", "download": "download"}
+_WRAP_BUTTON = _tool("wrap", "Wrap lines")
 _COPY_BUTTON = (
-    '<button type="button" class="copy" data-copy="code">'
+    '<button type="button" class="code-tool copy" data-copy="code">'
     '<svg class="icon" aria-hidden="true"><use href="/static/icons.svg#copy"/></svg>'
     '<span class="copy-word">Copy</span></button>'
 )
 
 
-def code_open(label: str) -> str:
-    """The beginning of a code block, up to where the code's own element begins."""
+def code_open(label: str, file: str = "") -> str:
+    """The beginning of a code block, up to where the code's own element begins. What is wider than
+    the page is scrolled by keyboard as well: here, and in tables.
+
+    ``file``: what it is called when somebody keeps it; without one it is not offered.
+    """
     name = f'<span class="language">{escape(label)}</span>'
-    return f'<div class="codeblock" dir="ltr"><div class="code-bar">{name}{_COPY_BUTTON}</div><pre>'
+    keep = _tool("download", "Download", f' data-file="{escape(file)}"') if file else ""
+    tools = f'<span class="code-tools">{_WRAP_BUTTON}{keep}{_COPY_BUTTON}</span>'
+    bar = f'<div class="code-bar">{name}{tools}</div>'
+    return f'<div class="codeblock" dir="ltr">{bar}<pre tabindex="0">'
 
 
 CODE_CLOSE = "</pre></div>"
 
 
-def code_block(code: str, language: str = "", label: str = "") -> str:
-    """A highlighted code block with its language and a copy button."""
-    return f"{code_open(label or language)}<code>{highlight(code, language)}</code>{CODE_CLOSE}"
+def code_block(code: str, language: str = "", label: str = "", file: str = "") -> str:
+    """A highlighted code block with its language and what can be done with it."""
+    begin = code_open(label or language, file)
+    return f"{begin}<code>{highlight(code, language)}</code>{CODE_CLOSE}"
+
+
+# Drawn in the browser, in a frame of its own.
+_DIAGRAM = "mermaid"
+
+
+def diagram(source: str) -> str:
+    """A text that is a diagram as a whole: its source, until the browser has drawn it."""
+    return _as_diagram(code_block(reveal(storable(source)), _DIAGRAM, _DIAGRAM))
+
+
+def _as_diagram(block: str) -> str:
+    return block.replace('"codeblock"', '"codeblock diagram"', 1)
+
+
+def fence_open(label: str) -> str:
+    """The same for a block of an answer: whole, so that it can be kept as a file."""
+    return code_open(label, file_name(label))
 
 
 def _dress_code(match: re.Match[str]) -> str:
     attributes, code = match.groups()
     language, label = _LANGUAGE.search(attributes), _LABEL.search(attributes)
-    return code_block(
-        unescape(code),
-        language.group(1) if language else "",
-        unescape(label.group(1)) if label else "",
-    )
+    name = unescape(label.group(1)) if label else ""
+    kind = language.group(1) if language else ""
+    block = code_block(unescape(code), kind, name, file_name(name))
+    return _as_diagram(block) if kind == _DIAGRAM else block
+
+
+_PICTURE_LINK = re.compile(rf'<a href="(https?://[^"]*)" class="{_ELSEWHERE}"[^<>]*>[^<]*</a>')
+_SHOW_BUTTON = (
+    '<button type="button" class="show-picture" aria-label="Show the picture">'
+    '<svg class="icon" aria-hidden="true"><use href="/static/icons.svg#image"/></svg>'
+    "<span>Show</span></button>"
+)
+
+
+def picture_addresses(html: str) -> list[str]:
+    """The addresses of the pictures that a reader of this HTML can have shown, each once."""
+    return list(dict.fromkeys(unescape(match[1]) for match in _PICTURE_LINK.finditer(html)))
 
 
 def _dress(html: str) -> str:
     html = _CODE.sub(_dress_code, html)
-    html = html.replace("<table", '<div class="table-scroll"><table')
+    html = _PICTURE_LINK.sub(lambda link: f"{link[0]} {_SHOW_BUTTON}", html)
+    html = html.replace("<table", '<div class="table-scroll" tabindex="0"><table')
     return html.replace("</table>", "</table></div>")
 
 
@@ -363,6 +425,8 @@ def _spelled(token: Token) -> str:
         return token.info
     if token.type == "task":
         return "x" if "checked" in token.attrs else ""
+    if token.type == "note_mark":
+        return token.content
     if token.type in ("link_open", "image"):
         address = str(token.attrs.get("href", ""))
         return (
@@ -391,15 +455,17 @@ def _is_complete(source: str, html: str, tokens: list[Token], env: dict[str, Any
 
 def plain(source: str) -> str:
     """The source as it is: where Markdown would lose or cost too much."""
-    return f'<pre class="source" dir="auto">{escape(source.rstrip(), quote=False)}</pre>'
+    return (
+        f'<pre class="source" dir="auto" tabindex="0">{escape(source.rstrip(), quote=False)}</pre>'
+    )
 
 
 # --- words alone --------------------------------------------------------------------------------
 
 # What could mean something, inside a paragraph of one line: marks, entities, HTML, and any white
 # space but the usual one. Everything else comes out as it went in.
-_MEANS_SOMETHING = re.compile(r"[\\`*_~\[\]<>&|\x00-\x1f\x7f-\x9f]|[^\S ]")
-_BEFORE_WORDS = "\"'(@$“„‘«¿¡"
+_MEANS_SOMETHING = re.compile(r"[\\`*_~$\[\]<>&|\x00-\x1f\x7f-\x9f]|[^\S ]")
+_BEFORE_WORDS = "\"'(@“„‘«¿¡"
 
 
 def begins_words(text: str) -> bool:
@@ -438,6 +504,8 @@ class Outline:
     spans: list[Span]
     # Line behind the definition, label, definition.
     definitions: list[tuple[int, str, dict[str, Any]]]
+    # The line from which further text may turn all into one formula; behind the last if none.
+    sure_lines: int
 
     def source(self, span: Span) -> str:
         """The block's whole lines, each with its newline."""
@@ -454,7 +522,9 @@ def closes_fence(line: str, markup: str) -> bool:
 
 def _span(token: Token, lines: list[str]) -> Span:
     start, end = token.map or [0, 0]
-    is_sealed = token.type == "hr" or (token.type == "heading_open" and token.markup[0] == "#")
+    is_sealed = token.type in ("hr", "formula_block") or (
+        token.type == "heading_open" and token.markup[0] == "#"
+    )
     if token.type == "paragraph_open":
         # A line behind it, which is blank: no heading, no table and no further line can follow.
         is_sealed = end < len(lines) - 1 and not lines[end].strip()
@@ -471,10 +541,11 @@ def outline(text: str, scope: Scope) -> Outline:
     """The top-level blocks of a cleaned text. Whatever lies between them is blank or a definition."""
     lines = text.split("\n")
     scope = scope.fork()
-    tokens = _blocks.parse(text, {"references": scope})
+    env: dict[str, Any] = {"references": scope}
+    tokens = _blocks.parse(text, env)
     spans = [_span(token, lines) for token in tokens if token.level == 0 and token.nesting >= 0]
     defined = [(made["map"][1], label, made) for label, made in scope.own.items()]
-    return Outline(lines, spans, defined)
+    return Outline(lines, spans, defined, env.get(UNCLOSED, len(lines)))
 
 
 def render_block(source: str, scope: Scope) -> str:
@@ -490,19 +561,100 @@ def render_block(source: str, scope: Scope) -> str:
     html = _cleaner.clean(_full.renderer.render(tokens, _full.options, env)).strip()
     if not _is_complete(source, html, tokens, env):
         return plain(source)
-    return _dress(html)
+    return _dress(scope.marks.put(html) if scope.marks else html)
 
 
-def render_blocks(text: str) -> list[str]:
-    """Each top-level block of a text as HTML."""
-    references = References()
-    found = outline(clean_source(text), references.scope())
+# Marks are put into the source as one symbol each, which Markdown treats as the punctuation that a
+# mark is for it, and become HTML of ours when everything else is done and cleaned.
+_FIRST_MARK = 0x2801
+_MARKS = 255
+_MARK = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_FIRST_MARK + _MARKS - 1)}]")
+_ANY_TAG = re.compile(r"(<[^>]*>)")
+# In these a mark would be copied with the code, or be a link inside a link.
+_UNMARKED = ("a", "pre", "code", "button")
+
+
+def render_marked(source: str, scope: Scope, marks: list[tuple[int, str]]) -> str:
+    """A block with our own HTML at places of its source: `marks`, in their order, as offset and
+    HTML. Where one would change what the text means, all of them follow the block."""
+    html = render_block(source, scope)
+    return _mark(source, scope, marks, html) or (
+        f'{html}<p class="marks">{"".join(mark for _, mark in marks)}</p>'
+    )
+
+
+def _mark(source: str, scope: Scope, marks: list[tuple[int, str]], html: str) -> str:
+    if len(marks) > _MARKS or _MARK.search(source):
+        return ""
+    last = len(source.rstrip())
+    pieces, at = [], 0
+    for number, (offset, _) in enumerate(marks):
+        place = max(at, min(offset, last))
+        pieces += [source[at:place], chr(_FIRST_MARK + number)]
+        at = place
+    marked = render_block("".join([*pieces, source[at:]]), scope)
+    if _MARK.sub("", marked) != html:
+        return ""
+    return _with_marks(marked, [mark for _, mark in marks])
+
+
+def _with_marks(marked: str, marks: list[str]) -> str:
+    depth = 0
+    done: list[str] = []
+    for number, piece in enumerate(_ANY_TAG.split(marked)):
+        is_tag = number % 2 == 1
+        if is_tag and piece.strip("</>").split(None, 1)[0] in _UNMARKED:
+            depth += -1 if piece.startswith("</") else 1
+        if (is_tag or depth) and _MARK.search(piece):
+            return ""
+        done.append(_MARK.sub(lambda found: marks[ord(found.group()) - _FIRST_MARK], piece))
+    return "".join(done)
+
+
+def render_whole(
+    found: Outline, references: References, prefix: str, render: Callable[[Span, Scope], str]
+) -> list[str]:
+    """Each block of a complete text as HTML, and last its notes, with ids that begin with
+    ``prefix``. A definition that nothing refers to stays where it is."""
     for _, label, definition in found.definitions:
         references.add(label, definition)
     scope = references.scope()
-    return [render_block(found.source(span), scope) for span in found.spans]
+    notes = Notes(prefix)
+    defined = [
+        (span, notes.define(found.source(span)) if span.kind == DEFINITION else None)
+        for span in found.spans
+    ]
+    drafts = [
+        render(span, scope.of_block(notes)) if span.kind != DEFINITION else ""
+        for span in found.spans
+    ]
+    listed = notes.listed(lambda text: _render_note(text, scope, notes))
+    blocks = [
+        draft or render(span, scope)
+        for draft, (span, note) in zip(drafts, defined, strict=True)
+        if note is None or not note.number
+    ]
+    return [*blocks, *listed]
 
 
-def render(text: str) -> str:
-    """Markdown as safe HTML: the same for live answers, history, administration and search."""
-    return "".join(render_blocks(text))
+def _render_note(text: str, scope: Scope, notes: Notes) -> str:
+    found = outline(text, scope)
+    scopes = [scope if span.kind == DEFINITION else scope.of_block(notes) for span in found.spans]
+    return "".join(map(render_block, map(found.source, found.spans), scopes))
+
+
+def render_blocks(text: str, prefix: str = "doc") -> list[str]:
+    """Each top-level block of a text as HTML."""
+    references = References()
+    found = outline(clean_source(text), references.scope())
+    return render_whole(
+        found, references, prefix, lambda span, scope: render_block(found.source(span), scope)
+    )
+
+
+def render(text: str, prefix: str = "doc") -> str:
+    """Markdown as safe HTML: the same for live answers, history, administration and search.
+
+    ``prefix`` begins the ids of notes: another one for each text of a page.
+    """
+    return "".join(render_blocks(text, prefix))

@@ -49,6 +49,9 @@ class Patches:
         return "".join(partial(target, swap, "".join(some)) for target, swap, some in self._entries)
 
 
+# An answer that is sent anew comes in pieces of this size, where they can be so small.
+PIECE_CHARACTERS = 16 * 1024
+
 # An append to an element that is already on the page: target and HTML.
 Piece = tuple[str, str]
 
@@ -132,6 +135,18 @@ class Stack(Part):
 
     def html(self) -> str:
         return self.wrap("".join(child.html() for child in self.children))
+
+    def shell(self) -> str:
+        return self.wrap("")
+
+    def pieces(self) -> Iterator[Piece]:
+        for child in self.children:
+            html = child.html()
+            if len(html) <= PIECE_CHARACTERS:
+                yield self.id, html
+                continue
+            yield self.id, child.shell()
+            yield from child.pieces()
 
     def patch(self, since: int, patches: Patches) -> None:
         for child in self._changed_since(since):

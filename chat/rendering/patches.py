@@ -10,12 +10,15 @@ from chat import events
 from chat.events import Event, EventBase, ItemEvent
 from chat.rendering import figures
 from chat.rendering.activity import Activity, Step
-from chat.rendering.anatomy import Card, Entry, TextSlot, safe
+from chat.rendering.anatomy import Card, Entry, Foldable, TextSlot, fill, safe
+from chat.rendering.calls import Calls
 from chat.rendering.cards import Artifact, Fork, Generic, Media, Mockup, Question, Settled
 from chat.rendering.endings import ErrorCard, ending_content
-from chat.rendering.items import ITEM_KINDS, Alternative
+from chat.rendering.items import ITEM_KINDS, Alternative, Choice
+from chat.rendering.latency import Latency, shares
 from chat.rendering.parts import Part, Patches, Piece, Stack, partial
-from chat.rendering.phases import PHASES, PhaseSlot
+from chat.rendering.phases import PHASES, PhaseSlot, goes_on
+from chat.rendering.receipt import receipt_of
 from chat.rendering.texts import Reasoning, Refusal, Text
 from chat.rendering.tools import Tool
 
@@ -32,8 +35,6 @@ INVISIBLE: dict[type[EventBase], str] = {
     events.PromptProcessingStart: "shown in the phase strip",
     events.PromptProcessingProgress: "shown in the phase strip",
     events.PromptProcessingEnd: "shown in the phase strip",
-    events.ReplayData: "opaque material for the next request; never sent to a browser",
-    events.LogprobsAdd: "counted among the figures at the end; kept in the result",
     events.UsageUpdate: "the last one is among the figures at the end",
     events.MetaUpdate: "facts for the run's details",
     events.VendorRaw: "unknown to every table; counted here, shown in the run's details",
@@ -57,7 +58,9 @@ class Answer:
         self.unknown_events = 0
         self._id = f"r{run_id}"
         self._items = Stack(f"{self._id}-items", 0, classes="items")
+        self._choices = Stack(f"{self._id}-choices", 0, classes="choices")
         self._phase = PhaseSlot(f"p{run_id}", 0)
+        self._latency = Latency()
         self._wait_seq = 0
         self._ending = TextSlot(f"{self._id}-end", 0)
         self._figures = TextSlot(f"{self._id}-figures", 0)
@@ -67,6 +70,8 @@ class Answer:
         self._named: dict[tuple[str, str], Part] = {}
         self._stacks: dict[int, Stack] = {0: self._items}
         self._call_ids: set[str] = set()
+        # The calls in a row that a choice ends with at the moment.
+        self._calls: dict[int, Calls] = {}
         self._has_error_card = False
         self._activity: Activity | None = None
 
@@ -86,11 +91,14 @@ class Answer:
             handler(self, event)
         elif type(event) not in INVISIBLE:
             self._add(Generic(self._next_id("x"), seq, event))
+        self._latency.add(event)
         self._move_phase(event, was_empty)
 
     def _move_phase(self, event: Event, was_empty: bool) -> None:
         begin = PHASES.get(type(event))
-        phase = begin(event) if begin is not None else self._phase.phase
+        phase = self._phase.phase
+        if begin is not None and not goes_on(event, phase):
+            phase = begin(event)
         self._phase.move(phase, event.t, self.seq)
         is_shown_inside = was_empty and self._phase.changed_seq == self.seq
         if is_shown_inside or was_empty != (not self._items.children):
@@ -100,24 +108,42 @@ class Answer:
         return f"{self._id}-{letter}{self.seq}"
 
     def _add(self, part: Part, choice: int = 0) -> None:
+        if isinstance(part, Tool) and not part.is_given:
+            self._calls_here(choice).add(part, self.seq)
+            return
+        calls = self._calls.pop(choice, None)
+        if calls is not None:
+            calls.fold(self.seq)
         self._stack(choice).add(part, self.seq)
+
+    def _calls_here(self, choice: int) -> Calls:
+        """Calls that follow each other are one element."""
+        if choice not in self._calls:
+            prefix = f"{self._id}-c{choice}-g" if choice else f"{self._id}-g"
+            calls = Calls(f"{prefix}{self.seq}", self.seq)
+            self._stack(choice).add(calls, self.seq)
+            self._calls[choice] = calls
+        return self._calls[choice]
 
     def _stack(self, choice: int) -> Stack:
         if choice not in self._stacks:
+            if not self._choices.children:
+                self._choices.add(Choice(self._id, self.seq, 0), self.seq)
+            self._choices.add(Choice(self._id, self.seq, choice), self.seq)
             alternative = Alternative(f"{self._id}-c{choice}", self.seq, choice)
             self._items.add(alternative, self.seq)
             self._stacks[choice] = alternative.items
         return self._stacks[choice]
 
-    def _item(self, event: ItemEvent, kind: type[ItemPart]) -> ItemPart:
-        """The element of an item, opened now if nobody did before."""
+    def _item(self, event: ItemEvent, kind: type[ItemPart], **more: bool) -> ItemPart:
+        """The element of an item, opened now, with ``more``, if nobody did before."""
         key = (event.choice, event.item)
         found = self._by_item.get(key)
         if type(found) is kind:
             return found
         prefix = f"{self._id}-c{event.choice}" if event.choice else self._id
         suffix = "" if found is None else f"-x{self.seq}"
-        made = kind(f"{prefix}-i{event.item}{suffix}", self.seq, t=event.t)
+        made = kind(f"{prefix}-i{event.item}{suffix}", self.seq, t=event.t, **more)
         if kind is Text and self._activity is not None:
             self._activity.fold(self.seq)
         self._by_item[key] = made
@@ -155,6 +181,19 @@ class Answer:
         item = found if isinstance(found, Text) else self._item(event, Text)
         item.cite(event.citation, self.seq)
 
+    def on_replay(self, event: events.ReplayData) -> None:
+        """Opaque material for the next request is never sent to a browser: only how much it is."""
+        found = self._by_item.get((event.choice, -1 if event.item is None else event.item))
+        if isinstance(found, Reasoning):
+            found.seal(event.data, self.seq)
+
+    def on_logprobs(self, event: events.LogprobsAdd) -> None:
+        found = self._by_item.get((event.choice, event.item))
+        if type(found) is Text and event.target == "message":
+            found.odds.add(event.tokens)
+            if not found.is_open:
+                found.odds.end(self.seq)
+
     def on_tool_start(self, event: events.ToolCallStart) -> None:
         if event.call_id:
             self._call_ids.add(event.call_id)
@@ -172,9 +211,7 @@ class Answer:
         """The call that a result belongs to. One that this run never made was made by the run
         before it, and a person has given the result."""
         is_known = (event.choice, event.item) in self._by_item
-        tool = self._item(event, Tool)
-        tool.is_given = tool.is_given or not is_known
-        return tool
+        return self._item(event, Tool, is_given=not is_known)
 
     def on_tool_success(self, event: events.ToolCallSuccess) -> None:
         tool = self._called(event)
@@ -235,6 +272,10 @@ class Answer:
         if isinstance(found, Step) and found.is_open and is_news_of_it:
             activity.update(found, event, self.seq)
             return
+        if part := activity.takes(event, self.seq):
+            if event.phase != "note":
+                self._named[key] = part
+            return
         step = Step(self._next_id("t"), self.seq, event)
         if event.phase != "note":
             self._named[key] = step
@@ -264,14 +305,46 @@ class Answer:
         )
         self._ending.touch(self.seq)
         shown = figures.figures_of(result, event.t, has_output=has_output)
-        self._figures.show("figures", figures=shown)
+        spent = shares(self._latency.spent(event.t))
+        # A bar of one piece says no more than the line above it.
+        is_told = bool(shown) and len(spent) > 1
+        bar = fill("latency", shares=spent) if is_told else ""
+        receipt = receipt_of(result)
+        differs = receipt is not None and not receipt.agrees
+        self._figures.show("figures", figures=shown, latency=bar, differs=differs)
         self._figures.touch(self.seq)
 
     # --- HTML ---------------------------------------------------------------------------------
 
+    @property
+    def has_words(self) -> bool:
+        """Whether there is any text that could be copied."""
+        return any(isinstance(part, Text) for part in self._by_item.values())
+
     def phase(self) -> SafeString:
         """What is inside the phase strip: icon, word, progress and running time."""
         return safe(self._phase.content())
+
+    def part(self, id: str) -> SafeString | None:
+        """What a fold holds that `snapshot` left out; nothing where there is no such part."""
+        found = (part for part in self._foldables() if part.id == id)
+        return next((part.whole() for part in found), None)
+
+    def unfold(self) -> None:
+        """For pages that cannot ask for it later: `snapshot` shows everything."""
+        for part in self._foldables():
+            part.is_inline = True
+
+    def _foldables(self) -> Iterator[Foldable]:
+        waiting: list[Part] = [self._items]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, Foldable):
+                yield part
+            elif isinstance(part, Entry):
+                waiting += part.parts
+            elif isinstance(part, Stack):
+                waiting += part.children
 
     def _wait(self) -> str:
         """While nothing else is there, the answer itself shows the phase."""
@@ -280,7 +353,8 @@ class Answer:
     def _frame(self, items: str) -> str:
         id = self._id
         return (
-            f'<div id="{id}-wait" class="wait">{self._wait()}</div>{items}'
+            f'<div id="{id}-wait" class="wait">{self._wait()}</div>'
+            f"{self._choices.html()}{items}"
             f'<div id="{id}-end" class="ending">{self._ending_html()}</div>'
             f'<div id="{id}-figures" class="figures">{self._figures.content()}</div>'
         )
@@ -294,6 +368,8 @@ class Answer:
         patches = Patches()
         if self._wait_seq > seq:
             patches.replace(f"{self._id}-wait", self._wait())
+        if self._choices.changed_seq > seq:
+            self._choices.patch(seq, patches)
         if self._items.changed_seq > seq:
             self._items.patch(seq, patches)
         if self._ending.changed_seq > seq:
@@ -344,16 +420,19 @@ def _packed(pieces: Iterator[Piece], limit_bytes: int) -> Iterator[str]:
     frame brings can only be appended to by a later one."""
     patches, size = Patches(), 0
     brought: list[str] = []
+    # Targets that are on the page already: an id is there once, so no later piece brings it.
+    present: set[str] = set()
     for target, html in pieces:
         length = len(html.encode())
-        if size and (
-            size + length > limit_bytes or any(f'id="{target}"' in one for one in brought)
-        ):
+        is_new = target not in present and any(f'id="{target}"' in one for one in brought)
+        if size and (size + length > limit_bytes or is_new):
             yield patches.render()
             patches, size, brought = Patches(), 0, []
+            present.clear()
         patches.append(target, html)
         size += length
         brought.append(html)
+        present.add(target)
     if size:
         yield patches.render()
 
@@ -370,6 +449,8 @@ HANDLERS: dict[type[EventBase], Callable[..., None]] = {
     events.MessageEnd: Answer.on_message_end,
     events.RefusalDelta: Answer.on_refusal,
     events.CitationAdd: Answer.on_citation,
+    events.LogprobsAdd: Answer.on_logprobs,
+    events.ReplayData: Answer.on_replay,
     events.ToolCallStart: Answer.on_tool_start,
     events.ToolCallDelta: Answer.on_tool_delta,
     events.ToolCallArguments: Answer.on_tool_arguments,

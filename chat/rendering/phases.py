@@ -95,11 +95,33 @@ def _phase_of_tool(event: events.ToolCallStart) -> Phase:
 
 
 def _phase_of_call(event: events.ToolCallArguments) -> Phase:
+    query = event.arguments.get("query")
+    if "search" in event.tool.lower() and isinstance(query, str):
+        return Phase("search", "Searching", name_of(query))
     return Phase("wrench", "Calling a tool", name_of(event.tool))
 
 
+# Steps of research that have a word of their own.
+_STEPS = {
+    "searching": ("search", "Searching"),
+    "search": ("search", "Searching"),
+    "reading": ("book-open", "Reading"),
+}
+
+_WORKING = ("Working", "Searching", "Reading")
+
+
 def _phase_of_step(event: events.ActivityStep) -> Phase:
-    return Phase("activity", "Working", name_of(event.label or event.step))
+    icon, word = _STEPS.get(event.step, ("activity", "Working"))
+    label = name_of(event.label or event.step)
+    return Phase(icon, word, label.removeprefix(f"{word}: "))
+
+
+def goes_on(event: EventBase, phase: Phase | None) -> bool:
+    """Whether a step's end or remark leaves the phase as it is: what began last is named, and of
+    several steps at once one may end while the others go on."""
+    is_news = isinstance(event, events.ActivityStep) and event.phase not in ("start", "progress")
+    return is_news and phase is not None and phase.word in _WORKING
 
 
 # Event type -> the phase that it begins. Types that are not here change nothing.

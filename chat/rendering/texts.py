@@ -1,14 +1,28 @@
 """Messages, refusals and reasoning: Markdown that grows, and what is said around it."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html import escape
 from typing import ClassVar
 
 from django.utils.safestring import SafeString
 
-from chat.events import Citation
+from chat.events import Citation, Json
 from chat.rendering import figures
-from chat.rendering.anatomy import SHOWN_ENTRIES, Entry, TextSlot, fill, name_of
+from chat.rendering.addresses import host_of, is_safe_link
+from chat.rendering.anatomy import (
+    INLINE_CHARACTERS,
+    SHOWN_ENTRIES,
+    Entry,
+    Foldable,
+    TextSlot,
+    fill,
+    name_of,
+    safe,
+)
 from chat.rendering.flow import Flow
-from chat.rendering.markdown import host_of, is_safe_link
+from chat.rendering.odds import Odds
+from chat.rendering.parts import Patches, Piece
 
 
 class Text(Entry):
@@ -20,44 +34,85 @@ class Text(Entry):
         super().__init__(id, seq)
         self.phase = ""
         self.is_open = True
-        self.flow = Flow(id, seq)
+        self.flow: Flow = Flow(id, seq)
         self.cites = TextSlot(f"{id}-cites", seq, classes="citations")
-        self.sources: list[dict[str, str]] = []
+        self.odds = Odds(f"{id}-odds", seq)
+        self.sources: dict[tuple[str, str], Source] = {}
         self.citations = 0
-        self.hold(self.flow, self.cites)
+        self.left_out = 0
+        self.hold(self.flow, self.cites, self.odds)
 
     def frame(self, contents: list[SafeString]) -> str:
-        return fill("message", id=self.id, phase=self.phase, flow=contents[0], cites=contents[1])
+        flow, cites, odds = contents
+        return fill("message", id=self.id, phase=self.phase, flow=flow, cites=cites, odds=odds)
 
     def add(self, text: str, seq: int, t: int = 0) -> None:
         self.flow.feed(text, seq)
+        if not self.is_open:
+            # Behind its end: complete at once, whatever a page that is loaded later has seen of it.
+            self.flow.end(seq)
 
     def end(self, seq: int, t: int = 0) -> None:
         if self.is_open:
             self.is_open = False
             self.flow.end(seq)
+            self.odds.end(seq)
 
     def cite(self, citation: Citation, seq: int) -> None:
         self.citations += 1
-        if self.citations <= SHOWN_ENTRIES:
-            self.sources.append(_source(citation))
-        more = self.citations - len(self.sources)
-        self.cites.show("citations", sources=self.sources, total=self.citations, more=more)
+        if self.citations > SHOWN_ENTRIES:
+            self.left_out += 1
+        else:
+            self._cite(citation)
+        self.cites.show(
+            "citations",
+            sources=list(self.sources.values()),
+            total=figures.count(len(self.sources) + self.left_out),
+            more=self.left_out,
+        )
         self.cites.touch(seq)
+
+    def _cite(self, citation: Citation) -> None:
+        """Whatever is cited several times is one source with one number."""
+        made = _source(citation, f"{self.id}-src{len(self.sources) + 1}", len(self.sources) + 1)
+        source = self.sources.setdefault((made.url, made.title), made)
+        text = name_of(citation.cited_text or "")
+        if text and text not in source.texts:
+            source.texts.append(text)
+        if citation.end is not None:
+            mark = f"{self.id}-m{self.citations}"
+            if self.flow.mark(citation.end, _mark(mark, source)):
+                source.marks.append(mark)
 
     def conclude(self, seq: int, t: int, status: str) -> None:
         self.end(seq, t)
 
 
-def _source(citation: Citation) -> dict[str, str]:
+@dataclass(slots=True, kw_only=True)
+class Source:
+    """One source of a text: what it says, and the ids of the marks that name it."""
+
+    id: str
+    number: int
+    url: str
+    title: str
+    host: str
+    texts: list[str] = field(default_factory=list)
+    marks: list[str] = field(default_factory=list)
+
+
+def _mark(id: str, source: Source) -> str:
+    """The number in the text, which leads to the list below it."""
+    name = escape(f"Source {source.number}: {source.title}")
+    link = f'<a id="{id}" href="#{source.id}" title="{name}" aria-label="{name}">'
+    return f'<sup class="mark">{link}{source.number}</a></sup>'
+
+
+def _source(citation: Citation, id: str, number: int) -> Source:
     url = citation.url if citation.url and is_safe_link(citation.url) else ""
     title = citation.title or host_of(url) or citation.url or citation.kind
-    return {
-        "url": url,
-        "title": name_of(title),
-        "host": name_of(host_of(url)),
-        "text": name_of(citation.cited_text or ""),
-    }
+    host = name_of(host_of(url))
+    return Source(id=id, number=number, url=url, title=name_of(title), host=host)
 
 
 class Refusal(Text):
@@ -81,6 +136,42 @@ class Refusal(Text):
         return fill("refusal", id=self.id, head=head, flow=flow, cites=cites)
 
 
+class FoldedFlow(Foldable, Flow):
+    """A flow inside a fold: it grows in the page, and leaves it when it is complete and long."""
+
+    _folded_seq = 0
+
+    @property
+    def is_folded(self) -> bool:
+        return bool(self._folded_seq) and not self.is_inline
+
+    def end(self, seq: int) -> None:
+        super().end(seq)
+        if self.length() > INLINE_CHARACTERS:
+            self._folded_seq = seq
+
+    def inside(self) -> str:
+        return self._later() if self.is_folded else super().inside()
+
+    def whole(self) -> SafeString:
+        return safe(super().inside())
+
+    def _later(self) -> SafeString:
+        return self.later(f"Show the text, {figures.count(self.length())} characters")
+
+    def patch(self, since: int, patches: Patches) -> None:
+        if not self.is_folded:
+            super().patch(since, patches)
+        elif self._folded_seq > since:
+            patches.replace(self.id, self._later())
+
+    def shell(self) -> str:
+        return self.html() if self.is_folded else super().shell()
+
+    def pieces(self) -> Iterator[Piece]:
+        return iter(()) if self.is_folded else super().pieces()
+
+
 class Reasoning(Text):
     """Thinking: a fold whose head says how long it went on."""
 
@@ -90,6 +181,8 @@ class Reasoning(Text):
         super().__init__(id, seq, t=t)
         self.started_t = self.last_t = t
         self.reasoning_kind = "full"
+        self._sealed_bytes = 0
+        self.flow = FoldedFlow(id, seq)
         self.head = TextSlot(f"{id}-head", seq, tag="summary")
         self.aside = TextSlot(f"{id}-aside", seq, classes="aside")
         self.hold(self.head, self.aside, self.flow, self.cites)
@@ -97,7 +190,7 @@ class Reasoning(Text):
 
     def name_kind(self, kind: str, seq: int) -> None:
         self.reasoning_kind = kind
-        self.aside.show("reasoning_aside", kind=kind)
+        self._show_aside()
         self.aside.touch(seq)
         self._show_head()
         self.head.touch(seq)
@@ -121,6 +214,20 @@ class Reasoning(Text):
         self.last_t = max(t, self.last_t)
         self._show_head()
         self.head.touch(seq)
+
+    def seal(self, data: Json, seq: int) -> None:
+        """What is kept of a hidden thought is encrypted: so much of it came."""
+        texts = [data] if isinstance(data, str) else []
+        if isinstance(data, dict):
+            texts = [value for value in data.values() if isinstance(value, str)]
+        self._sealed_bytes += max(map(len, texts), default=0)
+        if self.reasoning_kind == "hidden":
+            self._show_aside()
+            self.aside.touch(seq)
+
+    def _show_aside(self) -> None:
+        sealed = figures.size(self._sealed_bytes) if self._sealed_bytes else ""
+        self.aside.show("reasoning_aside", kind=self.reasoning_kind, sealed=sealed)
 
     def _words(self) -> str:
         words = 0 if self.is_open else self.flow.words()

@@ -1,5 +1,7 @@
 """Tool calls: the card, the arguments as they grow, and what came of them."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from django.utils.safestring import SafeString
@@ -9,15 +11,17 @@ from chat.rendering import figures
 from chat.rendering.anatomy import (
     SHOWN_CHARACTERS,
     Entry,
+    FoldedSlot,
     TextSlot,
     excerpt,
-    excerpt_of_json,
     fill,
     name_of,
     output_excerpt,
     pretty,
 )
+from chat.rendering.arguments import arguments_of
 from chat.rendering.parts import GrowingText, Part, Patches
+from chat.rendering.trees import result_of
 from chat.rendering.visible import reveal, storable
 
 # One line of a call's arguments, in the card's head.
@@ -55,7 +59,7 @@ class Arguments(Part):
         if not self.length:
             return ""
         text = self.text.since(-1)
-        return f'<pre class="growing"><code id="{self.id}-text">{text}</code></pre>'
+        return f'<pre class="growing" tabindex="0"><code id="{self.id}-text">{text}</code></pre>'
 
     def html(self) -> str:
         return f'<div id="{self.id}" class="arguments">{self.content()}</div>'
@@ -89,30 +93,38 @@ _TOOL_STATES = {
 
 
 def _provider(info: ProviderInfo | None) -> str:
-    if info is None or info.type in ("function", "builtin"):
+    """Who runs it, in words; nothing for a function of ours, which people give the results of."""
+    if info is None or info.type == "function":
         return ""
-    return name_of(info.plugin_id or info.server_label or info.name or info.type)
+    if info.type == "builtin":
+        return "built-in"
+    name = name_of(info.plugin_id or info.server_label or info.name or "")
+    kind = "MCP server" if "mcp" in info.type else name_of(info.type).replace("_", " ")
+    return f"{kind} {name}".strip()
 
 
 class Tool(Entry):
     """A tool call: name, state and duration in the head, arguments and result in the fold."""
 
     kind: ClassVar[str] = "tool_call"
+    UNNAMED: ClassVar[str] = "tool"
 
-    def __init__(self, id: str, seq: int, *, t: int = 0) -> None:
+    def __init__(self, id: str, seq: int, *, t: int = 0, is_given: bool = False) -> None:
         super().__init__(id, seq)
         self.started_t = self.ended_t = t
-        self.tool = "tool"
+        self.tool = self.UNNAMED
         self.provider = ""
         self.executes = "client"
         self.state = "writing"
         self.hint = ""
         self.is_open = True
         # Part of the element's frame: only its first event decides it.
-        self.is_given = False
+        self.is_given = is_given
+        # The calls in a row of which it is one hear of each state.
+        self.on_state: Callable[[Tool, int], None] | None = None
         self.head = TextSlot(f"{id}-head", seq, tag="summary")
         self.arguments = Arguments(f"{id}-args", seq)
-        self.outcome = TextSlot(f"{id}-outcome", seq, classes="outcome")
+        self.outcome = FoldedSlot(f"{id}-outcome", seq, classes="outcome")
         self.hold(self.head, self.arguments, self.outcome)
         self._show_head()
 
@@ -141,7 +153,8 @@ class Tool(Entry):
 
     def call(self, arguments: dict[str, Any], raw: str | None, seq: int) -> None:
         """The arguments are complete."""
-        shown = excerpt_of_json(arguments) if arguments or not raw else output_excerpt(raw)
+        is_read = bool(arguments) or not raw
+        shown = arguments_of(arguments, self.tool) if is_read else output_excerpt(raw or "")
         self.arguments.settle(shown, seq)
         hint = name_of(pretty(arguments, None)) if arguments else ""
         self.hint = hint if len(hint) <= HINT_CHARACTERS else f"{hint[:HINT_CHARACTERS]}…"
@@ -150,7 +163,9 @@ class Tool(Entry):
         self._change_head(seq)
 
     def succeed(self, output: str, seq: int, t: int) -> None:
-        self.outcome.show("tool_output", output=output_excerpt(output), is_empty=not output)
+        self.outcome.size = len(output)
+        self.outcome.words = f"Show the result, {figures.count(len(output))} characters"
+        self.outcome.show("tool_output", output=partial(result_of, output), is_empty=not output)
         self._finish("done", seq, t)
 
     def fail(self, event: ToolCallFailure, seq: int) -> None:
@@ -160,6 +175,8 @@ class Tool(Entry):
             self.call(metadata.arguments, None, seq)
         elif event.arguments_raw:
             self.arguments.settle(excerpt(event.arguments_raw), seq)
+        # Nothing of it waits for a fold to open, also behind a result that did.
+        self.outcome.size = 0
         self.outcome.show(
             "tool_failure",
             what=_FAILURES.get(metadata.type, "The call failed."),
@@ -183,6 +200,8 @@ class Tool(Entry):
     def _change_head(self, seq: int) -> None:
         self._show_head()
         self.head.touch(seq)
+        if self.on_state is not None:
+            self.on_state(self, seq)
 
     def _show_head(self) -> None:
         icon, word, tone = _TOOL_STATES[self.state]

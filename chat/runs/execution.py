@@ -37,8 +37,9 @@ from chat.runs.measuring import Measure
 from chat.runs.prompt import Assignment, NotReady, prepare
 from chat.runs.reading import AnswerReader, Outcome, failed
 from chat.runs.reaper import end_broken, give_back
-from chat.runs.segments import OwnershipLost, SegmentWriter
+from chat.runs.segments import OwnershipLost
 from chat.runs.tail import LiveTail
+from chat.runs.writer import SegmentWriter
 from chat.upstreams.client import Client, Limits, stream
 from chat.upstreams.failures import UpstreamRefused
 from chat.upstreams.redaction import Redactor, credentials_of

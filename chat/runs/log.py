@@ -23,9 +23,10 @@ from chat.dialects.base import Ending
 from chat.result import Fold
 from chat.runs.budget import Budget
 from chat.runs.database import DatabaseThreads
-from chat.runs.segments import SegmentWriter, Write, bodies_of
+from chat.runs.segments import Write, bodies_of
 from chat.runs.tail import Entry, LiveTail
 from chat.runs.waiting import Signal
+from chat.runs.writer import SegmentWriter
 
 # Reading from the upstream pauses while this much waits for the database.
 PENDING_BYTES = 8 * 1024 * 1024
@@ -272,7 +273,7 @@ class RunLog:
             entries.extend(self._number(waiting.joined() for waiting in pending))
             return self._write(entries, columns=columns)
 
-        await self._writer.append_when_asked(write)
+        await self._writer.append_when_asked(self._run_pk, write)
         if entries:
             self._show(entries)
 

@@ -25,14 +25,11 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import OutOfMemoryError, ResponseError
 
-from chat.runs.tail import TAIL_BYTES, Entry, MemoryTail, Recent
+from chat.runs.tail import Entry, MemoryTail, Recent
 from chat.runs.waiting import end
 
 logger = logging.getLogger(__name__)
 
-# What a follower here may be late; beyond it reads the segments. Far less than a process keeps of
-# its own runs: everything in it came through the database and Redis a moment ago.
-CACHE_BYTES = 256 * 1024
 # What waits for a Redis that does not answer. It is stale after a second, so little is kept.
 OUTBOX_BYTES = 4 * 1024 * 1024
 # One message; a flush after an outage of the database is larger.
@@ -92,7 +89,7 @@ class RedisTail(MemoryTail):
     def __init__(
         self, url: str, *, secret: str, keeps_own: bool, listens: bool, key: str = ""
     ) -> None:
-        super().__init__(limit_bytes=TAIL_BYTES if keeps_own else CACHE_BYTES)
+        super().__init__()
         self._mac_key = hashlib.blake2b(secret.encode(), person=b"tributary-tail").digest()
         fingerprint = hashlib.blake2b(self._mac_key, digest_size=4).hexdigest()
         # Installations that share a Redis do not read each other's.

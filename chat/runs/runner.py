@@ -28,10 +28,10 @@ from chat.runs.budget import Budget
 from chat.runs.database import DatabaseThreads
 from chat.runs.execution import Execution, Services
 from chat.runs.mockups import MockupFetcher
-from chat.runs.segments import SegmentWriter
 from chat.runs.tail import LiveTail
 from chat.runs.tails import live_tail
 from chat.runs.waiting import end, wait_at_most
+from chat.runs.writer import SegmentWriter
 from chat.upstreams.client import Client
 from chat.upstreams.configured import configured_client
 

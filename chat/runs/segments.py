@@ -1,15 +1,11 @@
-"""The log of runs in the database: group-commit writer, reader, compaction."""
+"""The log of runs in the database: how it is written, read, and compacted."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import zlib
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -26,29 +22,13 @@ from django.utils import timezone
 from psycopg.types.numeric import Int8
 
 from chat import events as canonical
-from chat import metrics
 from chat.actions.endings import touch_room
 from chat.actions.files import Brought
 from chat.actions.outcomes import has_consequences, record_outcome
 from chat.models import Run, RunSegment
 from chat.models.prepared import Prepared, fetch
-from chat.runs.database import DatabaseThreads
 from chat.runs.tail import Entry
 
-logger = logging.getLogger(__name__)
-
-# 50 ms: below what a reader notices. Under light load the pause is shorter, ten times what the last
-# commit has cost, so that committing takes a tenth of the time at most. Beside its own time it
-# costs about so much for each run: to be read and woken here, and to be shown by a web process.
-FLUSH_SECONDS = 0.05
-COMMIT_SHARE = 10
-RUN_SECONDS = 0.0005
-# The database is away: tried again after 0.1 s, doubling to 2 s, for as long as it takes.
-RETRY_SECONDS = (0.1, 2.0)
-CLOSE_SECONDS = 10.0
-# In one transaction, which takes several times as much memory here and in the database. Only what
-# was held back while the database was away is larger.
-COMMIT_BYTES = 16 * 1024 * 1024
 # Rows of a log that a follower gets at once; it comes back for the next ones.
 CHUNK_SEGMENTS = 200
 
@@ -78,128 +58,7 @@ class Write:
         return len(self.raw) + sum(len(entry.body) for entry in self.entries)
 
 
-# Gives what one run has ready at this moment; nothing if there is nothing.
-Ask = Callable[[], Write | None]
-
-
-class SegmentWriter:
-    """Commits what all runs of this process have ready in one transaction.
-
-    At once when nothing was committed for a moment, else when the pause is over.
-    """
-
-    def __init__(self) -> None:
-        self._threads = DatabaseThreads("write", size=1)
-        self._waiting: deque[tuple[Ask, asyncio.Future[None]]] = deque()
-        self._wanted = asyncio.Event()
-        self._is_closing = False
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._loop(), name="segment-writer")
-
-    async def close(self) -> None:
-        """Commits what is waiting, then ends; a database that stays away is given up on."""
-        self._is_closing = True
-        self._wanted.set()
-        if self._task is not None:
-            await asyncio.wait({self._task}, timeout=CLOSE_SECONDS)
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-        await self._threads.close()
-
-    async def append(self, write: Write) -> None:
-        """Returns when ``write`` is committed. Raises ``OwnershipLost``, or what the database says
-        of this write alone. A caller that is cancelled does not know whether it was committed."""
-        await self.append_when_asked(lambda: write)
-
-    async def append_when_asked(self, ask: Ask) -> None:
-        """As `append`, of what ``ask`` gives at the moment of the commit: what comes during the
-        pause before it need not wait for the next one. Raises also what ``ask`` raises."""
-        committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((ask, committed))
-        self._wanted.set()
-        await committed
-
-    async def _loop(self) -> None:
-        loop = asyncio.get_running_loop()
-        while not (self._is_closing and not self._waiting):
-            await self._wanted.wait()
-            self._wanted.clear()
-            batch = self._take()
-            if not batch:
-                continue
-            started = loop.time()
-            await self._commit(batch)
-            spent = loop.time() - started
-            metrics.COMMIT_SECONDS.observe(spent)
-            metrics.COMMIT_RUNS.observe(len(batch))
-            cost = spent + len(batch) * RUN_SECONDS
-            await asyncio.sleep(max(0.0, min(FLUSH_SECONDS, cost * COMMIT_SHARE) - spent))
-
-    def _take(self) -> list[tuple[Write, asyncio.Future[None]]]:
-        """The writes of those who wait longest, as many as one transaction should carry."""
-        batch: list[tuple[Write, asyncio.Future[None]]] = []
-        size = 0
-        while self._waiting:
-            ask, committed = self._waiting.popleft()
-            write = _answer(ask, committed)
-            if write is None:
-                continue
-            size += write.size_bytes
-            if batch and size > COMMIT_BYTES:
-                self._waiting.appendleft((partial(_same, write), committed))
-                self._wanted.set()
-                break
-            batch.append((write, committed))
-        return batch
-
-    async def _commit(self, batch: list[tuple[Write, asyncio.Future[None]]]) -> None:
-        writes = [write for write, _ in batch]
-        outcomes = await self._until_committed(writes)
-        for (_, committed), outcome in zip(batch, outcomes, strict=True):
-            if committed.done():
-                continue
-            if outcome is None:
-                committed.set_result(None)
-            else:
-                committed.set_exception(outcome)
-
-    async def _until_committed(self, writes: list[Write]) -> list[Exception | None]:
-        pause, longest = RETRY_SECONDS
-        while True:
-            try:
-                return await self._threads.call(commit, writes)
-            except Exception as error:
-                # The database is away, or the machine has no thread for us. Whatever it is: what
-                # was read is kept until it can be written, or nobody's runs would ever end.
-                metrics.COMMIT_FAILURES.inc()
-                logger.warning(
-                    "log.unavailable runs=%d error=%s", len(writes), type(error).__name__
-                )
-                await asyncio.sleep(pause)
-                pause = min(longest, pause * 2)
-
-
-def _answer(ask: Ask, committed: asyncio.Future[None]) -> Write | None:
-    """What is to be committed; who has nothing, or fails, hears of it at once."""
-    try:
-        write = ask()
-    except Exception as error:
-        if not committed.done():
-            committed.set_exception(error)
-        return None
-    if write is None and not committed.done():
-        committed.set_result(None)
-    return write
-
-
-def _same(write: Write) -> Write:
-    return write
-
-
-# --- what happens in the writer's thread -------------------------------------------
+# --- writing, in the thread of a `chat.runs.writer` ----------------------------------
 
 
 def commit(writes: Sequence[Write]) -> list[Exception | None]:

@@ -13,8 +13,14 @@ import msgspec
 
 from chat.runs.waiting import Signal
 
-# Enough for every viewer that is not hopelessly late; the others read the database.
-TAIL_BYTES = 1024 * 1024
+# Of each run. Its follower is a hub of this process that comes with every flush, so some seconds of a usual
+# answer are plenty; whoever is later reads the database.
+TAIL_BYTES = 32 * 1024
+# What an entry takes beside its JSON.
+ENTRY_BYTES = 112
+# So many times the limit of one run, what came with the last flush stays: its followers are about to
+# come for it.
+FLUSH_TIMES = 8
 CHAT_END_PREFIX = b'{"type":"chat.end"'
 
 
@@ -86,9 +92,12 @@ class MemoryTail:
     def _keep(self, recent: Recent, entries: Sequence[Entry]) -> None:
         for entry in entries:
             recent.entries.append(entry)
-            recent.size_bytes += len(entry.body)
-        while recent.size_bytes > self._limit_bytes and len(recent.entries) > 1:
-            recent.size_bytes -= len(recent.entries.popleft().body)
+            recent.size_bytes += len(entry.body) + ENTRY_BYTES
+        limit, kept = self._limit_bytes, recent.entries
+        while len(kept) > 1 and recent.size_bytes > limit:
+            if len(kept) <= len(entries) and recent.size_bytes <= limit * FLUSH_TIMES:
+                break
+            recent.size_bytes -= len(recent.entries.popleft().body) + ENTRY_BYTES
         recent.changed.pulse()
 
     def read(self, run_id: UUID, after: int) -> list[Entry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import lru_cache
 from typing import Protocol
 from uuid import UUID
@@ -24,6 +25,7 @@ class Line(Protocol):
     public_id: UUID
     title: str
     visibility: str
+    updated_at: datetime
     owner_pk: int
     owner: str
     is_running: bool
@@ -33,7 +35,9 @@ class Line(Protocol):
 @register.simple_tag
 def conversation_line(line: Line, current: Conversation | None, user: User) -> SafeString:
     is_current = current is not None and current.public_id == line.public_id
-    return _rendered(line.public_id, line.title, *_mark_of(line, user), is_current=is_current)
+    updated = int(line.updated_at.timestamp() * 1000)
+    mark, owner = _mark_of(line, user)
+    return _rendered(line.public_id, line.title, updated, mark, owner, is_current=is_current)
 
 
 def _mark_of(line: Line, user: User) -> tuple[str, str]:
@@ -49,11 +53,12 @@ def _mark_of(line: Line, user: User) -> tuple[str, str]:
 
 @lru_cache(maxsize=LINES_KEPT)
 def _rendered(
-    public_id: UUID, title: str, mark: str, owner: str, *, is_current: bool
+    public_id: UUID, title: str, updated: int, mark: str, owner: str, *, is_current: bool
 ) -> SafeString:
     context = {
         "public_id": public_id,
         "title": title,
+        "updated": updated,
         "mark": mark,
         "owner": owner,
         "is_current": is_current,

@@ -38,6 +38,7 @@ class Answer(Protocol):
     seq: int
     check: str
     is_live: bool
+    has_words: bool
 
 
 class ShownRun(Protocol):
@@ -69,8 +70,11 @@ def turn_article(context: Context, turn: Turn) -> SafeString:
         kind, place, body = "person", BODY, turn_words(context, turn.message)
     else:
         kind, place, body = "answer", RUNS, _joined(run_article(context, run) for run in turn.runs)
+    # The page itself says so of words that come later, by the same name (static/js/live.js).
+    words = " data-worded" if any(run.answer and run.answer.has_words for run in turn.runs) else ""
     return format_html(
         '\n<article id="m{hex}" class="turn {kind}-turn" data-turn="{hex}" data-state="{state}"'
+        f"{words}"
         ' aria-labelledby="n{hex}">\n'
         '  <header class="turn-head">{mark}\n'
         '    <h2 id="n{hex}" class="turn-name">{name}</h2>\n'
@@ -149,7 +153,9 @@ def turn_footer(context: Context, turn: Turn) -> SafeString:
         details = address_of("run_details", turn.last.run.public_id)
         parts.append(
             format_html(
-                '<a class="action" href="{}">{}<span>Details</span></a>', details, icon("gauge")
+                '<a class="action" data-panel data-details href="{}">{}<span>Details</span></a>',
+                details,
+                icon("gauge"),
             )
         )
     return format_html(

@@ -14,8 +14,17 @@ def configured_policy() -> AddressPolicy:
     )
 
 
-def configured_client() -> httpx.AsyncClient:
+def configured_client(policy: AddressPolicy | None = None) -> httpx.AsyncClient:
     """A client for one event loop; the caller closes it."""
     return open_client(
-        configured_policy(), transport=settings.UPSTREAM_TRANSPORT, proxy=settings.UPSTREAM_PROXY
+        policy or configured_policy(),
+        transport=settings.UPSTREAM_TRANSPORT,
+        proxy=settings.UPSTREAM_PROXY,
+    )
+
+
+def picture_policy() -> AddressPolicy:
+    """Stricter: an upstream's address is an administrator's, that of a picture a model's."""
+    return AddressPolicy.parse(
+        settings.PICTURE_PRIVATE_NETWORKS, own_ports=frozenset(settings.OWN_PORTS)
     )

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from chat.actions import people as actions
 from chat.models import User
 from chat.views.gate import signed_in
-from chat.views.people_forms import ProfileForm
+from chat.views.people_forms import AnnouncementsForm, ProfileForm
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponse]
@@ -53,8 +53,27 @@ def settings(request: HttpRequest) -> HttpResponse:
         actions.rename_person(request.user, form.cleaned_data["name"])
         messages.success(request, "Saved.")
         return redirect("settings")
-    status = 422 if form.is_bound else 200
-    return render(request, "people/settings.html", {"form": form}, status=status)
+    return _settings_page(request, form, AnnouncementsForm.of(request.user))
+
+
+def _settings_page(
+    request: HttpRequest, profile: ProfileForm, announcements: AnnouncementsForm
+) -> HttpResponse:
+    """A form that was sent and is shown again was refused."""
+    status = 422 if profile.is_bound or announcements.is_bound else 200
+    context = {"form": profile, "announcements": announcements}
+    return render(request, "people/settings.html", context, status=status)
+
+
+@signed_in
+@require_POST
+def announcements(request: HttpRequest) -> HttpResponse:
+    form = AnnouncementsForm(request.POST)
+    if not form.is_valid():
+        return _settings_page(request, ProfileForm(initial={"name": request.user.name}), form)
+    actions.choose_announcements(request.user, form.cleaned_data["announcements"])
+    messages.success(request, "Saved.")
+    return redirect("settings")
 
 
 @signed_in

@@ -10,7 +10,8 @@ from django.utils.safestring import SafeString
 
 from chat.actions.questions import fields_of, options_of
 from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus, User
-from chat.rendering.anatomy import excerpt_of_json, name_of, output_excerpt, pretty
+from chat.rendering.anatomy import name_of, output_excerpt, pretty
+from chat.rendering.arguments import arguments_of
 from chat.views.question_forms import FORMS, ReasonForm, ReplyForm, value_label
 
 # One line of a call's arguments.
@@ -87,7 +88,7 @@ class Asked:
 
     @property
     def arguments(self) -> SafeString:
-        return excerpt_of_json(self.question.body.get("arguments") or {})
+        return arguments_of(self.question.body.get("arguments") or {}, self.tool)
 
     @property
     def hint(self) -> str:

@@ -20,6 +20,7 @@ from chat.views import room
 from chat.views.forms import StartForm, TitleForm, VisibilityForm
 from chat.views.gate import signed_in
 from chat.views.listing import listing_context
+from chat.views.previews import frames_previews
 from chat.views.starters import starters_for
 from chat.views.tool_choice import tools_for
 from chat.views.transcript import page_before, read_path, read_turns
@@ -124,6 +125,7 @@ def _not_started(
 
 @signed_in
 @require_GET
+@frames_previews
 def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
     conversation = access.get_conversation(request.user, public_id)
     return room.room_page(request, conversation, draft=request.GET.get("draft", "")[:10_000])

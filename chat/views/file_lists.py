@@ -89,6 +89,11 @@ class ListedPicture:
     def is_picture(self) -> bool:
         return self.file.media_type in PICTURES
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether it is said to be one; no bytes are read for a list."""
+        return self.file.media_type.startswith("audio/")
+
 
 def artifacts_of(conversation: Conversation) -> list[ListedArtifact]:
     """The newest first, with their versions from the newest on, without the contents."""
@@ -139,14 +144,14 @@ def _listed_mockup(mockup: Mockup, versions: Sequence[MockupVersion]) -> ListedM
         versions=[
             ListedBundle(
                 version=version,
-                files=[_listed_file(file, version.entry) for file in version.files.all()],
+                files=[listed_file(file, version.entry) for file in version.files.all()],
             )
             for version in versions
         ],
     )
 
 
-def _listed_file(file: MockupFile, entry: str) -> ListedFile:
+def listed_file(file: MockupFile, entry: str) -> ListedFile:
     stored = file.file if file.status == FetchStatus.STORED else None
     return ListedFile(
         path=name_of(file.path) or "(no path)",

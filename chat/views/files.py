@@ -1,4 +1,4 @@
-"""The files of a conversation: what answers made, what people attached; as source and as download."""
+"""The files of a conversation, listed; and one file: as source and as download."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from chat import access
 from chat.actions.files import may_be_shown
 from chat.actions.pictures import read_picture
-from chat.models import ArtifactVersion, Conversation
+from chat.models import AnswerFile, Conversation
 from chat.rendering.anatomy import name_of
+from chat.rendering.sounds import BEGINNING, sound_of
 from chat.views.file_lists import artifacts_of, attached_in, brought_in, mockups_of
-from chat.views.file_names import artifact_name, language_of
+from chat.views.file_names import language_of
 from chat.views.gate import signed_in
-from chat.views.listing import listing_context
-from chat.views.serving import bytes_response, text_response
-from chat.views.source_code import read_text, source_code
+from chat.views.panel import beside_room
+from chat.views.serving import bytes_response
+from chat.views.source_code import code_of, read_text
 
 
 @signed_in
@@ -44,7 +46,27 @@ def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
 def file(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The one way by which bytes of others leave this origin."""
     stored = access.get_file(request.user, public_id)
-    return bytes_response(bytes(stored.body), stored.name, may_show="download" not in request.GET)
+    return bytes_response(
+        bytes(stored.body),
+        stored.name,
+        may_show="download" not in request.GET,
+        wanted=request.headers.get("Range", ""),
+    )
+
+
+@signed_in
+@require_safe
+def medium(
+    request: HttpRequest, public_id: UUID, choice: int, item: int, position: int
+) -> HttpResponse:
+    """From a card, which knows its place in its run, to the file that is kept of it."""
+    run = access.get_run(request.user, public_id)
+    made = AnswerFile.objects.filter(run=run, choice=choice, item=item, position=position)
+    file_id = made.values_list("file__public_id", flat=True).first()
+    if file_id is None:
+        raise Http404(access.NOT_HERE)
+    address = reverse("file", args=[file_id])
+    return redirect(f"{address}?download" if "download" in request.GET else address)
 
 
 @signed_in
@@ -63,54 +85,12 @@ def file_source(request: HttpRequest, public_id: UUID) -> HttpResponse:
         media_type=name_of(stored.media_type),
         is_text=text is not None,
         is_picture=may_be_shown(read_picture(body)),
-        **_code_of(text or "", language_of(stored.name, stored.media_type)),
+        is_sound=sound_of(body[:BEGINNING]) is not None,
+        **code_of(text or "", language_of(stored.name, stored.media_type)),
     )
-
-
-@signed_in
-@require_safe
-def artifact(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
-    version = _version(request, public_id, number)
-    return _page(
-        request,
-        "artifact",
-        version.artifact.conversation,
-        version=version,
-        name=name_of(version.title or version.identifier or version.artifact.artifact_id),
-        language=name_of(version.language or version.content_type),
-        numbers=list(version.artifact.versions.values_list("number", flat=True)),
-        **_code_of(version.content, language_of(version.language, version.content_type)),
-    )
-
-
-@signed_in
-@require_safe
-def artifact_raw(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
-    version = _version(request, public_id, number)
-    return text_response(version.content, artifact_name(version))
-
-
-def _version(request: HttpRequest, public_id: UUID, number: int) -> ArtifactVersion:
-    artifact = access.get_artifact(request.user, public_id)
-    version = (
-        ArtifactVersion.objects.filter(artifact=artifact, number=number)
-        .select_related("run__message")
-        .defer("run__result")
-        .first()
-    )
-    if version is None:
-        raise Http404(access.NOT_HERE)
-    version.artifact = artifact
-    return version
-
-
-def _code_of(text: str, language: str) -> dict[str, Any]:
-    code, shown = source_code(text, language)
-    return {"code": code, "shown": shown, "total": len(text), "is_cut": shown < len(text)}
 
 
 def _page(
     request: HttpRequest, template: str, conversation: Conversation, **context: Any
 ) -> HttpResponse:
-    context |= {"conversation": conversation, **listing_context(request.user, conversation)}
-    return render(request, f"chat/artifacts/{template}.html", context)
+    return beside_room(request, f"chat/artifacts/{template}.html", conversation, context)

@@ -9,16 +9,20 @@ from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from chat import access
 from chat.models import OPEN_STATUSES, Conversation, Question, Run, User
 from chat.models.prepared import Prepared
 from chat.models.run import LIVE_STATUSES
 
 # A screen and a half; older ones come when they are asked for.
 PAGE_LINES = 50
+# No title is longer; and each word is one more condition.
+SEARCH_CHARACTERS = 200
+SEARCH_WORDS = 8
 
 
 class Line(NamedTuple):
@@ -33,6 +37,8 @@ class Line(NamedTuple):
     owner_email: str
     is_running: bool = False
     is_waiting: bool = False
+    # The same in each: how many questions the reader may answer, wherever.
+    waiting_count: int = 0
 
     @property
     def owner(self) -> str:
@@ -56,6 +62,7 @@ def listing_context(
         "current": current,
         "older_than": shown[-1].updated_at.isoformat() if len(lines) > PAGE_LINES else "",
         "is_first_page": not before,
+        "waiting_count": lines[0].waiting_count if lines else 0,
     }
 
 
@@ -69,6 +76,27 @@ def _lines(user: User, before: str) -> list[Line]:
     return [Line._make(row) for row in rows]
 
 
+def found_by_title(user: User, query: str, *, limit: int) -> list[Line]:
+    """Of what a person may read: the newest conversations whose titles hold each of the words."""
+    # No database stores NUL, and one of them refuses to compare with it.
+    words = query[:SEARCH_CHARACTERS].replace("\x00", " ").split()[:SEARCH_WORDS]
+    if not words:
+        return []
+    rows = _visible(user)
+    for word in words:
+        rows = rows.filter(_in_title(word))
+    return [Line._make(row) for row in rows[:limit]]
+
+
+def _in_title(word: str) -> Q:
+    """SQLite knows large and small letters of ASCII only: others are asked for both ways."""
+    condition = Q(title__icontains=word)
+    if not word.isascii():
+        for variant in {word.lower(), word.upper(), word.capitalize()} - {word}:
+            condition |= Q(title__icontains=variant)
+    return condition
+
+
 def _visible(user: Any) -> QuerySet[Any]:
     live = Run.objects.filter(conversation=OuterRef("pk"), status__in=LIVE_STATUSES)
     # Where somebody wrote on below the question, nobody is waited for any more.
@@ -79,7 +107,11 @@ def _visible(user: Any) -> QuerySet[Any]:
     )
     return (
         Conversation.objects.visible_to(user)
-        .annotate(is_running=Exists(live), is_waiting=Exists(asked))
+        .annotate(
+            is_running=Exists(live),
+            is_waiting=Exists(asked),
+            waiting_count=access.count_of_questions(user),
+        )
         .order_by("-updated_at", "-pk")
         .values_list(*COLUMNS)
     )
@@ -87,7 +119,7 @@ def _visible(user: Any) -> QuerySet[Any]:
 
 COLUMNS = (
     *("public_id", "title", "visibility", "updated_at", "owner_id", "owner__name", "owner__email"),
-    *("is_running", "is_waiting"),
+    *("is_running", "is_waiting", "waiting_count"),
 )
 _newest: Prepared[Any] = Prepared(lambda person: _visible(person)[: PAGE_LINES + 1])
 

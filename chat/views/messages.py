@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from chat import access
@@ -175,6 +175,17 @@ def show(request: HttpRequest, public_id: UUID) -> HttpResponse:
     message = access.get_message(request.user, public_id)
     verbs.choose_branch(request.user, message)
     return room.accepted(request, message.conversation)
+
+
+@signed_in
+@require_GET
+def find(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    """From a link to a turn, or to what is in it, to its page. It may stand in a branch that this
+    person does not look at; then they do from here on. Which one is their own affair, and nobody
+    else's page changes, so a link may do that. The browser keeps what stands behind ``#``."""
+    message = access.get_message(request.user, public_id)
+    verbs.choose_path(request.user, message)
+    return redirect("conversation", message.conversation.public_id)
 
 
 @signed_in

@@ -10,7 +10,7 @@ from django.contrib.auth.password_validation import validate_password
 
 from chat.actions.names import check_name, one_line
 from chat.actions.people import INVITATION_DAYS_LIMIT
-from chat.models import Team, TeamRole, User
+from chat.models import Announcements, Team, TeamRole, User
 
 # What the column holds; the form field's own limit is longer.
 EMAIL_LENGTH = 254
@@ -114,3 +114,16 @@ class ProfileForm(forms.Form):
         help_text="Your team sees it beside what you write.",
         widget=forms.TextInput(attrs={"autocomplete": "name"}),
     )
+
+
+class AnnouncementsForm(forms.Form):
+    announcements = forms.TypedChoiceField(
+        label="Of an answer that is being written",
+        choices=Announcements.choices,
+        coerce=Announcements,
+        help_text="For screen readers. Errors and questions are announced in any case.",
+    )
+
+    @classmethod
+    def of(cls, user: User) -> AnnouncementsForm:
+        return cls(initial={"announcements": user.announcements})

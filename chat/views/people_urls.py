@@ -38,6 +38,7 @@ urlpatterns = [
     ),
     # Oneself.
     path("settings/", account.settings, name="settings"),
+    path("settings/announcements/", account.announcements, name="announcements"),
     path("settings/sessions/end/", account.sessions_end, name="sessions_end"),
     path("settings/tokens/", tokens.tokens, name="tokens"),
     path("settings/tokens/<uuid:public_id>/revoke/", tokens.token_revoke, name="token_revoke"),

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import msgspec
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
 from chat import access, events
 from chat.actions import conversations as verbs
 from chat.actions.errors import ActionRefused, storage_errors
 from chat.dialects import DIALECTS
+from chat.live.cursor import render_part
 from chat.models import Attempt, Run, RunStatus
+from chat.rendering import receipt
 from chat.rendering.figures import duration, milliseconds_of
-from chat.rendering.wording import EVENTS, error_title
-from chat.runs.segments import read_events, read_raw
+from chat.rendering.latency import Latency, Share, shares
+from chat.rendering.receipt import Receipt, responses_said
+from chat.rendering.wording import error_title
+from chat.runs import recording
+from chat.runs.finals import final_response
+from chat.runs.masking import masked
+from chat.runs.segments import read_raw
 from chat.views import room
 from chat.views.gate import signed_in
-from chat.views.listing import listing_context
+from chat.views.panel import beside_room
+from chat.views.recorder import log_context
 from chat.views.transcript import model_label
 
-# What a page shows of a log; the rest is counted, and the programs' interface has it all.
-EVENTS_SHOWN = 500
+# What the page shows of the bytes; the export has them all.
 RAW_BYTES_SHOWN = 64 * 1024
-EVENT_LETTERS_SHOWN = 400
 OUTCOMES = {
     "": "under way",
     "eof": "answered to the end",
@@ -48,14 +52,6 @@ class Moment:
     label: str
     at: datetime
     since: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventLine:
-    seq: int
-    milliseconds: int
-    type: str
-    text: str
 
 
 @signed_in
@@ -78,29 +74,38 @@ def stop(request: HttpRequest, public_id: UUID) -> HttpResponse:
 
 @signed_in
 @require_GET
+def part(request: HttpRequest, public_id: UUID, part_id: str) -> HttpResponse:
+    """What a fold of an answer holds, for a page whose reader has opened it."""
+    run = access.get_run(request.user, public_id)
+    html = render_part(run, part_id)
+    if html is None:
+        raise Http404(access.NOT_HERE)
+    return HttpResponse(html)
+
+
+@signed_in
+@require_GET
 def details(request: HttpRequest, public_id: UUID) -> HttpResponse:
     run = access.get_run(request.user, public_id)
-    log = read_events(run)
     # One byte more than is shown tells that there is more.
     raw = read_raw(run, limit_bytes=RAW_BYTES_SHOWN + 1)
+    attempts = attempts_of(run)
     context: dict[str, Any] = {
         "run": run,
-        "conversation": run.conversation,
         "model_label": model_label(run),
         "parts": list(Run.objects.filter(message=run.message_id).order_by("position")),
         "moments": moments_of(run),
         "figures": figures_of(run),
-        "attempts": attempts_of(run),
+        "shares": time_of(run, attempts),
+        "receipt": receipt_of(run),
+        "attempts": attempts,
         "error_title": error_title(run.error_kind) if run.error_kind or run.error_message else "",
         "parameters": parameters_of(run),
-        "counts": counts_of(log),
-        "lines": [line_of(event) for event in log[:EVENTS_SHOWN]],
-        "lines_left_out": max(0, len(log) - EVENTS_SHOWN),
-        "raw": raw[:RAW_BYTES_SHOWN].decode("utf-8", "replace"),
+        "raw": masked(raw[:RAW_BYTES_SHOWN].decode("utf-8", "replace")),
+        **log_context(run, request),
         "has_more_raw": len(raw) > RAW_BYTES_SHOWN,
     }
-    context |= listing_context(request.user, run.conversation)
-    return render(request, "chat/details.html", context)
+    return beside_room(request, "chat/details.html", run.conversation, context)
 
 
 def moments_of(run: Run) -> list[Moment]:
@@ -119,6 +124,56 @@ def moments_of(run: Run) -> list[Moment]:
         since = (at - moments[-1].at).total_seconds() if moments else None
         moments.append(Moment(label=label, at=at, since=since))
     return moments
+
+
+def time_of(run: Run, attempts: Sequence[Attempt]) -> list[Share]:
+    """Where the whole time went, from the click to the end: what the events tell, and what only
+    the records do: the line, refused attempts, a person's pause, our own work. Nothing of a run
+    that is not over."""
+    if not run.finished_at or not run.claimed_at or not run.request_sent_at:
+        return []
+    spent, last_t = _spent_in(run)
+    asked_at = attempts[0].started_at if attempts else run.request_sent_at
+    before = Run.objects.filter(message=run.message_id, position__lt=run.position)
+    waited_from = before.order_by("-position").values_list("finished_at", flat=True).first()
+    steps = (
+        ("person", waited_from, run.queued_at),
+        ("queue", run.queued_at, run.claimed_at),
+        ("overhead", run.claimed_at, asked_at),
+        ("attempts", asked_at, run.request_sent_at),
+        ("overhead", run.request_sent_at + timedelta(milliseconds=last_t), run.finished_at),
+    )
+    recorded = [
+        (kind, round((until - since).total_seconds() * 1000))
+        for kind, since, until in steps
+        if since
+    ]
+    return shares([*recorded, *spent])
+
+
+def receipt_of(run: Run) -> Receipt | None:
+    """What the server said last against what was streamed; ``None`` where it said nothing of it."""
+    if not run.result:
+        return None
+    result = events.decode_result(run.result)
+    final = responses_said(final_response(run))
+    if final is None:
+        return receipt.receipt_of(result)
+    return receipt.compare(receipt.streamed(result.output), final)
+
+
+def _spent_in(run: Run) -> tuple[list[tuple[str, int]], int]:
+    """What the events tell, and the time of the last one, in milliseconds."""
+    latency, t, before = Latency(), 0, ""
+    for entry in recording.entries_behind(run.pk):
+        kind = recording.type_in(entry.body)
+        # A piece after a piece of the same kind begins nothing: most of a long log is not decoded.
+        if kind != before or not kind.endswith(".delta"):
+            event = events.decode(entry.body)
+            latency.add(event)
+            t = event.t or t
+        before = kind
+    return latency.spent(t), t
 
 
 def attempts_of(run: Run) -> list[Attempt]:
@@ -169,36 +224,3 @@ def parameters_of(run: Run) -> list[tuple[str, object]]:
     dialect = DIALECTS.get(run.upstream.dialect) if run.upstream else None
     labels = {each.name: each.label for each in dialect.parameters} if dialect else {}
     return [(labels.get(name, name), value) for name, value in run.parameters.items()]
-
-
-def counts_of(log: Iterable[events.Event]) -> list[tuple[str, str, int]]:
-    """Words, type and number of the events of each type, in the order of their first one."""
-    counts = Counter(type_of(event) for event in log)
-    return [(EVENTS.get(kind, kind), kind, count) for kind, count in counts.items()]
-
-
-def type_of(event: events.Event) -> str:
-    return str(event.__struct_config__.tag)
-
-
-# Members that are not for browsers: replay material, and the upstream's own turn.
-_WITHHELD: dict[str, str] = {
-    "replay.data": "(material for the next request; not shown)",
-    "chat.end": "(the result; its figures are above)",
-}
-
-
-def line_of(event: events.Event) -> EventLine:
-    kind = type_of(event)
-    members = msgspec.to_builtins(event)
-    text = _WITHHELD.get(kind) or _short(
-        {name: value for name, value in members.items() if name not in ("type", "seq", "t")}
-    )
-    return EventLine(seq=event.seq, milliseconds=event.t, type=kind, text=text)
-
-
-def _short(members: dict[str, object]) -> str:
-    text = msgspec.json.encode(members).decode() if members else ""
-    if len(text) <= EVENT_LETTERS_SHOWN:
-        return text
-    return f"{text[:EVENT_LETTERS_SHOWN]}… ({len(text):,} letters)"

@@ -9,35 +9,54 @@ from django.utils.http import content_disposition_header
 
 from chat.actions.files import may_be_shown, picture_name
 from chat.actions.pictures import read_picture
+from chat.rendering.sounds import BEGINNING, sound_of
 
 # Whatever it turns out to be: no script, no form, no origin, no request.
 POLICY = "sandbox; default-src 'none'"
-# How a sound begins, so that one whose form nobody told gets a name that players know.
-_SOUNDS = (
-    (re.compile(rb"RIFF....WAVE", re.DOTALL), "wav"),
-    (re.compile(rb"ID3|\xff[\xe2\xe3\xf2\xf3\xfa\xfb]"), "mp3"),
-    (re.compile(rb"OggS"), "ogg"),
-    (re.compile(rb"fLaC"), "flac"),
-)
+# One range, as players ask for it. Of anything else they get the whole.
+_RANGE = re.compile(r"bytes=(\d{1,15})-(\d{0,15})")
 
 
-def bytes_response(body: bytes, name: str, *, may_show: bool = True) -> HttpResponse:
-    """As a download; a picture whose bytes really are one also in the page (``may_show``).
+def bytes_response(
+    body: bytes, name: str, *, may_show: bool = True, wanted: str = ""
+) -> HttpResponse:
+    """As a download; a picture or a sound whose bytes really are one also in the page
+    (``may_show``), of a sound the part that is ``wanted``.
 
     The announced media type decides nothing.
     """
     facts = read_picture(body) if may_show else None
-    is_shown = may_be_shown(facts)
-    media_type = facts.media_type if facts and is_shown else "application/octet-stream"
-    response = HttpResponse(body, content_type=media_type)
-    return _guarded(response, _telling_name(name, body), is_shown=is_shown)
+    sound = sound_of(body[:BEGINNING])
+    if facts and may_be_shown(facts):
+        return _guarded(HttpResponse(body, content_type=facts.media_type), name, is_shown=True)
+    name = _telling_name(name, sound)
+    if sound and may_show:
+        return _guarded(_part_of(body, sound[0], wanted), name, is_shown=True)
+    response = HttpResponse(body, content_type="application/octet-stream")
+    return _guarded(response, name, is_shown=False)
 
 
-def _telling_name(name: str, body: bytes) -> str:
+def _part_of(body: bytes, media_type: str, wanted: str) -> HttpResponse:
+    """Without parts, a player can only go on from where it is."""
+    match = _RANGE.fullmatch(wanted)
+    first = int(match[1]) if match else 0
+    end = min(int(match[2]) + 1 if match and match[2] else len(body), len(body))
+    is_part = match is not None and first < end
+    response = HttpResponse(
+        body[first:end] if is_part else body,
+        status=206 if is_part else 200,
+        content_type=media_type,
+    )
+    response["Accept-Ranges"] = "bytes"
+    if is_part:
+        response["Content-Range"] = f"bytes {first}-{end - 1}/{len(body)}"
+    return response
+
+
+def _telling_name(name: str, sound: tuple[str, str] | None) -> str:
+    """A sound whose form nobody told gets a name that players know."""
     stem, _, suffix = name.rpartition(".")
-    if suffix != "bin":
-        return name
-    return next((f"{stem}.{end}" for begin, end in _SOUNDS if begin.match(body)), name)
+    return f"{stem}.{sound[1]}" if sound and suffix == "bin" else name
 
 
 def text_response(text: str, name: str) -> HttpResponse:
@@ -46,6 +65,10 @@ def text_response(text: str, name: str) -> HttpResponse:
     return _guarded(
         HttpResponse(body, content_type="text/plain; charset=utf-8"), name, is_shown=False
     )
+
+
+def archive_response(body: bytes, name: str) -> HttpResponse:
+    return _guarded(HttpResponse(body, content_type="application/zip"), name, is_shown=False)
 
 
 def _guarded(response: HttpResponse, name: str, *, is_shown: bool) -> HttpResponse:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.utils.safestring import SafeString
 
 from chat.rendering.anatomy import safe
@@ -27,3 +29,9 @@ def source_code(text: str, language: str) -> tuple[SafeString, int]:
     """The code block, and how many characters of the text it shows."""
     shown = text[:SHOWN_CHARACTERS]
     return safe(code_block(reveal(storable(shown)), language)), len(shown)
+
+
+def code_of(text: str, language: str) -> dict[str, Any]:
+    """What ``chat/artifacts/_code.html`` shows."""
+    code, shown = source_code(text, language)
+    return {"code": code, "shown": shown, "total": len(text), "is_cut": shown < len(text)}

@@ -25,8 +25,8 @@ from chat.models.tree import Place, path_to, visible_path
 from chat.views.asked import Asked, asked_by
 from chat.views.position import Position
 
-# Turns that a page begins with; earlier ones come when they are asked for.
-PAGE_TURNS = 40
+# Turns that a page begins with, several screens of them; earlier ones come as the reader scrolls up.
+PAGE_TURNS = 20
 PAUSES = {TOO_MANY_PAUSES, SERVER_IS_GONE}
 
 

@@ -1,42 +1,42 @@
-/* What a screen reader hears: one sentence at a time, and of a live answer its phases, not its text. */
+/* What a screen reader hears: two regions for the whole page, in each one sentence after another.
+   `tributary:announce` has {text, urgent, about, kind}: of what is said about the same only the newest
+   sentence waits, for what is out of date nobody wants to hear. What is told of a live answer has a
+   `kind`, and the person has chosen which kinds they hear. */
 (() => {
   "use strict";
 
   // Sentences that come faster are dropped by some readers.
   const GAP_MS = 500;
-  const waiting = [];
-  let isSpeaking = false;
+  // As people choose it in their settings; what is of no kind, and what is urgent, is heard in any case.
+  const HEARD = { states: ["state", "end"], paragraphs: ["state", "end", "text"], ends: ["end"] };
 
-  function speakNext() {
-    const text = waiting.shift();
-    isSpeaking = text !== undefined;
-    if (!isSpeaking) return;
-    document.getElementById("polite").textContent = text;
-    setTimeout(speakNext, GAP_MS);
+  function speaker(id) {
+    const waiting = [];
+    let isSpeaking = false;
+
+    function speakNext() {
+      const next = waiting.shift();
+      isSpeaking = next !== undefined;
+      if (!isSpeaking) return;
+      // A node of its own: the same words twice are heard twice.
+      document.getElementById(id)?.replaceChildren(document.createTextNode(next.text));
+      setTimeout(speakNext, GAP_MS);
+    }
+
+    return sentence => {
+      const stale = sentence.about ? waiting.findIndex(({ about }) => about === sentence.about) : -1;
+      if (stale >= 0) waiting.splice(stale, 1);
+      waiting.push(sentence);
+      if (!isSpeaking) speakNext();
+    };
   }
 
-  function say(text) {
-    waiting.push(text);
-    if (!isSpeaking) speakNext();
-  }
+  const speakers = { true: speaker("assertive"), false: speaker("polite") };
+  const chosen = document.getElementById("polite").dataset.announcements;
+  const kinds = HEARD[chosen] ?? HEARD.states;
 
-  document.addEventListener("tributary:announce", event => {
-    if (event.detail.urgent) document.getElementById("assertive").textContent = event.detail.text;
-    else say(event.detail.text);
+  document.addEventListener("tributary:announce", ({ detail }) => {
+    if (!detail.urgent && detail.kind && !kinds.includes(detail.kind)) return;
+    speakers[Boolean(detail.urgent)](detail);
   });
-
-  /* --- phases: the word, when it changes; figures and clocks change all the time --- */
-
-  const dock = document.getElementById("dock");
-  const word = () => dock.querySelector("#strip .word")?.textContent ?? "";
-
-  if (dock) {
-    let said = word();
-    new MutationObserver(() => {
-      const now = word();
-      if (now === said) return;
-      said = now;
-      if (now) say(now);
-    }).observe(dock, { childList: true, subtree: true, characterData: true });
-  }
 })();

@@ -122,15 +122,25 @@
     if (!cursor || cursors.get(frame.run) !== cursor) return;
     if (cursor.seq === 0 && frame.seq > 0) onPlace({ queue: frame.run, place: "" });
     Object.assign(cursor, { seq: frame.seq, check: frame.check });
+    if (!cursor.isWorded) cursor.isWorded = noteWords(frame.run);
     if (frame.live === false) ended(frame.run);
     // A timer alone is not enough: in a hidden tab it comes once a minute.
     if (performance.now() - ackedAt > ACK_MS) acknowledge();
   }
 
+  // What can be copied has its button. A style sheet that asked for it (`:has`) would have the
+  // browser look anew at the whole answer with each word.
+  function noteWords(run) {
+    const items = document.getElementById(`r${run}-items`);
+    const hasWords = [...items?.children ?? []].some(item => item.matches(".message, .refusal"));
+    if (hasWords) items.closest(".turn")?.setAttribute("data-worded", "");
+    return hasWords;
+  }
+
   function ended(run) {
     for (const name of ["data-live", "aria-busy"]) document.getElementById(`r${run}`)?.removeAttribute(name);
     forget(run);
-    tell("tributary:announce", { text: "The answer has ended." });
+    tell("live:ended", { run });
     tell("room:changed", {});
   }
 

@@ -1,4 +1,4 @@
-/* The whole page: keyboard, one notice, running clocks, the token of the forms. */
+/* The whole page: one notice, running clocks, the token of the forms. */
 (() => {
   "use strict";
 
@@ -41,31 +41,26 @@
     document.dispatchEvent(new CustomEvent("tributary:notice", { detail: { text } }));
   });
 
-  /* --- keyboard --- */
-
-  const isTyping = target => target.closest?.("input, textarea, select, [contenteditable]");
-
-  document.addEventListener("keydown", event => {
-    const hasCommand = event.ctrlKey || event.metaKey;
-    if (hasCommand && event.shiftKey && event.key.toLowerCase() === "o") {
-      event.preventDefault();
-      location.assign(document.querySelector(".sidebar-new").href);
-    } else if (hasCommand && event.key === ".") {
-      const stop = document.getElementById("stop-form");
-      if (!stop) return;
-      event.preventDefault();
-      stop.requestSubmit();
-    } else if (event.key === "/" && !hasCommand && !event.altKey && !isTyping(event.target)) {
-      const text = document.getElementById("text");
-      if (!text) return;
-      event.preventDefault();
-      text.focus();
-    }
-  });
-
   /* --- running clocks: the server says how long it had lasted, the page counts on --- */
 
+  const CLOCK = "time[data-elapsed-ms]";
+  const clocks = new Set();
   const began = new WeakMap();
+
+  function find(root) {
+    if (root.matches?.(CLOCK)) clocks.add(root);
+    for (const clock of root.querySelectorAll?.(CLOCK) ?? []) clocks.add(clock);
+  }
+
+  // Noted as they come: a long page has thousands of elements to look through.
+  const watch = new MutationObserver(records => {
+    for (const { addedNodes } of records) addedNodes.forEach(find);
+  });
+
+  for (const place of document.querySelectorAll("#turns, #dock")) {
+    find(place);
+    watch.observe(place, { childList: true, subtree: true });
+  }
 
   function inWords(milliseconds) {
     const seconds = Math.floor(milliseconds / 1000);
@@ -73,14 +68,13 @@
   }
 
   function tick() {
-    // Only where something is live: a long page has thousands of elements.
-    for (const place of document.querySelectorAll("#strip, [data-live]")) {
-      for (const clock of place.querySelectorAll("time[data-elapsed-ms]")) {
-        const said = clock.dataset.elapsedMs;
-        if (began.get(clock)?.said !== said) began.set(clock, { said, at: performance.now() - Number(said) });
-        const text = inWords(performance.now() - began.get(clock).at);
-        if (clock.textContent !== text) clock.textContent = text;
-      }
+    for (const clock of clocks) {
+      if (!clock.isConnected) clocks.delete(clock);
+      if (!clock.closest("#strip, [data-live]")) continue;
+      const said = clock.dataset.elapsedMs;
+      if (began.get(clock)?.said !== said) began.set(clock, { said, at: performance.now() - Number(said) });
+      const text = inWords(performance.now() - began.get(clock).at);
+      if (clock.textContent !== text) clock.textContent = text;
     }
   }
 

@@ -47,9 +47,13 @@
   addEventListener("wheel", event => { if (event.deltaY < 0) yieldToReader(); }, { passive: true });
   addEventListener("touchmove", yieldToReader, { passive: true });
   addEventListener("keydown", event => {
-    if (["ArrowUp", "PageUp", "Home"].includes(event.key) && !event.target.closest?.("input, textarea, select")) yieldToReader();
+    const isUp = ["ArrowUp", "PageUp", "Home"].includes(event.key);
+    const isUpBySpace = event.key === " " && event.shiftKey && !event.target.closest?.("button, summary");
+    if ((isUp || isUpBySpace) && !event.target.closest?.("input, textarea, select")) yieldToReader();
   });
-  document.addEventListener("selectionchange", () => {
+  document.addEventListener("selectionchange", event => {
+    // Typing is no selecting, and to ask for a selection has the browser lay out the page at once.
+    if (event.target !== document) return;
     const selection = document.getSelection();
     if (!selection.isCollapsed && turns.contains(selection.anchorNode)) yieldToReader();
   });
@@ -73,9 +77,13 @@
   let height = turns.offsetHeight;
 
   new ResizeObserver(([entry]) => {
-    if (!isFollowing && entry.contentRect.height > height) name("New text below");
+    const isGrowing = entry.contentRect.height > height && turns.querySelector(".answer[data-live]");
+    // What somebody unfolds is not new.
+    if (!isFollowing && isGrowing) name("New text below");
     height = entry.contentRect.height;
-    follow();
+    // Now, while the page is laid out and not painted yet: a frame later would cost another frame, and
+    // show the new words below the edge first.
+    toEnd();
     showButton();
   }).observe(turns);
   addEventListener("resize", follow);

@@ -40,11 +40,8 @@
     showReveals(root);
   }
 
-  /* --- one sentence for screen readers --- */
-
   function say(text) {
-    const region = document.getElementById("polite");
-    if (region) region.textContent = text;
+    document.dispatchEvent(new CustomEvent("tributary:announce", { detail: { text } }));
   }
 
   /* --- menus: a click elsewhere or Escape closes them --- */
@@ -57,8 +54,9 @@
 
   document.addEventListener("click", event => closeMenus(event.target));
   document.addEventListener("keydown", event => {
-    const menu = document.querySelector("details.menu[open]");
-    if (event.key !== "Escape" || !menu) return;
+    // Not with each letter: it looks through the whole page.
+    const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
+    if (!menu) return;
     event.preventDefault();
     menu.open = false;
     menu.querySelector("summary").focus();

@@ -21,6 +21,7 @@ WATCH = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation",
     event => window.violations.push(`${event.violatedDirective} ${event.blockedURI}`));
+window.hit = text => window.violations.push(`ran ${text}`);
 window.alert = text => window.violations.push(`alert ${text}`);
 """
 
@@ -48,12 +49,14 @@ class Visitor:
 
 
 @contextmanager
-def visitor(folder: Path, migrated_database: Path) -> Iterator[Visitor]:
+def visitor(
+    folder: Path, migrated_database: Path, *, seed: str = "tests.admin.browser_seed"
+) -> Iterator[Visitor]:
     from playwright.sync_api import sync_playwright
 
     shutil.copy(migrated_database, folder / "tributary.sqlite3")
     made = subprocess.run(
-        [sys.executable, "-m", "tests.admin.browser_seed"],
+        [sys.executable, "-m", seed],
         cwd=ROOT,
         env=environment(folder),
         check=True,

@@ -11,10 +11,14 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 django.setup()
 
-from tests.bench import decoding  # noqa: E402 - Django first
+from tests.bench import browser, decoding  # noqa: E402 - Django first
 from tests.bench.load import command as load  # noqa: E402
 
-BENCHMARKS = {"decoding": decoding.report}
+BENCHMARKS = {
+    "decoding": decoding.report,
+    "answer": browser.answer_report,
+    "rooms": browser.rooms_report,
+}
 
 
 def main(names: list[str]) -> int:

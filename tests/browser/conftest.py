@@ -1,6 +1,7 @@
 """A browser and a site for each worker, tabs for people, screenshots of what failed."""
 
 import re
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,8 +63,9 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def seeded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, World]:
+def seeded(tmp_path_factory: pytest.TempPathFactory, migrated_database: Path) -> tuple[Path, World]:
     folder = tmp_path_factory.mktemp("seeded")
+    shutil.copy(migrated_database, folder / "tributary.sqlite3")
     return folder, seed(folder, module="tests.browser.seed")
 
 
@@ -151,22 +153,28 @@ class People:
             if not tab.page.is_closed():
                 tab.page.screenshot(path=SCREENSHOTS / f"{safe}-{number}.png", timeout=5_000)
 
+    def assert_quiet(self, test: pytest.Item) -> None:
+        """No page may break its policy or throw, whatever the test is about."""
+        noticed = [each for tab in self.tabs for each in (*tab.violations, *tab.errors)]
+        if test.stash.get(FAILED, False) or noticed:
+            self.photograph(test.name)
+        assert noticed == []
+
     def close(self) -> None:
+        for tab in self.tabs:
+            tab.page.close()
         for context in self._opened:
             context.close()
 
 
 @pytest.fixture
 def people(browser: Browser, request: pytest.FixtureRequest) -> Iterator[People]:
-    """No page may break its policy or throw, whatever the test is about."""
     people = People(browser)
     yield people
-    has_failed = request.node.stash.get(FAILED, False)
-    noticed = [each for tab in people.tabs for each in (*tab.violations, *tab.errors)]
-    if has_failed or noticed:
-        people.photograph(request.node.name)
-    people.close()
-    assert noticed == []
+    try:
+        people.assert_quiet(request.node)
+    finally:
+        people.close()
 
 
 OpenTab = Callable[..., Tab]

@@ -1,8 +1,10 @@
 """A long answer costs the page as much per word as a short one, whatever it is made of."""
 
+import json
 from collections.abc import Callable
 
 import pytest
+from playwright.sync_api import Page
 
 from chat.demo.script import Gate, Send, lmstudio_events
 from tests.browser import streams
@@ -28,6 +30,11 @@ COUNT = """() => {
     }
   }).observe(document.body, {subtree: true, childList: true, characterData: true, attributes: true});
 }"""
+# One after the other, each in a frame of its own.
+STEPS = 10
+# In sight are several hundred elements, on the page many more.
+MOST_STYLED = 60
+
 IS_SHOWN = """marker => document.querySelector("#turns .answer").textContent.includes(marker)"""
 
 
@@ -91,3 +98,58 @@ def touched(site: BrowserSite, tab: OpenTab, kind: Callable[[int], str], deltas:
     count = int(alice.page.evaluate("() => window.touched"))
     alice.page.close()
     return count
+
+
+def test_a_paragraph_of_a_long_answer_has_few_elements_styled_anew(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    alice = long_answer(site, tab, "paragraphs")
+
+    def paragraphs_come() -> None:
+        for number in range(STEPS):
+            site.fake.release(f"paragraphs-{number}")
+            alice.wait_for_function(IS_SHOWN, arg=f"Step {number}.", polling=20)
+
+    assert styled(alice, paragraphs_come) / STEPS <= MOST_STYLED
+
+
+def test_a_letter_beside_a_long_answer_has_few_elements_styled_anew(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    alice = long_answer(site, tab, "letters")
+    alice.locator("#text").focus()
+
+    def letters_are_typed() -> None:
+        for _ in range(STEPS):
+            # Also between nothing and something, which the button to send shows.
+            alice.keyboard.type("ab")
+            alice.keyboard.press("Backspace")
+            alice.keyboard.press("Backspace")
+
+    assert styled(alice, letters_are_typed) / (4 * STEPS) <= MOST_STYLED
+
+
+def long_answer(site: BrowserSite, tab: OpenTab, name: str) -> Page:
+    """A page with a long answer that is not at its end; gates let one paragraph after the other go."""
+    steps = [
+        step
+        for number in range(STEPS)
+        for step in (streams.gate(f"{name}-{number}"), f"Step {number}.\n\n")
+    ]
+    pieces = [paragraphs(number) for number in range(DELTAS)]
+    site.fake.script(streams.telling("".join(pieces), *steps))
+    alice = tab("Alice", site.room(site.send("Much.")), reduced_motion="reduce").page
+    alice.wait_for_function(IS_SHOWN, arg=pieces[-1].strip(), polling=50, timeout=BUSY_MS)
+    return alice
+
+
+def styled(page: Page, act: Callable[[], None]) -> int:
+    """How many elements the browser has styled meanwhile."""
+    browser = page.context.browser
+    assert browser is not None
+    browser.start_tracing(page=page, categories=["-*", "devtools.timeline"])
+    act()
+    recorded = json.loads(browser.stop_tracing())["traceEvents"]
+    updates = [event["args"] for event in recorded if event["name"] == "UpdateLayoutTree"]
+    assert updates, "nothing was recorded"
+    return sum(update.get("elementCount", 0) for update in updates)

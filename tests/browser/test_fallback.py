@@ -492,6 +492,7 @@ def test_tabs_come_back_from_a_restart_spread_over_seconds(
     run = own_site.send("Tell us.")
     tabs = [people.tab(own_site, "Alice", own_site.room(run)).until_ended() for _ in range(2)]
     for tab, random in zip(tabs, (0.0, 0.999), strict=True):
+        tab.until(lambda tab=tab: {"heartbeat": True} in tab.messages, "its websocket carries")
         tab.page.evaluate(REMEMBER_DELAY, random)
 
     own_site.terminate()

@@ -55,7 +55,7 @@ def test_pictures_are_picked_shown_taken_back_and_sent(site: BrowserSite, tab: O
     names = [shown.nth(place).get_attribute("alt") for place in range(3)]
     assert names == ["wave.png", "pasted.png", "dropped.png"]
     alice.until(lambda: shown.nth(0).evaluate("image => image.naturalWidth") == 48, "the picture")
-    expect(alice.page.locator("#room-head").get_by_label("Files (3)")).to_be_visible()
+    expect(alice.page.locator("#room-head").get_by_label("Files: 3")).to_be_visible()
     assert alice.reload().turns.nth(2).locator(".attached img").count() == 3
 
 
@@ -157,7 +157,7 @@ def test_what_an_answer_made_is_listed_read_and_downloaded(
 
     alice.turns.last.hover()
     alice.turns.last.get_by_role("link", name="Artifacts (1)").click()
-    expect(alice.page.locator("h1")).to_have_text("Files")
+    expect(alice.page.locator("#panel-title")).to_have_text("Files")
     mockup = alice.page.locator(".bundle").first
     expect(mockup).to_contain_text("Being fetched")
     maker.fake.release("page")
@@ -165,11 +165,12 @@ def test_what_an_answer_made_is_listed_read_and_downloaded(
     expect(mockup).to_contain_text("2 of 2 files")
     mockup.get_by_role("link", name="index.html", exact=True).click()
     expect(alice.page.locator(".source-code")).to_contain_text("alert(document.domain)")
-    alice.page.go_back()
+    alice.page.locator("#panel").get_by_role("link", name="Files", exact=True).click()
     alice.page.get_by_role("link", name="River flow", exact=True).click()
     expect(alice.page.locator(".source-code")).to_contain_text("depth * width")
     alice.page.get_by_label("Versions").get_by_role("link", name="1").click()
     expect(alice.page.locator(".source-code")).to_contain_text("depth * 1.5")
+    assert "/c/" in alice.page.url
     with alice.page.expect_download() as download:
         alice.page.get_by_role("link", name="Download").click()
 

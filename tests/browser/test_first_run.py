@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import People
+from tests.browser.looks import found_in
 from tests.browser.site import free_port
 from tests.processes.site import ROOT, SOON_SECONDS, soon
 
@@ -89,6 +90,21 @@ def test_from_the_setup_link_to_the_first_streamed_answer(
     for figure in ("tokens in", "tokens out", "tokens/s", "to first token", "in total"):
         expect(answer.locator(".figures")).to_contain_text(figure)
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
+
+
+def test_the_setup_page_has_no_serious_finding(first_start: FirstStart, people: People) -> None:
+    page = people.strange_page()
+    page.goto(first_start.setup_link)
+    found = found_in(page)
+    page.get_by_label("Your name").fill("Ana Maria")
+    page.get_by_label("E-mail address").fill("ana@example.org")
+    page.get_by_label("Password", exact=True).fill("12345")
+    page.get_by_role("button", name="Create and begin").click()
+    expect(page.locator(".field-error").first).to_be_visible()
+
+    found += found_in(page)
+
+    assert not found, "\n".join(found)
 
 
 def test_the_setup_link_works_once(first_start: FirstStart, people: People) -> None:

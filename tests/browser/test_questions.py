@@ -63,7 +63,7 @@ def test_who_watches_sees_the_question_come_the_answer_and_what_follows(
         expect(each.turns).to_have_count(2)
         expect(each.page.locator("#strip .phase")).to_have_count(0)
         # What the first run ended with is not shouted below an answer that has gone on.
-        expect(each.page.get_by_text("The answer waits.")).to_be_hidden()
+        expect(each.page.locator("#turns").get_by_text("The answer waits.")).to_be_hidden()
     expect(card(alice).locator(".ask-settled")).to_be_focused()
     live = bob.page.locator(".runs").last.inner_text()
     assert bob.reload().page.locator(".runs").last.inner_text() == live

@@ -44,6 +44,11 @@ def by_key(tab: Tab) -> None:
     tab.page.keyboard.press("PageUp")
 
 
+def by_space(tab: Tab) -> None:
+    tab.page.locator("#main").focus()
+    tab.page.keyboard.press("Shift+Space")
+
+
 def by_touch(tab: Tab) -> None:
     session = tab.page.context.new_cdp_session(tab.page)
     # A second apart, by the events' own clock: a slow finger leaves nothing that goes on by itself.
@@ -54,7 +59,7 @@ def by_touch(tab: Tab) -> None:
         session.send("Input.dispatchTouchEvent", event)
 
 
-@pytest.mark.parametrize("scroll", [by_wheel, by_key, by_touch])
+@pytest.mark.parametrize("scroll", [by_wheel, by_key, by_space, by_touch])
 def test_the_page_follows_the_end_yields_to_the_reader_and_says_what_is_below(
     site: BrowserSite, tab: OpenTab, scroll: Callable[[Tab], None]
 ) -> None:
@@ -177,7 +182,7 @@ def test_escape_closes_a_menu_and_returns_to_its_button(
 ) -> None:
     site.fake.script(streams.telling("First."))
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
-    summary = alice.page.get_by_label(label)
+    summary = alice.page.locator(f"summary[aria-label='{label}'], summary:has-text('{label}')")
     summary.click()
     menu = alice.page.locator("details.menu[open]")
     expect(menu.locator(".menu-items")).to_be_visible()
@@ -223,7 +228,7 @@ def test_a_screen_reader_hears_phases_and_the_end_but_not_every_word(
         site.fake.release(name)
         alice.shows(name)
     alice.until_ended()
-    alice.until(lambda: "The answer has ended." in heard(alice), "the end is said")
+    alice.until(lambda: "Answer complete" in "".join(heard(alice)), "the end is said")
 
     sentences = heard(alice)
     assert 2 <= len(sentences) <= 6
@@ -276,3 +281,27 @@ def test_everything_that_can_be_operated_has_a_name(
     ada = tab("Ada", path)
 
     assert ada.page.evaluate(NAMELESS) == []
+
+
+def test_what_can_be_copied_has_its_button_from_the_first_word_on(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    said = [streams.open_item("message"), streams.say("By the spring.")]
+    closing = [streams.close_item("message"), streams.end()]
+    site.fake.script(streams.scripted(streams.BEGINNING, gate("words"), said, gate("end"), closing))
+    alice = tab("Alice", site.room(site.send("Where does it rise?")))
+    copy = alice.turns.last.locator("[data-copy-source]")
+    dots = alice.answer.locator(":scope > .wait")
+    expect(dots).to_be_visible()
+    expect(copy).to_be_hidden()
+
+    site.fake.release("words")
+    alice.shows("By the spring.")
+    alice.turns.last.hover()
+
+    expect(copy).to_be_visible()
+    expect(dots).to_be_hidden()
+    alice.reload().shows("By the spring.").turns.last.hover()
+    expect(copy).to_be_visible()
+    site.fake.release("end")
+    alice.until_ended()

@@ -57,8 +57,8 @@ def test_a_rename_is_seen_by_everybody_at_once(site: BrowserSite, tab: OpenTab) 
     alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
 
     bob.page.get_by_label("Rename, share, delete").click()
-    bob.page.get_by_label("Title").fill("Rivers & <seas>")
-    bob.page.get_by_label("Title").press("Enter")
+    bob.page.get_by_label("Title", exact=True).fill("Rivers & <seas>")
+    bob.page.get_by_label("Title", exact=True).press("Enter")
 
     for viewer in (alice, bob):
         expect(viewer.page.locator("#room-head h1")).to_have_text("Rivers & <seas>")
@@ -126,8 +126,8 @@ def test_what_was_still_on_its_way_does_not_change_what_the_deletion_said(
     hold = bob.hold_answer if is_answered else bob.hold
     hold("**/changes/")
     alice.page.get_by_label("Rename, share, delete").click()
-    alice.page.get_by_label("Title").fill("The last thing that was seen")
-    alice.page.get_by_label("Title").press("Enter")
+    alice.page.get_by_label("Title", exact=True).fill("The last thing that was seen")
+    alice.page.get_by_label("Title", exact=True).press("Enter")
     expect(alice.page.locator("#room-head h1")).to_have_text("The last thing that was seen")
     bob.until(lambda: bob.is_holding, "the page asks what has changed")
 
@@ -184,7 +184,7 @@ def test_sign_out_in_mid_stream_ends_the_frames_of_every_tab(
     bob = people.sign_in(site, "Bob", site.room(run)).shows(SECRET)
     other = people.adopt(bob.page.context.new_page(), site, "/")
 
-    other.page.get_by_label("settings and sign out").click()
+    other.page.locator(".person > summary").click()
     other.button("Sign out").click()
 
     assert_gone(bob, "You are signed out")

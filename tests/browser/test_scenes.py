@@ -1,25 +1,39 @@
-"""Every scene of the demo in a browser: live, after a reload, and going on where it waits.
+"""Every scene of the demo in a browser: live, after a reload, and going on where it waits; on a desk
+and on a phone, in light and in dark.
 
-The pictures of the last run are in ``tests/screenshots/scenes`` for whoever wants to look.
+With ``SCENE_PICTURES=1`` in the environment, each is kept in each look under
+``tests/screenshots/scenes``, for whoever wants to see them.
 """
 
 import contextlib
+import os
 import re
 import shutil
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from chat.actions.setup import DEMO_SERVERS
 from chat.demo.fake import FakeUpstream
 from tests.browser.conftest import SCREENSHOTS, People
+from tests.browser.looks import (
+    DESKTOP,
+    LOOKS,
+    SHOWN,
+    TWO_LOOKS,
+    found_now,
+    name_of,
+    overflow,
+    take_on,
+    unfold,
+)
 from tests.browser.site import BrowserSite
 from tests.browser.tab import NORMALISED, Tab
 from tests.processes.site import ROOT, World, environment
@@ -38,12 +52,7 @@ schema = {{"type": "object", "properties": {{"station": {{"type": "string"}}}}}}
 for name in {TOOLS!r}:
     Tool.objects.create(team=Team.objects.get(), name=name, schema=schema)
 """
-
-
-OVERHANG = """() => {
-  const page = document.documentElement;
-  return page.scrollHeight - Math.max(innerHeight, Math.round(document.body.offsetHeight));
-}"""
+HAS_PICTURES = bool(os.environ.get("SCENE_PICTURES"))
 
 
 class SceneSite(BrowserSite):
@@ -78,6 +87,7 @@ class SceneSite(BrowserSite):
                     "team": self.world.team,
                     "visibility": "team",
                     "tools": [str(UUID(tool)) for tool in self.tools] if scene.has_tools else [],
+                    **{f"{scene.dialect}-{name}": value for name, value in scene.asks.items()},
                 },
             )
         assert answer.status_code == 302, answer.text
@@ -101,6 +111,26 @@ def scenes(
         yield site
 
 
+@pytest.fixture(scope="module")
+def owner(browser: Browser, scenes: SceneSite) -> Iterator[People]:
+    """Has the one tab in which Alice goes from scene to scene: its styles and scripts are fetched
+    and read once, and a browser takes long to make another."""
+    owner = People(browser)
+    owner.tab(scenes, "Alice")
+    yield owner
+    owner.close()
+
+
+@pytest.fixture
+def alice(owner: People, request: pytest.FixtureRequest) -> Iterator[Tab]:
+    [tab] = owner.tabs
+    tab.forget()
+    tab.page.set_viewport_size(DESKTOP)  # type: ignore[arg-type]
+    tab.page.emulate_media(color_scheme="null", reduced_motion="null")
+    yield tab
+    owner.assert_quiet(request.node)
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """What to ask, how the answer ends, and what of it is then on the page."""
@@ -113,12 +143,15 @@ class Scene:
     # Elements of the answer: a picture, say.
     has: tuple[str, ...] = ()
     has_tools: bool = False
+    # Parameters of the request.
+    asks: dict[str, str] = field(default_factory=dict)
     # What is there when it has gone on, where it waits.
     then: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        return re.sub(r"\W+", "-", f"{self.dialect}-{self.model}-{self.text}").strip("-")
+        words = (self.dialect, self.model, self.text, *self.asks)
+        return re.sub(r"\W+", "-", "-".join(words)).strip("-")
 
 
 XEROTIER = [
@@ -126,6 +159,7 @@ XEROTIER = [
     Scene("xerotier", "demo-deep-think", "Think it through.", shows=("Part 1 of 4",)),
     Scene("xerotier", "demo-analyst", "Look at it.", shows=("Brief ready",)),
     Scene("xerotier", "demo-artifacts", "Write it down."),
+    Scene("xerotier", "demo-artifacts", "Make an html page."),
     Scene("xerotier", "demo-mockup", "Build it, then update it."),
     Scene("xerotier", "demo-question", "Help me.", "waiting", then=("Alice answered",)),
     Scene("xerotier", "demo-question", "Ask me two things.", "waiting"),
@@ -137,7 +171,10 @@ XEROTIER = [
 ]
 SCENES = [
     Scene("lmstudio", "demo-reasoner", "tool", shows=("read_gauge",)),
+    Scene("lmstudio", "demo-reasoner", "tool fail", shows=("read_gauge", "open_sluice")),
     Scene("lmstudio", "demo-reasoner", "load think"),
+    Scene("lmstudio", "demo-writer", "unicode"),
+    Scene("lmstudio", "demo-writer", "long"),
     Scene("lmstudio", "demo-writer", "table", has=("table",)),
     Scene("lmstudio", "demo-writer", "error", "failed"),
     Scene("lmstudio", "demo-writer", "cut", "cut"),
@@ -150,8 +187,18 @@ SCENES = [
         has_tools=True,
         then=("Alice gave the result",),
     ),
+    Scene("openai_chat", "demo-writer", "tool fail", "waiting", has_tools=True),
     Scene("openai_chat", "demo-writer", "refuse", "incomplete"),
+    Scene("openai_chat", "demo-writer", "Hello.", has=(".choices label",), asks={"n": "3"}),
+    Scene(
+        "openai_chat",
+        "demo-writer",
+        "Hello.",
+        has=(".likely",),
+        asks={"logprobs": "true", "top_logprobs": "3"},
+    ),
     Scene("openai_chat", "demo-openrouter", "think"),
+    Scene("openai_chat", "demo-openrouter", "error", "failed"),
     Scene("openai_chat", "demo-vllm", "think"),
     Scene("openai_chat", "demo-deepseek", "think"),
     Scene("openai_chat", "demo-groq", "think"),
@@ -160,11 +207,15 @@ SCENES = [
     Scene("openai_chat", "demo-ollama", "tool", "waiting", has_tools=True),
     Scene("openai_chat", "demo-fireworks", "Hello."),
     Scene("openai_chat", "demo-friendli", "tool"),
+    Scene("openai_chat", "demo-friendli", "tool fail"),
     Scene("openai_chat", "demo-gateway", "Hello.", has=("img",)),
     Scene("openai_completions", "demo-base", "code"),
-    Scene("openai_completions", "demo-base-thinker", "think", shows=("Thought for",)),
+    Scene("openai_completions", "demo-base-thinker", "think", shows=("Thought",)),
     Scene("openai_responses", "demo-agent", "search", has=(".citations",)),
     Scene("openai_responses", "demo-agent", "mcp"),
+    Scene("openai_responses", "demo-agent", "mcp fail"),
+    Scene("openai_responses", "demo-agent", "python", has=("img",)),
+    Scene("openai_responses", "demo-agent", "queue"),
     Scene("openai_responses", "demo-agent", "approve", "waiting", then=("Alice allowed",)),
     Scene("openai_responses", "demo-agent", "draw", has=("img",)),
     Scene("openai_responses", "demo-agent", "tool", "waiting", has_tools=True),
@@ -197,31 +248,45 @@ def test_every_model_of_the_demo_has_a_scene() -> None:
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_a_scene_is_the_same_live_and_after_a_reload(
-    scenes: SceneSite, people: People, scene: Scene
+def test_a_scene_is_the_same_live_and_after_a_reload_and_fits_every_look(
+    scenes: SceneSite, alice: Tab, scene: Scene
 ) -> None:
     run = scenes.ask(scene)
-    tab = people.tab(scenes, "Alice", scenes.room(run))
+    alice.open_room_of(run)
 
     if scene.status == "waiting":
-        expect(tab.page.locator(".ask-open").first).to_be_visible()
-        picture(tab, f"{scene.name}-waiting")
-        settle(tab)
-    tab.until_ended()
+        expect(alice.page.locator(".ask-open").first).to_be_visible()
+        assert faults(alice, f"{scene.name}-waiting", is_for_all=True) == []
+        settle(alice)
+    alice.until_ended()
     assert scenes.run(run)["status"] == ("incomplete" if is_paused(scene) else scene.status)
     for text in (*scene.shows, *scene.then):
-        expect(tab.turns.last).to_contain_text(text)
+        expect(alice.turns.last).to_contain_text(text)
     for selector in scene.has:
-        expect(tab.answers.locator(selector).first).to_be_attached()
+        expect(alice.answers.locator(selector).first).to_be_attached()
     # What no template knows would be there as a generic card.
-    expect(tab.page.locator(".answer .generic")).to_have_count(0)
-    # Nothing invisible stands below the page and lets it be scrolled into the void.
-    assert tab.page.evaluate(OVERHANG) == 0
-    picture(tab, scene.name)
-    live = shown(tab)
-    tab.reload().until_ended()
+    expect(alice.page.locator(".answer .generic")).to_have_count(0)
+    live = shown(alice)
+    alice.reload().until_ended()
 
-    assert shown(tab) == live
+    assert shown(alice) == live
+    assert faults(alice, scene.name) == []
+    unfold(alice.page)
+    assert faults(alice, f"{scene.name}-unfolded", is_for_all=True) == []
+    assert alice.complaints == []
+
+
+def faults(tab: Tab, name: str, *, is_for_all: bool = False) -> list[str]:
+    """What hangs over in any look, as the page stands; ``is_for_all``: and what axe finds in two."""
+    found = []
+    for look in LOOKS:
+        take_on(tab.page, look)
+        found += [f"{name_of(look)}: {each}" for each in overflow(tab.page)]
+        if is_for_all and look in TWO_LOOKS:
+            found += found_now(tab.page, look, within="#turns")
+        if HAS_PICTURES:
+            picture(tab, f"{name}-{name_of(look)}")
+    return found
 
 
 def is_paused(scene: Scene) -> bool:
@@ -251,8 +316,8 @@ def fill_in(card: Locator) -> None:
     choices = form.locator("label.ask-option, button.ask-option")
     if choices.count():
         choices.first.click()
-    for field in form.locator("input[type=text]:visible, textarea:visible").all():
-        field.fill("By the mill")
+    for line in form.locator("input[type=text]:visible, textarea:visible").all():
+        line.fill("By the mill")
     answer = form.get_by_role("button", name="Answer", exact=True)
     if answer.count():
         answer.click()
@@ -264,6 +329,9 @@ def shown(tab: Tab) -> list[str]:
 
 
 def picture(tab: Tab, name: str) -> None:
+    # What sticks to an edge stands where the page begins.
+    tab.page.evaluate("() => scrollTo(0, 0)")
+    tab.page.evaluate(SHOWN)
     folder = SCREENSHOTS / "scenes"
     folder.mkdir(parents=True, exist_ok=True)
-    tab.page.screenshot(path=folder / f"{name}.png", timeout=10_000)
+    tab.page.screenshot(path=folder / f"{name}.png", full_page=True, timeout=10_000)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from chat import dialects
+from chat.pieces import LONG_PIECE
 from chat.result import Fold, finish
 from chat.wire.sse import Decoder
 
@@ -225,9 +226,11 @@ def test_lines_grow_with_the_deltas(dialect: str, stream: Callable[[int], bytes]
 def test_fold_keeps_pieces_until_it_is_asked() -> None:
     parser = dialects.get("lmstudio").parser(model="m", options={})
     state, decoder = Fold(), Decoder()
-    for frame in decoder.feed(lmstudio_text(100)):
+    for frame in decoder.feed(lmstudio_text(10_000)):
         state.extend(parser.feed(frame))
 
     (part,) = state._parts.values()
 
-    assert len(part.pieces) == 100
+    # Short ones became longer ones; the whole was never put together.
+    assert max(map(len, part.pieces)) < 2 * LONG_PIECE
+    assert len("".join(part.pieces)) == 10_000 * len("word ")

@@ -43,7 +43,7 @@ def runner(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
 def told_at(port: int, path: str) -> Any:
     """The answer, or nothing while nobody listens or it is no 200."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return answer.read().decode()
     except (urllib.error.URLError, ConnectionError):
         return None

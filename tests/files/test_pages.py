@@ -109,10 +109,67 @@ def test_everything_else_is_a_download_of_no_type(
 def test_a_sound_of_no_type_gets_the_name_that_its_bytes_tell(
     alice_client: Client, conversation: Conversation, body: bytes, name: str
 ) -> None:
-    response = alice_client.get(stored(conversation, body, "sound-2.bin", media_type="audio/*"))
+    address = stored(conversation, body, "sound-2.bin", media_type="audio/*")
+
+    response = alice_client.get(f"{address}?download")
 
     assert response["Content-Disposition"] == f'attachment; filename="{name}"'
     assert response["Content-Type"] == "application/octet-stream"
+
+
+WAVE = b"RIFF\x10\n\x00\x00WAVEfmt 0123456789"
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type"),
+    [
+        (WAVE, "audio/wav"),
+        (b"ID3\x04", "audio/mpeg"),
+        (b"\xff\xfb\x90\x00", "audio/mpeg"),
+        (b"\xff\xf1\x50\x80", "audio/aac"),
+        (b"OggS", "audio/ogg"),
+        (b"fLaC", "audio/flac"),
+        (b"\x00\x00\x00\x20ftypM4A \x00", "audio/mp4"),
+    ],
+)
+def test_real_sounds_are_played(
+    alice_client: Client, conversation: Conversation, body: bytes, media_type: str
+) -> None:
+    response = alice_client.get(stored(conversation, body, "a.html", media_type="text/html"))
+
+    assert response["Content-Type"] == media_type
+    assert response["Content-Disposition"].startswith("inline")
+    assert response["Accept-Ranges"] == "bytes"
+    assert response.content == body
+    assert_harmless(response)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "content", "told"),
+    [
+        ("bytes=0-3", 206, WAVE[:4], f"bytes 0-3/{len(WAVE)}"),
+        ("bytes=20-", 206, WAVE[20:], f"bytes 20-{len(WAVE) - 1}/{len(WAVE)}"),
+        ("bytes=20-9999", 206, WAVE[20:], f"bytes 20-{len(WAVE) - 1}/{len(WAVE)}"),
+        ("bytes=9999-", 200, WAVE, None),
+        ("bytes=5-2", 200, WAVE, None),
+        ("bytes=-5", 200, WAVE, None),
+        ("bytes=0-1,4-5", 200, WAVE, None),
+        ("lines=0-1", 200, WAVE, None),
+    ],
+)
+def test_a_player_gets_the_part_that_it_wants(
+    alice_client: Client,
+    conversation: Conversation,
+    wanted: str,
+    status: int,
+    content: bytes,
+    told: str | None,
+) -> None:
+    response = alice_client.get(stored(conversation, WAVE, "a.wav"), headers={"Range": wanted})
+
+    assert (response.status_code, response.content) == (status, content)
+    assert response.get("Content-Range") == told
+    assert_harmless(response)
 
 
 def test_a_picture_can_be_downloaded_too(alice_client: Client, conversation: Conversation) -> None:
@@ -178,9 +235,11 @@ def test_an_artifact_is_shown_with_its_versions(alice_client: Client, answer: An
     )
 
     first = alice_client.get(artifact_address("artifact", 1)).content.decode()
-    second = alice_client.get(artifact_address("artifact", 2)).content.decode()
+    code = alice_client.get(artifact_address("artifact_code", 1)).content.decode()
+    second = alice_client.get(artifact_address("artifact_code", 2)).content.decode()
 
     assert SCRIPT not in first
+    assert SCRIPT not in code
     assert "Calc &lt;b&gt;" in first
     assert "second" in second
     assert alice_client.get(artifact_address("artifact", 3)).status_code == 404
@@ -285,7 +344,7 @@ def test_the_room_leads_there_from_the_head_the_answer_and_the_turn(
     page = alice_client.get(reverse("conversation", args=[conversation.public_id]))
 
     text = page.content.decode()
-    assert 'aria-label="Files (4)"' in text
+    assert 'aria-label="Files: 4"' in text
     for words in ("Artifacts (1)", "Mockups (1)", "Files (1)"):
         assert words in text
     assert 'alt="spring.png"' in text

@@ -20,9 +20,10 @@ from chat.live.watch import Watch
 from chat.models import Conversation, Run, Runner, RunStatus, Upstream, User
 from chat.result import Fold, close_open
 from chat.runs.database import DatabaseThreads, readers
-from chat.runs.segments import SegmentWriter, Write, bodies_of
+from chat.runs.segments import Write, bodies_of
 from chat.runs.tail import Entry, MemoryTail
 from chat.runs.tails import live_tail
+from chat.runs.writer import SegmentWriter
 from tests.live.connection import Program, StreamTab, Tab
 
 threads = DatabaseThreads("test", size=1)

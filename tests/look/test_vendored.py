@@ -39,7 +39,7 @@ def test_checksums_name_every_vendored_file() -> None:
     files = {
         str(path.relative_to(VENDOR))
         for path in VENDOR.rglob("*")
-        if path.suffix in {".js", ".woff2"} or path.name == "LICENSE"
+        if path.suffix in {".js", ".css", ".woff2"} or path.name == "LICENSE"
     }
 
     assert files == set(CHECKSUMS)

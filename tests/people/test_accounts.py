@@ -142,6 +142,29 @@ def test_settings_change_nothing_else(signed_in: SignIn, bob: User) -> None:
     assert (bob.email, bob.is_staff) == ("bob@example.org", False)
 
 
+def test_announcements_are_one_s_own_and_kept(signed_in: SignIn, alice: User, bob: User) -> None:
+    assert bob.announcements == "states"
+
+    signed_in(bob).post(reverse("announcements"), {"announcements": "ends", "name": "Robert"})
+
+    for person in (alice, bob):
+        person.refresh_from_db()
+    assert (bob.announcements, bob.name, alice.announcements) == ("ends", "Bob", "states")
+    page = signed_in(bob).get(reverse("settings")).content.decode()
+    assert '<option value="ends" selected>' in page
+    assert 'data-announcements="ends"' in page
+
+
+def test_announcements_that_are_none_of_the_choices_are_refused(
+    signed_in: SignIn, bob: User
+) -> None:
+    answer = signed_in(bob).post(reverse("announcements"), {"announcements": "shouting"})
+
+    bob.refresh_from_db()
+    assert (answer.status_code, bob.announcements) == (422, "states")
+    assert b"field-error" in answer.content
+
+
 def test_password_change_keeps_this_session_and_ends_the_others(
     signed_in: SignIn, bob: User
 ) -> None:

@@ -1,5 +1,6 @@
 """A site for each test, on its own copy of data that were made once."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +10,9 @@ from tests.processes.site import Site, World, seed, site_from
 
 
 @pytest.fixture(scope="session")
-def seeded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, World]:
+def seeded(tmp_path_factory: pytest.TempPathFactory, migrated_database: Path) -> tuple[Path, World]:
     folder = tmp_path_factory.mktemp("seeded")
+    shutil.copy(migrated_database, folder / "tributary.sqlite3")
     return folder, seed(folder)
 
 

@@ -25,9 +25,13 @@ UNITS = {
     "one line": "word **word** word ",
     "quote": "> word *word* word word\n",
     "fence": "x = f(1, 'two')  # three\n",
+    "formulas": "$$\na = b^2\n+ c\n$$\n",
+    "open formula": "+ c_1 \\\\\n",
+    "half formulas": "$$ a\n\\[ b\n",
     "definitions": "[a]: https://x.org\n",
+    "notes": "word[^a]\n\n[^a]: note\n",
 }
-HEADS = {"table": "| h | i |\n|---|---|\n", "fence": "```py\n"}
+HEADS = {"open formula": "$$\n", "table": "| h | i |\n|---|---|\n", "fence": "```py\n"}
 
 
 @dataclass
@@ -76,7 +80,8 @@ def cost(work: Work, kind: str, deltas: int) -> Work:
     )
 
 
-@pytest.mark.parametrize("kind", UNITS)
+# What stands in an open formula costs nothing until it is too long for one.
+@pytest.mark.parametrize("kind", [kind for kind in UNITS if kind != "open formula"])
 def test_work_grows_with_the_text(kind: str, work: Work) -> None:
     small, large = cost(work, kind, 2500), cost(work, kind, 10_000)
 
@@ -85,7 +90,31 @@ def test_work_grows_with_the_text(kind: str, work: Work) -> None:
     assert large.searched <= 4.4 * small.searched + flow.OPEN_CHARACTERS
 
 
-@pytest.mark.parametrize("kind", ["list", "table", "paragraph", "one line", "quote"])
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        ("| a |\n|---|\n", "| y |\n"),
+        ("- a\n", "y\n"),
+        ("> a\n", "y\n"),
+        ("[^1]: a\n", "y\n"),
+        ("[^1]: a\n", "\n    y\n"),
+        ("", "    y\n"),
+        ("a\n", "2. y\n"),
+    ],
+)
+def test_a_short_block_of_many_lines_is_not_searched_at_each(
+    head: str, line: str, work: Work
+) -> None:
+    answer = Answer(RUN)
+    for event in told(head + line * (4000 // len(line)), size=DELTA):
+        answer.apply(event)
+
+    assert work.searched <= 20 * flow.OPEN_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    "kind", ["list", "table", "paragraph", "one line", "quote", "open formula"]
+)
 def test_an_open_block_is_never_rendered_as_a_whole_with_each_frame(kind: str, work: Work) -> None:
     deltas = 5000
 

@@ -31,9 +31,9 @@ def test_a_source_is_read_once_however_many_follow(monkeypatch: pytest.MonkeyPat
     read: list[str | None] = []
     source_of = texts._source
 
-    def noted(citation: events.Citation) -> dict[str, str]:
+    def noted(citation: events.Citation, id: str, number: int) -> texts.Source:
         read.append(citation.title)
-        return source_of(citation)
+        return source_of(citation, id, number)
 
     monkeypatch.setattr(texts, "_source", noted)
     answer = Answer(RUN)

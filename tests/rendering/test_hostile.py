@@ -1,5 +1,8 @@
 """Nothing that an upstream writes becomes markup, wherever in an event it stands."""
 
+import base64
+import re
+
 import pytest
 
 from chat import events
@@ -31,19 +34,39 @@ HOSTILE = [
     "&lt;script&gt;alert(1)&lt;/script&gt; &#60;hx-b&#62;",
     "| <hx-b> | x |\n|---|---|\n| </td></table><hx-partial> | <head> |",
     "- [x] <input autofocus onfocus=alert(1)>",
+    "$<img src=x onerror=alert(1)>$ \\(</span><hx-b>\\) $$</span><script>alert(1)</script>$$",
+    "$$\n</span></p><hx-partial hx-target=body>\n\\href{javascript:alert(1)}{x}\n$$\n",
+    "<span class='math'>\\href{javascript:alert(1)}{x}</span>",
     "[<hx-b>]: https://x.org '<head>'\n\n[<hx-b>]",
+    '<sup>1</sup>[^"onclick=x][^<hx-b>]\n\n[^"onclick=x]: </li></ol><hx-partial>\n[^<hx-b>]: <sup>0</sup>',
 ]
 
 OURS = {
     *("div", "section", "details", "summary", "svg", "use", "span", "time", "button", "ol", "ul"),
     *("li", "p", "pre", "code", "a", "em", "strong", "s", "h1", "h2", "table", "thead", "tbody"),
-    *("tr", "th", "td", "blockquote", "figure", "figcaption", "img", "input", "progress", "br"),
+    *("tr", "th", "td", "label", "sup", "blockquote", "figure", "figcaption", "img", "input"),
+    *("progress", "br", "rect", "audio"),
 }
+KEPT = re.compile(r"/r/[0-9a-f-]{36}/(artifacts|mockups)/\d+/")
+MEDIUM = re.compile(r"/r/[0-9a-f-]{36}/media/\d+/\d+/\d+/")
 ATTRIBUTES = {
     *("id", "class", "dir", "href", "rel", "target", "title", "aria-hidden", "type", "disabled"),
     *("checked", "start", "align", "data-copy", "data-elapsed-ms", "data-since-ms", "src", "alt"),
-    *("max", "value", "aria-label"),
+    *("max", "value", "aria-label", "open", "data-part", "data-panel", "data-file"),
+    *("name", "tabindex", "role", "aria-live", "controls", "preload", "download"),
 }
+# The bar of times: these attributes, there alone, and with no value but its own.
+BAR = {
+    **dict.fromkeys(("x", "y", "width", "height", "rx"), r"\d+%?"),
+    "viewbox": r"0 0 \d+ \d+",
+    "preserveaspectratio": "none",
+    "focusable": "false",
+}
+# Whatever has these has words of ours in them.
+PLAIN = {"tabindex": r"-?[01]", "role": "[a-z]+", "aria-live": "off|polite"}
+
+
+WAVE = base64.b64encode(b"RIFF\x10\n\x00\x00WAVEfmt ").decode()
 
 
 def everywhere(text: str) -> list[Event]:
@@ -65,11 +88,15 @@ def everywhere(text: str) -> list[Event]:
         events.ToolCallFailure(item=2, reason=text, metadata=failure, arguments_raw=text),
         *message(text, item=3, size=4),
         events.CitationAdd(item=3, citation=citation),
+        events.LogprobsAdd(item=3, tokens=[{"token": text, "logprob": -1.0, "top_logprobs": []}]),
         events.RefusalDelta(item=4, content=text, category=text),
         events.MediaUpdate(
             item=5, media_id="m", media_type=text, data=text, url=text, transcript=text
         ),
         events.MediaUpdate(item=6, media_id="m", media_type="image/png", data=text),
+        events.MediaUpdate(
+            item=7, media_id=text, media_type=f"audio/{text}", data=WAVE, transcript=text
+        ),
         events.ArtifactUpdate(
             op="created", artifact_id=text, title=text, language=text, content=text
         ),
@@ -89,11 +116,25 @@ def everywhere(text: str) -> list[Event]:
 def assert_tame(element: Element) -> None:
     for one in element.elements()[1:]:
         assert one.tag in OURS | {"hr", "hx-partial"}
-        assert set(one.attributes) <= ATTRIBUTES
+        assert set(one.attributes) <= ATTRIBUTES | BAR.keys()
+        for name in one.attributes.keys() & BAR.keys():
+            assert one.tag in ("svg", "rect")
+            assert re.fullmatch(BAR[name], one.attributes[name])
+        for name in one.attributes.keys() & PLAIN.keys():
+            assert re.fullmatch(PLAIN[name], one.attributes[name])
         if one.tag == "a":
-            assert one.attributes.get("href", "https://").startswith(("https://", "mailto:"))
+            within = f"#r{RUN}-"
+            href = one.attributes.get("href", within)
+            # The one way within the application: to what this run has made.
+            is_ours = KEPT.fullmatch(href) is not None
+            is_download = MEDIUM.fullmatch(href.removesuffix("?download")) is not None
+            assert is_ours or is_download or href.startswith(("https://", "mailto:", within))
+            assert ("download" in one.attributes) == is_download
+            assert ("data-panel" in one.attributes) == is_ours
         if one.tag == "img":
             assert one.attributes["src"].startswith("data:image/")
+        if one.tag == "audio":
+            assert MEDIUM.fullmatch(one.attributes["src"])
         if one.tag == "use":
             assert one.attributes["href"].startswith("/static/icons.svg#")
         if "id" in one.attributes:
@@ -111,16 +152,20 @@ def test_no_field_of_any_event_becomes_markup(text: str) -> None:
         page.apply(answer.patches_since(seen))
 
     assert page.state() == Page(RUN, answer.snapshot(), answer.phase()).state()
+    assert [each for each in page.answer.elements() if each.tag == "audio"]
     assert_tame(page.answer)
     assert_tame(page.strip)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_markdown_carries_no_foreign_attribute(text: str) -> None:
-    root = parse(render(text))
+    root = parse(render(text, f"r{RUN}-i0"))
 
     assert_tame(root)
-    assert not [e for e in root.elements() if "id" in e.attributes or "style" in e.attributes]
+    assert not [e for e in root.elements() if "style" in e.attributes]
+    # Notes have ids, and no word of the text is in them.
+    ids = [e.attributes["id"] for e in root.elements() if "id" in e.attributes]
+    assert all(re.fullmatch(rf"r{RUN}-i0-(?:note|ref)\d+(?:-\d+)?", id) for id in ids)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +192,29 @@ def test_an_undeclared_picture_is_not_shown_as_one() -> None:
         answer.apply(event)
 
     assert "<img" not in answer.snapshot()
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_fold_brings_is_tame_as_well(text: str) -> None:
+    answer = Answer(RUN)
+    marked = events.Citation(kind=text, title=text, url=f"https://x.org/{text}", end=3)
+    for event in numbered(
+        [
+            events.MessageStart(item=3),
+            events.MessageDelta(item=3, content=text),
+            events.CitationAdd(item=3, citation=marked),
+            events.LogprobsAdd(item=3, tokens=[{"token": text, "logprob": -1.0}]),
+            events.MessageEnd(item=3),
+            events.ToolCallSuccess(item=4, tool="t", arguments={}, output=f'{{"a": ["{text}"]}}'),
+            events.ToolCallSuccess(item=5, tool="t", arguments={}, output=text * 400),
+            end(),
+        ]
+    ):
+        answer.apply(event)
+    answer.unfold()
+
+    page = Page(RUN, answer.snapshot(), "")
+    assert_tame(page.answer)
 
 
 def test_no_viewer_can_tell_from_the_fragment_who_looks() -> None:

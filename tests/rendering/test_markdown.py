@@ -35,7 +35,7 @@ def blocks_of(text: str, size: int) -> list[str]:
 def whole(text: str) -> list[str]:
     return [
         child.outer()
-        for html in render_blocks(text)
+        for html in render_blocks(text, "x")
         for child in parse(html).children
         if not isinstance(child, str)
     ]
@@ -157,6 +157,7 @@ def test_tasks_are_checkboxes_that_cannot_be_changed() -> None:
 
     assert [("checked" in box.attributes) for box in boxes] == [True, False]
     assert all("disabled" in box.attributes for box in boxes)
+    assert [box.attributes["aria-label"] for box in boxes] == ["Task", "Task"]
 
 
 def test_table_cells_keep_their_alignment_without_style() -> None:
@@ -222,6 +223,44 @@ def test_hidden_characters_in_code_are_shown() -> None:
     assert "[U+200B]" in html
 
 
+@pytest.mark.parametrize(
+    ("info", "name"),
+    [
+        ("python", "code.py"),
+        ("C++", "code.cpp"),
+        ("json", "code.json"),
+        ("", "code.txt"),
+        ("brainstorm", "code.txt"),
+        ('js title="src/app.min.js"', "app.min.js"),
+        ("python:tools/one.py", "one.py"),
+        ("yaml {1.5} ..", "code.yaml"),
+        ("sh ../../.bashrc", "code.sh"),
+        ('txt "><img src=x>.png', "code.txt"),
+    ],
+)
+def test_a_block_is_kept_under_a_name_that_says_what_it_is(info: str, name: str) -> None:
+    [button] = [
+        element
+        for element in parse(render(f"```{info}\nx\n```")).elements()
+        if "data-file" in element.attributes
+    ]
+
+    assert button.attributes["data-file"] == name
+
+
+@pytest.mark.parametrize("info", ["python", "js title=a.js", "", "c&amp;b.txt"])
+def test_an_open_block_has_the_tools_of_a_closed_one(info: str) -> None:
+    flow = Flow("x", 1)
+    flow.feed(f"```{info}\nx = 1\n", 2)
+    open_bar = next(
+        e for e in parse(flow.html()).elements() if e.attributes.get("class") == "code-bar"
+    )
+    closed = parse(render(f"```{info}\nx = 1\n```"))
+    closed_bar = next(e for e in closed.elements() if e.attributes.get("class") == "code-bar")
+
+    assert open_bar.inner() == closed_bar.inner()
+
+
 def test_code_is_coloured_by_classes_and_never_by_style() -> None:
     html = render("```python\ndef f(): return '<b>'\n```")
 
@@ -248,6 +287,11 @@ def test_highlighting_keeps_every_character(code: str, language: str) -> None:
 
 K = 16 * 1024
 PATHOLOGICAL = {
+    "dollars": "$a " * K,
+    "double dollars": "$$a " * K,
+    "formula lines": "$$ a\n\\[ b\n" * (K // 8),
+    "open formulas": "\\(a \\[b " * K,
+    "escapes in formulas": "$" + "\\a" * 2 * K,
     "open brackets": "[" * 4 * K,
     "open pictures": "![" * 2 * K,
     "half links": "[a](" * K,
@@ -309,3 +353,96 @@ def test_the_same_text_gives_the_same_bytes_in_another_process() -> None:
     ]
 
     assert made[0] == made[1] == (render(MARKDOWN) + "\n").encode()
+
+
+# --- formulas --------------------------------------------------------------------------------
+
+
+def formulas(source: str) -> list[tuple[str, str]]:
+    return [
+        (element.attributes["class"], element.text())
+        for element in parse(render(source)).elements()
+        if element.attributes.get("class", "").startswith("math")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("a $x_1 + y_2$ b", [("math", "$x_1 + y_2$")]),
+        ("so $n$, and $k$.", [("math", "$n$"), ("math", "$k$")]),
+        (r"a \(x\) b", [("math", r"\(x\)")]),
+        ("see $$x^2$$ here", [("math display", "$$x^2$$")]),
+        (r"see \[x^2\] here", [("math display", r"\[x^2\]")]),
+        ("$$\na\n+ b\n- c\n$$", [("math display", "$$\na\n+ b\n- c\n$$")]),
+        ("Then:\n\\[\n# a = b\n\\]\nand", [("math display", "\\[\n# a = b\n\\]")]),
+        ("- so\n\n  $$\n  a\n  $$\n- b", [("math display", "$$\na\n$$")]),
+        ("> $$\n> a\n> $$", [("math display", "$$\na\n$$")]),
+        ("| a |\n|---|\n| $x^2$ |", [("math", "$x^2$")]),
+        (r"$\$5 + \$6$", [("math", r"$\$5 + \$6$")]),
+        ("$a < b$", [("math", "$a < b$")]),
+        ("**$x$** and *$y*z$*", [("math", "$x$"), ("math", "$y*z$")]),
+    ],
+)
+def test_formulas_are_elements_of_their_source(
+    source: str, expected: list[tuple[str, str]]
+) -> None:
+    source = source.replace("\\\\(", "\\(").replace("\\\\)", "\\)")
+
+    assert formulas(source) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "$5 and $10",
+        "between 5$ and 10$",
+        "from $5 to 10$.",
+        "$5-$10, US$7 and A$8",
+        "$HOME/bin:$PATH",
+        "`$x$` and `\\(y\\)`",
+        r"\$x\$ stays",
+        r"\[1\] and \[a link\](x)",
+        r"\(a note\)",
+        "$$\na\n\nb\n$$",
+        "$$\nnever closed",
+        "$ x $",
+        "```\n$$\nx\n$$\n```",
+        "    $$ x $$",
+        "Not $this either, nor that$.",
+    ],
+)
+def test_what_is_no_formula_stays_text(source: str) -> None:
+    assert formulas(source) == []
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "a\n$$\nb\n- c\n$$\nd",
+        "> a\n$$\nb\n\nc\n$$\n",
+        "a\n$$\nb\n# c\n\n```\n$$\n```\n",
+        "- a\n\n  $$\n  b\n  $$\n\nc\n\\[\nd\n\\]\ne\n",
+        "$$\n```\na\n$$\n```\nb\n",
+        "| a |\n|---|\n$$\nb\n$$\n| c |\n",
+        "$$ a\n$$ b\n$$\n",
+    ],
+)
+def test_formulas_that_streamed_are_those_of_a_reload(source: str, size: int) -> None:
+    assert blocks_of(source, size) == whole(source)
+
+
+def test_a_formula_that_is_still_open_is_shown_as_it_is_written() -> None:
+    flow = Flow("x", 1)
+    flow.feed("So:\n\n$$\na_1 \\\\\n+ b_*", 2)
+
+    shown = parse(flow.html())
+
+    [formula] = [e for e in shown.elements() if e.attributes.get("class") == "math display"]
+    assert formula.text() == "$$\na_1 \\\\\n+ b_*"
+
+
+# The parser refuses it first; a browser on a page without TLS reads it as a path.
+def test_the_cleaner_alone_refuses_what_leads_into_the_application() -> None:
+    assert "href" not in markdown._cleaner.clean('<a href="http:/accounts/logout/">x</a>')

@@ -14,6 +14,7 @@ from chat.demo.script import Flood, Script, lmstudio_event, lmstudio_events, lms
 from chat.models import Run
 from chat.result import plain_text
 from chat.runs import segments
+from chat.runs import writer as log_writer
 from chat.runs.budget import Budget
 from tests.runs.conftest import MakeRun, StartRunner, threads
 from tests.runs.test_execution import until_ended
@@ -42,7 +43,7 @@ class Outage:
         self.is_over = threading.Event()
         self._commit = segments.commit
         monkeypatch.setattr(segments, "commit", self)
-        monkeypatch.setattr(segments, "RETRY_SECONDS", (0.01, 0.02))
+        monkeypatch.setattr(log_writer, "RETRY_SECONDS", (0.01, 0.02))
 
     def __call__(self, writes: list[segments.Write]) -> list[Exception | None]:
         if not self.is_over.is_set():

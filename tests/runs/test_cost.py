@@ -9,8 +9,9 @@ from chat.dialects import DIALECTS
 from chat.dialects.base import Ending
 from chat.models import Run, Runner, RunSegment
 from chat.runs.log import RunLog
-from chat.runs.segments import SegmentWriter, read_events
+from chat.runs.segments import read_events
 from chat.runs.tail import MemoryTail
+from chat.runs.writer import SegmentWriter
 from chat.wire.sse import Decoder
 from tests.runs.conftest import MakeRun, threads
 

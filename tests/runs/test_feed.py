@@ -19,8 +19,9 @@ from chat.runs.database import readers
 from chat.runs.feed import RunGone, follow
 from chat.runs.lookout import Found, Lookout
 from chat.runs.redis_tail import RedisTail
-from chat.runs.segments import CHUNK_SEGMENTS, SegmentWriter, Write, bodies_of, compact
-from chat.runs.tail import Entry, LiveTail, MemoryTail, NoTail
+from chat.runs.segments import CHUNK_SEGMENTS, Write, bodies_of, compact
+from chat.runs.tail import ENTRY_BYTES, FLUSH_TIMES, Entry, LiveTail, MemoryTail, NoTail
+from chat.runs.writer import SegmentWriter
 from tests.runs.conftest import MakeRun, threads
 
 # A follower without a tail looks often here, so that nothing waits for its second.
@@ -329,14 +330,29 @@ def some_entries(first: int, last: int, size: int = 10) -> list[Entry]:
 
 
 def test_the_tail_gives_what_follows_or_nothing_at_all() -> None:
-    tail, run = MemoryTail(limit_bytes=50), uuid.uuid4()
-    tail.publish(run, some_entries(1, 8))
+    tail, run = MemoryTail(limit_bytes=5 * (10 + ENTRY_BYTES)), uuid.uuid4()
+    for seq in range(1, 9):
+        tail.publish(run, some_entries(seq, seq))
 
     assert tail.read(run, 0) == []
     assert tail.read(run, 2) == []
     assert tail.read(run, 3) == some_entries(4, 8)
     assert tail.read(run, 8) == []
     assert tail.read(run, 100) == []
+
+
+def test_the_tail_keeps_a_flush_whole_unless_it_is_a_flood() -> None:
+    tail, run = MemoryTail(limit_bytes=5 * (10 + ENTRY_BYTES)), uuid.uuid4()
+    tail.publish(run, some_entries(1, 8))
+    tail.publish(run, some_entries(9, 28))
+
+    assert tail.read(run, 7) == []
+    assert tail.read(run, 8) == some_entries(9, 28)
+
+    tail.publish(run, some_entries(29, 128))
+    kept = 5 * FLUSH_TIMES
+    assert tail.read(run, 128 - kept) == some_entries(129 - kept, 128)
+    assert tail.read(run, 127 - kept) == []
 
 
 def test_the_tail_keeps_the_newest_event_whatever_its_size() -> None:

@@ -71,7 +71,7 @@ async def test_a_server_that_never_begins_is_given_up_after_the_time_for_a_head(
 
     assert (ended.status, ended.error_kind) == ("failed", "timeout")
     assert fake.posts == 1
-    await fake.until(lambda fake: fake.disconnects == 1)
+    await fake.until(lambda fake: fake.disconnects == 1, timeout=20)
 
 
 async def test_silence_in_the_middle_ends_the_run_and_keeps_the_text(
@@ -83,7 +83,7 @@ async def test_silence_in_the_middle_ends_the_run_and_keeps_the_text(
 
     assert (ended.status, ended.error_kind) == ("failed", "idle_timeout")
     assert text_of(ended) == "Hello from"
-    await fake.until(lambda fake: fake.disconnects == 1)
+    await fake.until(lambda fake: fake.disconnects == 1, timeout=20)
 
 
 async def test_comments_are_signs_of_life(
@@ -107,7 +107,7 @@ async def test_comments_are_no_progress(
 
     assert (ended.status, ended.error_kind) == ("failed", "idle_timeout")
     assert text_of(ended) == "Hello from"
-    await fake.until(lambda fake: fake.disconnects == 1)
+    await fake.until(lambda fake: fake.disconnects == 1, timeout=20)
 
 
 async def test_a_run_may_not_go_on_for_ever(
@@ -130,7 +130,7 @@ async def test_an_event_without_end_is_cut_off(
     ended = await end_of(make_run, start_runner, fake, endless_line())
 
     assert (ended.status, ended.error_kind) == ("failed", "too_large")
-    await fake.until(lambda fake: fake.disconnects == 1)
+    await fake.until(lambda fake: fake.disconnects == 1, timeout=20)
 
 
 async def test_an_answer_without_end_is_cut_off_and_kept_so_far(
@@ -143,7 +143,7 @@ async def test_an_answer_without_end_is_cut_off_and_kept_so_far(
 
     assert (ended.status, ended.error_kind) == ("failed", "too_large")
     assert text_of(ended).startswith("Hello from  la la ")
-    await fake.until(lambda fake: fake.disconnects == 1)
+    await fake.until(lambda fake: fake.disconnects == 1, timeout=20)
 
 
 async def test_arguments_without_end_fail_their_call_and_the_run_goes_on(
@@ -215,7 +215,7 @@ async def test_a_stop_closes_the_upstream_in_every_phase(
     await until(lambda: has_begun(run, script))
 
     ended = await stopped(alice, run)
-    await fake.until(lambda fake: fake.disconnects == 1, timeout=1)
+    await fake.until(lambda fake: fake.disconnects == 1, timeout=20)
 
     assert ended.status == "stopped"
     assert fake.posts == 1

@@ -13,7 +13,8 @@ from chat.demo.fake import FakeUpstream
 from chat.demo.script import Gate, lmstudio_event, lmstudio_events, lmstudio_run, stream
 from chat.models import Run, RunSegment
 from chat.runs import reading, segments
-from chat.runs.segments import SegmentWriter, Write, read_entries
+from chat.runs.segments import Write, read_entries
+from chat.runs.writer import SegmentWriter
 from tests.runs.conftest import MakeRun, StartRunner, threads
 from tests.runs.test_execution import TEXT, until, until_ended
 
@@ -105,7 +106,8 @@ async def test_who_has_nothing_or_fails_when_asked_hears_of_it_and_nothing_is_co
 
     asks: list[Callable[[], Write | None]] = [lambda: None, fail]
     writer.start()
-    outcomes = await asyncio.gather(*map(writer.append_when_asked, asks), return_exceptions=True)
+    waiting = [writer.append_when_asked(run_pk, ask) for run_pk, ask in enumerate(asks)]
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     await writer.close()
 
     assert outcomes[0] is None
@@ -134,9 +136,9 @@ async def test_nobody_is_asked_before_the_commit_is_due(
 
     monkeypatch.setattr(segments, "commit", commit)
     writer.start()
-    first = asyncio.create_task(writer.append_when_asked(ask("first")))
+    first = asyncio.create_task(writer.append_when_asked(1, ask("first")))
     await until(begun.is_set)
-    second = asyncio.create_task(writer.append_when_asked(ask("second")))
+    second = asyncio.create_task(writer.append_when_asked(1, ask("second")))
     await asyncio.sleep(0.05)
     order.append("ended")
     may_end.set()

@@ -22,6 +22,7 @@ CHOSEN = {
     # The whole contract, over every tail that this machine has a server for.
     "feed": ("tests/runs/test_feed.py",),
     "statements": (
+        "tests/files/test_mockups.py::test_a_version_serves_its_own_files_and_nothing_else",
         "tests/live/test_access.py",
         "tests/live/test_troubles.py",
         "tests/runs/test_prepared.py",
@@ -82,7 +83,7 @@ def test_the_log_is_written_and_read_on_postgresql_by_the_same_rules(
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
 
     done = subprocess.run(
-        [*command, "--no-header", "-p", "no:xdist", "-p", "tests.runs.postgres", *CHOSEN[chosen]],
+        [*command, "--no-header", "-p", "no:xdist", *CHOSEN[chosen]],
         cwd=settings.BASE_DIR,
         env={**plain, "DATABASE_URL": f"{SERVER}/{database}", "PGOPTIONS": HASTE},
         capture_output=True,

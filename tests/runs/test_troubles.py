@@ -19,7 +19,8 @@ from chat.demo.fake import FakeUpstream
 from chat.demo.script import Flood, Gate, Hang, lmstudio_events, lmstudio_run, stream
 from chat.models import Run, Runner, RunSegment, RunStatus, User
 from chat.result import plain_text
-from chat.runs import execution, segments
+from chat.runs import execution
+from chat.runs import writer as log_writer
 from chat.runs.segments import read_entries, read_events
 from tests.runs.conftest import MakeRun, StartRunner, threads
 from tests.runs.test_execution import TEXT, until, until_ended
@@ -184,7 +185,7 @@ async def test_an_answer_that_ends_while_the_database_is_away_is_completed_when_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setitem(connections.settings["default"]["OPTIONS"], "timeout", 0.01)
-    monkeypatch.setattr(segments, "RETRY_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr(log_writer, "RETRY_SECONDS", (0.01, 0.02))
     fake.script(stream(TEXT[:MIDDLE], Gate(name="more"), TEXT[MIDDLE:]))
     run = await threads.call(make_run, base_url=fake.url)
     await start_runner()

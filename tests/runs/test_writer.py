@@ -23,10 +23,10 @@ from chat.actions.endings import columns_of
 from chat.models import AnswerFile, Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open, fold
 from chat.runs import reaper, segments
+from chat.runs import writer as log_writer
 from chat.runs.log import RunLog
 from chat.runs.segments import (
     OwnershipLost,
-    SegmentWriter,
     Write,
     bodies_of,
     read_entries,
@@ -34,6 +34,7 @@ from chat.runs.segments import (
     read_raw,
 )
 from chat.runs.tail import Entry, MemoryTail
+from chat.runs.writer import SegmentWriter
 from tests.runs.conftest import MakeRun, threads
 
 only_sqlite = pytest.mark.skipif(not settings.IS_SQLITE, reason="locks a SQLite file")
@@ -280,7 +281,7 @@ async def test_what_was_held_back_is_not_written_in_one_transaction(
         return commit(writes)
 
     monkeypatch.setattr(segments, "commit", noted)
-    monkeypatch.setattr(segments, "COMMIT_BYTES", 2500)
+    monkeypatch.setattr(log_writer, "COMMIT_BYTES", 2500)
     runs = [await threads.call(claim) for _ in range(5)]
     sizes = [1000, 1000, 9000, 100, 100]
 
@@ -308,7 +309,7 @@ async def test_a_machine_that_has_no_thread_left_delays_and_loses_nothing(
     def none_left(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(segments, "RETRY_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr(log_writer, "RETRY_SECONDS", (0.01, 0.02))
     run = await threads.call(claim)
     writer = SegmentWriter()
     writer.start()
@@ -339,7 +340,7 @@ def locked_database() -> Iterator[None]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy database counts as away at once, and is asked again soon."""
     monkeypatch.setitem(connections.settings["default"]["OPTIONS"], "timeout", 0.01)
-    monkeypatch.setattr(segments, "RETRY_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr(log_writer, "RETRY_SECONDS", (0.01, 0.02))
 
 
 async def until_logged(caplog: pytest.LogCaptureFixture, text: str, *, times: int = 1) -> None:
@@ -382,7 +383,7 @@ async def test_an_answer_that_was_lost_after_the_commit_costs_nobody_their_run(
         return outcomes
 
     monkeypatch.setattr(segments, "commit", lose_the_answer)
-    monkeypatch.setattr(segments, "RETRY_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(log_writer, "RETRY_SECONDS", (0.0, 0.0))
     writing, ending_, reaped = [await threads.call(claim) for _ in range(3)]
     await threads.call(reap, reaped)
 
@@ -406,7 +407,7 @@ async def test_a_writer_that_closes_does_not_wait_for_ever(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(segments, "CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(log_writer, "CLOSE_SECONDS", 0.1)
     run = await threads.call(claim)
 
     with locked_database():

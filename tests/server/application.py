@@ -171,6 +171,12 @@ async def never_reads(scope: Scope, receive: Receive, send: Send) -> None:
     await asyncio.sleep(3600)
 
 
+async def accepts_late(scope: Scope, receive: Receive, send: Send) -> None:
+    print("asked", flush=True)
+    await asyncio.sleep(1)
+    await echo(scope, receive, send)
+
+
 async def never_accepts(scope: Scope, receive: Receive, send: Send) -> None:
     await asyncio.sleep(3600)
 
@@ -183,5 +189,5 @@ HTTP: dict[str, Any] = {
     )
 }  # fmt: skip
 WEBSOCKET: dict[str, Any] = {
-    handler.__name__: handler for handler in (echo, never_reads, never_accepts)
+    handler.__name__: handler for handler in (echo, never_reads, never_accepts, accepts_late)
 }

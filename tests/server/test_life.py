@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -28,6 +29,20 @@ def test_websockets_are_closed_with_service_restart() -> None:
         process.signal()
 
         with pytest.raises(ConnectionClosed) as closed:
+            websocket.recv(timeout=20)
+
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1012
+        assert process.wait() == 0
+
+
+def test_a_handshake_that_ends_after_the_goodbye_hears_it_too() -> None:
+    with server(close_seconds=60) as process, ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(process.websocket, "/accepts_late")
+        assert process.line() == "asked"
+        process.signal()
+
+        with opening.result() as websocket, pytest.raises(ConnectionClosed) as closed:
             websocket.recv(timeout=20)
 
         assert closed.value.rcvd is not None

@@ -17,7 +17,13 @@ from django.test import override_settings
 from django.urls import path, reverse
 
 from project import asgi
-from project.pages import URGENT_AT_ONCE, Pages
+from project.pages import (
+    GIVE_WAY_SECONDS,
+    MOST_PATIENCE_SECONDS,
+    PATIENCE_BACK_PER_SECOND,
+    URGENT_AT_ONCE,
+    Pages,
+)
 
 # A test that fails must not leave its threads behind.
 HELD_SECONDS = 30
@@ -46,6 +52,23 @@ class Kitchen:
         pages._lane.make_in_thread = self.make  # type: ignore[assignment, method-assign]
         pages._urgent_lane.make_in_thread = self.make_urgently  # type: ignore[assignment, method-assign]
         return pages
+
+
+class Clock:
+    """Time passes where somebody waits for what does not come."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.waited = 0.0
+        self.longest = 0.0
+
+    def read(self) -> float:
+        return self.now
+
+    async def wait(self, _: object, *, timeout: float) -> None:
+        self.now += timeout
+        self.waited += timeout
+        self.longest = max(self.longest, timeout)
 
 
 @pytest.fixture
@@ -161,6 +184,36 @@ async def test_pages_give_way_for_so_long_and_no_longer(
 
     kitchen.may_end_urgently.set()
     await making[0]
+
+
+async def test_whoever_is_urgent_without_pause_holds_pages_up_for_a_small_share_of_the_time(
+    kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", clock.read)
+    monkeypatch.setattr(asyncio, "wait", clock.wait)
+    pages = kitchen.pages(1)
+    lane = pages._urgent_lane
+    kitchen.may_end.set()
+    without_end = asked_of(pages, "stop")
+    await until_settled()
+
+    # The first pages are held up as long as a page can be; then almost none is.
+    for _ in range(1000):
+        await lane.give_way()
+        clock.now += 0.01
+
+    assert clock.waited == pytest.approx(MOST_PATIENCE_SECONDS + 10 * PATIENCE_BACK_PER_SECOND, 0.1)
+    assert clock.longest == GIVE_WAY_SECONDS
+
+    # Who gave way for long gives way again when it was quiet for long.
+    before = clock.waited
+    clock.now += 60
+    await lane.give_way()
+
+    assert clock.waited - before == GIVE_WAY_SECONDS
+    kitchen.may_end_urgently.set()
+    await asyncio.gather(*without_end)
 
 
 def test_to_stop_an_answer_is_urgent_and_what_else_is_done_there_is_not() -> None:

@@ -8,6 +8,7 @@ is posted, a run that is followed, acknowledgements twice a second, patches that
 import asyncio
 import gc
 import json
+import math
 import os
 import re
 import sys
@@ -35,6 +36,8 @@ from tests.bench.load.page import Page
 ACK_SECONDS = 0.5
 # From the last tab to the first stream: whoever measures gets ready, and what tabs cost is over.
 LEAD_SECONDS = 0.5
+# What is left of a window at least, if the first deltas are late.
+LEAST_WINDOW_SECONDS = 2.0
 LATENCY_SHARES = (0.5, 0.95, 0.99)
 # A form and its two ids; the page's own request has more headers, none of which is read.
 CSRF = "a" * 32
@@ -64,7 +67,8 @@ class Person(msgspec.Struct):
 
 class Job(msgspec.Struct):
     """Moments in seconds from the start, which the client sets when all tabs are open. ``window``
-    is what latencies are taken from; from ``stop_from`` on people press stop."""
+    is what latencies are taken from, but with ``settle_seconds`` it begins so long after the last
+    stream's first delta; from ``stop_from`` on people press stop."""
 
     port: int
     ids: list[int]
@@ -75,6 +79,7 @@ class Job(msgspec.Struct):
     ramp_per_second: float
     window: tuple[float, float]
     until: float
+    settle_seconds: float = 0.0
     people: list[Person] = []
     viewers: int = 1
     one_by_one: bool = False
@@ -150,7 +155,7 @@ class Stream:
     def __init__(self, id: int, job: Job) -> None:
         self.id = id
         self.job = job
-        self.window = 0.0, 0.0
+        self.window = math.inf, math.inf
         self.began = 0
         self.marks = Received()
         self.is_complete = False
@@ -168,6 +173,11 @@ class Stream:
         if first <= asyncio.get_running_loop().time() < last:
             self.window_frames += 1
             self.window_bytes += size
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the first delta is there, or will not come."""
+        return bool(self.marks.arrivals or self.error)
 
     async def prepare(self) -> None:
         """What is there before the measurement: an open tab, for one."""
@@ -375,6 +385,10 @@ class TabStream(Stream):
         self.others: list[Socket] = []
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    @property
+    def has_begun(self) -> bool:
+        return bool(self.run) if not self.job.viewers else super().has_begun
+
     async def prepare(self) -> None:
         await self._enter(self.socket)
 
@@ -562,8 +576,7 @@ async def play(job: Job) -> list[Stream]:
     for first in range(0, len(streams), 25):
         await asyncio.gather(*(stream.prepare() for stream in streams[first : first + 25]))
     start = _announced_start()
-    for stream in streams:
-        stream.window = start + job.window[0], start + job.window[1]
+    opening = asyncio.create_task(_open_window(streams, job, start))
     await asyncio.sleep(start - asyncio.get_running_loop().time())
     pressing = asyncio.create_task(_press_stops(streams, job, start))
     if job.one_by_one:
@@ -574,6 +587,7 @@ async def play(job: Job) -> list[Stream]:
             *(_later(stream, number, job, start) for number, stream in enumerate(streams))
         )
     pressing.cancel()
+    await opening
     await asyncio.gather(*(stream.finish() for stream in streams), return_exceptions=True)
     return streams
 
@@ -581,9 +595,27 @@ async def play(job: Job) -> list[Stream]:
 def _announced_start() -> float:
     """When the first stream begins; the benchmark reads it from the first line of our output."""
     start = asyncio.get_running_loop().time() + LEAD_SECONDS
-    sys.stdout.write(f"{start!r}\n")
-    sys.stdout.flush()
+    _announce(start)
     return start
+
+
+def _announce(moment: float) -> None:
+    sys.stdout.write(f"{moment!r}\n")
+    sys.stdout.flush()
+
+
+async def _open_window(streams: list[Stream], job: Job, start: float) -> None:
+    """Announces the window's begin in a second line, as soon as it is known."""
+    first, last = (start + moment for moment in job.window)
+    if job.settle_seconds:
+        time = asyncio.get_running_loop().time
+        latest = last - LEAST_WINDOW_SECONDS
+        while time() < latest and not all(stream.has_begun for stream in streams):
+            await asyncio.sleep(0.02)
+        first = min(max(first, time() + job.settle_seconds), latest)
+    for stream in streams:
+        stream.window = first, last
+    _announce(first)
 
 
 async def _later(stream: Stream, number: int, job: Job, start: float) -> None:

@@ -13,7 +13,7 @@ from tests.bench.load.run import Outcome, run
 from tests.bench.load.scenarios import FULL, QUICK, ROUNDS, chosen
 
 USAGE = """\
-The whole takes under twenty minutes, --quick under two. Nothing else should run meanwhile.
+The whole takes some thirty minutes, --quick two. Nothing else should run meanwhile.
   make bench BENCH=load
   make bench BENCH="load --quick"
   make bench BENCH="load --scenario n200 --target nginx --target external --rounds 1"

@@ -30,10 +30,11 @@ from tests.bench.load.processes import (
 )
 from tests.bench.load.targets import Target
 
-# After the last stream has begun, until everything is as it stays.
-SETTLE_SECONDS = 0.7
-# Under load, before the first of all streams is stopped.
-BEFORE_STOPS_SECONDS = 2.0
+# From the last stream's first delta until everything is as it stays: pages fetch their lists a
+# second after an answer to their form.
+SETTLE_SECONDS = 1.5
+# From the start until the first of all streams is stopped: by then they all are under way.
+STOPS_AFTER_SECONDS = 12.0
 # How much longer than planned a stream may take.
 PATIENCE_SECONDS = 15.0
 RAMP_PER_SECOND = 150.0
@@ -118,12 +119,10 @@ def measure(scenario: Scenario, target: Target, upstream: Process, *, round: int
     before = memory_of(target.processes)
     client = _client(job)
     try:
-        assert client.stdout is not None
-        start = float(client.stdout.readline() or "nan")
-        if math.isnan(start):
-            raise DidNotStart(f"the viewers of {scenario.name} on {target.name}")
+        start = _announced(client)
         started = _cpu(target, upstream, client.pid)
-        first, last = (start + moment for moment in job.window)
+        first, last = _announced(client), start + job.window[1]
+        job = msgspec.structs.replace(job, window=(first - start, job.window[1]))
         sleep_until(first)
         opened = _cpu(target, upstream, client.pid)
         # Not within the window: reading the sizes of a process takes its time.
@@ -154,6 +153,15 @@ def measure(scenario: Scenario, target: Target, upstream: Process, *, round: int
     )
 
 
+def _announced(client: "subprocess.Popen[bytes]") -> float:
+    """The moment that the viewers name in their next line."""
+    assert client.stdout is not None
+    line = client.stdout.readline()
+    if not line:
+        raise DidNotStart("the viewers")
+    return float(line)
+
+
 def _until_ended(target: Target, runs: list[str], until: float) -> None:
     """Nobody looks, so nobody sees when the last of them is over; only then it is all stored."""
     while time.monotonic() < until:
@@ -172,10 +180,10 @@ def _job(scenario: Scenario, target: Target) -> Job:
     elif scenario.has_gate:
         window = 0.0, scenario.seconds
     elif scenario.stops:
-        window = opened + SETTLE_SECONDS, opened + SETTLE_SECONDS + BEFORE_STOPS_SECONDS
+        window = opened, STOPS_AFTER_SECONDS
     else:
-        # Until the first stream ends; all are open then, unless their opening took longer.
-        window = opened + SETTLE_SECONDS, scenario.seconds - 0.1
+        # From when all are open until the first one ends.
+        window = opened, scenario.seconds - 0.1
     last_end = window[1] if scenario.has_gate or scenario.one_by_one else opened + scenario.seconds
     return Job(
         port=target.port,
@@ -187,6 +195,7 @@ def _job(scenario: Scenario, target: Target) -> Job:
         ramp_per_second=ramp,
         window=window,
         until=last_end + PATIENCE_SECONDS,
+        settle_seconds=SETTLE_SECONDS if ramp else 0.0,
         people=people,
         viewers=scenario.viewers,
         one_by_one=scenario.one_by_one,

@@ -33,23 +33,23 @@ UNPACED = Scenario(
 
 # The first comes right after the processes have started: it is the one whose memory counts.
 FULL = (
-    Step(paced("n200", 200, 8), EVERYTHING),
-    Step(paced("n200-markdown", 200, 8, kind="markdown"), ("nginx", "external", "embedded")),
-    Step(paced("n1", 1, 3), EVERYTHING),
+    Step(paced("n200", 200, 20), EVERYTHING),
+    Step(paced("n200-markdown", 200, 20, kind="markdown"), ("nginx", "external", "embedded")),
+    Step(paced("n1", 1, 5), EVERYTHING),
     Step(QUIET, PROXIES),
     Step(OPENINGS, PROXIES),
-    Step(paced("n50", 50, 6), PROXIES),
+    Step(paced("n50", 50, 9), PROXIES),
     Step(UNPACED, EVERYTHING),
     Step(paced("n500", 500, 10), ("direct", "nginx", "passthrough", "external")),
-    Step(paced("n100-unseen", 100, 7, viewers=0), MAIN),
-    Step(paced("n100", 100, 7), MAIN),
-    Step(paced("n100-two-viewers", 100, 7, viewers=2), MAIN),
-    Step(paced("n50-long", 50, 12), MAIN),
+    Step(paced("n100-unseen", 100, 12, viewers=0), MAIN),
+    Step(paced("n100", 100, 12), MAIN),
+    Step(paced("n100-two-viewers", 100, 12, viewers=2), MAIN),
+    Step(paced("n50-long", 50, 18), MAIN),
     Step(paced("stops", 200, 40, stops=True), MAIN),
 )
 QUICK = (
-    Step(paced("n50", 50, 5), ("nginx", "passthrough", "external")),
-    Step(paced("n1", 1, 2), ("nginx", "passthrough", "external")),
+    Step(paced("n50", 50, 8), ("nginx", "passthrough", "external")),
+    Step(paced("n1", 1, 4), ("nginx", "passthrough", "external")),
     Step(QUIET, ("passthrough", "external")),
     Step(OPENINGS, ("passthrough", "external")),
     Step(UNPACED, ("passthrough", "external")),

@@ -3,6 +3,7 @@
 ``python -m tests.bench.load.site seed UPSTREAM_URL PEOPLE CONVERSATIONS`` makes the tables, a team,
 an upstream, people with a session each, and conversations for each of them; it prints them as JSON.
 ``… results`` reads run ids, one a line, and prints what each run was and the marks in its text.
+``… room SESSION TURNS`` writes a conversation of so many turns of that person, and prints its id.
 """
 
 import json
@@ -19,7 +20,7 @@ def main(verb: str, *arguments: str) -> None:
     import django
 
     django.setup()
-    verbs = {"seed": seed, "results": results}
+    verbs = {"seed": seed, "results": results, "room": room}
     print(json.dumps(verbs[verb](*arguments)))
 
 
@@ -91,6 +92,53 @@ def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
         # One list for each person.
         "conversations": [seeded[number :: len(users)] for number in range(len(users))],
     }
+
+
+def room(session: str, turns: str) -> str:
+    from django.contrib.sessions.backends.db import SessionStore
+    from django.db import transaction
+
+    from chat import events
+    from chat.actions.conversations import ModelChoice, send_message
+    from chat.actions.endings import write_ending
+    from chat.models import Conversation, Run, RunStatus, Upstream, User
+    from chat.result import Fold, close_open
+
+    person = User.objects.get(pk=SessionStore(session)["_auth_user_id"])
+    upstream = Upstream.objects.get()
+    membership = person.memberships.get()
+    conversation = Conversation.objects.create(
+        team=membership.team, owner=person, title=f"{turns} turns", upstream=upstream, model=MODEL
+    )
+    last = None
+    with transaction.atomic():
+        for number in range(int(turns) // 2):
+            run = send_message(
+                person,
+                conversation,
+                parent=last,
+                text=f"Question {number} about rivers, and where they rise?",
+                choice=ModelChoice(upstream=upstream, model=MODEL),
+                idempotency_key=uuid.uuid4(),
+            )
+            log: list[events.Event] = [
+                events.ChatStart(model_instance_id=MODEL, dialect="openai_chat"),
+                events.MessageStart(item=0),
+                events.MessageDelta(item=0, content=f"Answer {number}.\n\n{PARAGRAPHS}"),
+                events.MessageEnd(item=0),
+            ]
+            fold = Fold()
+            fold.extend(log)
+            write_ending(run, [*log, *close_open(fold, "stopped")], after=0)
+            Run.objects.filter(pk=run.pk).update(status=RunStatus.COMPLETED)
+            last = run.message
+    return str(conversation.public_id)
+
+
+PARAGRAPHS = (
+    "The *river* is **high** today, and the `mill` stands still below it.\n\n"
+    "- a spring\n- a lake\n- the melting snow\n\n"
+) * 3
 
 
 def results() -> dict[str, dict[str, Any]]:

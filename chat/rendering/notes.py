@@ -1,0 +1,206 @@
+r"""Footnotes in Markdown: ``text[^1]`` and ``[^1]: what is said about it``.
+
+A definition may come long after its marks, so both stay as they are written while a text grows.
+When it is complete, marks become numbers in the order of their first use, and the definitions that
+they name move into a list at the end. What has no counterpart stays as it is written, so nothing
+is ever lost. A definition goes on in lines that follow it and in paragraphs that are indented.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererProtocol
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+
+# The kind of the block that a definition is.
+DEFINITION = "note_definition_open"
+# A block of the list holds so many, so that a frame stays small however many there are.
+NOTES_OF_A_BLOCK = 20
+# And a note leads back to so many of its marks.
+SHOWN_PLACES = 20
+
+_LABEL = r"\[\^([^\s\[\]]{1,100})\]"
+_MARK = re.compile(_LABEL)
+_DEFINITION = re.compile(rf"[ ]{{0,3}}{_LABEL}:[ \t]*")
+_INDENT = re.compile(r"(?m)^(?: {4}| {0,3}\t)")
+# What `_render` makes of a mark. Nothing else becomes this element.
+_DRAFT = re.compile(r"<sup>(\d+)</sup>")
+
+
+# --- the notes of one text ------------------------------------------------------------------
+
+
+@dataclass(eq=False, slots=True)
+class Note:
+    """``places`` are the ids of its marks, by where they are: asked again, a mark has the same."""
+
+    text: str
+    number: int = 0
+    places: dict[tuple[int, int], str] = field(default_factory=dict)
+
+
+class Notes:
+    """The definitions of a complete text, and which of them its marks have named so far."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._indexes: dict[str, int] = {}
+        self._notes: list[Note] = []
+        self._named: list[Note] = []
+        self._blocks = 0
+
+    def define(self, source: str) -> Note | None:
+        """The note of a definition; none where it is empty, or not the first of its label."""
+        match = _DEFINITION.match(source)
+        text = _INDENT.sub("", source[match.end() :]) if match else ""
+        label = match[1].casefold() if match else ""
+        if not text.strip() or label in self._indexes:
+            return None
+        self._indexes[label] = len(self._notes)
+        self._notes.append(Note(text))
+        return self._notes[-1]
+
+    def index_of(self, label: str) -> int | None:
+        return self._indexes.get(label.casefold())
+
+    def marks(self) -> "Marks":
+        """For the next block, whose marks have places of their own."""
+        self._blocks += 1
+        return Marks(self, self._blocks)
+
+    def mark(self, index: int, place: tuple[int, int]) -> str:
+        note = self._notes[index]
+        if not note.number:
+            self._named.append(note)
+            note.number = len(self._named)
+        count = len(note.places) + 1
+        id = note.places.setdefault(
+            place, f"{self._prefix}-ref{note.number}" + (f"-{count}" if count > 1 else "")
+        )
+        link = f'<a id="{id}" href="#{self._id_of(note)}" aria-label="Note {note.number}">'
+        return f'<sup class="note-mark">{link}{note.number}</a></sup>'
+
+    def _id_of(self, note: Note) -> str:
+        return f"{self._prefix}-note{note.number}"
+
+    def listed(self, render: Callable[[str], str]) -> list[str]:
+        """The list, in blocks. A note may be the first to name another, which then follows it."""
+        bodies = [(note, render(note.text)) for note in self._named]
+        entries = [self._entry(note, body) for note, body in bodies]
+        return [
+            f'<ol class="notes" start="{first + 1}" aria-label="Notes">'
+            f"{''.join(entries[first : first + NOTES_OF_A_BLOCK])}</ol>"
+            for first in range(0, len(entries), NOTES_OF_A_BLOCK)
+        ]
+
+    def _entry(self, note: Note, body: str) -> str:
+        words = f"From note {note.number} back to the text"
+        back = "".join(
+            f' <a class="to-mark" href="#{id}" title="{words}" aria-label="{words}">↑</a>'
+            for id in list(note.places.values())[:SHOWN_PLACES]
+        )
+        is_words = body.endswith("</p>")
+        inner = f"{body[:-4]}{back}</p>" if is_words else f"{body}<p>{back}</p>"
+        return f'<li id="{self._id_of(note)}">{inner}</li>'
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The marks of one block."""
+
+    notes: Notes
+    block: int
+
+    def put(self, html: str) -> str:
+        """Cleaned HTML with marks instead of their drafts, in the order in which they stand."""
+        count = 0
+
+        def made(match: re.Match[str]) -> str:
+            nonlocal count
+            count += 1
+            return self.notes.mark(int(match[1]), (self.block, count))
+
+        return _DRAFT.sub(made, html)
+
+
+# --- the parser's rules ------------------------------------------------------------------------
+
+
+def _definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    if state.is_code_block(start):
+        return False
+    line = state.src[state.bMarks[start] + state.tShift[start] : state.eMarks[start]]
+    if not line.startswith("[^") or not _DEFINITION.match(line):
+        return False
+    if silent:
+        return True
+    # In a quotation or a list it would be moved out of what it belongs to.
+    if state.level:
+        return False
+    last = _last_line(state, start, end)
+    opened = state.push(DEFINITION, "p", 1)
+    opened.map = [start, last]
+    inline = state.push("inline", "", 0)
+    inline.content = state.getLines(start, last, state.blkIndent, False).strip()
+    inline.map = [start, last]
+    inline.children = []
+    state.push("note_definition_close", "p", -1)
+    state.line = last
+    return True
+
+
+def _last_line(state: StateBlock, start: int, end: int) -> int:
+    """The line behind a definition."""
+    last = start + 1
+    parent, state.parentType = state.parentType, "paragraph"
+    for number in range(start + 1, end):
+        if state.isEmpty(number):
+            continue
+        is_indented = state.sCount[number] - state.blkIndent > 3
+        goes_on = last == number and not _begins_block(state, number, end)
+        if not is_indented and not goes_on:
+            break
+        last = number + 1
+    state.parentType = parent
+    return last
+
+
+def _begins_block(state: StateBlock, number: int, end: int) -> bool:
+    rules = state.md.block.ruler.getRules("paragraph")
+    return any(rule(state, number, end, True) for rule in rules)
+
+
+def _mark(state: StateInline, silent: bool) -> bool:
+    if state.src[state.pos] != "[":
+        return False
+    marks: Marks | None = state.env["references"].marks
+    match = _MARK.match(state.src, state.pos, state.posMax) if marks else None
+    index = marks.notes.index_of(match[1]) if marks and match else None
+    if match is None or index is None:
+        return False
+    if not silent:
+        token = state.push("note_mark", "sup", 0)
+        token.content = match[0]
+        token.meta = {"index": index}
+    state.pos = match.end()
+    return True
+
+
+def _render(
+    renderer: RendererProtocol, tokens: list[Token], index: int, options: Any, env: Any
+) -> str:
+    return f"<sup>{tokens[index].meta['index']}</sup>"
+
+
+def with_notes(md: MarkdownIt) -> MarkdownIt:
+    md.block.ruler.before(
+        "reference", "note_definition", _definition, {"alt": ["paragraph", "reference"]}
+    )
+    md.inline.ruler.after("image", "note_mark", _mark)
+    md.add_render_rule("note_mark", _render)
+    return md

@@ -1,0 +1,131 @@
+"""How likely the tokens of a text were: a view that is made when somebody opens it."""
+
+import math
+from collections.abc import Iterator
+from html import escape
+from itertools import chain, repeat
+from typing import TypeGuard
+
+from django.utils.safestring import SafeString
+
+from chat.events import Json
+from chat.rendering import figures
+from chat.rendering.anatomy import Foldable, fill, safe
+from chat.rendering.parts import Slot
+from chat.rendering.visible import reveal, storable
+
+# What the view shows, and what is kept for it; the run's details have the rest.
+SHOWN_TOKENS = 3_000
+SHOWN_RIVALS = 5
+# From this probability on a token has the class; below all of them it has the first.
+_CLASSES = ((0.95, 5), (0.75, 4), (0.5, 3), (0.2, 2))
+
+# Below this a share is nothing, as far as a float can tell.
+_LEAST = -1000
+
+# Text, natural logarithm of its probability, and those that might have stood in its place.
+Token = tuple[str, float, list[tuple[str, float]]]
+
+
+class Odds(Foldable, Slot):
+    """A fold below a text, once the text is complete and the server told probabilities."""
+
+    classes = "odds"
+
+    def __init__(self, id: str, seq: int) -> None:
+        super().__init__(id, seq)
+        self._tokens: list[Token] = []
+        self._count = 0
+        self._is_shown = False
+
+    def add(self, entries: list[Json]) -> None:
+        for token in _tokens_of(entries):
+            self._count += 1
+            if len(self._tokens) < SHOWN_TOKENS:
+                self._tokens.append(token)
+
+    def end(self, seq: int) -> None:
+        if self._tokens:
+            self._is_shown = True
+            self.touch(seq)
+
+    def content(self) -> str:
+        if not self._is_shown:
+            return ""
+        count = figures.count(self._count)
+        heat = self.whole() if self.is_inline else self.later("Show it")
+        return fill("odds", count=count, heat=heat)
+
+    def whole(self) -> SafeString:
+        tokens = safe("".join(_shown(token) for token in self._tokens))
+        more = self._count - len(self._tokens)
+        return fill("heat", tokens=tokens, more=figures.count(more) if more else "")
+
+
+def _tokens_of(entries: list[Json]) -> Iterator[Token]:
+    """Both forms: an object for each token, or (legacy completions) lists beside each other."""
+    for entry in entries:
+        if not isinstance(entry, dict):
+            continue
+        if isinstance(entry.get("token_logprobs"), list):
+            yield from _beside_each_other(entry)
+        elif token := _token(entry.get("token"), entry.get("logprob"), entry.get("top_logprobs")):
+            yield token
+
+
+def _beside_each_other(entry: dict[str, Json]) -> Iterator[Token]:
+    texts, likely = entry.get("tokens"), entry["token_logprobs"]
+    tops = entry.get("top_logprobs")
+    # Where nothing is told of the others, the list may be there and empty.
+    rivals = chain(tops if isinstance(tops, list) else (), repeat(None))
+    for text, logprob, top in zip(
+        texts if isinstance(texts, list) else (), likely, rivals, strict=False
+    ):
+        if token := _token(text, logprob, top):
+            yield token
+
+
+def _token(text: Json, logprob: Json, top: Json) -> Token | None:
+    if not isinstance(text, str) or not _is_number(logprob):
+        return None
+    pairs: list[tuple[Json, Json]] = []
+    if isinstance(top, dict):
+        pairs = list(top.items())
+    elif isinstance(top, list):
+        pairs = [(one.get("token"), one.get("logprob")) for one in top if isinstance(one, dict)]
+    rivals = [(str(name), _bounded(odds)) for name, odds in pairs[:20] if _is_number(odds)]
+    rivals = [one for one in rivals if one[0] != text][:SHOWN_RIVALS]
+    return text, _bounded(logprob), rivals
+
+
+def _is_number(value: Json) -> TypeGuard[int | float]:
+    return type(value) in (int, float) and value == value
+
+
+def _bounded(logprob: int | float) -> float:
+    """A whole number of JSON may be larger than any float."""
+    return float(min(max(logprob, _LEAST), 0))
+
+
+def _share(logprob: float) -> float:
+    return math.exp(logprob)
+
+
+def _percent(logprob: float) -> str:
+    share = 100 * _share(logprob)
+    return f"{share:.0f} %" if share >= 1 else "under 1 %"
+
+
+def _shown(token: Token) -> str:
+    text, logprob, rivals = token
+    share = _share(logprob)
+    heat = next((number for least, number in _CLASSES if share >= least), 1)
+    others = ", ".join(f"{_visible(name)} {_percent(odds)}" for name, odds in rivals)
+    title = f"{_visible(text)} {_percent(logprob)}" + (f"; else {others}" if others else "")
+    shown = escape(reveal(storable(text)), quote=False)
+    return f'<span class="odd odd-{heat}" title="{escape(title)}">{shown}</span>'
+
+
+def _visible(text: str) -> str:
+    """A token by itself: white space would not be seen."""
+    return "“" + reveal(storable(text)).replace("\n", "↵").replace("\t", "⇥") + "”"

@@ -1,0 +1,183 @@
+"""Whether what was streamed is what the server itself says at the end that its answer was.
+
+Some servers end with the whole answer as one object. Nothing of it is copied into ours, so the two
+can be held against each other: letters of text and thinking, and the calls of tools.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from chat.events import (
+    Json,
+    JsonObject,
+    MessageItem,
+    OutputItem,
+    ReasoningItem,
+    Result,
+    ToolCallItem,
+)
+from chat.rendering.figures import count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """An answer in the terms that both sides have. ``thinking`` and ``calls`` are ``None`` where
+    a server's final object does not hold them as they were streamed."""
+
+    text: str
+    thinking: str | None
+    calls: tuple[tuple[str, str], ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    about: str
+    streamed: str
+    final: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    compared: tuple[str, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def agrees(self) -> bool:
+        return not self.differences
+
+
+def receipt_of(result: Result) -> Receipt | None:
+    """Of a server whose final object is kept with the result; ``None`` where it sent none, or one
+    without an output."""
+    final = lmstudio_said(result.ext.upstream_result)
+    return compare(streamed(result.output), final) if final else None
+
+
+def compare(ours: Said, final: Said) -> Receipt:
+    differences: list[Difference] = []
+    texts = [("text", ours.text, final.text)]
+    if final.thinking is not None:
+        texts.append(("thinking", ours.thinking or "", final.thinking))
+    for about, one, other in texts:
+        if one != other:
+            differences.append(
+                Difference(about=about, streamed=_place(one, other), final=_place(other, one))
+            )
+    compared = [about for about, _, _ in texts]
+    if final.calls is not None:
+        compared.append("tool calls")
+        if ours.calls != final.calls:
+            differences.append(
+                Difference(about="tool calls", streamed=_calls(ours), final=_calls(final))
+            )
+    return Receipt(compared=tuple(compared), differences=tuple(differences))
+
+
+# Letters before the first that differs, and from there on.
+_BEFORE, _FROM = 20, 40
+
+
+def _place(one: str, other: str) -> str:
+    """How long it is, and how it goes on where the two part."""
+    parting = _parting(one, other)
+    excerpt = one[max(0, parting - _BEFORE) : parting + _FROM]
+    return f"{count(len(one))} letters; from letter {count(parting + 1)}: “{excerpt}”"
+
+
+def _parting(one: str, other: str) -> int:
+    """How many letters they share at the beginning. By halves: a frame waits for this, and letter
+    by letter a long answer takes a second."""
+    shared, most = 0, min(len(one), len(other))
+    while shared < most:
+        middle = (shared + most + 1) // 2
+        if one.startswith(other[shared:middle], shared):
+            shared = middle
+        else:
+            most = middle - 1
+    return shared
+
+
+def _calls(said: Said) -> str:
+    return ", ".join(f"{tool} {arguments}" for tool, arguments in said.calls or ())[:200] or "none"
+
+
+def streamed(output: Sequence[OutputItem]) -> Said:
+    return Said(
+        text="".join(item.content for item in output if isinstance(item, MessageItem)),
+        thinking="".join(item.content for item in output if isinstance(item, ReasoningItem)),
+        calls=tuple(
+            (item.tool, _canonical(item.arguments))
+            for item in output
+            if isinstance(item, ToolCallItem)
+        ),
+    )
+
+
+def lmstudio_said(final: Json) -> Said | None:
+    """The ``result`` of LM Studio's ``chat.end``."""
+    entries = _entries(final)
+    if not entries:
+        return None
+    calls = [entry for entry in entries if entry.get("type") == "tool_call"]
+    return Said(
+        text=_joined(entries, "message"),
+        thinking=_joined(entries, "reasoning"),
+        calls=tuple((str(call.get("tool")), _canonical(call.get("arguments"))) for call in calls),
+    )
+
+
+def responses_said(final: Json) -> Said | None:
+    """The ``response`` of the event with which the Responses API ends: its text. Its thinking is a
+    summary in parts and its calls are of a dozen kinds, which our events say in another way."""
+    entries = _entries(final)
+    if not entries:
+        return None
+    parts = [
+        part
+        for entry in entries
+        if entry.get("type") == "message"
+        for part in _objects(entry.get("content"))
+        if part.get("type") == "output_text"
+    ]
+    text = "".join(str(part.get("text", "")) for part in parts)
+    return Said(text=_without_thinking(text), thinking=None, calls=None)
+
+
+_THINKING, _THOUGHT = "<think>", "</think>"
+
+
+def _without_thinking(text: str) -> str:
+    """Models behind simple servers think in their text; a stream is read as thinking there."""
+    kept: list[str] = []
+    at = 0
+    # What is never closed is no thinking, and is looked through once.
+    while (begin := text.find(_THINKING, at)) >= 0 and (end := text.find(_THOUGHT, begin)) >= 0:
+        kept.append(text[at:begin])
+        at = end + len(_THOUGHT)
+        while text[at : at + 1].isspace():
+            at += 1
+    return "".join([*kept, text[at:]])
+
+
+def _entries(final: Json) -> list[JsonObject]:
+    return _objects(final.get("output")) if isinstance(final, dict) else []
+
+
+def _objects(values: Json) -> list[JsonObject]:
+    return (
+        [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    )
+
+
+def _joined(entries: Iterable[JsonObject], kind: str) -> str:
+    return "".join(str(e.get("content") or "") for e in entries if e.get("type") == kind)
+
+
+def _canonical(value: Json) -> str:
+    try:
+        return json.dumps(value or {}, sort_keys=True, ensure_ascii=False)
+    except RecursionError:
+        return "(nested too deeply)"

@@ -1,0 +1,174 @@
+"""JSON and other results as people read them: a tree that opens, links, pictures."""
+
+import json
+from collections.abc import Iterator
+from html import escape
+from itertools import islice
+
+from django.utils.safestring import SafeString
+
+from chat.events import Json
+from chat.rendering import figures
+from chat.rendering.addresses import is_safe_link, with_host
+from chat.rendering.anatomy import SHOWN_CHARACTERS, excerpt, excerpt_of_json, fill, name_of, safe
+from chat.rendering.pictures import picture_of, picture_of_address
+from chat.rendering.visible import reveal, storable
+
+# What a tree shows: of one list or object, of one text, and altogether. The text below it has more.
+SHOWN_MEMBERS = 100
+SHOWN_LETTERS = 600
+SHOWN_NAME = 120
+SHOWN_VALUES = 800
+# Of an MCP result; each may be a tree of its own.
+SHOWN_PARTS = 50
+# Beside a closed branch stands the beginning of what it holds.
+GLANCED_MEMBERS = 4
+GLANCED_LETTERS = 24
+# Deeper than that a value is shown in one line.
+SHOWN_DEPTH = 12
+# What is open at first: the outermost members, and short ones inside.
+OPEN_MEMBERS = 6
+
+
+def result_of(output: str) -> SafeString:
+    """A tool's result by what it is: the parts of an MCP result, JSON, an address, or text."""
+    value = _parsed(output)
+    if isinstance(value, list) and value and all(map(_is_content, value)):
+        shown = "".join(_content(part) for part in value[:SHOWN_PARTS])
+        more = len(value) - SHOWN_PARTS
+        cut = f'<p class="quiet">and {figures.count(more)} more parts</p>' if more > 0 else ""
+        return safe(shown + cut)
+    return _value_or_text(output, value)
+
+
+def _value_or_text(output: str, value: Json) -> SafeString:
+    if isinstance(value, dict | list) and value:
+        return tree_of(value)
+    line = output.strip()
+    if is_safe_link(line) and not line.split(None, 1)[1:]:
+        return safe(f"<p>{_link(line)}</p>")
+    if picture := picture_of_address(line):
+        return safe(picture)
+    return excerpt(output)
+
+
+def tree_of(value: dict[str, Json] | list[Json]) -> SafeString:
+    """A tree that opens; and below it all of it as text."""
+    return fill("tree", tree=safe(_tree(value)), text=excerpt_of_json(value))
+
+
+def _parsed(output: str) -> Json:
+    # A picture inside makes a result long, and is worth it.
+    is_short = len(output) <= 2 * SHOWN_CHARACTERS or "image" in output[:SHOWN_CHARACTERS]
+    if not is_short or output.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return json.loads(output)
+    except (ValueError, RecursionError):
+        return None
+
+
+# --- the parts of an MCP result ------------------------------------------------------------
+
+
+def _is_content(part: Json) -> bool:
+    if not isinstance(part, dict):
+        return False
+    if part.get("type") == "text":
+        return isinstance(part.get("text"), str)
+    return part.get("type") == "image" and isinstance(part.get("data"), str)
+
+
+def _content(part: dict[str, Json]) -> str:
+    if part["type"] == "text":
+        return _value_or_text(part["text"], _parsed(part["text"]))
+    picture = picture_of(str(part.get("mimeType") or ""), part["data"])
+    return picture or excerpt_of_json({**part, "data": f"{len(part['data']):,} characters"})
+
+
+# --- the tree --------------------------------------------------------------------------------
+
+
+class _Room:
+    """How many values may still be shown."""
+
+    def __init__(self) -> None:
+        self.left = SHOWN_VALUES
+
+
+def _tree(value: Json) -> str:
+    return f'<ul class="tree">{"".join(_members(value, _Room(), 0))}</ul>'
+
+
+def _members(value: Json, room: _Room, depth: int) -> Iterator[str]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    for number, (key, inner) in enumerate(pairs):
+        if number >= SHOWN_MEMBERS or room.left <= 0:
+            yield f'<li class="quiet">and {figures.count(len(value) - number)} more</li>'
+            return
+        room.left -= 1
+        yield f"<li>{_member(str(key), inner, room, depth)}</li>"
+
+
+def _member(key: str, value: Json, room: _Room, depth: int) -> str:
+    name = f'<span class="key">{escape(_cut(name_of(key), SHOWN_NAME), quote=False)}</span>'
+    if not isinstance(value, dict | list) or not value:
+        return f"{name} {_leaf(value)}"
+    one, several = ("entry", "entries") if isinstance(value, list) else ("member", "members")
+    kind = one if len(value) == 1 else several
+    size = f'<span class="quiet">{figures.count(len(value))} {kind}</span> {_glance(value)}'
+    if depth >= SHOWN_DEPTH:
+        return f'{name} {size} <span class="quiet">nested deeper</span>'
+    is_open = " open" if depth == 0 and len(value) <= OPEN_MEMBERS else ""
+    inside = "".join(_members(value, room, depth + 1))
+    return (
+        f'<details class="branch"{is_open}><summary>{name} {size}</summary>'
+        f'<ul class="tree">{inside}</ul></details>'
+    )
+
+
+def _glance(value: Json) -> str:
+    """The beginning of what is inside, where it is flat."""
+    inner = value.values() if isinstance(value, dict) else value
+    first = list(islice(inner, GLANCED_MEMBERS))
+    if any(isinstance(one, dict | list) for one in first):
+        return ""
+    pairs = list(islice(value.items(), GLANCED_MEMBERS)) if isinstance(value, dict) else []
+    shown = [f"{_cut(key, GLANCED_LETTERS)}: {_short(one)}" for key, one in pairs] or [
+        _short(one) for one in first
+    ]
+    text = name_of(", ".join(shown)) + ("…" if len(value) > GLANCED_MEMBERS else "")
+    return f'<span class="glance">{escape(text, quote=False)}</span>'
+
+
+def _short(value: Json) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return _cut(text, GLANCED_LETTERS)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _leaf(value: Json) -> str:
+    if isinstance(value, str):
+        return _text(value)
+    word = json.dumps(value)
+    return f'<span class="hl-number">{escape(word, quote=False)}</span>'
+
+
+def _text(text: str) -> str:
+    if picture := picture_of_address(text):
+        return picture
+    if is_safe_link(text) and len(text) <= SHOWN_LETTERS and not text.split(None, 1)[1:]:
+        return _link(text)
+    shown = escape(reveal(storable(text[:SHOWN_LETTERS])), quote=False)
+    more = len(text) - SHOWN_LETTERS
+    cut = f' <span class="quiet">and {figures.count(more)} characters</span>' if more > 0 else ""
+    return f'<span class="hl-string" dir="auto">{shown}</span>{cut}'
+
+
+def _link(address: str) -> str:
+    shown = escape(with_host(name_of(address), address))
+    target = 'target="_blank" rel="noopener noreferrer nofollow"'
+    return f'<a href="{escape(storable(address))}" {target}>{shown}</a>'

@@ -1,0 +1,65 @@
+"""A run as the files that recordings are kept in: what the server sent, and the events of it.
+
+Both are as in ``tests/fixtures``, and ``manage.py decode`` reads the first. Keys, sealed thinking
+and files inside are masked; texts are as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from chat import events as canonical
+from chat.models import Run
+from chat.runs.masking import masked
+from chat.runs.public import public_event
+from chat.runs.recording import entries_behind
+from chat.runs.segments import read_raw
+from chat.wire.sse import Decoder, EventTooLarge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    name: str
+    body: bytes
+
+
+def export_raw(run: Run) -> Export | None:
+    """What the server sent, frame by frame: ``.sse``, or ``.json`` for an answer that came in one
+    piece. ``None`` where nothing is kept."""
+    raw = read_raw(run)
+    if not raw:
+        return None
+    is_body = raw.lstrip()[:1] == b"{"
+    body = _masked(raw) if is_body else b"".join(_masked(frame) for frame in _frames(raw))
+    return Export(name=f"{_stem(run)}.{'json' if is_body else 'sse'}", body=body)
+
+
+def export_events(run: Run) -> Export | None:
+    """The canonical events, one on each line. ``None`` where there are none."""
+    lines = [
+        _masked(canonical.encode(public_event(canonical.decode(entry.body), run.public_id)))
+        for entry in entries_behind(run.pk)
+    ]
+    if not lines:
+        return None
+    return Export(name=f"{_stem(run)}.events.jsonl", body=b"\n".join([*lines, b""]))
+
+
+def _stem(run: Run) -> str:
+    return f"{run.dialect or 'run'}-{run.public_id.hex[:12]}"
+
+
+def _frames(raw: bytes) -> Iterator[bytes]:
+    """All bytes, in pieces of one frame: what hides in one cannot begin in another."""
+    decoder = Decoder()
+    try:
+        frames = decoder.feed(raw)
+    except EventTooLarge as error:
+        frames = error.frames
+    yield from (frame.raw for frame in frames)
+    yield decoder.unread()
+
+
+def _masked(text: bytes) -> bytes:
+    return masked(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")

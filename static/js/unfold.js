@@ -1,0 +1,57 @@
+/* Folds of an answer whose text is long: it comes from the server when somebody opens them. */
+(() => {
+  "use strict";
+
+  const AGAIN = "It could not be loaded. Try again";
+  const watched = new WeakMap();
+
+  async function load(button, before = []) {
+    const place = button.parentElement;
+    const address = button.dataset.part;
+    button.setAttribute("aria-busy", "true");
+    // What stood there a moment ago stays until the rest is here: nothing jumps under a reader's eyes.
+    if (before.length) place.replaceChildren(...before);
+    try {
+      const response = await fetch(address, { credentials: "same-origin", redirect: "error" });
+      if (!response.ok) throw new Error(String(response.status));
+      const html = await response.text();
+      const hadFocus = document.activeElement === button;
+      place.innerHTML = html;
+      if (hadFocus) place.closest("details")?.querySelector("summary")?.focus();
+    } catch {
+      button.removeAttribute("aria-busy");
+      button.querySelector("span").textContent = AGAIN;
+      if (!button.isConnected) place.append(button);
+    }
+  }
+
+  const isIn = fold => button => button.closest("details") === fold && !button.hasAttribute("aria-busy");
+
+  // An open fold may still get what is to be loaded: its call returns, its thinking ends.
+  function watch(fold) {
+    const observer = new MutationObserver(records => {
+      for (const { target, addedNodes } of records) {
+        const button = [...addedNodes].find(node => node.matches?.(".later"));
+        if (!button?.isConnected || button.hasAttribute("aria-busy") || !isIn(fold)(button)) continue;
+        const gone = records.filter(record => record.target === target).flatMap(record => [...record.removedNodes]);
+        load(button, gone.filter(node => node !== button && !node.isConnected));
+      }
+    });
+    observer.observe(fold, { childList: true, subtree: true });
+    watched.set(fold, observer);
+  }
+
+  document.addEventListener("toggle", event => {
+    const fold = event.target;
+    if (!fold.matches?.(".answer details")) return;
+    watched.get(fold)?.disconnect();
+    if (!fold.open) return;
+    [...fold.querySelectorAll(".later")].filter(isIn(fold)).forEach(button => load(button));
+    watch(fold);
+  }, true);
+
+  document.addEventListener("click", event => {
+    const button = event.target.closest?.(".answer .later");
+    if (button && !button.hasAttribute("aria-busy")) load(button);
+  });
+})();

@@ -1,0 +1,90 @@
+"""The inbox: from a question that waits to its card; and what the list beside it marks."""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import streams
+from tests.browser.conftest import OpenTab, People
+from tests.browser.site import BrowserSite
+from tests.browser.tab import Tab
+from tests.runs.waiting import WEATHER, calling, saying
+
+REFRESH_LIST = """() => htmx.ajax("GET", document.getElementById("room").dataset.list,
+  {source: "#conversations", swap: "innerHTML"})"""
+
+
+@pytest.fixture
+def own(own_site: BrowserSite) -> Iterator[BrowserSite]:
+    """A site in which nothing waits yet, and whose server speaks a dialect that takes tools."""
+    own_site.start()
+    with own_site.speaking("openai_chat"):
+        yield own_site
+
+
+def waiting(site: BrowserSite) -> UUID:
+    site.fake.script(calling(WEATHER), saying("It rains."))
+    run = site.send("How is the weather?")
+    assert site.until_ended(run)["status"] == "waiting"
+    return run
+
+
+def test_a_question_is_found_answered_and_gone(own: BrowserSite, people: People) -> None:
+    bob = people.tab(own, "Bob", "/inbox/")
+    expect(bob.page.get_by_role("heading", name="Nobody waits for you")).to_be_visible()
+    expect(bob.page.locator(".nav-count")).to_have_count(0)
+    waiting(own)
+    bob.reload()
+    expect(bob.page.locator(".nav-count")).to_contain_text("1")
+
+    bob.page.locator(".inbox-link").click()
+    card = bob.page.locator(".ask")
+    expect(card).to_be_in_viewport()
+    bob.page.get_by_label("Result", exact=True).fill("wet")
+    bob.button("Give the result").click()
+    bob.shows("It rains.").until_ended()
+
+    # The list beside the room has noticed.
+    expect(bob.page.locator(".nav-count")).to_have_count(0)
+    bob.page.locator("#main").focus()
+    bob.page.keyboard.press("g")
+    bob.page.keyboard.press("i")
+    expect(bob.page.get_by_role("heading", name="Nobody waits for you")).to_be_visible()
+
+
+def test_a_viewer_has_nothing_to_answer(own: BrowserSite, people: People) -> None:
+    waiting(own)
+
+    vera = people.tab(own, "Vera", "/inbox/")
+
+    expect(vera.page.get_by_role("heading", name="Nobody waits for you")).to_be_visible()
+    expect(vera.page.locator(".nav-count")).to_have_count(0)
+
+
+def unread(tab: Tab) -> list[str]:
+    return tab.page.locator("#conversations a[data-unread]").evaluate_all(
+        "links => links.map(link => link.title)"
+    )
+
+
+def test_what_is_new_is_marked_until_it_was_shown(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(*(streams.telling("So.") for _ in range(3)))
+    first, second = site.send("The first one"), site.send("The second one")
+    site.until_ended(second)
+    alice = tab("Alice", site.room(first)).until_ended()
+    assert unread(alice) == []
+
+    bob = tab("Bob", site.room(second)).until_ended()
+    bob.write("More")
+    bob.until_ended()
+    alice.page.evaluate(REFRESH_LIST)
+    alice.until(lambda: unread(alice) == ["The second one"], "a mark")
+    expect(alice.page.get_by_role("link", name="The second one")).to_contain_text(", new")
+
+    alice.page.get_by_role("link", name="The second one").click()
+    alice.until_ended()
+    assert unread(alice) == []
+    alice.open(site.room(first))
+    assert unread(alice) == []

@@ -1,0 +1,263 @@
+"""The keyboard: one table of keys, its help, and where keys do not act."""
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser import streams
+from tests.browser.conftest import OpenTab
+from tests.browser.site import BrowserSite
+from tests.browser.tab import Tab
+
+FOCUSED_TURN = "() => document.activeElement.closest('#turns > .turn')?.id ?? ''"
+PRESS_WHILE_COMPOSING = """key => document.activeElement.dispatchEvent(
+  new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true, isComposing: true}))"""
+ROWS = """() => [...document.querySelectorAll("#keys .key")].map(row =>
+  [row.querySelector("dt").textContent, [...row.querySelectorAll("kbd")].map(key => key.textContent)])"""
+
+# Whether nobody has taken it from the browser.
+PRESS_SAVE = """() => document.activeElement.dispatchEvent(
+  new KeyboardEvent("keydown", {key: "s", ctrlKey: true, bubbles: true, cancelable: true}))"""
+NO_STORE = (
+    """() => Object.defineProperty(window, "localStorage", {get() { throw new Error("no"); }})"""
+)
+# What waits longer than two seconds waits no time at all.
+SHORT_PATIENCE = """() => {
+  const wait = window.setTimeout;
+  window.setTimeout = (work, delay, ...more) => wait(work, delay > 2000 ? 50 : delay, ...more);
+}"""
+
+
+def thinking(text: str) -> streams.Script:
+    return streams.scripted(
+        streams.BEGINNING,
+        streams.open_item("reasoning"),
+        streams.think("Hm."),
+        streams.close_item("reasoning"),
+        streams.open_item("message"),
+        streams.say(text),
+        streams.close_item("message"),
+        streams.end(),
+    )
+
+
+@pytest.fixture
+def alice(site: BrowserSite, tab: OpenTab) -> Tab:
+    """In a room with four turns, with the focus nowhere."""
+    site.fake.script(thinking("First."), thinking("Second."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
+    alice.write("Go on")
+    alice.shows("Second.").until_ended()
+    alice.composer.evaluate("text => text.blur()")
+    return alice
+
+
+def focused(tab: Tab) -> str:
+    return str(tab.page.evaluate(FOCUSED_TURN))
+
+
+def id_of(turn: Locator) -> str:
+    return turn.get_attribute("id") or ""
+
+
+def test_j_and_k_go_from_turn_to_turn_and_g_n_to_the_newest_answer(alice: Tab) -> None:
+    press = alice.page.keyboard.press
+
+    press("g")
+    press("n")
+    assert focused(alice) == id_of(alice.turns.nth(3))
+    press("k")
+    press("k")
+    assert focused(alice) == id_of(alice.turns.nth(1))
+    press("j")
+    assert focused(alice) == id_of(alice.turns.nth(2))
+    press("n")
+    assert focused(alice) == id_of(alice.turns.nth(2))
+
+
+def test_t_opens_and_closes_the_reasoning_of_the_newest_answer(alice: Tab) -> None:
+    folds = alice.page.locator("details.reasoning")
+
+    alice.page.keyboard.press("t")
+    expect(folds.nth(1)).to_have_attribute("open", "")
+    expect(folds.nth(0)).not_to_have_attribute("open", "")
+    alice.page.keyboard.press("t")
+
+    expect(folds.nth(1)).not_to_have_attribute("open", "")
+
+
+def test_r_tries_the_chosen_answer_again_and_brackets_go_through_its_versions(
+    site: BrowserSite, alice: Tab
+) -> None:
+    press = alice.page.keyboard.press
+    site.fake.script(streams.telling("Third."))
+    press("r")
+    expect(alice.turns).to_have_count(4)
+    assert site.fake.posts == 2
+
+    press("g")
+    press("n")
+    press("r")
+    alice.shows("Third.").until_ended()
+    press("[")
+    # What else has the room shown anew meanwhile takes nothing away.
+    alice.page.evaluate("() => document.dispatchEvent(new CustomEvent('room:shown'))")
+    alice.shows("Second.")
+    alice.until(lambda: focused(alice) == id_of(alice.turns.nth(3)), "the focus at its place")
+    press("]")
+
+    alice.shows("Third.")
+
+
+def test_e_edits_the_chosen_message(alice: Tab) -> None:
+    alice.page.keyboard.press("g")
+    alice.page.keyboard.press("n")
+    alice.page.keyboard.press("k")
+
+    alice.page.keyboard.press("e")
+
+    expect(alice.page.locator(".edit-text")).to_be_focused()
+
+
+def test_ctrl_s_saves_an_edit_and_is_the_browser_s_elsewhere(site: BrowserSite, alice: Tab) -> None:
+    site.fake.script(streams.telling("Third."))
+    alice.page.keyboard.press("k")
+    alice.page.keyboard.press("k")
+    assert alice.page.evaluate(PRESS_SAVE)
+    alice.page.keyboard.press("e")
+    field = alice.page.locator(".edit-text")
+    expect(field).to_be_focused()
+    field.fill("Go on, but slowly")
+
+    alice.page.keyboard.press("Control+s")
+
+    alice.shows("Third.").until_ended()
+    expect(alice.page.locator(".edit-text")).to_have_count(0)
+    expect(alice.turns.filter(has_text="Go on, but slowly")).to_have_count(1)
+    assert site.fake.posts == 3
+
+
+def test_the_help_is_made_of_the_same_table_and_closes_with_escape(alice: Tab) -> None:
+    alice.page.keyboard.press("?")
+    dialog = alice.page.get_by_role("dialog", name="Keyboard")
+    expect(dialog).to_be_visible()
+
+    rows = dict(alice.page.evaluate(ROWS))
+    assert rows["Newest answer"] == ["g", "n"]
+    assert rows["Stop the answer"] == ["Ctrl", "."]
+    assert rows["Save an edit"] == ["Ctrl", "S"]
+    assert len(rows) >= 20
+    # Behind a dialog nothing acts.
+    alice.page.keyboard.press("j")
+    assert focused(alice) == ""
+    alice.page.keyboard.press("Escape")
+
+    expect(dialog).to_be_hidden()
+
+
+def test_letters_in_text_are_letters(alice: Tab) -> None:
+    alice.composer.press_sequentially("jkgnteria?[]/s")
+
+    expect(alice.composer).to_have_value("jkgnteria?[]/s")
+    expect(alice.page.locator("#panel")).to_be_hidden()
+    expect(alice.page.locator("#keys")).to_be_hidden()
+    expect(alice.composer).to_be_focused()
+
+
+def test_single_keys_can_be_switched_off_and_stay_off(alice: Tab) -> None:
+    alice.page.locator(".person > summary").click()
+    alice.button("Keyboard").click()
+    alice.page.get_by_label("Single keys act").uncheck()
+    alice.page.keyboard.press("Escape")
+    alice.reload()
+
+    for key in ("i", "j", "?"):
+        alice.page.keyboard.press(key)
+
+    assert focused(alice) == ""
+    expect(alice.page.locator("#panel")).to_be_hidden()
+    expect(alice.page.locator("#keys")).to_be_hidden()
+    alice.page.keyboard.press("Control+Shift+S")
+    expect(alice.page.locator("#sidebar")).to_be_hidden()
+
+
+def test_single_keys_are_off_as_long_as_the_page_where_nothing_can_be_stored(alice: Tab) -> None:
+    alice.page.evaluate(NO_STORE)
+    alice.page.keyboard.press("?")
+    alice.page.get_by_label("Single keys act").uncheck()
+    alice.page.keyboard.press("Escape")
+    expect(alice.page.locator("#keys")).to_be_hidden()
+
+    alice.page.keyboard.press("j")
+
+    assert focused(alice) == ""
+
+
+def test_a_version_that_did_not_come_takes_no_focus_later(site: BrowserSite, alice: Tab) -> None:
+    site.fake.script(streams.telling("Third."))
+    alice.page.keyboard.press("g")
+    alice.page.keyboard.press("n")
+    alice.page.keyboard.press("r")
+    alice.shows("Third.").until_ended()
+    alice.page.evaluate(SHORT_PATIENCE)
+    alice.page.route("**/*", lambda route: route.abort())
+    alice.page.keyboard.press("[")
+    alice.page.wait_for_timeout(200)
+    alice.composer.focus()
+
+    # As if a colleague's turn had come to its place by now.
+    alice.turns.last.evaluate(
+        "turn => turn.before(Object.assign(turn.cloneNode(), {id: 'another'}))"
+    )
+    alice.page.evaluate("document.dispatchEvent(new CustomEvent('room:shown'))")
+
+    expect(alice.composer).to_be_focused()
+
+
+def test_the_sidebar_is_put_away_remembered_and_brought_back(alice: Tab) -> None:
+    sidebar = alice.page.locator("#sidebar")
+    alice.button("Hide the sidebar").click()
+    expect(sidebar).to_be_hidden()
+    expect(alice.button("Open the sidebar")).to_be_focused()
+
+    alice.reload()
+    expect(sidebar).to_be_hidden()
+    alice.page.keyboard.press("Control+Shift+S")
+
+    expect(sidebar).to_be_visible()
+    expect(alice.button("Open the sidebar")).to_be_hidden()
+
+
+def test_escape_closes_one_layer_at_a_time(alice: Tab) -> None:
+    alice.page.keyboard.press("i")
+    panel = alice.page.locator("#panel")
+    expect(alice.page.locator("#panel-title")).to_be_focused()
+    alice.page.get_by_label("Parameters and system prompt").click()
+    menu = alice.page.locator("details.menu[open]")
+    expect(menu).to_have_count(1)
+
+    alice.page.keyboard.press("Escape")
+    expect(menu).to_have_count(0)
+    expect(panel).to_be_visible()
+    alice.page.keyboard.press("Escape")
+
+    expect(panel).to_be_hidden()
+
+
+@pytest.mark.parametrize("keys", [["Control+."], ["Escape", "Escape"]], ids=["one", "two"])
+def test_an_answer_is_stopped_from_the_message(
+    site: BrowserSite, tab: OpenTab, keys: list[str]
+) -> None:
+    site.fake.script(streams.telling("Half", streams.hang()))
+    run = site.send("Much.")
+    alice = tab("Alice", site.room(run)).shows("Half")
+    alice.composer.focus()
+
+    # Of a composition: it ends that, and nothing else.
+    for _ in range(2):
+        alice.page.evaluate(PRESS_WHILE_COMPOSING, "Escape")
+    for key in keys:
+        assert site.run(run)["stop_requested_at"] is None
+        alice.page.keyboard.press(key)
+
+    alice.until_ended()
+    assert site.run(run)["status"] == "stopped"

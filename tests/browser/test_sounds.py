@@ -1,0 +1,50 @@
+"""Sounds that an answer brings: played where they stand when it has ended, live and reloaded."""
+
+import base64
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from chat.demo import media
+from chat.demo.script import chunk, openai_chunks, openai_run, stream
+from tests.browser.conftest import OpenTab
+from tests.browser.site import BrowserSite
+from tests.browser.streams import gate
+
+
+def test_a_sound_is_played_and_sought_by_keyboard_and_kept(site: BrowserSite, tab: OpenTab) -> None:
+    sound = media.murmur()
+    half = len(sound) // 2
+    pieces = [
+        {"id": "s", "transcript": "The water "},
+        {"data": base64.b64encode(sound[:half]).decode()},
+        {"data": base64.b64encode(sound[half:]).decode(), "transcript": "murmurs."},
+    ]
+    first, *rest = openai_run("Listen.")
+    said = openai_chunks([first, *(chunk({"audio": piece}) for piece in pieces)], is_done=False)
+    with site.speaking("openai_chat"):
+        site.fake.script(stream(said, gate("end"), openai_chunks(rest)))
+        run = site.send("A sound.")
+        alice = tab("Alice", site.room(run)).shows("The water murmurs.")
+        expect(alice.answer.get_by_text("It can be played when")).to_be_visible()
+        player = alice.answer.locator("audio")
+        expect(player).to_have_count(0)
+        site.fake.release("end")
+        alice.shows("Listen.").until_ended()
+
+    live = alice.normalised()
+    player.evaluate(
+        "audio => audio.readyState || new Promise(done => audio.onloadedmetadata = done)"
+    )
+    assert 0.2 < player.evaluate("audio => audio.duration") < 0.3
+    player.focus()
+    alice.page.keyboard.press("Space")
+    player.evaluate("audio => audio.ended || new Promise(done => audio.onended = done)")
+    player.evaluate("audio => { audio.currentTime = 0.1; }")
+    assert abs(player.evaluate("audio => audio.currentTime") - 0.1) < 0.01
+    with alice.page.expect_download() as download:
+        alice.answer.get_by_role("link", name="Download sound-").click()
+    assert download.value.suggested_filename == "sound-1.wav"
+    assert Path(download.value.path()).read_bytes() == sound
+    assert live == alice.reload().normalised()
+    expect(player).to_have_attribute("aria-label", "Sound: sound-1.wav")

@@ -1,0 +1,400 @@
+"""Versions of an artifact: previewed without an origin, compared, and found from their card."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable
+from html import unescape
+from typing import Any
+
+import pytest
+from django.core import signing
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import reverse
+
+from chat.events import ArtifactUpdate
+from chat.models import Artifact, Conversation, Membership, User
+from chat.rendering import cards, differences
+from chat.rendering.differences import SHOWN_LINES, compare, count_changes
+from chat.views import artifacts, previews
+from chat.views.previews import Ticket, sign
+from tests.files.conftest import Answer
+
+pytestmark = pytest.mark.django_db
+
+PAGE = "<h1>Gauge</h1><script>document.title = 'ran'</script>"
+
+
+@pytest.fixture
+def alice_client(alice: User, signed_in) -> Client:
+    return signed_in(alice)
+
+
+def make(answer: Answer, *contents: str, **fields: Any) -> Artifact:
+    fields = {"title": "Gauge", "language": "html", **fields}
+    updates = [
+        ArtifactUpdate(op="updated", artifact_id="a", content=content, **fields)
+        for content in contents
+    ]
+    answer(*updates)
+    return Artifact.objects.get()
+
+
+def page(client: Client, route: str, *place: object) -> str:
+    return client.get(reverse(route, args=place)).content.decode()
+
+
+def frame_of(html: str) -> dict[str, str]:
+    found = re.search(r"<iframe ([^>]*)>", html)
+    assert found
+    return {name: unescape(value) for name, value in re.findall(r'([\w-]+)="([^"]*)"', found[1])}
+
+
+# --- previews ----------------------------------------------------------------------------------
+
+
+def assert_nothing(response: HttpResponse) -> None:
+    assert response.status_code == 404
+    assert b"Gauge" not in response.content
+    assert response["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
+
+
+def test_scripts_are_off_until_a_person_asks(alice_client: Client, answer: Answer) -> None:
+    artifact = make(answer, PAGE)
+    address = reverse("artifact", args=[artifact.public_id, 1])
+
+    quiet = frame_of(alice_client.get(address).content.decode())
+    running = frame_of(alice_client.post(address).content.decode())
+
+    assert (quiet["sandbox"], running["sandbox"]) == ("", "allow-scripts")
+    for frame, first in ((quiet, "sandbox"), (running, "sandbox allow-scripts")):
+        policy = Client().get(frame["src"])["Content-Security-Policy"].split("; ")
+        assert policy[0] == first
+        assert ("script-src 'none'" in policy) == (frame is quiet)
+        own = f"http://testserver{frame['src']}"
+        assert f"style-src 'unsafe-inline' {own}" in policy
+        assert {"connect-src 'none'", "form-action 'none'", "frame-src 'none'"} <= set(policy)
+        assert {"default-src 'none'", "base-uri 'none'"} <= set(policy)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("<!doctype html>", "<p>Gauge</p><script>x()</script>"),
+        ("\ufeff \n<!-- a --><!DOCTYPE html>", "<script>x()</script>"),
+        ("", "<p>No type</p><script>x()</script>"),
+        ("", "<!-- " * 2000 + "<script>x()</script>"),
+        ("", "<!---->" * 2000 + "<script>x()</script>"),
+    ],
+)
+def test_a_document_that_runs_reports_and_keeps_its_type(
+    alice_client: Client, answer: Answer, before: str, after: str
+) -> None:
+    address = reverse("artifact", args=[make(answer, before + after).public_id, 1])
+
+    quiet, running = (
+        alice_client.get(frame_of(asked.content.decode())["src"]).content.decode()
+        for asked in (alice_client.get(address), alice_client.post(address))
+    )
+
+    assert quiet == before + after
+    assert running.startswith(f"{before}<script>(() => {{")
+    assert running.endswith(f"</script>{after}")
+
+
+def test_a_viewer_sees_the_error_and_has_nowhere_to_send_it(
+    answer: Answer, viewer: User, bob: User, signed_in: Callable[[User], Client]
+) -> None:
+    address = reverse("artifact", args=[make(answer, PAGE).public_id, 1])
+
+    said = [signed_in(who).post(address).content.decode() for who in (viewer, bob)]
+
+    assert ["preview-words" in page for page in said] == [True, True]
+    assert ["Send to chat" in page for page in said] == [False, True]
+
+
+def test_what_has_no_script_asks_for_no_permission(alice_client: Client, answer: Answer) -> None:
+    artifact = make(answer, "<h1>Gauge</h1>")
+
+    html = page(alice_client, "artifact", artifact.public_id, 1)
+
+    assert "<iframe" in html
+    assert "Run</span>" not in html
+
+
+def test_a_preview_has_headers_that_leave_it_nothing(alice_client: Client, answer: Answer) -> None:
+    artifact = make(answer, PAGE)
+    frame = frame_of(page(alice_client, "artifact", artifact.public_id, 1))
+
+    response = alice_client.get(frame["src"])
+
+    assert response.content.decode() == PAGE
+    assert response["X-Content-Type-Options"] == "nosniff"
+    assert response["Referrer-Policy"] == "no-referrer"
+    assert response["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert "camera=()" in response["Permissions-Policy"]
+    assert "X-Frame-Options" not in response
+    assert "frame-ancestors http://testserver" in response["Content-Security-Policy"]
+    assert not response.cookies
+    # Only the files of a bundle need these.
+    assert "Access-Control-Allow-Origin" not in response
+
+
+def test_only_pages_with_previews_may_frame_them(
+    alice_client: Client, answer: Answer, conversation: Conversation
+) -> None:
+    artifact = make(answer, PAGE)
+    framing = "frame-src http://testserver/preview/ http://testserver/frames/diagram/"
+
+    for address in (
+        reverse("artifact", args=[artifact.public_id, 1]),
+        reverse("conversation", args=[conversation.public_id]),
+    ):
+        assert framing in alice_client.get(address)["Content-Security-Policy"].split("; ")
+    assert "frame-src" not in alice_client.get(reverse("home"))["Content-Security-Policy"]
+
+
+def test_an_address_is_of_one_person_version_and_ten_minutes(
+    alice: User, bob: User, answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact = make(answer, PAGE, "<h1>Other</h1>")
+    ticket = Ticket(
+        kind="artifact", public_id=artifact.public_id, number=1, user=alice.public_id, runs=False
+    )
+    address, client = sign(ticket), Client()
+    assert client.get(address).status_code == 200
+
+    said = signing.loads(address.split("/")[2], salt=previews.SALT)
+    forged = signing.dumps([*said[:2], 2, *said[3:]], salt="another")
+    assert_nothing(client.get(f"/preview/{forged}/"))
+    # Somebody else's words under this signature.
+    body = address.split("/")[2]
+    other = sign(Ticket(**{**_members(ticket), "number": 2})).split("/")[2]
+    assert_nothing(client.get(f"/preview/{other.split(':')[0]}:{body.split(':', 1)[1]}/"))
+    assert_nothing(client.get(f"{address}index.html"))
+    assert_nothing(client.get(address, headers={"Sec-Fetch-Dest": "document"}))
+    monkeypatch.setattr(previews, "LIFETIME_SECONDS", -1)
+    assert_nothing(client.get(address))
+
+
+def _members(ticket: Ticket) -> dict[str, Any]:
+    return {name: getattr(ticket, name) for name in Ticket.__slots__}
+
+
+def test_who_loses_the_room_loses_its_previews(bob: User, answer: Answer, signed_in) -> None:
+    artifact = make(answer, PAGE)
+    frame = frame_of(page(signed_in(bob), "artifact", artifact.public_id, 1))
+    assert Client().get(frame["src"]).status_code == 200
+
+    Membership.objects.filter(user=bob).delete()
+
+    assert_nothing(Client().get(frame["src"]))
+
+
+def test_a_drawing_is_shown_and_markdown_needs_no_frame(
+    alice_client: Client, answer: Answer
+) -> None:
+    drawing = make(answer, "<svg viewBox='0 0 1 1'></svg>", language="svg")
+    shown = Client().get(frame_of(page(alice_client, "artifact", drawing.public_id, 1))["src"])
+    assert shown["Content-Type"] == "text/html; charset=utf-8"
+    assert shown.content.endswith(b"<svg viewBox='0 0 1 1'></svg>")
+    Artifact.objects.all().delete()
+
+    text = make(answer, "# Tides\n\n<b onclick=x>raw</b>", language="markdown")
+    html = page(alice_client, "artifact", text.public_id, 1)
+
+    assert "Tides</h1>" in html
+    assert "<b onclick" not in html
+    assert "<iframe" not in html
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"language": "mermaid"},
+        {"language": "Mermaid"},
+        {"content_type": "text/vnd.mermaid"},
+        {"content_type": "application/vnd.ant.mermaid"},
+        {"title": "tides.mmd"},
+    ],
+    ids=str,
+)
+def test_a_diagram_is_drawn_from_its_source(
+    alice_client: Client, answer: Answer, members: dict[str, str]
+) -> None:
+    artifact = make(answer, 'graph TD; A["<b onclick=x>"]-->B', **{"language": "", **members})
+
+    html = page(alice_client, "artifact", artifact.public_id, 1)
+
+    assert 'class="codeblock diagram"' in html
+    assert "&lt;b onclick=x&gt;" in html
+    assert "<b onclick" not in html
+
+
+@pytest.mark.parametrize(
+    "members", [{"language": "python", "title": "mermaid.py"}, {"title": "On mermaids"}], ids=str
+)
+def test_what_only_speaks_of_diagrams_is_none(
+    alice_client: Client, answer: Answer, members: dict[str, str]
+) -> None:
+    artifact = make(answer, "graph TD; A-->B", **{"language": "", **members})
+
+    assert "codeblock diagram" not in page(alice_client, "artifact", artifact.public_id, 1)
+
+
+def test_code_without_a_preview_is_shown_as_code(alice_client: Client, answer: Answer) -> None:
+    artifact = make(answer, "print(1)", language="python")
+
+    html = page(alice_client, "artifact", artifact.public_id, 1)
+
+    assert ">Preview<" not in html
+    assert "source-code" in html
+
+
+# --- changes --------------------------------------------------------------------------------------
+
+
+def test_any_two_versions_are_compared_from_the_older_to_the_newer(
+    alice_client: Client, answer: Answer
+) -> None:
+    artifact = make(answer, "a\nb\nc\n", "a\nx\nc\n", "a\nx\nc\nd\n", language="text")
+
+    html = page(alice_client, "artifact_difference", artifact.public_id, 3)
+    backwards = page(alice_client, "artifact_comparison", artifact.public_id, 1, 3)
+
+    assert _changed(html) == [("added", "d")]
+    assert _changed(backwards) == [("removed", "b"), ("added", "x"), ("added", "d")]
+    assert (
+        "this is the first version"
+        in page(alice_client, "artifact_difference", artifact.public_id, 1).lower()
+    )
+    missing = reverse("artifact_comparison", args=[artifact.public_id, 1, 9])
+    assert alice_client.get(missing).status_code == 404
+
+
+def _changed(html: str) -> list[tuple[str, str]]:
+    lines = re.findall(r'<tr class="line-(\w+)">.*?<td class="line-text">(.*?)</td></tr>', html)
+    return [(kind, unescape(text)) for kind, text in lines if kind != "same"]
+
+
+def test_hostile_lines_stay_text_in_a_comparison(alice_client: Client, answer: Answer) -> None:
+    hostile = "</td><script>alert(1)</script>\u202e<img src=x onerror=alert(1)>"
+    artifact = make(answer, "a", hostile)
+
+    html = page(alice_client, "artifact_difference", artifact.public_id, 2)
+
+    assert "<script>alert" not in html
+    assert "<img src=x" not in html
+    assert "\u202e" not in html
+    assert "[U+202E]" in html
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "counts"),
+    [
+        ("", "a\nb\n", (2, 0)),
+        ("a\nb", "a\nb\n", (0, 0)),
+        ("a\r\nb", "a\nb", (0, 0)),
+        ("a\nb\nc", "a\nc", (0, 1)),
+        ("a\nb\nc", "a\nx\ny\nc", (2, 1)),
+        ("}\n" * 5, "}\n" * 7, (2, 0)),
+        ("", "", (0, 0)),
+    ],
+)
+def test_a_card_counts_what_a_page_shows(old: str, new: str, counts: tuple[int, int]) -> None:
+    difference = compare(old, new)
+
+    assert count_changes(old, new) == counts
+    assert (difference.added, difference.removed) == counts
+
+
+def test_unchanged_lines_far_from_a_change_are_left_out() -> None:
+    old = [str(number) for number in range(100)]
+    new = [*old[:10], "x", *old[11:60], "y", *old[60:]]
+
+    hunks = compare("\n".join(old), "\n".join(new)).hunks
+
+    assert [[line.text for line in hunk] for hunk in hunks] == [
+        ["7", "8", "9", "10", "x", "11", "12", "13"],
+        ["57", "58", "59", "y", "60", "61", "62"],
+    ]
+    assert (hunks[1][3].old, hunks[1][3].new) == (None, 61)
+    assert (hunks[1][4].old, hunks[1][4].new) == (61, 62)
+
+
+def test_what_is_too_different_costs_no_time_and_is_still_right() -> None:
+    old = "\n".join(f"line {zlib.crc32(bytes([n % 250, n // 250]))}" for n in range(9_000))
+    new = "\n".join(reversed(old.split("\n"))) + "\nmore"
+
+    difference = compare(old, new)
+
+    assert not difference.is_exact
+    assert difference.is_cut
+    assert sum(len(hunk) for hunk in difference.hunks) == SHOWN_LINES
+    assert count_changes(old, new) == (1, 0)
+
+
+def test_of_a_long_change_no_more_is_laid_out_than_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    laid_out: list[object] = []
+    line = differences._line
+    monkeypatch.setattr(
+        differences, "_line", lambda *said, **at: laid_out.append(said) or line(*said, **at)
+    )
+    same = "same\n" * 20_000
+
+    difference = compare(same + "a\n" * 30_000 + same, same + "b\n" * 30_000 + same)
+
+    assert (difference.added, difference.removed, difference.is_cut) == (30_000, 30_000, True)
+    assert sum(len(hunk) for hunk in difference.hunks) == SHOWN_LINES
+    assert len(laid_out) < 3 * SHOWN_LINES
+
+
+def test_a_card_whose_text_stays_the_same_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(differences, "_lines", lambda text: read.append(text) or [text])
+    card = cards.Artifact("a", 1)
+
+    for seq, title in enumerate("abc", start=1):
+        content = "a long text" if seq == 1 else None
+        card.update(
+            ArtifactUpdate(op="updated", artifact_id="a", title=title, content=content), seq
+        )
+
+    assert (card.changes, read) == ((0, 0), [])
+
+
+def test_versions_that_are_too_long_are_not_compared(
+    alice_client: Client, answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artifacts, "COMPARED_CHARACTERS", 5)
+    artifact = make(answer, "short", "a longer text")
+
+    html = page(alice_client, "artifact_difference", artifact.public_id, 2)
+
+    assert "too long to be compared" in html
+    assert "<table" not in html
+
+
+# --- from the card to the version -----------------------------------------------------------------
+
+
+def test_the_place_of_an_event_leads_to_the_version_that_is_kept_of_it(
+    alice_client: Client, answer: Answer
+) -> None:
+    make(answer, "1")
+    run = answer(
+        ArtifactUpdate(op="updated", artifact_id="a", content="2"),
+        ArtifactUpdate(op="updated", artifact_id="a", content="3"),
+    )
+    artifact = Artifact.objects.get()
+
+    response = alice_client.get(reverse("artifact_made", args=[run.public_id, 3]))
+    nowhere = alice_client.get(reverse("artifact_made", args=[run.public_id, 1]))
+
+    assert response["Location"] == reverse("artifact", args=[artifact.public_id, 3])
+    files = reverse("conversation_files", args=[artifact.conversation.public_id])
+    assert nowhere["Location"] == files

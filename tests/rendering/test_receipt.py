@@ -1,0 +1,148 @@
+"""What was streamed against what the server says at the end that it said."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chat import events
+from chat.events import Json
+from chat.rendering.patches import Answer
+from chat.rendering.receipt import compare, receipt_of, responses_said, streamed
+from tests.rendering.stories import RUN, end, message, numbered
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+def result_of(text: str, final: Json) -> events.Result:
+    ending = end(upstream_result=final).result
+    ending.output = [
+        events.ReasoningItem(content="Hm."),
+        events.ToolCallItem(tool="gauge", arguments={"a": 1, "b": 2}),
+        events.MessageItem(content=text),
+    ]
+    return ending
+
+
+def final_of(text: str, **arguments: int) -> dict[str, Any]:
+    output = [
+        {"type": "reasoning", "content": "Hm."},
+        {"type": "tool_call", "tool": "gauge", "arguments": arguments or {"b": 2, "a": 1}},
+        {"type": "message", "content": text},
+    ]
+    return {"output": output}
+
+
+def test_the_same_words_and_calls_agree() -> None:
+    receipt = receipt_of(result_of("By the spring.", final_of("By the spring.")))
+
+    assert receipt is not None
+    assert receipt.agrees
+    assert receipt.compared == ("text", "thinking", "tool calls")
+
+
+def test_other_words_differ_and_are_shown_where_they_part() -> None:
+    receipt = receipt_of(result_of("By the spring.", final_of("By the mouth, far away.")))
+
+    assert receipt is not None
+    (difference,) = receipt.differences
+    assert difference.about == "text"
+    assert "from letter 8" in difference.streamed
+    assert "spring" in difference.streamed
+    assert "mouth" in difference.final
+
+
+def test_other_arguments_differ() -> None:
+    receipt = receipt_of(result_of("x", final_of("x", a=7)))
+
+    assert receipt is not None
+    assert [difference.about for difference in receipt.differences] == ["tool calls"]
+
+
+@pytest.mark.parametrize("shared", [0, 1, 2, 3, 7, 8])
+def test_the_letter_is_named_from_which_they_part(shared: int) -> None:
+    text = "a" * shared
+    receipt = receipt_of(result_of(f"{text}bcd", final_of(f"{text}xbcd")))
+
+    assert receipt is not None
+    assert f"from letter {shared + 1}:" in receipt.differences[0].streamed
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<think>Hm.</think>\n\nBy the spring.", "By the spring."),
+        ("a <think>b</think> c <think></think> d", "a c d"),
+        ("a <think>never closed", "a <think>never closed"),
+        ("a</think> b", "a</think> b"),
+        ("<think>" * 200_000, "<think>" * 200_000),
+    ],
+    ids=["one", "two", "open", "closed", "many"],
+)
+def test_thinking_in_the_text_of_a_final_object_is_left_out(text: str, shown: str) -> None:
+    said = {"type": "message", "content": [{"type": "output_text", "text": text}]}
+    final = responses_said({"output": [said]})
+
+    assert final is not None
+    assert final.text == shown
+
+
+@pytest.mark.parametrize("final", [None, {}, {"output": []}, {"output": 7}, [], "x"])
+def test_without_a_final_output_nothing_is_claimed(final: Json) -> None:
+    assert receipt_of(result_of("x", final)) is None
+
+
+@pytest.mark.parametrize(
+    ("final", "is_marked"), [("By the spring.", False), ("By the mouth.", True), (None, False)]
+)
+def test_only_a_difference_is_marked_below_the_answer(final: str | None, is_marked: bool) -> None:
+    output = [{"type": "message", "content": final}] if final else []
+    ending = end(upstream_result={"output": output})
+    ending.result.output = [events.MessageItem(content="By the spring.")]
+    answer = Answer(RUN)
+    for event in numbered([*message("By the spring."), ending]):
+        answer.apply(event)
+
+    assert ("final result differs" in answer.snapshot()) is is_marked
+
+
+def recordings(dialect: str) -> list[Path]:
+    return sorted((FIXTURES / dialect).glob("*.result.json"))
+
+
+@pytest.mark.parametrize("file", recordings("lmstudio"), ids=lambda file: file.stem)
+def test_recordings_differ_only_where_the_dialect_found_differences(file: Path) -> None:
+    result = events.decode_result(file.read_bytes())
+    receipt = receipt_of(result)
+
+    if receipt is not None and not receipt.agrees:
+        assert result.ext.meta.get("differences")
+
+
+# Recordings whose end says otherwise on purpose.
+CONTRADICTING = {"t32_fireworks", "t32_interleaved", "t35_repair"}
+
+
+def response_at_the_end(file: Path) -> Json:
+    source = file.with_name(file.name.replace(".result.json", ".sse"))
+    lines = source.read_text(errors="replace").split("\n") if source.exists() else []
+    ends = [line[6:] for line in lines if '"type":"response.completed"' in line]
+    return json.loads(ends[-1])["response"] if ends else None
+
+
+ENDING = [
+    file for file in recordings("openai_responses") if responses_said(response_at_the_end(file))
+]
+
+
+@pytest.mark.parametrize("file", ENDING, ids=lambda file: file.name.partition(".")[0])
+def test_the_responses_api_ends_with_the_text_that_it_streamed(file: Path) -> None:
+    final = responses_said(response_at_the_end(file))
+    assert final is not None
+    name = file.name.partition(".")[0]
+
+    receipt = compare(streamed(events.decode_result(file.read_bytes()).output), final)
+
+    assert receipt.compared == ("text",)
+    assert receipt.agrees is (name not in CONTRADICTING)

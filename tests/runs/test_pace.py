@@ -1,0 +1,63 @@
+"""When commits come, and how many runs each takes: with a clock of its own."""
+
+from collections import Counter, deque
+from itertools import pairwise
+
+import pytest
+
+from chat.runs.pace import COMMIT_SHARE, FLUSH_SECONDS, RUN_SECONDS, TURN_RUNS, TURNS, Pace
+
+COMMIT_SECONDS = 0.004
+
+
+def commits(
+    runs: int, seconds: float, spent: float = COMMIT_SECONDS
+) -> list[tuple[float, list[int]]]:
+    """When each commit began and which runs it took, of runs that always have something new."""
+    pace, now = Pace(), 0.0
+    waiting = deque(range(runs))
+    made = []
+    while now < seconds:
+        share = pace.share(waiting, now)
+        batch = [waiting.popleft() for _ in range(min(share, len(waiting)))]
+        made.append((now, batch))
+        waiting.extend(batch)
+        now += spent + pace.pause(batch, now, spent)
+    return made
+
+
+@pytest.mark.parametrize("runs", [1, 10, 2 * TURN_RUNS - 1])
+def test_few_runs_are_committed_together(runs: int) -> None:
+    assert all(len(batch) == runs for _, batch in commits(runs, 1.0))
+
+
+@pytest.mark.parametrize("runs", [2 * TURN_RUNS, 100, 200, 1000])
+def test_many_runs_are_committed_by_turns_and_each_once_in_a_pause(runs: int) -> None:
+    made = [(at, batch) for at, batch in commits(runs, 2.0) if at >= 1.0]
+
+    turns = min(TURNS, runs // TURN_RUNS)
+    assert max(len(batch) for _, batch in made) <= -(-runs // turns) + 1
+    times = Counter(run for _, batch in made for run in batch)
+    assert len(times) == runs
+    expected = 1.0 / FLUSH_SECONDS
+    assert all(0.85 * expected <= count <= 1.15 * expected for count in times.values())
+
+
+def test_a_run_that_begins_among_many_waits_for_a_turn_only() -> None:
+    gaps = [later - at for (at, _), (later, _) in pairwise(commits(200, 2.0))]
+
+    assert max(gaps) <= FLUSH_SECONDS / TURNS + COMMIT_SECONDS
+
+
+def test_a_lone_run_is_committed_as_often_as_it_costs_a_tenth() -> None:
+    cheap = 0.0005
+    [(first, _), (second, _), *_] = commits(1, 0.1, spent=cheap)
+
+    assert second - first == pytest.approx(COMMIT_SHARE * (cheap + RUN_SECONDS))
+
+
+def test_a_database_that_is_slower_than_the_pause_is_not_waited_for_longer() -> None:
+    pace = Pace()
+    pace.share(range(10), 0.0)
+
+    assert pace.pause(range(10), 0.0, 2 * FLUSH_SECONDS) == 0.0

@@ -1,0 +1,41 @@
+"""Empties what a test has committed, and nothing else.
+
+Django's own way empties every table and makes permissions and content types anew: for each such
+test that is a second on PostgreSQL, and on SQLite a sixth of what the test takes itself.
+"""
+
+from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
+
+# What the migrations have put there stays.
+KEPT = {"django_migrations", "django_content_type", "auth_permission"}
+
+
+def empty_filled_tables() -> None:
+    with connection.cursor() as cursor:
+        filled = _filled(cursor)
+        if not filled:
+            return
+        # Without looking at references from one to the other, which go together.
+        if connection.vendor == "postgresql":
+            cursor.execute("SET session_replication_role = replica")
+            cursor.execute("; ".join(f"DELETE FROM {table}" for table in filled))
+            cursor.execute("SET session_replication_role = DEFAULT")
+            return
+        with connection.constraint_checks_disabled(), transaction.atomic():
+            for table in filled:
+                cursor.execute(f"DELETE FROM {table}")
+
+
+def _filled(cursor: CursorWrapper) -> list[str]:
+    tables = [
+        connection.ops.quote_name(name)
+        for name in connection.introspection.table_names(cursor)
+        if name not in KEPT
+    ]
+    cursor.execute(
+        " UNION ALL ".join(
+            f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM {table})" for table in tables
+        )
+    )
+    return [table for (table,) in cursor.fetchall()]
