@@ -11,8 +11,10 @@
 
   const said = new Map();  // run → Map: message → how many of its blocks were said
 
-  const sectionsOf = message => [...message.querySelectorAll(":scope > .flow > .closed > .blocks")];
-  const countOf = sections => sections.reduce((count, { childElementCount }) => count + childElementCount, 0);
+  const sectionsOf = message => [...message.querySelectorAll(":scope > .flow > .closed .blocks")];
+  // What is far from the reader has its blocks elsewhere, and was said long ago.
+  const blocksIn = section => Number(section.dataset.blocks ?? section.childElementCount);
+  const countOf = sections => sections.reduce((count, section) => count + blocksIn(section), 0);
 
   /* --- one block in words --- */
 
@@ -54,9 +56,9 @@
 
   function blocksFrom(sections, first) {
     return sections.flatMap(section => {
-      const skipped = Math.min(first, section.childElementCount);
+      const skipped = Math.min(first, blocksIn(section));
       first -= skipped;
-      return skipped === section.childElementCount ? [] : [...section.children].slice(skipped);
+      return skipped === blocksIn(section) ? [] : [...section.children].slice(skipped);
     });
   }
 

@@ -33,8 +33,10 @@
   }
 
   function showButton() {
-    button.hidden = isFollowing || distance() < NEAR;
-    if (button.hidden) name("To the end");
+    const isHidden = isFollowing || distance() < NEAR;
+    // Only what changes: an attribute that is set has the browser style the button anew with every word.
+    if (button.hidden !== isHidden) button.hidden = isHidden;
+    if (isHidden) name("To the end");
   }
 
   const label = button.querySelector("span");

@@ -1,0 +1,140 @@
+/* What of a very long answer is far from the reader: its elements wait here until somebody comes near,
+   and its text stays in its place, where a search in the page finds it. So the page carries what is
+   visible and the text, however long an answer becomes. */
+(() => {
+  "use strict";
+
+  const turns = document.getElementById("turns");
+  // Answers of a usual length are left whole, for whoever reads a page by its headings or links.
+  const WHOLE_SECTIONS = 8;
+  // Screens above and below, further than the browser itself looks ahead.
+  const NEAR = "300% 0px";
+  // Far sections stand together in one box: where each box is, the browser asks with every frame.
+  const SHELF_SECTIONS = 20;
+
+  const kept = new WeakMap();      // far section → its elements
+  const heights = new WeakMap();   // far section → how high it was, in pixels
+  const known = new WeakSet();     // sections that were looked at since they became full
+
+  const farSections = () => turns.querySelectorAll(".closed .is-far");
+  const isShelf = box => box?.classList.contains("shelf");
+
+  /* --- one section --- */
+
+  function putAway(section, height) {
+    if (kept.has(section) || isHeld(section)) return;
+    const elements = document.createDocumentFragment();
+    const text = [...section.children].map(block => block.textContent).join("\n\n");
+    section.dataset.blocks = section.childElementCount;
+    elements.append(...section.childNodes);
+    section.append(text);
+    section.classList.add("is-far");
+    kept.set(section, elements);
+    shelve(section, height);
+  }
+
+  function bringBack(section) {
+    const elements = kept.get(section);
+    if (!elements) return;
+    if (isShelf(section.parentElement)) clear(section.parentElement);
+    kept.delete(section);
+    section.replaceChildren(elements);
+    section.classList.remove("is-far");
+    for (const name of ["style", "data-blocks"]) section.removeAttribute(name);
+  }
+
+  // What somebody has chosen, or stands on, is not taken away under them.
+  function isHeld(section) {
+    const selection = document.getSelection();
+    return section.contains(document.activeElement) || (!selection.isCollapsed && selection.containsNode(section, true));
+  }
+
+  /* --- several together --- */
+
+  function shelve(section, height) {
+    const [before, behind] = [section.previousElementSibling, section.nextElementSibling];
+    const hasRoom = box => isShelf(box) && box.childElementCount < SHELF_SECTIONS;
+    heights.set(section, height);
+    setHeight(section, height);
+    sight.unobserve(section);
+    if (hasRoom(before)) before.append(section);
+    else if (hasRoom(behind)) behind.prepend(section);
+    else {
+      const shelf = document.createElement("div");
+      shelf.className = "shelf";
+      section.replaceWith(shelf);
+      shelf.append(section);
+      sight.observe(shelf);
+    }
+    fit(section.parentElement);
+  }
+
+  function fit(shelf) {
+    setHeight(shelf, [...shelf.children].reduce((sum, section) => sum + heights.get(section), 0));
+  }
+
+  // They stand alone again until it is known which of them are near.
+  function clear(shelf) {
+    const sections = [...shelf.children];
+    sight.unobserve(shelf);
+    shelf.replaceWith(...sections);
+    for (const section of sections) sight.observe(section);
+  }
+
+  function setHeight(box, height) {
+    box.style.height = `${height}px`;
+  }
+
+  /* --- which are far --- */
+
+  const sight = new IntersectionObserver(entries => {
+    for (const { target, isIntersecting, boundingClientRect } of entries) {
+      if (!target.isConnected) continue;
+      if (isShelf(target)) { if (isIntersecting) clear(target); }
+      else if (isIntersecting) bringBack(target);
+      else if (kept.has(target)) shelve(target, heights.get(target));
+      else if (target.nextElementSibling) putAway(target, boundingClientRect.height);
+    }
+  }, { rootMargin: NEAR });
+
+  // Only full sections are followed by another; those before were looked at when they became full.
+  function look(closed) {
+    if (closed.childElementCount <= WHOLE_SECTIONS && !closed.querySelector(":scope > .shelf")) return;
+    let section = closed.lastElementChild?.previousElementSibling;
+    for (; section && !known.has(section) && !isShelf(section); section = section.previousElementSibling) {
+      known.add(section);
+      sight.observe(section);
+    }
+  }
+
+  function find(root) {
+    if (root.matches?.(".closed")) look(root);
+    for (const closed of root.getElementsByClassName?.("closed") ?? []) look(closed);
+  }
+
+  new MutationObserver(records => {
+    for (const { target, addedNodes } of records) {
+      if (target.matches(".closed")) look(target);
+      else if (!target.matches(".blocks, .shelf")) addedNodes.forEach(find);
+    }
+  }).observe(turns, { childList: true, subtree: true });
+  find(turns);
+
+  /* --- what needs all of it --- */
+
+  // A link to a place in the answer, a note for instance: it must be there when the browser looks.
+  document.addEventListener("click", event => {
+    const id = event.target.closest?.("#turns a[href^='#']")?.hash.slice(1);
+    if (!id || document.getElementById(id)) return;
+    const section = [...farSections()].find(each => kept.get(each).getElementById(id));
+    if (section) bringBack(section);
+  }, true);
+
+  document.addEventListener("copy", () => {
+    const selection = document.getSelection();
+    if (selection.isCollapsed) return;
+    for (const section of farSections()) if (selection.containsNode(section, true)) bringBack(section);
+  }, true);
+
+  addEventListener("beforeprint", () => farSections().forEach(bringBack));
+})();
