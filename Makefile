@@ -7,6 +7,9 @@ DATA_DIR ?= $(CURDIR)/data
 export PORT DATA_DIR
 # For tests, half as many again as there are cores: browsers and clusters wait most of the time.
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
+# The order of the tests, the same each time: whoever changes something else must not be the one who
+# meets a test that another one disturbs. `make test SEED=$RANDOM` looks for such.
+SEED ?= 1
 
 # A real OpenAI-compatible server with a tiny model made here: docs/third-party-server.md.
 THIRD_PARTY := .venv-third-party
@@ -21,7 +24,7 @@ run: $(VENV)/.installed
 
 # Where bytecode is not kept, every worker, and every run within a test, would translate all tests.
 test: $(VENV)/.installed-dev
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --randomly-seed=$(SEED) $(ARGS)
 
 # Figures, as ratios within one run; BENCH= names some of them.
 bench: $(VENV)/.installed-dev

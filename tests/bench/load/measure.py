@@ -35,8 +35,9 @@ from tests.bench.load.targets import Target
 SETTLE_SECONDS = 1.5
 # From the start until the first of all streams is stopped: by then they all are under way.
 STOPS_AFTER_SECONDS = 12.0
-# How much longer than planned a stream may take.
-PATIENCE_SECONDS = 15.0
+# How much longer than planned a stream may take. Where openings are slower than they are asked for,
+# the last ones begin late: how late is told by their first deltas, and they are complete all the same.
+PATIENCE_SECONDS = 60.0
 RAMP_PER_SECOND = 150.0
 _ids = count(1)
 
