@@ -79,9 +79,11 @@ class Latency:
         self._spent: dict[str, int] = {}
         self._kind = "first"
         self._t = 0
+        self._last_t = 0
         self._has_token = False
 
     def add(self, event: EventBase) -> None:
+        self.reach(event.t)
         begins = _BEGINS.get(type(event))
         if begins is None:
             return
@@ -97,13 +99,23 @@ class Latency:
             self._move(event.t)
             self._kind = kind
 
+    def reach(self, t: int) -> None:
+        """At ``t`` the run was still at what it was at: an event that begins nothing came."""
+        if t > self._last_t:
+            self._last_t = t
+
     def _move(self, t: int) -> None:
+        # Whoever closes what a lost runner left open cannot know when it ended.
+        t = t or self._last_t
         if t > self._t:
             self._spent[self._kind] = self._spent.get(self._kind, 0) + t - self._t
             self._t = t
 
     def spent(self, t: int) -> list[tuple[str, int]]:
-        """Kinds and milliseconds up to ``t``, after which nothing more is added."""
+        """Kinds and milliseconds up to ``t``, after which nothing more is added.
+
+        A ``t`` of 0: nobody saw the end, and what is told ends with the last event.
+        """
         self._move(t)
         return list(self._spent.items())
 

@@ -308,7 +308,7 @@ class Answer:
         spent = shares(self._latency.spent(event.t))
         # A bar of one piece says no more than the line above it.
         is_told = bool(shown) and len(spent) > 1
-        bar = fill("latency", shares=spent) if is_told else ""
+        bar = fill("latency", shares=spent, is_end_unseen=not event.t) if is_told else ""
         receipt = receipt_of(result)
         differs = receipt is not None and not receipt.agrees
         self._figures.show("figures", figures=shown, latency=bar, differs=differs)

@@ -20,7 +20,7 @@ from chat.live.cursor import render_part
 from chat.models import Attempt, Run, RunStatus
 from chat.rendering import receipt
 from chat.rendering.figures import duration, milliseconds_of
-from chat.rendering.latency import Latency, Share, shares
+from chat.rendering.latency import Latency, shares
 from chat.rendering.receipt import Receipt, responses_said
 from chat.rendering.wording import error_title
 from chat.runs import recording
@@ -96,7 +96,7 @@ def details(request: HttpRequest, public_id: UUID) -> HttpResponse:
         "parts": list(Run.objects.filter(message=run.message_id).order_by("position")),
         "moments": moments_of(run),
         "figures": figures_of(run),
-        "shares": time_of(run, attempts),
+        **time_of(run, attempts),
         "receipt": receipt_of(run),
         "attempts": attempts,
         "error_title": error_title(run.error_kind) if run.error_kind or run.error_message else "",
@@ -126,13 +126,16 @@ def moments_of(run: Run) -> list[Moment]:
     return moments
 
 
-def time_of(run: Run, attempts: Sequence[Attempt]) -> list[Share]:
+def time_of(run: Run, attempts: Sequence[Attempt]) -> dict[str, object]:
     """Where the whole time went, from the click to the end: what the events tell, and what only
     the records do: the line, refused attempts, a person's pause, our own work. Nothing of a run
     that is not over."""
     if not run.finished_at or not run.claimed_at or not run.request_sent_at:
-        return []
-    spent, last_t = _spent_in(run)
+        return {}
+    spent, end_t = _spent_in(run)
+    # Whoever ends a lost run was not there: what is behind its last event was nobody's work.
+    is_end_unseen = not end_t
+    ended_at = run.request_sent_at + timedelta(milliseconds=end_t)
     asked_at = attempts[0].started_at if attempts else run.request_sent_at
     before = Run.objects.filter(message=run.message_id, position__lt=run.position)
     waited_from = before.order_by("-position").values_list("finished_at", flat=True).first()
@@ -141,14 +144,14 @@ def time_of(run: Run, attempts: Sequence[Attempt]) -> list[Share]:
         ("queue", run.queued_at, run.claimed_at),
         ("overhead", run.claimed_at, asked_at),
         ("attempts", asked_at, run.request_sent_at),
-        ("overhead", run.request_sent_at + timedelta(milliseconds=last_t), run.finished_at),
+        ("overhead", None if is_end_unseen else ended_at, run.finished_at),
     )
     recorded = [
         (kind, round((until - since).total_seconds() * 1000))
         for kind, since, until in steps
         if since
     ]
-    return shares([*recorded, *spent])
+    return {"shares": shares([*recorded, *spent]), "is_end_unseen": is_end_unseen}
 
 
 def receipt_of(run: Run) -> Receipt | None:
@@ -163,16 +166,20 @@ def receipt_of(run: Run) -> Receipt | None:
 
 
 def _spent_in(run: Run) -> tuple[list[tuple[str, int]], int]:
-    """What the events tell, and the time of the last one, in milliseconds."""
-    latency, t, before = Latency(), 0, ""
+    """What the events tell, and when the last one was, in milliseconds; 0 where nobody saw the end."""
+    latency, t, before, passed_over = Latency(), 0, "", b""
     for entry in recording.entries_behind(run.pk):
         kind = recording.type_in(entry.body)
         # A piece after a piece of the same kind begins nothing: most of a long log is not decoded.
-        if kind != before or not kind.endswith(".delta"):
-            event = events.decode(entry.body)
-            latency.add(event)
-            t = event.t or t
-        before = kind
+        if kind == before and kind.endswith(".delta"):
+            passed_over = entry.body
+            continue
+        if passed_over:
+            latency.reach(recording.t_in(passed_over))
+            passed_over = b""
+        event = events.decode(entry.body)
+        latency.add(event)
+        before, t = kind, event.t
     return latency.spent(t), t
 
 

@@ -119,6 +119,26 @@ def test_an_answer_that_is_not_over_has_no_bar() -> None:
     assert "latency" not in answer_of(thoughtful()[:-1]).snapshot()
 
 
+def broken_off() -> list[Event]:
+    """As the reaper of another process ends it: it cannot know when that was."""
+    story = [*thoughtful()[:-1], end("interrupted")]
+    story[-2].t = 0
+    story[-1].seq = len(story)
+    return story
+
+
+def test_of_an_end_that_nobody_saw_the_time_goes_to_the_last_event() -> None:
+    spent = spent_on(broken_off())
+
+    assert spent["writing"] == 200
+    assert sum(spent.values()) == 2900
+
+
+def test_the_bar_says_that_nobody_saw_the_end() -> None:
+    assert "Up to the last event" in answer_of(broken_off()).snapshot()
+    assert "Up to the last event" not in answer_of(thoughtful()).snapshot()
+
+
 def test_a_note_neither_begins_anything_nor_ends_it() -> None:
     story = timed(
         (0, events.ChatStart(model_instance_id="m")),

@@ -20,7 +20,7 @@ from chat import dialects, events
 from chat.events import Event
 from chat.management.commands.decode import decode
 from chat.models import RawSegment, Run, RunSegment, RunStatus, User
-from chat.result import Fold, fold, plain_text
+from chat.result import Fold, close_open, fold, plain_text
 from chat.runs import recording, segments, tracing
 from chat.runs.finals import final_response
 from tests.views.conftest import Room, spoken
@@ -366,6 +366,32 @@ def test_the_details_tell_the_time_in_line_and_our_own_work(as_bob: Client, run:
     said = [" ".join(one.text_content().split()) for one in bar.xpath(".//li")]
     assert any(one.startswith("waiting in line 4.0 s") for one in said)
     assert any(one.startswith("our own work") for one in said)
+
+
+def test_of_an_end_that_nobody_saw_nothing_behind_the_last_event_is_told(
+    as_bob: Client, room: Room, alice: User
+) -> None:
+    start, begun, first, *_ = spoken("By the")
+    log = [start, begun, first, events.MessageDelta(item=0, content=" spring")]
+    for event, t in zip(log, (100, 200, 300, 2200), strict=True):
+        event.t = t
+    fold = Fold()
+    fold.extend(log)
+    log += close_open(fold)
+    for seq, event in enumerate(log, start=1):
+        event.seq = seq
+    run = record(room.ask(alice, "Where does it rise?"), log)
+
+    (bar,) = page(as_bob, "run_details", run).xpath("//*[@class='latency']")
+
+    said = [" ".join(one.text_content().split()) for one in bar.xpath(".//li")]
+    assert [one.rsplit(" ", 2)[0] for one in said[:-1]] == [
+        "waiting in line 4.0 s",
+        "our own work 1.0 s",
+        "until the first token 0.2 s",
+        "writing 2.0 s",
+    ]
+    assert said[-1].startswith("Up to the last event")
 
 
 # --- export --------------------------------------------------------------------------------
