@@ -1,5 +1,8 @@
 """Ctrl+K: finding a conversation by its title, by keyboard alone."""
 
+import base64
+from typing import Any
+
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -11,6 +14,21 @@ from tests.browser.tab import Tab
 from tests.browser.test_accessibility import LISTEN, heard
 
 PHONE = {"viewport": {"width": 390, "height": 800}}
+# Of a picture: the lightest and the darkest of its pixels, and the most that one has of a colour.
+TONES = """async picture => {
+  const bytes = Uint8Array.from(atob(picture), one => one.charCodeAt(0));
+  const bitmap = await createImageBitmap(new Blob([bytes]));
+  const { width, height } = bitmap;
+  const canvas = new OffscreenCanvas(width, height).getContext("2d");
+  canvas.drawImage(bitmap, 0, 0);
+  const { data } = canvas.getImageData(0, 0, width, height);
+  const pixels = Array.from({ length: width * height }, (_, at) => [...data.slice(4 * at, 4 * at + 3)]);
+  const lightness = pixels.map(([red, green, blue]) => (red + green + blue) / 3);
+  return {
+    contrast: Math.max(...lightness) - Math.min(...lightness),
+    colour: Math.max(...pixels.map(pixel => Math.max(...pixel) - Math.min(...pixel))),
+  };
+}"""
 
 
 def field(tab: Tab) -> Locator:
@@ -159,3 +177,23 @@ def test_it_is_in_the_help_and_where_there_is_no_list_the_key_is_the_browser_s(
     )
 
     assert is_free
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_the_cross_that_empties_the_field_is_drawn_in_ink(
+    site: BrowserSite, tab: OpenTab, rooms: list[str], colours: Any
+) -> None:
+    alice = tab("Alice", rooms[1]).until_ended()
+    alice.page.emulate_media(color_scheme=colours, reduced_motion="reduce")
+    field(alice).fill("osiers")
+    box = field(alice).bounding_box()
+    assert box
+    cross = {"x": box["x"] + box["width"] - 28, "y": box["y"] + 6, "width": 20, "height": 24}
+
+    picture = alice.page.screenshot(clip=cross)  # type: ignore[arg-type]
+    tones = alice.page.evaluate(TONES, base64.b64encode(picture).decode())
+    alice.page.mouse.click(cross["x"] + 10, cross["y"] + 12)
+
+    assert tones["contrast"] > 60
+    assert tones["colour"] < 24
+    expect(field(alice)).to_have_value("")
