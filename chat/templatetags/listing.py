@@ -26,6 +26,7 @@ class Line(Protocol):
     title: str
     visibility: str
     updated_at: datetime
+    revision: int
     owner_pk: int
     owner: str
     is_running: bool
@@ -37,7 +38,8 @@ def conversation_line(line: Line, current: Conversation | None, user: User) -> S
     is_current = current is not None and current.public_id == line.public_id
     updated = int(line.updated_at.timestamp() * 1000)
     mark, owner = _mark_of(line, user)
-    return _rendered(line.public_id, line.title, updated, mark, owner, is_current=is_current)
+    state = (updated, line.revision)
+    return _rendered(line.public_id, line.title, state, mark, owner, is_current=is_current)
 
 
 def _mark_of(line: Line, user: User) -> tuple[str, str]:
@@ -53,12 +55,14 @@ def _mark_of(line: Line, user: User) -> tuple[str, str]:
 
 @lru_cache(maxsize=LINES_KEPT)
 def _rendered(
-    public_id: UUID, title: str, updated: int, mark: str, owner: str, *, is_current: bool
+    public_id: UUID, title: str, state: tuple[int, int], mark: str, owner: str, *, is_current: bool
 ) -> SafeString:
+    updated, revision = state
     context = {
         "public_id": public_id,
         "title": title,
         "updated": updated,
+        "revision": revision,
         "mark": mark,
         "owner": owner,
         "is_current": is_current,

@@ -32,6 +32,7 @@ class Line(NamedTuple):
     title: str
     visibility: str
     updated_at: datetime
+    revision: int
     owner_pk: int
     owner_name: str
     owner_email: str
@@ -118,8 +119,8 @@ def _visible(user: Any) -> QuerySet[Any]:
 
 
 COLUMNS = (
-    *("public_id", "title", "visibility", "updated_at", "owner_id", "owner__name", "owner__email"),
-    *("is_running", "is_waiting", "waiting_count"),
+    *("public_id", "title", "visibility", "updated_at", "revision"),
+    *("owner_id", "owner__name", "owner__email", "is_running", "is_waiting", "waiting_count"),
 )
 _newest: Prepared[Any] = Prepared(lambda person: _visible(person)[: PAGE_LINES + 1])
 

@@ -15,6 +15,15 @@ from tests.runs.waiting import WEATHER, calling, saying
 REFRESH_LIST = """() => htmx.ajax("GET", document.getElementById("room").dataset.list,
   {source: "#conversations", swap: "innerHTML"})"""
 
+ANSWER_HAS_ENDED = (
+    """() => document.querySelector("#turns > article:last-of-type .answer:not([data-live])")"""
+)
+# A tab behind another one; the browser of the tests shows all of them.
+LOOK_AWAY = """() => {
+  Object.defineProperty(document, "hidden", { get: () => true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
 
 @pytest.fixture
 def own(own_site: BrowserSite) -> Iterator[BrowserSite]:
@@ -88,3 +97,76 @@ def test_what_is_new_is_marked_until_it_was_shown(site: BrowserSite, tab: OpenTa
     assert unread(alice) == []
     alice.open(site.room(first))
     assert unread(alice) == []
+
+
+@pytest.fixture
+def two_rooms(site: BrowserSite) -> tuple[str, str]:
+    site.fake.script(*(streams.telling("So.") for _ in range(2)))
+    runs = [site.send("Where one goes"), site.send("Where one was")]
+    for run in runs:
+        site.until_ended(run)
+    return site.room(runs[0]), site.room(runs[1])
+
+
+def see_the_end(tab: Tab) -> None:
+    """Of an answer, and of nothing that comes behind it."""
+    tab.page.wait_for_function(ANSWER_HAS_ENDED, polling=25)
+
+
+def test_whoever_saw_the_end_and_left_at_once_finds_nothing_new(
+    site: BrowserSite, tab: OpenTab, two_rooms: tuple[str, str]
+) -> None:
+    elsewhere, here = two_rooms
+    site.fake.script(streams.telling("Going", streams.gate("end"), " on."))
+    alice = tab("Alice", here).until_ended()
+    alice.write("More").shows("Going")
+    alice.hold("**/changes/")
+    alice.hold("**/c/list/**")
+    site.fake.release("end")
+    see_the_end(alice)
+
+    alice.open(elsewhere)
+
+    assert unread(alice) == []
+    alice.reload()
+    assert unread(alice) == []
+
+
+def test_what_came_behind_the_end_that_was_seen_is_new(
+    site: BrowserSite, tab: OpenTab, two_rooms: tuple[str, str]
+) -> None:
+    elsewhere, here = two_rooms
+    site.fake.script(
+        streams.telling("Going", streams.gate("end"), " on."), streams.telling("Then.")
+    )
+    alice = tab("Alice", here).until_ended()
+    bob = tab("Bob", here).until_ended()
+    alice.write("More").shows("Going")
+    bob.shows("Going")
+    alice.hold("**/changes/")
+    alice.hold("**/c/list/**")
+    site.fake.release("end")
+    see_the_end(alice)
+    bob.until_ended().write("And then?").shows("Then.").until_ended()
+
+    alice.open(elsewhere)
+
+    assert unread(alice) == ["Where one was"]
+
+
+def test_whoever_looked_away_at_the_end_finds_it_new(
+    site: BrowserSite, tab: OpenTab, two_rooms: tuple[str, str]
+) -> None:
+    elsewhere, here = two_rooms
+    site.fake.script(streams.telling("Going", streams.gate("end"), " on."))
+    alice = tab("Alice", here).until_ended()
+    alice.write("More").shows("Going")
+    alice.hold("**/changes/")
+    alice.hold("**/c/list/**")
+    alice.page.evaluate(LOOK_AWAY)
+    site.fake.release("end")
+    see_the_end(alice)
+
+    alice.open(elsewhere)
+
+    assert unread(alice) == ["Where one was"]
