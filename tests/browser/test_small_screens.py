@@ -48,6 +48,14 @@ LENGTHEN = """() => {
     list.append(line);
   }
 }"""
+# How much of the chosen word of a list lies outside of it, in pixels.
+CUT_OFF = """select => {
+  const style = getComputedStyle(select);
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = style.font;
+  const room = select.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  return Math.round(pen.measureText(select.selectedOptions[0].textContent).width - room);
+}"""
 OVERHANG = """() => {
   const page = document.scrollingElement;
   return page.scrollHeight - Math.max(innerHeight, Math.round(document.body.offsetHeight));
@@ -119,6 +127,17 @@ def test_on_a_phone_the_drawer_opens_and_closes_and_the_composer_is_there(
     alice.button("Send").tap()
     alice.shows("Second.").until_ended()
     assert_in_view(alice.composer)
+
+
+def test_on_a_phone_who_may_read_a_new_conversation_is_not_cut_off(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    alice = tab("Alice", "/", **PHONE)
+    alice.page.locator("select[name=choice] option:checked").evaluate(
+        "option => { option.textContent = 'A model with a name of many words'; }"
+    )
+
+    assert alice.page.get_by_label("Who may read it").evaluate(CUT_OFF) <= 0
 
 
 @pytest.mark.parametrize("screen", SCREENS)
