@@ -271,6 +271,9 @@ def test_a_scene_is_the_same_live_and_after_a_reload_and_fits_every_look(
 
     assert shown(alice) == live
     assert faults(alice, scene.name) == []
+    if scene.status == "waiting":
+        # Nothing says that something waits where everything is settled.
+        expect(alice.answers.get_by_text("waiting").filter(visible=True)).to_have_count(0)
     unfold(alice.page)
     assert faults(alice, f"{scene.name}-unfolded", is_for_all=True) == []
     assert alice.complaints == []
