@@ -26,6 +26,7 @@ from tests.browser.conftest import SCREENSHOTS, People
 from tests.browser.looks import (
     DESKTOP,
     LOOKS,
+    PHONE,
     SHOWN,
     TWO_LOOKS,
     found_now,
@@ -277,6 +278,23 @@ def test_a_scene_is_the_same_live_and_after_a_reload_and_fits_every_look(
     unfold(alice.page)
     assert faults(alice, f"{scene.name}-unfolded", is_for_all=True) == []
     assert alice.complaints == []
+
+
+def test_on_a_phone_the_figures_of_a_step_leave_its_words_room(
+    scenes: SceneSite, alice: Tab
+) -> None:
+    thinking = Scene("xerotier", "demo-deep-think", "Think it through.")
+    alice.open_room_of(scenes.ask(thinking)).until_ended()
+    take_on(alice.page, (PHONE, "light"))
+    unfold(alice.page)
+
+    retried = alice.answers.locator(".step", has_text="tried 2 times")
+    shares = retried.evaluate_all(
+        "steps => steps.map(step => step.querySelector('.label').clientWidth / step.clientWidth)"
+    )
+
+    assert len(shares) == 1
+    assert shares[0] > 0.5
 
 
 def faults(tab: Tab, name: str, *, is_for_all: bool = False) -> list[str]:
