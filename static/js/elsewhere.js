@@ -40,7 +40,8 @@
   }
 
   async function wish(button) {
-    if (!button.isConnected || button.hidden) return;
+    // What is far from the reader by now can be wished for again.
+    if (!button.isConnected || button.hidden) return button.removeAttribute("aria-busy");
     const run = runOf(button);
     const address = button.previousElementSibling.getAttribute("href");
     const token = document.cookie.match(/(?:^|; )(?:__Host-)?csrftoken=([^;]+)/)?.[1] ?? "";

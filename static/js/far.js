@@ -11,6 +11,10 @@
   const NEAR = "300% 0px";
   // Far sections stand together in one box: where each box is, the browser asks with every frame.
   const SHELF_SECTIONS = 20;
+  // Of what stands in a closed fold nobody knows how high it will be: the style sheet's guess.
+  const UNSEEN_HEIGHT = 12000;
+  // What stands in the text between two blocks.
+  const BETWEEN = "\n\n";
 
   const kept = new WeakMap();      // far section → its elements
   const heights = new WeakMap();   // far section → how high it was, in pixels
@@ -24,7 +28,7 @@
   function putAway(section, height) {
     if (kept.has(section) || isHeld(section)) return;
     const elements = document.createDocumentFragment();
-    const text = [...section.children].map(block => block.textContent).join("\n\n");
+    const text = [...section.children].map(block => block.textContent).join(BETWEEN);
     section.dataset.blocks = section.childElementCount;
     elements.append(...section.childNodes);
     section.append(text);
@@ -37,10 +41,30 @@
     const elements = kept.get(section);
     if (!elements) return;
     if (isShelf(section.parentElement)) clear(section.parentElement);
+    const selected = window.selectedPlaces();
+    const text = section.firstChild;
+    const isFound = selected[0] === text && window.showsSelection();
     kept.delete(section);
     section.replaceChildren(elements);
     section.classList.remove("is-far");
     for (const name of ["style", "data-blocks"]) section.removeAttribute(name);
+    window.selectPlaces(selected, (node, offset) => node === text ? placeIn(section, offset) : [node, offset]);
+    // What a search has found in the text stands higher or lower among the elements.
+    if (isFound) document.getSelection().anchorNode.parentElement.scrollIntoView({ block: "center" });
+  }
+
+  // Where a place in the text is among the elements.
+  function placeIn(section, offset) {
+    for (const block of section.children) {
+      const words = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
+      while (words.nextNode()) {
+        const { length } = words.currentNode;
+        if (offset <= length) return [words.currentNode, offset];
+        offset -= length;
+      }
+      offset = Math.max(offset - BETWEEN.length, 0);
+    }
+    return [section, section.childNodes.length];
   }
 
   // What somebody has chosen, or stands on, is not taken away under them.
@@ -76,8 +100,10 @@
   // They stand alone again until it is known which of them are near.
   function clear(shelf) {
     const sections = [...shelf.children];
+    const selected = window.selectedPlaces();
     sight.unobserve(shelf);
     shelf.replaceWith(...sections);
+    window.selectPlaces(selected);
     for (const section of sections) sight.observe(section);
   }
 
@@ -93,7 +119,7 @@
       if (isShelf(target)) { if (isIntersecting) clear(target); }
       else if (isIntersecting) bringBack(target);
       else if (kept.has(target)) shelve(target, heights.get(target));
-      else if (target.nextElementSibling) putAway(target, boundingClientRect.height);
+      else if (target.nextElementSibling) putAway(target, boundingClientRect.height || UNSEEN_HEIGHT);
     }
   }, { rootMargin: NEAR });
 
@@ -120,21 +146,6 @@
   }).observe(turns, { childList: true, subtree: true });
   find(turns);
 
-  /* --- what needs all of it --- */
-
-  // A link to a place in the answer, a note for instance: it must be there when the browser looks.
-  document.addEventListener("click", event => {
-    const id = event.target.closest?.("#turns a[href^='#']")?.hash.slice(1);
-    if (!id || document.getElementById(id)) return;
-    const section = [...farSections()].find(each => kept.get(each).getElementById(id));
-    if (section) bringBack(section);
-  }, true);
-
-  document.addEventListener("copy", () => {
-    const selection = document.getSelection();
-    if (selection.isCollapsed) return;
-    for (const section of farSections()) if (selection.containsNode(section, true)) bringBack(section);
-  }, true);
-
-  addEventListener("beforeprint", () => farSections().forEach(bringBack));
+  // For those who reach for what is far: reach.js.
+  window.far = { sections: farSections, elementsOf: section => kept.get(section), bringBack };
 })();

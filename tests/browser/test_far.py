@@ -187,3 +187,101 @@ def test_a_search_in_the_page_finds_what_is_far(site: BrowserSite, tab: OpenTab)
     assert alice.page.evaluate("() => window.find('Paragraph 3. with')")
 
     alice.until(lambda: alice.page.evaluate(SHOWN, "Paragraph 3."), "what was looked for")
+
+
+def test_what_a_search_has_found_stays_found_and_in_sight(site: BrowserSite, tab: OpenTab) -> None:
+    alice = told(site, tab, text_of(LONG), "The end.")
+    # The last of its section, which stands much higher in the text alone.
+    words = f"Paragraph {SECTION_BLOCKS - 1}. with"
+
+    assert alice.page.evaluate("words => window.find(words)", words)
+
+    expect(alice.page.locator("#turns .blocks > p", has_text=words)).to_be_in_viewport()
+    settled(alice)
+    assert alice.page.evaluate("() => document.getSelection().toString()") == words
+    expect(alice.page.locator("#turns .blocks > p", has_text=words)).to_be_in_viewport()
+
+
+def test_a_search_reaches_all_of_it_when_the_window_has_become_narrow(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    long = "with a number of words that fill some lines of a narrow window " * 6
+    text = "".join(f"Paragraph {number}. {long}\n\n" for number in range(LONG * SECTION_BLOCKS))
+    alice = top(told(site, tab, text, "The end."))
+    alice.page.evaluate("() => scrollTo(0, document.scrollingElement.scrollHeight)")
+    settled(alice)
+    alice.page.set_viewport_size({"width": 360, "height": 700})
+    settled(alice)
+    words = f"Paragraph {SECTION_BLOCKS - 1}. with"
+
+    assert alice.page.evaluate("words => window.find(words)", words)
+
+    expect(alice.page.locator("#turns .blocks > p", has_text=words)).to_be_in_viewport()
+
+
+@pytest.mark.parametrize(("key", "begin", "end"), [("Tab", 0, 1), ("Shift+Tab", 1, 0)])
+def test_tab_leads_to_links_that_are_far(
+    site: BrowserSite, tab: OpenTab, key: str, begin: int, end: int
+) -> None:
+    links = [f"[Link {number}](https://example.org/{number})\n\n" for number in range(2)]
+    # Where it begins at the top, the other is in the middle: the last section is never far.
+    rest = text_of(LONG) if begin == 0 else ""
+    alice = told(site, tab, f"{links[0]}{text_of(LONG)}{links[1]}{rest}", "The end.")
+    if begin == 0:
+        top(alice)
+    alice.page.get_by_role("link", name=f"Link {begin}").focus()
+
+    alice.page.keyboard.press(key)
+
+    link = alice.page.get_by_role("link", name=f"Link {end}")
+    expect(link).to_be_focused()
+    expect(link).to_be_in_viewport()
+
+
+def test_a_fold_that_was_closed_opens_with_what_is_near(site: BrowserSite, tab: OpenTab) -> None:
+    thought = [streams.open_item("reasoning"), streams.think(text_of(LONGER))]
+    site.fake.script(streams.scripted(streams.BEGINNING, thought, streams.gate("thought")))
+    alice = tab("Alice", site.room(site.send("Think.")))
+    last = f"Paragraph {LONGER * SECTION_BLOCKS - 1}."
+    alice.page.wait_for_function(PATIENT, arg=last, timeout=BUSY_MS)
+    fold = alice.page.locator("#turns details.reasoning")
+    fold.evaluate("fold => { fold.open = false; }")
+    settled(alice)
+
+    most = alice.page.evaluate(
+        """async () => {
+          let most = 0;
+          document.querySelector("#turns details.reasoning").open = true;
+          for (let frame = 0; frame < 10; frame += 1) {
+            await new Promise(requestAnimationFrame);
+            most = Math.max(most, document.querySelectorAll("#turns .blocks > p").length);
+          }
+          return most;
+        }"""
+    )
+
+    assert most < 10 * SECTION_BLOCKS
+    site.fake.release("thought")
+
+
+def test_a_picture_that_was_wished_for_and_is_far_by_then_can_be_wished_for_again(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    pictures = "".join(f"![Picture](https://example.org/{name}.png)\n\n" for name in "ab")
+    alice = top(told(site, tab, f"{pictures}{text_of(LONG)}", "The end."))
+    alice.hold("**/pictures/")
+    buttons = alice.page.locator("#turns .show-picture")
+    # As by a browser that does not move the focus to what is clicked.
+    buttons.evaluate_all("buttons => buttons.forEach(button => button.click())")
+    alice.until(lambda: alice.is_holding, "the first picture is asked for")
+    alice.page.evaluate("() => scrollTo(0, document.scrollingElement.scrollHeight)")
+    settled(alice)
+    expect(buttons).to_have_count(0)
+
+    with alice.page.expect_response("**/pictures/"):
+        alice.let_go()
+    settled(alice)
+    top(alice)
+
+    expect(buttons).to_have_count(2)
+    expect(alice.page.locator("#turns .show-picture[aria-busy]")).to_have_count(0)

@@ -1,0 +1,39 @@
+/* Whoever reaches for what is far from the window finds its elements there at once: by a link, by Tab,
+   by copying or printing. */
+(() => {
+  "use strict";
+
+  const { sections, elementsOf, bringBack } = window.far;
+  const FOCUSABLE = "a[href], button, input, select, textarea, summary, iframe, [tabindex='0']";
+
+  // A link to a place in the answer, a note for instance: it must be there when the browser looks.
+  document.addEventListener("click", event => {
+    const id = event.target.closest?.("#turns a[href^='#']")?.hash.slice(1);
+    if (!id || document.getElementById(id)) return;
+    const section = [...sections()].find(each => elementsOf(each).getElementById(id));
+    if (section) bringBack(section);
+  }, true);
+
+  // Tab leads to the next that can be used, also where that is far.
+  document.addEventListener("keydown", event => {
+    if (event.key !== "Tab" || event.ctrlKey || event.altKey || event.metaKey) return;
+    const { activeElement, body } = document;
+    const from = activeElement === body ? document.getSelection().anchorNode : activeElement;
+    if (!from) return;
+    const place = event.shiftKey ? Node.DOCUMENT_POSITION_PRECEDING : Node.DOCUMENT_POSITION_FOLLOWING;
+    const liesAhead = (node, of = from) => of.compareDocumentPosition(node) & place;
+    const ahead = [...sections()].filter(each => liesAhead(each) && each.checkVisibility() && elementsOf(each).querySelector(FOCUSABLE));
+    const section = event.shiftKey ? ahead.at(-1) : ahead[0];
+    if (!section) return;
+    const isNearer = node => liesAhead(node) && liesAhead(section, node) && node.checkVisibility();
+    if (![...document.querySelectorAll(FOCUSABLE)].some(isNearer)) bringBack(section);
+  });
+
+  document.addEventListener("copy", () => {
+    const selection = document.getSelection();
+    if (selection.isCollapsed) return;
+    for (const section of sections()) if (selection.containsNode(section, true)) bringBack(section);
+  }, true);
+
+  addEventListener("beforeprint", () => sections().forEach(bringBack));
+})();
