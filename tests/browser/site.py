@@ -1,10 +1,13 @@
 """The real site of the crash tests, at an address that a browser can come back to."""
 
 import contextlib
+import fcntl
+import os
 import random
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
@@ -15,17 +18,32 @@ from tests.processes.site import ROOT, Site, World, environment, soon
 
 # Below the range from which systems hand out ports: nobody gets one of these by chance.
 PORTS = range(20_000, 32_000)
+# Who has which of them, also while nothing listens there: a locked file is somebody's.
+TAKEN = Path(tempfile.gettempdir(), f"tributary-test-ports-{os.getuid()}")
 HANG = "hang"
 
 
 def free_port() -> int:
-    """A port that stays ours while the server is away. Not from the seed of the tests' order."""
+    """A port that stays ours while the server is away, whoever else looks for one meanwhile. Not
+    from the seed of the tests' order."""
+    TAKEN.mkdir(exist_ok=True)
     choice = random.SystemRandom()
     while True:
         port = choice.choice(PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):
+            take(port)
             probe.bind(("127.0.0.1", port))
             return port
+
+
+def take(port: int) -> None:
+    """For as long as this process lives. Raises ``OSError`` where somebody has it."""
+    lock = os.open(TAKEN / str(port), os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise
 
 
 class BrowserSite(Site):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import socket
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.site import free_port
 from tests.processes.site import ROOT, SOON_SECONDS, environment, soon
 
 pytestmark = pytest.mark.process
@@ -56,17 +56,11 @@ def when_it_knows_a_runner(port: int) -> Any:
 
 @contextmanager
 def listening() -> Iterator[int]:
-    """A port that is taken meanwhile, and that nobody is given by chance afterwards: the system
-    hands out higher ones."""
-    while True:
-        with socket.socket() as chosen:
-            try:
-                chosen.bind(("127.0.0.1", random.randint(15_000, 30_000)))
-            except OSError:
-                continue
-            chosen.listen()
-            yield chosen.getsockname()[1]
-            return
+    """A port that is taken meanwhile, and that nobody is given by chance afterwards."""
+    with socket.socket() as chosen:
+        chosen.bind(("127.0.0.1", free_port()))
+        chosen.listen()
+        yield chosen.getsockname()[1]
 
 
 def test_a_runner_answers_at_its_own_port_and_refuses_one_that_is_taken(data_dir: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import stat
 import subprocess
 import sys
@@ -12,21 +11,19 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.browser.site import free_port
 from tests.processes.site import ROOT, SOON_SECONDS, environment
 
 pytestmark = pytest.mark.process
 
 
 def test_whoever_follows_the_link_at_once_finds_somebody_there(data_dir: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     with (
         (data_dir / "log").open("wb") as log,
         subprocess.Popen(
             [sys.executable, "manage.py", "start"],
             cwd=ROOT,
-            env={**environment(data_dir), "PORT": str(port)},
+            env={**environment(data_dir), "PORT": str(free_port())},
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import time
 import urllib.request
@@ -24,6 +23,7 @@ from chat.models import Run, Team, Upstream, User
 from chat.runs.database import DatabaseThreads, readers
 from chat.runs.runner import Runner
 from chat.runs.tail import MemoryTail
+from tests.browser.site import free_port
 
 HERE = Path(__file__).parent
 ENVIRONMENT = Path(
@@ -72,9 +72,7 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     log_path = tmp_path_factory.mktemp("third-party") / "server.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(
