@@ -287,7 +287,11 @@ def test_what_programs_read_is_no_page(
     message = site.value(
         "SELECT public_id FROM chat_message WHERE id = ?", site.run(run)["message_id"]
     )
-    artifact = site.value("SELECT public_id FROM chat_artifact LIMIT 1")
+    artifact = site.value(
+        "SELECT a.public_id FROM chat_artifact a JOIN chat_artifactversion v"
+        " ON v.artifact_id = a.id WHERE v.run_id = ? LIMIT 1",
+        site.run(run)["id"],
+    )
     path = address.format(run=run, message=UUID(message), artifact=UUID(artifact))
 
     with site.browser("Alice") as browser, browser.stream("GET", path) as response:
