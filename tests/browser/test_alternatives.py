@@ -38,11 +38,14 @@ def room(site: BrowserSite, tab: OpenTab, *parts: list[Chunk] | Gate) -> Tab:
         part if isinstance(part, Gate) else openai_chunks(part, is_done=number == last)
         for number, part in enumerate(parts)
     ]
+    before = site.fake.posts
     with site.speaking("openai_chat"):
         site.fake.script(stream(*steps))
         alice = tab("Alice", "/")
         alice.write("How high is it?")
         alice.page.wait_for_url("**/c/*/")
+        # The page may be there before the request to the server is made.
+        site.fake.wait_until(lambda fake: fake.posts > before)
     return alice
 
 

@@ -146,6 +146,8 @@ def test_a_page_that_came_back_from_the_cache_or_was_hidden_goes_on(
     alice.page.evaluate(HIDE, False)
     alice.shows("two,")
     alice.page.locator(".sidebar-new").click()
+    # The room has a composer, too.
+    alice.page.wait_for_url(f"{way.url}/")
     expect(alice.composer).to_be_visible()
     alice.page.go_back()
     way.fake.release("second")

@@ -93,6 +93,7 @@ def test_what_is_new_is_marked_until_it_was_shown(site: BrowserSite, tab: OpenTa
     expect(alice.page.get_by_role("link", name="The second one")).to_contain_text(", new")
 
     alice.page.get_by_role("link", name="The second one").click()
+    alice.page.wait_for_url(f"**{site.room(second)}")
     alice.until_ended()
     assert unread(alice) == []
     alice.open(site.room(first))
