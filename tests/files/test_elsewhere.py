@@ -12,6 +12,7 @@ from django.core.cache import cache
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from chat import events
 from chat.actions import elsewhere as verbs
@@ -240,9 +241,17 @@ def test_all_that_goes_wrong_looks_the_same(host: Elsewhere, answer: Answer, ask
 
 
 def test_one_person_gets_some_a_minute(
-    host: Elsewhere, answer: Answer, ask: Ask, settings: Any, bob: User
+    host: Elsewhere,
+    answer: Answer,
+    ask: Ask,
+    settings: Any,
+    bob: User,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings.PICTURES_PER_MINUTE = 2
+    # All of it within the same minute of the clock.
+    now = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: now)
     addresses = [host.puts(f"/{n}.png", png()) for n in range(3)]
     run = naming(answer, *addresses)
 

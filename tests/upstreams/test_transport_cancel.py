@@ -95,6 +95,8 @@ async def test_cancel_in_connect_leaves_no_socket(client):
         for filler in (first, second):
             filler.setblocking(False)
             filler.connect_ex(listener.getsockname())
+        # What other tests have left is closed now, and not while these are counted.
+        gc.collect()
         before = _descriptors()
         task = asyncio.create_task(consume(client, f"http://localhost:{listener.getsockname()[1]}"))
         while _descriptors() == before:
