@@ -343,11 +343,12 @@ async def test_comments_keep_a_stream_alive_beyond_the_idle_time(client, serve):
         await peer.send(UNFRAMED_HEAD)
         for _ in range(6):
             await peer.send(b": heartbeat\n\n")
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.4)
         await peer.finish()
 
     async with serve(heartbeats) as server:
-        limits = Limits(head_seconds=PATIENCE_SECONDS, idle_seconds=1)
+        # Each pause is much shorter, the sum is longer.
+        limits = Limits(head_seconds=PATIENCE_SECONDS, idle_seconds=2)
         body, error = await read(client, server.url, limits=limits)
 
     assert (body.count(b":"), error) == (6, None)

@@ -223,9 +223,9 @@ async def test_idle_timeout_is_about_silence_and_not_about_the_whole(client, ser
     async def slow_head(peer):
         await peer.request()
         for part in parts:
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.4)
             await peer.send(part)
 
     async with serve(slow_head) as server:
-        # Six pauses of 0.2 s against a limit of 1 s: each is shorter, the sum is longer.
-        assert await read_all(client, server.url, timeout=httpx.Timeout(None, read=1)) == 1
+        # Six pauses of 0.4 s against a limit of 2 s: each is much shorter, the sum is longer.
+        assert await read_all(client, server.url, timeout=httpx.Timeout(None, read=2)) == 1
