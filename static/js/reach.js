@@ -4,19 +4,44 @@
   "use strict";
 
   const { sections, elementsOf, bringBack } = window.far;
+  const turns = document.getElementById("turns");
   const FOCUSABLE = "a[href], button, input, select, textarea, summary, iframe, [tabindex='0']";
+
+  // What stands above the place to which somebody was led may have been written out of sight and find
+  // its height only now: for so many frames that does not push it out of the window.
+  const LEAD_FRAMES = 30;
+  let aim = null;
+
+  function lead(target) {
+    aim = target;
+    let left = LEAD_FRAMES;
+    requestAnimationFrame(function look() {
+      if (aim !== target) return;
+      const { top, bottom } = target.getBoundingClientRect();
+      if (bottom <= 0 || top >= innerHeight) target.scrollIntoView({ block: "center", behavior: "instant" });
+      left -= 1;
+      if (left) requestAnimationFrame(look);
+    });
+  }
+
+  for (const name of ["wheel", "touchmove", "pointerdown", "keydown"]) {
+    addEventListener(name, () => { aim = null; }, { passive: true, capture: true });
+  }
 
   // A link to a place in the answer, a note for instance: it must be there when the browser looks.
   document.addEventListener("click", event => {
     const id = event.target.closest?.("#turns a[href^='#']")?.hash.slice(1);
     if (!id || document.getElementById(id)) return;
     const section = [...sections()].find(each => elementsOf(each).getElementById(id));
-    if (section) bringBack(section);
+    if (!section) return;
+    bringBack(section);
+    lead(document.getElementById(id));
   }, true);
 
   // Tab leads to the next that can be used, also where that is far.
   document.addEventListener("keydown", event => {
     if (event.key !== "Tab" || event.ctrlKey || event.altKey || event.metaKey) return;
+    document.addEventListener("focusin", ({ target }) => { if (turns.contains(target)) lead(target); }, { once: true });
     const { activeElement, body } = document;
     const from = activeElement === body ? document.getSelection().anchorNode : activeElement;
     if (!from) return;
