@@ -16,15 +16,13 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import OutOfMemoryError, ResponseError
 
+from chat.runs.redis_line import RedisLine
 from chat.runs.tail import Entry, MemoryTail, Recent
 from chat.runs.waiting import end
 
@@ -38,9 +36,10 @@ MESSAGE_BYTES = 256 * 1024
 STREAM_BYTES = 16 * 1024 * 1024
 STREAM_MESSAGES = (16, 4096)
 STREAM_SECONDS = 60
+# How often Redis is told so: not with every message, which are forty a second.
+EXPIRE_SECONDS = 10.0
 # Redis answers in a millisecond, or it is frozen.
 ANSWER_SECONDS = 2.0
-CONNECT_SECONDS = 2.0
 # How long one read waits for news, before it looks whether the stream still is the same one.
 BLOCK_SECONDS = 1.0
 PAUSE_SECONDS = 0.5
@@ -104,17 +103,19 @@ class RedisTail(MemoryTail):
         self._followed: dict[bytes, Recent] = {}
         self._own: set[UUID] = set()
         self._mean_bytes = 1024.0
-        self._sender: Redis | None = None
-        self._reader: Redis | None = None
+        self._sender: RedisLine | None = None
+        self._reader: RedisLine | None = None
+        # By the loop's clock: when Redis is told again how long to keep the stream.
+        self._expire_at = 0.0
         self._tasks: list[asyncio.Task[None]] = []
         # "" or why it is not delivering: said once, when it changes.
         self._trouble = {"send": "", "read": BEGINS if listens else ""}
 
     async def start(self) -> None:
-        self._sender = self._connection(ANSWER_SECONDS)
+        self._sender = RedisLine(self._url, answer_seconds=ANSWER_SECONDS)
         self._tasks = [asyncio.create_task(self._send_forever(), name="tail-send")]
         if self._listens:
-            self._reader = self._connection(BLOCK_SECONDS + ANSWER_SECONDS)
+            self._reader = RedisLine(self._url, answer_seconds=BLOCK_SECONDS + ANSWER_SECONDS)
             self._tasks.append(asyncio.create_task(self._read_forever(), name="tail-read"))
             self._tasks.append(asyncio.create_task(self._sweep_forever(), name="tail-sweep"))
 
@@ -126,20 +127,10 @@ class RedisTail(MemoryTail):
         for task in self._tasks:
             await end(task)
         self._tasks = []
-        for client in (self._sender, self._reader):
-            await _hang_up(client)
+        for line in (self._sender, self._reader):
+            if line is not None:
+                await line.hang_up()
         self._sender = self._reader = None
-
-    def _connection(self, answer_seconds: float) -> Redis:
-        return Redis.from_url(
-            self._url,
-            # The forms of the answers that are read here.
-            protocol=2,
-            socket_timeout=answer_seconds,
-            socket_connect_timeout=CONNECT_SECONDS,
-            # Whether and when to try again is decided here.
-            retry=Retry(NoBackoff(), 0),
-        )
 
     @property
     def is_delivering(self) -> bool:
@@ -211,6 +202,7 @@ class RedisTail(MemoryTail):
     # --- out ---------------------------------------------------------------------------------
 
     async def _send_forever(self) -> None:
+        assert self._sender is not None
         while True:
             await self._has_news.wait()
             try:
@@ -218,7 +210,9 @@ class RedisTail(MemoryTail):
             except Exception as error:
                 # Whatever the client makes of what it reads: the next try has a new connection.
                 self._note("send", type(error).__name__)
-                await _hang_up(self._sender)
+                # Another Redis, perhaps, or one that was emptied.
+                self._expire_at = 0.0
+                await self._sender.hang_up()
                 await asyncio.sleep(PAUSE_SECONDS)
             else:
                 self._note("send", "")
@@ -230,26 +224,29 @@ class RedisTail(MemoryTail):
 
     async def _send(self, news: Sequence[News]) -> None:
         """Cancelled or failed, some of it may have arrived; what did not is not sent again."""
-        assert self._sender is not None
-        bodies = [_encode(Message(self._origin, part)) for part in parts_of(news)]
-        pipeline = self._sender.pipeline(transaction=False)
-        for body in bodies:
-            self._mean_bytes += (len(body) - self._mean_bytes) / 16
-            pipeline.xadd(
-                self._key,
-                {BODY: body, MAC: self._mac(body)},
-                maxlen=self._most_messages(),
-                approximate=True,
-            )
-        pipeline.expire(self._key, STREAM_SECONDS)
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await pipeline.execute()
+            for part in parts_of(news):
+                await self._say(_encode(Message(self._origin, part)))
+            await self._keep_alive()
         except OutOfMemoryError:
             raise
         except ResponseError as error:
             await self._begin_anew(error)
             raise
+
+    async def _say(self, body: bytes) -> None:
+        assert self._sender is not None
+        self._mean_bytes += (len(body) - self._mean_bytes) / 16
+        limit = ("MAXLEN", "~", self._most_messages())
+        await self._sender.ask("XADD", self._key, *limit, "*", BODY, body, MAC, self._mac(body))
+
+    async def _keep_alive(self) -> None:
+        """Lets Redis forget the stream when nobody has said anything for long."""
+        assert self._sender is not None
+        now = asyncio.get_running_loop().time()
+        if now >= self._expire_at:
+            await self._sender.ask("EXPIRE", self._key, STREAM_SECONDS)
+            self._expire_at = now + EXPIRE_SECONDS
 
     def _most_messages(self) -> int:
         least, most = STREAM_MESSAGES
@@ -262,11 +259,12 @@ class RedisTail(MemoryTail):
         """Somebody put something else under our name, or a number behind which none can come."""
         if "WRONGTYPE" in str(error) or "XADD" in str(error) or "exhausted" in str(error):
             assert self._sender is not None
-            await self._sender.delete(self._key)
+            await self._sender.ask("DEL", self._key)
 
     # --- in ----------------------------------------------------------------------------------
 
     async def _read_forever(self) -> None:
+        assert self._reader is not None
         position: bytes | None = None
         while True:
             try:
@@ -278,13 +276,13 @@ class RedisTail(MemoryTail):
                     position = await self._read_once(position)
             except Exception as error:
                 self._note("read", type(error).__name__)
-                await _hang_up(self._reader)
+                await self._reader.hang_up()
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def _checked(self, position: bytes | None) -> bytes:
         """``position``, or the end of the stream if it lies behind that: then it is another one."""
         assert self._reader is not None
-        newest: Any = await self._reader.xrevrange(self._key, count=1)
+        newest = await self._reader.ask("XREVRANGE", self._key, "+", "-", "COUNT", 1)
         end: bytes = newest[0][0] if newest else b"0-0"
         if position is None or _parts(position) > _parts(end):
             return end
@@ -292,9 +290,9 @@ class RedisTail(MemoryTail):
 
     async def _read_once(self, position: bytes) -> bytes:
         assert self._reader is not None
-        answer: Any = await self._reader.xread(
-            {self._key: position}, count=64, block=int(BLOCK_SECONDS * 1000)
-        )
+        block = ("BLOCK", int(BLOCK_SECONDS * 1000))
+        streams = ("STREAMS", self._key, position)
+        answer = await self._reader.ask("XREAD", "COUNT", 64, *block, *streams)
         if not answer:
             return await self._checked(position)
         for number, fields in answer[0][1]:
@@ -316,11 +314,11 @@ class RedisTail(MemoryTail):
 
     def _believed(self, fields: object) -> Message | None:
         """The message, if a process of this installation wrote it."""
-        if not isinstance(fields, dict):
-            return None
-        body, mac = fields.get(BODY), fields.get(MAC)
-        if not isinstance(body, bytes) or not isinstance(mac, bytes):
-            return None
+        match fields:
+            case [name, bytes() as body, other, bytes() as mac] if (name, other) == (BODY, MAC):
+                pass
+            case _:
+                return None
         if not hmac.compare_digest(mac, self._mac(body)):
             return None
         try:
@@ -336,15 +334,6 @@ class RedisTail(MemoryTail):
             recent.size_bytes = 0
         numbered = enumerate(news.bodies, start=news.first_seq)
         self._keep(recent, [Entry(seq, body) for seq, body in numbered])
-
-
-async def _hang_up(client: Redis | None) -> None:
-    """Nothing is read from a connection whose last answer may still come."""
-    if client is not None:
-        with suppress(Exception):
-            # A socket that is full says goodbye only when the other side reads again.
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await client.connection_pool.disconnect()
 
 
 def _parts(number: bytes) -> tuple[int, int]:

@@ -40,15 +40,18 @@
       const { room: id, updated, revision } = link.dataset;
       const isHere = link.ariaCurrent === "page" && !document.hidden;
       if (isHere || Number(revision) <= seen.shown[id]) seen.rooms[id] = Math.max(seen.rooms[id] ?? 0, Number(updated));
-      if (Number(revision) >= seen.shown[id]) delete seen.shown[id];
       const isNew = Number(updated) > (seen.rooms[id] ?? seen.since);
       if (isNew === "unread" in link.dataset) continue;
       link.toggleAttribute("data-unread", isNew);
       link.querySelector(".unread-word")?.remove();
       if (isNew) link.append(Object.assign(document.createElement("span"), { className: "unread-word visually-hidden", textContent: ", new" }));
     }
-    // Until a list knows it: this page's, or that of the page to which its reader leaves.
-    if (room && !room.dataset.isGone && !document.hidden) seen.shown[room.dataset.room] = shownRevision();
+    // Also before a list knows of it: this page's, or that of the page to which its reader leaves. What is
+    // stored only ever grows: two windows side by side would take back each other's for ever.
+    if (room && !room.dataset.isGone && !document.hidden) {
+      const id = room.dataset.room;
+      seen.shown[id] = Math.max(seen.shown[id] ?? 0, shownRevision());
+    }
     write(seen);
   }
 

@@ -18,6 +18,8 @@ REFRESH_LIST = """() => htmx.ajax("GET", document.getElementById("room").dataset
 ANSWER_HAS_ENDED = (
     """() => document.querySelector("#turns > article:last-of-type .answer:not([data-live])")"""
 )
+# What two pages may still have to tell each other.
+A_FEW_WRITES = 4
 # A tab behind another one; the browser of the tests shows all of them.
 LOOK_AWAY = """() => {
   Object.defineProperty(document, "hidden", { get: () => true });
@@ -171,3 +173,31 @@ def test_whoever_looked_away_at_the_end_finds_it_new(
     alice.open(elsewhere)
 
     assert unread(alice) == ["Where one was"]
+
+
+COUNT_WRITES = """() => {
+  const store = Storage.prototype.setItem;
+  window.writes = 0;
+  Storage.prototype.setItem = function (...entry) { window.writes += 1; return store.apply(this, entry); };
+}"""
+
+
+def test_two_windows_side_by_side_come_to_rest(
+    site: BrowserSite, tab: OpenTab, two_rooms: tuple[str, str]
+) -> None:
+    """Each hears what the other has stored, and stores what it shows itself."""
+    one, other = two_rooms
+    alice = tab("Alice", one).until_ended()
+    beside = alice.page.context.new_page()
+    beside.goto(alice.page.url.replace(one, other))
+    beside.locator("#turns .answer").wait_for()
+    for page in (alice.page, beside):
+        page.evaluate(COUNT_WRITES)
+
+    # Each begins to store what it shows, and many more messages between them have time to come.
+    for page in (alice.page, beside):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    beside.wait_for_timeout(500)
+
+    assert sum(page.evaluate("window.writes") for page in (alice.page, beside)) <= A_FEW_WRITES
+    assert unread(alice) == []

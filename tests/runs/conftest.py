@@ -14,6 +14,7 @@ from chat.actions.conversations import ModelChoice
 from chat.demo.fake import FakeUpstream
 from chat.doorbell import Doorbell
 from chat.models import Run, Team, Upstream, User
+from chat.runs import writer
 from chat.runs.database import DatabaseThreads, readers
 from chat.runs.runner import Runner
 from chat.runs.tail import MemoryTail
@@ -41,6 +42,13 @@ def redis_url() -> str:
     except RedisError:
         pytest.skip("no Redis on 127.0.0.1:6379")
     return REDIS_URL
+
+
+@pytest.fixture
+def by_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writers that are made after this commit by their thread alone: for tests that take the place of
+    ``segments.commit``."""
+    monkeypatch.setattr(writer, "has_line", lambda: False)
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from chat.runs.budget import Budget
 from tests.runs.conftest import MakeRun, StartRunner, threads
 from tests.runs.test_execution import until_ended
 
+pytestmark = pytest.mark.usefixtures("by_thread")
+
 WORDS = "water runs down " * 64
 TIMES = 2000
 LIMIT_BYTES = 200_000

@@ -18,6 +18,8 @@ from chat.runs.writer import SegmentWriter
 from tests.runs.conftest import MakeRun, StartRunner, threads
 from tests.runs.test_execution import TEXT, until, until_ended
 
+pytestmark = pytest.mark.usefixtures("by_thread")
+
 FIRST, *_, LAST = lmstudio_run("one two three")
 BEGINNING = lmstudio_events([FIRST, {"type": "message.start"}])
 END = lmstudio_events([{"type": "message.end"}, LAST])

@@ -31,6 +31,7 @@ CHOSEN = {
         "tests/views/test_sending.py",
     ),
     "claims and writes": (
+        "tests/runs/test_commit_line.py",
         "tests/runs/test_ownership.py",
         "tests/runs/test_bystander.py",
         "tests/runs/test_fetching_together.py",
@@ -46,6 +47,7 @@ CHOSEN = {
         "tests/runs/test_writer.py::test_runs_that_end_together_lock_their_rooms_in_one_order",
         "tests/runs/test_writer.py::test_a_plain_answer_ends_with_no_savepoint_and_nothing_read_again",
         "tests/runs/test_writer.py::test_what_many_runs_write_is_one_statement_that_is_always_the_same",
+        "tests/runs/test_writer.py::test_only_the_next_number_of_a_run_that_is_its_writer_s_is_inserted",
         "tests/runs/test_writer.py::test_a_commit_reads_no_run_but_those_that_write",
         "tests/runs/test_queue.py",
         "tests/runs/test_seen.py",

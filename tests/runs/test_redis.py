@@ -15,7 +15,7 @@ from redis.asyncio import Redis as Client
 from chat import doorbell
 from chat.doorbell import GROUP, LAYER, QUEUED, STOPS, Doorbell
 from chat.runs import redis_tail
-from chat.runs.redis_tail import BODY, MAC, OUTBOX_BYTES, RedisTail
+from chat.runs.redis_tail import BODY, MAC, OUTBOX_BYTES, STREAM_SECONDS, RedisTail
 from chat.runs.tail import FLUSH_TIMES, TAIL_BYTES, Entry
 from tests.cluster.servers import Redis
 
@@ -266,6 +266,24 @@ async def test_an_answer_that_the_client_cannot_make_sense_of_is_asked_for_again
     finally:
         await tail.close()
         nonsense.close()
+
+
+async def test_redis_may_forget_what_nobody_has_added_to_for_long(
+    redis: Redis, start: StartTail
+) -> None:
+    runner, run = await start(listens=False), uuid.uuid4()
+    runner.publish(run, entries(1, 1))
+    await until(lambda: 0 < int(redis.tell("TTL", KEY)) <= STREAM_SECONDS)
+
+    # Told again in time, and not with each message.
+    redis.tell("EXPIRE", KEY, "1000")
+    for seq in range(2, 5):
+        runner.publish(run, entries(seq, seq))
+        await until(lambda seq=seq: redis.tell("XLEN", KEY) == str(seq))
+    assert int(redis.tell("TTL", KEY)) > STREAM_SECONDS
+    runner._expire_at = 0.0
+    runner.publish(run, entries(5, 5))
+    await until(lambda: int(redis.tell("TTL", KEY)) <= STREAM_SECONDS)
 
 
 async def test_what_is_not_of_this_installation_is_not_shown(

@@ -271,6 +271,7 @@ async def test_a_write_that_the_database_refuses_takes_no_other_with_it(
 # --- how much at once -------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("by_thread")
 async def test_what_was_held_back_is_not_written_in_one_transaction(
     writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +301,7 @@ async def test_what_was_held_back_is_not_written_in_one_transaction(
 # --- away -----------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("by_thread")
 async def test_a_machine_that_has_no_thread_left_delays_and_loses_nothing(
     transactional_db: None,
     claim: Claim,
@@ -370,6 +372,7 @@ async def test_a_database_that_is_away_delays_and_loses_nothing(
         assert await threads.call(read_raw, run) == b"1"
 
 
+@pytest.mark.usefixtures("by_thread")
 async def test_an_answer_that_was_lost_after_the_commit_costs_nobody_their_run(
     writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -447,6 +450,7 @@ async def test_whoever_gives_up_waiting_holds_nobody_up(
     assert await threads.call(log_of, staying) == deltas("here")
 
 
+@pytest.mark.usefixtures("by_thread")
 async def test_all_that_waits_is_committed_in_one_transaction(
     writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -531,28 +535,65 @@ def test_a_plain_answer_ends_with_no_savepoint_and_nothing_read_again(claim: Cla
 def test_what_many_runs_write_is_one_statement_that_is_always_the_same(claim: Claim) -> None:
     runs = [claim() for _ in range(3)]
     now = timezone.now()
-    texts: set[str] = set()
+    texts: list[str] = []
 
-    for number, several in enumerate([runs[:1], runs[1:], runs]):
-        columns = {"first_token_at": now} if number else {"first_event_at": now}
+    first_event, first_token = {"first_event_at": now}, {"first_token_at": now}
+    for several, columns, raw in (
+        (runs[:1], first_event, b"x"),
+        (runs[1:], first_token, b""),
+        (runs, first_token, b""),
+        (runs[:2], {}, b"y"),
+        (runs, {}, b""),
+        (runs[2:], {}, b"z"),
+        (runs[:1], {}, b""),
+    ):
         writes = [
             write(
                 run,
                 deltas("x", after=RunSegment.objects.filter(run=run).count()),
                 columns=columns,
-                raw=b"" if number else b"x",
+                raw=raw,
             )
             for run in several
         ]
         with noted_statements() as noted:
             assert segments.commit(writes) == [None] * len(several)
         ((text, _),) = noted
-        texts.add(text)
+        texts.append(text)
 
     first = Run.objects.get(pk=runs[0].pk)
-    assert len(texts) == 1
+    # One with times, one of many runs without, one of a run alone.
+    assert len(set(texts[:3])) == len(set(texts[3:5])) == len(set(texts[5:])) == 1
     assert (first.first_event_at, first.first_token_at) == (now, now)
-    assert (read_raw(first), read_raw(runs[1])) == (b"x", b"")
+    assert [read_raw(run) for run in runs] == [b"xy", b"y", b"z"]
+
+
+@pytest.mark.parametrize("columns", [{}, {"first_token_at": timezone.now()}], ids=["", "times"])
+@pytest.mark.parametrize("beside", [0, 2], ids=["alone", "with others"])
+def test_only_the_next_number_of_a_run_that_is_its_writer_s_is_inserted(
+    claim: Claim, beside: int, columns: dict[str, object]
+) -> None:
+    run, zombie, *others = (claim() for _ in range(2 + beside))
+    assert segments.commit([write(run, deltas("x"))]) == [None]
+    reap(zombie)
+    before = log_of(zombie)
+
+    for wrong in (
+        write(run, deltas("taken"), columns=columns),
+        write(run, deltas("behind a gap", after=2), columns=columns),
+        write(zombie, deltas("too late", after=len(before)), columns=columns),
+    ):
+        last = len(log_of(others[0])) if others else 0
+        right = [write(one, deltas("in time", after=last)) for one in others]
+        refused, *kept = segments.commit([wrong, *right])
+        assert isinstance(refused, OwnershipLost)
+        assert kept == [None] * beside
+
+    assert log_of(run) == deltas("x")
+    assert log_of(zombie) == before
+    assert Run.objects.get(pk=run.pk).first_token_at is None
+    assert segments.commit([write(run, deltas("next", after=1), columns=columns)]) == [None]
+    assert log_of(run) == deltas("x", "next")
 
 
 @pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite does not count what it reads")

@@ -1,0 +1,269 @@
+"""Commits from the event loop: whatever becomes of their connection, each is in the log once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from django.conf import settings
+from django.db import OperationalError, connection, transaction
+from django.utils import timezone
+
+from chat.models import Run
+from chat.runs import commit_line, segments
+from chat.runs import writer as log_writer
+from chat.runs.commit_line import CommitLine
+from chat.runs.segments import OwnershipLost, Write, read_raw
+from chat.runs.writer import SegmentWriter
+from tests.runs.conftest import threads
+from tests.runs.test_writer import Claim, append_together, claim, deltas, log_of, reap, write
+
+__all__ = ["claim"]
+
+pytestmark = pytest.mark.skipif(
+    settings.IS_SQLITE, reason="commits from the event loop are for PostgreSQL"
+)
+
+# More than the kernel takes at once.
+LARGE_BYTES = 12 * 1024 * 1024
+
+
+@pytest.fixture
+async def writer(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[SegmentWriter]:
+    monkeypatch.setattr(commit_line, "REST_SECONDS", 0.0)
+    writer = SegmentWriter()
+    writer.start()
+    yield writer
+    await writer.close()
+    await threads.close()
+
+
+@pytest.fixture
+def by_thread_alone(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many runs each commit of the thread had."""
+    counts: list[int] = []
+    commit = segments.commit
+
+    def counting(writes: list[Write]) -> list[Exception | None]:
+        counts.append(len(writes))
+        return commit(writes)
+
+    monkeypatch.setattr(segments, "commit", counting)
+    return counts
+
+
+def backend_of(writer: SegmentWriter) -> int:
+    assert writer._line is not None
+    assert writer._line._link is not None
+    return writer._line._link._pgconn.backend_pid
+
+
+def end_backend(pid: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s)", [pid])
+
+
+async def test_words_go_into_the_log_without_a_thread(
+    writer: SegmentWriter, claim: Claim, by_thread_alone: list[int]
+) -> None:
+    runs = [await threads.call(claim) for _ in range(3)]
+    now = timezone.now()
+
+    await writer.append(write(runs[0], deltas("one"), raw=b"x"))
+    await append_together(
+        writer,
+        *(write(run, deltas("two"), columns={"first_token_at": now}) for run in runs[1:]),
+    )
+    await append_together(
+        writer, *(write(run, deltas("and on", after=1), raw=b"y") for run in runs)
+    )
+
+    assert by_thread_alone == []
+    for run, first in zip(runs, ("one", "two", "two"), strict=True):
+        assert await threads.call(log_of, run) == deltas(first, "and on")
+    assert [await threads.call(read_raw, run) for run in runs] == [b"xy", b"y", b"y"]
+    assert (await threads.call(Run.objects.get, pk=runs[1].pk)).first_token_at == now
+
+
+async def test_what_is_larger_than_the_kernel_takes_at_once_arrives(
+    writer: SegmentWriter,
+    claim: Claim,
+    by_thread_alone: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_writer, "LINE_BYTES", 2 * LARGE_BYTES)
+    run = await threads.call(claim)
+    raw = bytes(range(256)) * (LARGE_BYTES // 256)
+
+    async with asyncio.timeout(60):
+        await writer.append(write(run, deltas("x"), raw=raw))
+
+    assert await threads.call(read_raw, run) == raw
+    assert by_thread_alone == []
+
+
+async def test_a_run_that_is_not_ours_is_refused_beside_one_that_is(
+    writer: SegmentWriter, claim: Claim
+) -> None:
+    zombie, alive = [await threads.call(claim) for _ in range(2)]
+    await threads.call(reap, zombie)
+    before = await threads.call(log_of, zombie)
+
+    late = write(zombie, deltas("too late", after=len(before)))
+    outcomes = await append_together(writer, late, write(alive, deltas("in time")))
+
+    assert isinstance(outcomes[0], OwnershipLost)
+    assert outcomes[1] is None
+    assert await threads.call(log_of, zombie) == before
+    assert await threads.call(log_of, alive) == deltas("in time")
+
+
+async def test_a_connection_that_ended_while_nothing_was_asked_is_replaced(
+    writer: SegmentWriter, claim: Claim, by_thread_alone: list[int]
+) -> None:
+    run = await threads.call(claim)
+    await writer.append(write(run, deltas("one")))
+    first = backend_of(writer)
+    await threads.call(end_backend, first)
+    async with asyncio.timeout(10):
+        while not writer._line._link.has_ended:  # type: ignore[union-attr]
+            await asyncio.sleep(0.01)
+
+    await writer.append(write(run, deltas("two", after=1)))
+
+    assert by_thread_alone == []
+    assert backend_of(writer) != first
+    assert await threads.call(log_of, run) == deltas("one", "two")
+
+
+async def test_a_connection_that_ends_under_a_commit_costs_nothing(
+    writer: SegmentWriter, claim: Claim, by_thread_alone: list[int]
+) -> None:
+    run, other = [await threads.call(claim) for _ in range(2)]
+    await writer.append(write(run, deltas("one")))
+    pid = backend_of(writer)
+    held, released = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def hold_the_run() -> None:
+        with transaction.atomic():
+            # Its key too: the check that the run of a segment exists waits.
+            Run.objects.select_for_update().get(pk=run.pk)
+            loop.call_soon_threadsafe(held.set)
+            asyncio.run_coroutine_threadsafe(released.wait(), loop).result(30)
+
+    holding = asyncio.create_task(threads.call(hold_the_run))
+    await held.wait()
+    waiting = asyncio.create_task(writer.append(write(run, deltas("two", after=1))))
+    await asyncio.to_thread(_end_once_it_waits, pid)
+    async with asyncio.timeout(10):
+        while not by_thread_alone:
+            await asyncio.sleep(0.01)
+    released.set()
+    await holding
+    await waiting
+    await writer.append(write(other, deltas("also")))
+
+    assert by_thread_alone == [1]
+    assert await threads.call(log_of, run) == deltas("one", "two")
+    assert await threads.call(log_of, other) == deltas("also")
+
+
+def _end_once_it_waits(pid: int) -> None:
+    waits = "SELECT COUNT(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
+    try:
+        while not segments.fetch(waits, [pid])[0][0]:
+            time.sleep(0.01)
+        end_backend(pid)
+    finally:
+        connection.close()
+
+
+async def test_an_answer_that_was_lost_is_found_in_the_log(
+    writer: SegmentWriter,
+    claim: Claim,
+    by_thread_alone: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = await threads.call(claim)
+    first_column = CommitLine.first_column
+
+    async def lose(line: CommitLine, text: str, values: list[object]) -> list[int]:
+        await first_column(line, text, values)
+        raise OperationalError("the connection is gone, and nobody knows what was committed")
+
+    monkeypatch.setattr(CommitLine, "first_column", lose)
+    await writer.append(write(run, deltas("once")))
+
+    assert by_thread_alone == [1]
+    assert await threads.call(log_of, run) == deltas("once")
+
+
+async def test_after_a_failure_the_thread_commits_for_a_while(
+    writer: SegmentWriter,
+    claim: Claim,
+    by_thread_alone: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = await threads.call(claim)
+    tries: list[str] = []
+
+    async def none() -> commit_line._Link:
+        tries.append("connect")
+        raise OSError("no such host")
+
+    monkeypatch.setattr(commit_line, "REST_SECONDS", 3600.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(commit_line, "_connect", none)
+        for number, text in enumerate(("one", "two", "three")):
+            await writer.append(write(run, deltas(text, after=number)))
+    assert (tries, by_thread_alone) == (["connect"], [1, 1, 1])
+
+    monkeypatch.setattr(commit_line, "REST_SECONDS", 0.0)
+    await writer.append(write(run, deltas("four", after=3)))
+    assert by_thread_alone == [1, 1, 1]
+    assert await threads.call(log_of, run) == deltas("one", "two", "three", "four")
+
+
+async def test_a_table_that_was_nearly_empty_is_not_read_whole(
+    writer: SegmentWriter, claim: Claim
+) -> None:
+    run = await threads.call(claim)
+    await writer.append(write(run, deltas("one")))
+    text, values = segments.statement([write(run, deltas("two", after=1))])
+
+    def usual_plan() -> str:
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE chat_run, chat_runsegment")
+            cursor.execute(f"EXPLAIN {text}", values)
+            return str(cursor.fetchall())
+
+    usual = await threads.call(usual_plan)
+    link = await commit_line._connect()
+    link._let_go()
+    ours = str(await (await link._connection.execute(f"EXPLAIN {text}", values)).fetchall())
+    await link.close()
+
+    assert "Seq Scan" in usual
+    assert "Seq Scan" not in ours
+
+
+async def test_closing_lets_go_of_the_connection(writer: SegmentWriter, claim: Claim) -> None:
+    run = await threads.call(claim)
+    await writer.append(write(run, deltas("one")))
+    pid = backend_of(writer)
+
+    await writer.close()
+
+    def backends() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT COUNT(*) FROM pg_stat_activity WHERE pid = %s", [pid])
+            return int(cursor.fetchone()[0])
+
+    async with asyncio.timeout(10):
+        while await threads.call(backends):
+            await asyncio.sleep(0.01)
