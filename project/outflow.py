@@ -14,6 +14,9 @@ from chat import metrics
 
 logger = logging.getLogger(__name__)
 
+# Of a websocket's scope: sends a text if nobody has to wait for that, and says whether it has.
+SEND_NOW = "tributary.send_now"
+
 
 @implementer(IPushProducer)
 class Outflow:

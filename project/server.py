@@ -26,7 +26,7 @@ from twisted.logger import (
 )
 
 from project.connections import HTTPFactory, Limits, WebSocketFactory
-from project.outflow import Ledger
+from project.outflow import SEND_NOW, Ledger
 
 __all__ = ["Limits", "Server", "fixed_root_path"]
 
@@ -213,6 +213,8 @@ class Server(daphne.server.Server):
     # one of them fails in mid-answer; here each says by itself when it has ended.
 
     def create_application(self, protocol: Any, scope: Scope) -> "asyncio.Queue[Any]":
+        if scope["type"] == "websocket":
+            scope[SEND_NOW] = partial(self.send_now, protocol)
         queue: asyncio.Queue[Any] = super().create_application(protocol, scope)
         task = self.connections[protocol]["application_instance"]
         task.add_done_callback(partial(self._application_ended, protocol))
@@ -245,6 +247,14 @@ class Server(daphne.server.Server):
         if message["type"] in ("http.response.body", "websocket.send"):
             await self._until_wanted(protocol)
         await super().handle_reply(protocol, message)
+
+    def send_now(self, protocol: Any, text: str) -> bool:
+        """Sends over a websocket, unless its client has not taken the earlier messages yet."""
+        details = self.connections.get(protocol)
+        if details is None or "disconnected" in details or protocol.outflow.is_paused:
+            return False
+        protocol.serverSend(text)
+        return True
 
     async def _until_wanted(self, protocol: Any) -> None:
         if protocol.outflow.is_paused:

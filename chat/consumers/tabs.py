@@ -22,6 +22,7 @@ from chat.consumers.greeting import Cursor, Hello, follow, greet
 from chat.consumers.identity import identity_of
 from chat.live.viewer import CLOSE_SIGNED_OUT, Viewer, encode
 from chat.live.watch import GONE_ACCESS, GONE_SIGNED_OUT, watch
+from project.outflow import SEND_NOW
 
 logger = logging.getLogger(__name__)
 
@@ -74,15 +75,20 @@ class LiveConsumer(AsyncWebsocketConsumer):
             # The tab tries again later; meanwhile it is a page that does not move.
             await self.close(CLOSE_BUSY)
             return
-        self.viewer = Viewer(identity, self._say, self.close)
+        send_now = self._say_now if SEND_NOW in self.scope else None
+        self.viewer = Viewer(identity, self._say, self.close, send_now=send_now)
         self.sending = asyncio.create_task(self.viewer.run())
         watch.add(self.viewer)
 
     async def _say(self, message: str) -> None:
-        size = len(message) if message.isascii() else len(message.encode())
-        metrics.FRAMES_SENT.add(1, "websocket")
-        metrics.BYTES_SENT.add(size, "websocket")
+        _count(message)
         await self.base_send({"type": "websocket.send", "text": message})
+
+    def _say_now(self, message: str) -> bool:
+        is_sent: bool = self.scope[SEND_NOW](message)
+        if is_sent:
+            _count(message)
+        return is_sent
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         # Channels listens to its layer beside the socket, with a task for each message of either.
@@ -129,6 +135,12 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 "viewer.put_off viewer=%s error=%s", self.viewer.viewer_id, type(error).__name__
             )
             await self.close(CLOSE_BUSY)
+
+
+def _count(message: str) -> None:
+    size = len(message) if message.isascii() else len(message.encode())
+    metrics.FRAMES_SENT.add(1, "websocket")
+    metrics.BYTES_SENT.add(size, "websocket")
 
 
 async def on_hello(consumer: LiveConsumer, viewer: Viewer, message: Hello) -> None:

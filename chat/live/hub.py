@@ -32,9 +32,9 @@ LONGEST_FRAME_SECONDS = 0.15
 # A frame may come so much sooner, though not on average: commits are as far apart as frames, and
 # words that arrive a moment before their time would all wait for a timer.
 FRAME_SLACK_SECONDS = 0.01
-# What a viewer that is a little late, some seconds at the pace of a usual answer, may still get as the very
-# frames that the others got. A later one gets a single patch made for it.
-RING_BYTES = 24 * 1024
+# What a viewer that is a little late, a second at the pace of a usual answer, may still get as the
+# very frames that the others got. A later one gets a single patch made for it.
+RING_BYTES = 4 * 1024
 # A reload comes back within seconds; rendering the answer again would be wasted.
 LINGER_SECONDS = 30.0
 # Beyond this a batch is applied, or a frame made, in a thread: it may take over 5 ms.
@@ -84,7 +84,7 @@ class Hub:
         self.is_gone = False
         self._answer = Answer(run_id.hex)
         # The checksum of the log at each seq, so that any cursor can be verified.
-        self._checks = array("L", [0])
+        self._checks = array("I", [0])
         self._ring: deque[Frame] = deque()
         self._ring_bytes = 0
         self._framed_seq = 0
@@ -146,20 +146,20 @@ class Hub:
     async def frames_after(self, seq: int) -> list[Frame]:
         """What brings a page at ``seq`` to now: shared frames if it stands at the edge of one,
         else one patch made for it, which ends at such an edge."""
-        shared = self._shared_from(seq)
+        shared = self.shared_after(seq)
         if shared or seq >= self._framed_seq:
             # Nearly always: what is shared is complete at any moment, and needs no lock.
             return shared
         async with self._applying:
             await self._share_frame()
-            if shared := self._shared_from(seq):
+            if shared := self.shared_after(seq):
                 return shared
             metrics.CATCH_UPS.add(1)
             return [await self._patch(seq)]
 
-    def _shared_from(self, seq: int) -> list[Frame]:
-        """Of the ring, what is behind ``seq``; nothing if no frame begins there. From its end: most
-        viewers lack the last frame alone, and the ring may hold thousands."""
+    def shared_after(self, seq: int) -> list[Frame]:
+        """What all viewers get, behind ``seq``; nothing if no frame begins there. From the ring's end:
+        most viewers lack the last frame alone, and it may hold thousands."""
         shared: list[Frame] = []
         for frame in reversed(self._ring):
             if frame.after < seq:
@@ -196,8 +196,32 @@ class Hub:
         self.is_gone = True
 
     async def _follow(self) -> None:
-        async for entries in follow(self.run_id):
+        async for entries in follow(self.run_id, take=self._take):
+            if self.is_gone:
+                return
             await self._apply(entries)
+
+    def _take(self, entries: list[Entry]) -> bool:
+        """As `_apply`, at once, for what is short and not the end, where nobody else is at work on the
+        answer: so the words of hundreds of runs wake no task on their way."""
+        is_long = sum(len(entry.body) for entry in entries) > THREAD_BYTES
+        if is_long or entries[-1].is_end or self.is_gone or self._applying.locked():
+            return False
+        try:
+            self._apply_now(entries)
+            framed = self._framed_seq
+            if self._is_frame_due and not self._is_long(framed):
+                self._share(self._patch_now(framed) if self._is_anybody_there else None)
+                self._say_when_next()
+            else:
+                self._is_frame_coming = True
+                self._changed.set()
+        except Exception:
+            self.break_off()
+            self._wake()
+            return False
+        self._progressed.set()
+        return True
 
     async def _apply(self, entries: list[Entry]) -> None:
         size = sum(len(entry.body) for entry in entries)
@@ -207,13 +231,17 @@ class Hub:
             else:
                 self._apply_now(entries)
             self.has_ended = entries[-1].is_end
-            if not (self._is_frame_coming or self.has_ended) and _now() >= self._due:
-                # Nothing to wait for, and so no other task to wake.
+            if self._is_frame_due:
                 await self._show_frame()
             else:
                 self._is_frame_coming = True
                 self._changed.set()
         self._progressed.set()
+
+    @property
+    def _is_frame_due(self) -> bool:
+        """Whether there is nothing to wait for, and so no other task to wake."""
+        return not (self._is_frame_coming or self.has_ended) and _now() >= self._due
 
     def _apply_now(self, entries: list[Entry]) -> None:
         check = self._checks[-1]
@@ -236,6 +264,10 @@ class Hub:
     async def _show_frame(self, lag: float = 0.0) -> None:
         """Under the lock only."""
         await self._share_frame()
+        self._say_when_next(lag)
+
+    def _say_when_next(self, lag: float = 0.0) -> None:
+        """There is a new frame: viewers may have it now, and the next one only after a while."""
         window = min(LONGEST_FRAME_SECONDS, max(FRAME_SECONDS, 3 * lag))
         self._due = max(self._due, _now() - FRAME_SLACK_SECONDS) + window
         self._wake()
@@ -251,25 +283,35 @@ class Hub:
 
     async def _share_frame(self) -> None:
         """Puts what was applied since the last frame into the ring. Under the lock only."""
-        seq = self._answer.seq
-        if seq == self._framed_seq:
-            return
-        if self._framed_seq or seq <= FIRST_EVENTS:
-            frame = await self._patch(self._framed_seq)
+        if self._answer.seq != self._framed_seq:
+            self._share(await self._patch(self._framed_seq) if self._is_anybody_there else None)
+
+    @property
+    def _is_anybody_there(self) -> bool:
+        """Whether some page may stand where the next frame begins."""
+        return self._framed_seq > 0 or self._answer.seq <= FIRST_EVENTS
+
+    def _share(self, frame: Frame | None) -> None:
+        if frame is not None:
             self._ring.append(frame)
             self._ring_bytes += len(frame.text)
             metrics.FRAMES_RENDERED.add(1)
         while self._ring_bytes > RING_BYTES and len(self._ring) > 1:
             self._ring_bytes -= len(self._ring.popleft().text)
-        self._framed_seq = seq
+        self._framed_seq = self._answer.seq
+
+    def _is_long(self, after: int) -> bool:
+        """Whether a patch of what came behind ``after`` is made in a thread."""
+        seq = self._answer.seq
+        return seq - after > THREAD_EVENTS or self._sizes[seq] - self._sizes[after] > THREAD_BYTES
 
     async def _patch(self, after: int) -> Frame:
-        size = self._sizes[self._answer.seq] - self._sizes[after]
-        if size > THREAD_BYTES or self._answer.seq - after > THREAD_EVENTS:
-            content = await in_thread(self._answer.patches_since, after)
-        else:
-            content = self._answer.patches_since(after)
-        return self._envelope(after, content)
+        if self._is_long(after):
+            return await in_thread(self._patch_now, after)
+        return self._patch_now(after)
+
+    def _patch_now(self, after: int) -> Frame:
+        return self._envelope(after, self._answer.patches_since(after))
 
     def _envelope(
         self, after: int, content: str, *, replaces: bool = False, is_whole: bool = True

@@ -8,6 +8,7 @@ import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -53,6 +54,8 @@ _CODES = {
 }
 
 Send = Callable[[str], Awaitable[None]]
+# Whether it was sent: not where somebody would have to wait for the socket.
+SendNow = Callable[[str], bool]
 Close = Callable[[int], Awaitable[None]]
 
 _encoder = msgspec.json.Encoder()
@@ -73,6 +76,7 @@ class Following:
     ``unacknowledged_bytes`` is what they add up to."""
 
     hub: Hub
+    on_change: Callable[[], None]
     conversation_id: UUID
     seq: int
     # Nothing is sent until the tab's cursor has been compared with the log.
@@ -95,7 +99,8 @@ class Following:
 
 
 class Viewer:
-    """Sends frames from a task of its own, so that no handler ever waits for the socket.
+    """Sends frames from a task of its own, so that no handler ever waits for the socket. A frame for which
+    nobody has to wait goes past that task, by ``send_now``.
 
     The consumer calls `follow`, `acknowledge` and so on, and owns the task of `run`. With
     ``is_acknowledged=False`` the tab says nothing back: only ``send`` holds the frames up then.
@@ -107,6 +112,7 @@ class Viewer:
         send: Send,
         close: Close,
         *,
+        send_now: SendNow | None = None,
         is_acknowledged: bool = True,
         transport: str = "websocket",
         of: Hubs = hubs,
@@ -119,6 +125,7 @@ class Viewer:
         self._revision = 0
         self._may_write: bool | None = None
         self._send = send
+        self._send_now = send_now
         self._close = close
         self._is_acknowledged = is_acknowledged
         self._hubs = of
@@ -128,6 +135,8 @@ class Viewer:
         self._draining: frozenset[UUID] = frozenset()
         self._gone: str | None = None
         self._wake = Signal()
+        # Whether the sending task has said all it had to.
+        self._is_at_rest = False
         self._behind_since: float | None = None
         self._has_news = False
         self._said_at = 0.0
@@ -160,8 +169,11 @@ class Viewer:
             self.unfollow(run_id)
         if len(self._runs) >= MOST_RUNS:
             return
-        hub = self._hubs.join(run_id, self._wake.set)
-        following = Following(hub=hub, conversation_id=conversation_id, seq=seq)
+        on_change = partial(self._on_change, run_id)
+        hub = self._hubs.join(run_id, on_change)
+        following = Following(
+            hub=hub, on_change=on_change, conversation_id=conversation_id, seq=seq
+        )
         self._runs[run_id] = following
         self._update_rooms()
         if not await hub.knows(seq, check):
@@ -174,7 +186,7 @@ class Viewer:
         following = self._runs.pop(run_id, None)
         self._places.pop(run_id, None)
         if following is not None:
-            self._hubs.leave(following.hub, self._wake.set)
+            self._hubs.leave(following.hub, following.on_change)
             self._update_rooms()
 
     def acknowledge(self, run_id: UUID, seq: int) -> None:
@@ -246,6 +258,33 @@ class Viewer:
         self._has_news |= is_news
         self._wake.set()
 
+    # --- from the hubs --------------------------------------------------------------------
+
+    def _on_change(self, run_id: UUID) -> None:
+        following = self._runs.get(run_id)
+        try:
+            is_shown = following is not None and self._is_shown_now(following)
+        except Exception:
+            # This connection alone: others follow the same run.
+            logger.exception("viewer.broken viewer=%s", self.viewer_id)
+            self.on_gone(GONE_UNSURE)
+            return
+        if not is_shown:
+            self._wake.set()
+
+    def _is_shown_now(self, following: Following) -> bool:
+        """Sends the frames that all viewers get, if the sending task has nothing to do with them."""
+        is_idle = self._is_at_rest and not self._wake.is_set()
+        is_usual = following.is_verified and not (following.must_replace or following.hub.is_gone)
+        if self._send_now is None or not (is_idle and is_usual) or self._is_behind():
+            return False
+        for frame in following.hub.shared_after(following.seq):
+            if not self._send_now(frame.text):
+                return False
+            self._note_sent(following, frame)
+            self._said_at = asyncio.get_running_loop().time()
+        return following.seq >= following.hub.seq
+
     # --- the sending task ------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -258,12 +297,15 @@ class Viewer:
         self._wake_for_heartbeat()
         try:
             while True:
+                self._is_at_rest = True
                 await self._wake.wait()
-                if await self._send_now():
+                self._is_at_rest = False
+                if await self._send_all_there_is():
                     return
                 if loop.time() - self._said_at >= HEARTBEAT_SECONDS:
                     await self._say(encode(HEARTBEAT))
         finally:
+            self._is_at_rest = False
             self._beating.cancel()
 
     def _wake_for_heartbeat(self) -> None:
@@ -285,11 +327,15 @@ class Viewer:
         deadline = loop.time() + wait_seconds
         while True:
             is_late = not await self._wake.wait(max(0.0, deadline - loop.time()))
-            if await self._send_now() or is_late or (self._has_news and not self._messages):
+            if (
+                await self._send_all_there_is()
+                or is_late
+                or (self._has_news and not self._messages)
+            ):
                 return
 
-    async def _send_now(self) -> bool:
-        """Sends all that there is now, and says whether that was the last."""
+    async def _send_all_there_is(self) -> bool:
+        """Says whether that was the last."""
         self._wake.clear()
         if self._gone is not None:
             await self._say_goodbye(self._gone)
@@ -338,11 +384,14 @@ class Viewer:
         for frame in frames:
             if self._gone is not None:
                 return
-            following.seq = frame.seq
-            if self._is_acknowledged:
-                following.sends(frame.seq, len(frame.text))
-            self._has_news = True
+            self._note_sent(following, frame)
             await self._say(frame.text)
+
+    def _note_sent(self, following: Following, frame: Frame) -> None:
+        following.seq = frame.seq
+        if self._is_acknowledged:
+            following.sends(frame.seq, len(frame.text))
+        self._has_news = True
 
     @property
     def is_behind(self) -> bool:

@@ -13,7 +13,7 @@ from chat.models.prepared import fetch
 from chat.runs.database import DatabaseThreads, readers
 from chat.runs.lookout import Found, RunGone, lookout
 from chat.runs.segments import CHUNK_SEGMENTS, entries_of, read_entries
-from chat.runs.tail import Entry, LiveTail
+from chat.runs.tail import Entry, LiveTail, Take
 from chat.runs.tails import live_tail
 
 __all__ = ["RunGone", "check_of", "follow"]
@@ -36,20 +36,23 @@ async def follow(
     tail: LiveTail = live_tail,
     threads: DatabaseThreads = readers,
     poll_seconds: float = POLL_SECONDS,
+    take: Take | None = None,
 ) -> AsyncIterator[list[Entry]]:
     """Batches of committed entries behind ``after``, each number once and in order.
 
-    Ends after the batch that holds ``chat.end``. Raises ``RunGone``. Losing the tail, or never
-    having one, costs up to ``poll_seconds`` of latency and nothing else; a database that is away
-    is waited for. Cancellation is safe anywhere.
+    What the tail brings while the follower waits goes to ``take``, if there is one; what that refuses
+    is yielded instead. Ends after the batch that holds ``chat.end``. Raises ``RunGone``. Losing the
+    tail, or never having one, costs up to ``poll_seconds`` of latency and nothing else; a database
+    that is away is waited for. Cancellation is safe anywhere.
     """
     log = _Log(run_id, threads)
     position = after
     fast = min(FAST_SECONDS, poll_seconds)
     pause = min(FIRST_SECONDS, poll_seconds)
+    has_taken = False
     while True:
         entries = tail.read(run_id, position)
-        is_served = bool(entries)
+        is_served = has_taken or bool(entries)
         if is_served:
             pause = poll_seconds
         else:
@@ -58,7 +61,8 @@ async def follow(
                 return
             entries = found.entries
             pause = fast if entries else pause
-        metrics.TAIL_READS.add(1, _where(entries, is_served))
+        if entries or not is_served:
+            metrics.TAIL_READS.add(1, _where(entries, is_served))
         if entries:
             position = entries[-1].seq
             yield entries
@@ -66,8 +70,21 @@ async def follow(
                 return
         # Also after a tail has served: the next words are on their way here, and not yet in the log.
         if is_served or not log.is_behind:
-            await tail.wait(run_id, position, timeout_seconds=pause)
+            reached = await tail.wait(
+                run_id, position, timeout_seconds=pause, take=take and _counted(take)
+            )
+            has_taken, position = reached > position, reached
             pause = fast if pause < fast else min(poll_seconds, pause * SLOWER)
+
+
+def _counted(take: Take) -> Take:
+    def counted(entries: list[Entry]) -> bool:
+        is_taken = take(entries)
+        if is_taken:
+            metrics.TAIL_READS.add(1, "tail")
+        return is_taken
+
+    return counted
 
 
 def _where(entries: list[Entry], is_served: bool) -> str:

@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated
@@ -23,7 +23,7 @@ import msgspec
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from chat.runs.redis_line import RedisLine
-from chat.runs.tail import Entry, MemoryTail, Recent
+from chat.runs.tail import Entry, MemoryTail, Recent, Take
 from chat.runs.waiting import end
 
 logger = logging.getLogger(__name__)
@@ -43,6 +43,8 @@ ANSWER_SECONDS = 2.0
 # How long one read waits for news, before it looks whether the stream still is the same one.
 BLOCK_SECONDS = 1.0
 PAUSE_SECONDS = 0.5
+# A message brings news of many runs. Showing them holds up everybody else no longer than this.
+TURN_SECONDS = 0.005
 # A run that nobody has asked for since is not collected any more.
 LINGER_SECONDS = 10.0
 
@@ -168,9 +170,11 @@ class RedisTail(MemoryTail):
         self._follow(run_id)
         return super().read(run_id, after)
 
-    async def wait(self, run_id: UUID, after: int, *, timeout_seconds: float) -> None:
+    async def wait(
+        self, run_id: UUID, after: int, *, timeout_seconds: float, take: Take | None = None
+    ) -> int:
         self._follow(run_id)
-        await super().wait(run_id, after, timeout_seconds=timeout_seconds)
+        return await super().wait(run_id, after, timeout_seconds=timeout_seconds, take=take)
 
     def forget(self, run_id: UUID) -> None:
         self._own.discard(run_id)
@@ -295,22 +299,38 @@ class RedisTail(MemoryTail):
         answer = await self._reader.ask("XREAD", "COUNT", 64, *block, *streams)
         if not answer:
             return await self._checked(position)
+        changed: dict[bytes, Recent] = {}
         for number, fields in answer[0][1]:
             position = number
-            self._take(fields)
+            changed |= self._take(fields)
+        await self._tell(changed.values())
         return position
 
-    def _take(self, fields: object) -> None:
+    async def _tell(self, changed: Iterable[Recent]) -> None:
+        """Those who follow these runs, who may take and show at once what has come."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + TURN_SECONDS
+        for recent in changed:
+            recent.tell()
+            if loop.time() >= until:
+                await asyncio.sleep(0)
+                until = loop.time() + TURN_SECONDS
+
+    def _take(self, fields: object) -> dict[bytes, Recent]:
+        """Keeps what somebody here follows; returns the runs of which there is something new."""
         message = self._believed(fields)
         if message is None:
             logger.debug("tail.unreadable")
-            return
+            return {}
         if message.origin == self._origin:
-            return
+            return {}
+        changed: dict[bytes, Recent] = {}
         for news in message.news:
             recent = self._followed.get(news.run)
             if recent is not None and news.bodies:
                 self._arrived(recent, news)
+                changed[news.run] = recent
+        return changed
 
     def _believed(self, fields: object) -> Message | None:
         """The message, if a process of this installation wrote it."""

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
 import msgspec
 
-from chat.runs.waiting import Signal
-
-# Of each run. Its follower is a hub of this process that comes with every flush, so some seconds of a usual
-# answer are plenty; whoever is later reads the database.
-TAIL_BYTES = 32 * 1024
+# Of each run. Its follower is a hub of this process that takes every flush as it comes, so a second of a
+# usual answer is plenty; whoever is later reads the database.
+TAIL_BYTES = 4 * 1024
 # What an entry takes beside its JSON.
 ENTRY_BYTES = 112
 # So many times the limit of one run, what came with the last flush stays: its followers are about to
 # come for it.
-FLUSH_TIMES = 8
+FLUSH_TIMES = 64
 CHAT_END_PREFIX = b'{"type":"chat.end"'
 
 
@@ -35,6 +33,10 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         return self.body.startswith(CHAT_END_PREFIX)
 
 
+# Takes what follows on what it has, at once and on the event loop. False: it cannot just now.
+Take = Callable[[list[Entry]], bool]
+
+
 class LiveTail(Protocol):
     """An accelerator: whatever it forgets is in the segments."""
 
@@ -44,8 +46,14 @@ class LiveTail(Protocol):
     def read(self, run_id: UUID, after: int) -> list[Entry]:
         """The entries behind ``after`` without a gap; empty when it has none or does not know."""
 
-    async def wait(self, run_id: UUID, after: int, *, timeout_seconds: float) -> None:
-        """Returns when there may be something behind ``after``, or when the time is over."""
+    async def wait(
+        self, run_id: UUID, after: int, *, timeout_seconds: float, take: Take | None = None
+    ) -> int:
+        """Returns when there may be something behind ``after``, or when for so long there was nothing.
+
+        What comes goes to ``take`` meanwhile, and ends the wait only if that refuses it. Returns the
+        last number that was taken, or ``after``.
+        """
 
     def forget(self, run_id: UUID) -> None:
         """Frees the memory of a run that has ended; late followers read the segments."""
@@ -60,8 +68,11 @@ class NoTail:
     def read(self, run_id: UUID, after: int) -> list[Entry]:
         return []
 
-    async def wait(self, run_id: UUID, after: int, *, timeout_seconds: float) -> None:
+    async def wait(
+        self, run_id: UUID, after: int, *, timeout_seconds: float, take: Take | None = None
+    ) -> int:
         await asyncio.sleep(timeout_seconds)
+        return after
 
     def forget(self, run_id: UUID) -> None:
         return
@@ -73,10 +84,70 @@ class Recent:
 
     entries: deque[Entry] = field(default_factory=deque)
     size_bytes: int = 0
-    changed: Signal = field(default_factory=Signal)
-    waiting: int = 0
+    waiting: list[_Waiter] = field(default_factory=list)
     # When somebody of this process last wanted to know, by the loop's clock; 0 for nobody.
     asked_at: float = 0.0
+
+    def behind(self, seq: int) -> list[Entry]:
+        """What follows on that number; nothing if there is a gap."""
+        if not self.entries or self.entries[0].seq > seq + 1:
+            return []
+        start = seq + 1 - self.entries[0].seq
+        return [self.entries[index] for index in range(start, len(self.entries))]
+
+    def tell(self) -> None:
+        """Something has come."""
+        for waiter in list(self.waiting):
+            waiter.hear(self)
+
+    def end_waiting(self) -> None:
+        for waiter in self.waiting:
+            waiter.end()
+
+
+class _Waiter:
+    """A follower that waits. What it takes wakes no task and sets no timer: that happens for each run and
+    each commit, and would cost more than the taking."""
+
+    __slots__ = ("_heard_at", "_loop", "_over", "_seconds", "_take", "_timer", "seq")
+
+    def __init__(self, seq: int, seconds: float, take: Take | None) -> None:
+        self.seq = seq
+        self._seconds = seconds
+        self._take = take
+        self._loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._heard_at = self._loop.time()
+        self._timer = self._loop.call_later(seconds, self._look_at_time)
+
+    async def wait(self) -> None:
+        try:
+            await self._over
+        finally:
+            self._timer.cancel()
+
+    def hear(self, recent: Recent) -> None:
+        # What comes late may be what the follower has from the log already: no reason to look there
+        # again.
+        if self._over.done() or not recent.entries or recent.entries[-1].seq <= self.seq:
+            return
+        entries = recent.behind(self.seq) if self._take is not None else []
+        if entries and self._take is not None and self._take(entries):
+            self.seq = entries[-1].seq
+            self._heard_at = self._loop.time()
+        else:
+            self.end()
+
+    def end(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
+    def _look_at_time(self) -> None:
+        left = self._heard_at + self._seconds - self._loop.time()
+        if left <= 0:
+            self.end()
+        else:
+            self._timer = self._loop.call_later(left, self._look_at_time)
 
 
 class MemoryTail:
@@ -87,7 +158,9 @@ class MemoryTail:
         self._runs: dict[UUID, Recent] = {}
 
     def publish(self, run_id: UUID, entries: Sequence[Entry]) -> None:
-        self._keep(self._recent(run_id), entries)
+        recent = self._recent(run_id)
+        self._keep(recent, entries)
+        recent.tell()
 
     def _keep(self, recent: Recent, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -98,14 +171,10 @@ class MemoryTail:
             if len(kept) <= len(entries) and recent.size_bytes <= limit * FLUSH_TIMES:
                 break
             recent.size_bytes -= len(recent.entries.popleft().body) + ENTRY_BYTES
-        recent.changed.pulse()
 
     def read(self, run_id: UUID, after: int) -> list[Entry]:
         recent = self._runs.get(run_id)
-        if recent is None or not recent.entries or recent.entries[0].seq > after + 1:
-            return []
-        start = after + 1 - recent.entries[0].seq
-        return [recent.entries[index] for index in range(start, len(recent.entries))]
+        return [] if recent is None else recent.behind(after)
 
     def _recent(self, run_id: UUID) -> Recent:
         recent = self._runs.get(run_id)
@@ -113,22 +182,19 @@ class MemoryTail:
             recent = self._runs[run_id] = Recent()
         return recent
 
-    async def wait(self, run_id: UUID, after: int, *, timeout_seconds: float) -> None:
+    async def wait(
+        self, run_id: UUID, after: int, *, timeout_seconds: float, take: Take | None = None
+    ) -> int:
         recent = self._recent(run_id)
-        recent.waiting += 1
-        loop = asyncio.get_running_loop()
-        over_at = loop.time() + timeout_seconds
+        waiter = _Waiter(after, timeout_seconds, take)
+        recent.waiting.append(waiter)
         try:
-            # What comes late may be what the follower has from the log already: no reason to look there
-            # again.
-            while not (recent.entries and recent.entries[-1].seq > after):
-                left = over_at - loop.time()
-                if left <= 0 or self._runs.get(run_id) is not recent:
-                    return
-                await recent.changed.wait(left)
+            waiter.hear(recent)
+            await waiter.wait()
         finally:
-            recent.waiting -= 1
+            recent.waiting.remove(waiter)
             self._tidy(run_id, recent)
+        return waiter.seq
 
     def _tidy(self, run_id: UUID, recent: Recent) -> None:
         """A run that is executed elsewhere leaves nothing behind when its followers have gone."""
@@ -139,7 +205,7 @@ class MemoryTail:
         """Frees the memory of a run that has ended; late followers read the segments."""
         recent = self._runs.pop(run_id, None)
         if recent is not None:
-            recent.changed.pulse()
+            recent.end_waiting()
 
     def forget_all(self) -> None:
         for run_id in list(self._runs):

@@ -17,6 +17,7 @@ from chat.runs.feed import check_of
 from chat.runs.tail import Entry
 from chat.wire.sse import Decoder, Frame
 from project.asgi import application
+from project.outflow import SEND_NOW
 from tests.rendering.dom import Page
 
 # A deadline for what should happen at once, on a machine that has other things to do.
@@ -121,10 +122,15 @@ class Watching(Connection):
 
 
 class Tab(Watching):
-    """A page with its websocket; acknowledges what it has applied unless it is ``deaf``."""
+    """A page with its websocket; acknowledges what it has applied unless it is ``deaf``.
+
+    Now and then its server cannot send at once.
+    """
 
     def __init__(self, session: str = "", *, origin: bytes = ORIGIN, is_deaf: bool = False) -> None:
         self.close_code: int | None = None
+        self.sent_at_once = 0
+        self._asked_at_once = 0
         self.received_bytes = 0
         self._is_deaf = is_deaf
         scope = {
@@ -133,8 +139,24 @@ class Tab(Watching):
             "query_string": b"",
             "headers": headers_of(session, *([(b"origin", origin)] if origin else [])),
             "subprotocols": [],
+            SEND_NOW: self.send_now,
         }
         super().__init__(scope, {"type": "websocket.connect"})
+
+    def send_now(self, text: str) -> bool:
+        self._asked_at_once += 1
+        self.sending(text)
+        if self._asked_at_once % 4 == 0:
+            return False
+        self.sent_at_once += 1
+        event = {"type": "websocket.send", "text": text}
+        self.sent.append(event)
+        self.took(event)
+        self._changed.set()
+        return True
+
+    def sending(self, text: str) -> None:
+        """For those who want something to go wrong there."""
 
     def took(self, event: dict[str, Any]) -> None:
         if event["type"] == "websocket.close":

@@ -7,6 +7,7 @@ import pytest
 
 from chat import events as canonical
 from chat.live.hub import hubs
+from chat.live.viewer import CLOSE_LATER
 from chat.runs.tails import live_tail
 from tests.live.conftest import LiveRun, OpenTab, threads
 from tests.live.connection import Tab, cursor_of, fresh_page, page_of
@@ -81,6 +82,43 @@ async def test_changes_in_a_rush_share_frames(
 
     await until_equal(tab, run)
     assert len(tab.frames(run.id)) < len(run.entries) / 2
+
+
+async def test_a_frame_goes_out_at_once_where_nobody_has_to_wait(
+    run: LiveRun, open_tab: OpenTab, bobs_session: str
+) -> None:
+    tab = open_tab(bobs_session)
+    tab.follow(run.id)
+
+    await run.tell("Some words, one after the other, and a few more.", size=4)
+    await run.end()
+
+    await until_equal(tab, run)
+    assert 0 < tab.sent_at_once < len(tab.frames(run.id))
+
+
+async def test_a_connection_that_fails_while_it_is_sent_to_takes_no_other_with_it(
+    run: LiveRun, open_tab: OpenTab, bobs_session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, other = open_tab(bobs_session), open_tab(bobs_session)
+
+    def fail(text: str) -> None:
+        raise ValueError("a connection in an unknown state")
+
+    for tab in (broken, other):
+        tab.follow(run.id)
+    await run.say(canonical.ChatStart(model_instance_id="m"))
+    for tab in (broken, other):
+        await tab.until_seq(run.id, 1)
+    monkeypatch.setattr(broken, "sending", fail)
+
+    await run.tell(MARKDOWN)
+    await run.end()
+
+    await until_equal(other, run)
+    await broken.until_closed()
+    # It comes back with its cursor, and asks who it is.
+    assert broken.close_code == CLOSE_LATER
 
 
 async def test_two_viewers_get_the_very_same_frames(

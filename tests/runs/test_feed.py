@@ -16,7 +16,7 @@ from chat.models import Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open
 from chat.runs import feed, segments
 from chat.runs.database import readers
-from chat.runs.feed import RunGone, follow
+from chat.runs.feed import FIRST_SECONDS, RunGone, follow
 from chat.runs.lookout import Found, Lookout
 from chat.runs.redis_tail import RedisTail
 from chat.runs.segments import CHUNK_SEGMENTS, Write, bodies_of, compact
@@ -24,6 +24,7 @@ from chat.runs.tail import ENTRY_BYTES, FLUSH_TIMES, Entry, LiveTail, MemoryTail
 from chat.runs.writer import SegmentWriter
 from tests.runs.conftest import MakeRun, threads
 
+TAKING = ("nothing", "all", "some")
 # A follower without a tail looks often here, so that nothing waits for its second.
 POLL_SECONDS = 0.01
 
@@ -138,19 +139,33 @@ async def author(make_run: MakeRun, writer: SegmentWriter, tail: LiveTail) -> Au
 
 
 class Reader:
-    """A follower in a task of its own."""
+    """A follower in a task of its own. With ``taking`` it takes what comes while it waits: all but the
+    end, or each third time nothing."""
 
-    def __init__(self, author: Author, tail: LiveTail, after: int = 0) -> None:
+    def __init__(
+        self, author: Author, tail: LiveTail, after: int = 0, *, taking: str = "nothing"
+    ) -> None:
         self.entries: list[Entry] = []
         self.batches = 0
+        self._taking = taking
+        self._asked = 0
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._read(author.run.public_id, after, tail))
 
     async def _read(self, run_id: uuid.UUID, after: int, tail: LiveTail) -> None:
-        async for batch in follow(run_id, after, tail=tail, poll_seconds=POLL_SECONDS):
+        take = None if self._taking == "nothing" else self._take
+        async for batch in follow(run_id, after, tail=tail, poll_seconds=POLL_SECONDS, take=take):
             self.entries += batch
             self.batches += 1
             self._changed.set()
+
+    def _take(self, batch: list[Entry]) -> bool:
+        self._asked += 1
+        if batch[-1].is_end or (self._taking == "some" and self._asked % 3 == 0):
+            return False
+        self.entries += batch
+        self._changed.set()
+        return True
 
     async def until(self, count: int) -> None:
         async with asyncio.timeout(10):
@@ -164,10 +179,11 @@ class Reader:
         return self.entries
 
 
+@pytest.mark.parametrize("taking", TAKING)
 async def test_a_follower_from_the_beginning_gets_every_event_once(
-    author: Author, tail: LiveTail
+    author: Author, tail: LiveTail, taking: str
 ) -> None:
-    reader = Reader(author, tail)
+    reader = Reader(author, tail, taking=taking)
 
     await author.begin()
     for number in range(30):
@@ -182,14 +198,15 @@ async def test_followers_from_anywhere_at_any_moment_get_the_rest(
     author: Author, tail: LiveTail, seed: int
 ) -> None:
     choose = random.Random(seed)
-    readers_ = [(0, Reader(author, tail))]
+    readers_ = [(0, Reader(author, tail, taking="all"))]
     await author.begin()
 
     for number in range(25):
         await author.add(*(f"{number} " for _ in range(choose.randint(1, 6))))
         if choose.random() < 0.4:
             after = choose.randint(0, len(author.entries))
-            readers_.append((after, Reader(author, tail, after)))
+            taking = choose.choice(TAKING)
+            readers_.append((after, Reader(author, tail, after, taking=taking)))
         if choose.random() < 0.3:
             await asyncio.sleep(0)
     await author.end()
@@ -349,10 +366,11 @@ def test_the_tail_keeps_a_flush_whole_unless_it_is_a_flood() -> None:
     assert tail.read(run, 7) == []
     assert tail.read(run, 8) == some_entries(9, 28)
 
-    tail.publish(run, some_entries(29, 128))
     kept = 5 * FLUSH_TIMES
-    assert tail.read(run, 128 - kept) == some_entries(129 - kept, 128)
-    assert tail.read(run, 127 - kept) == []
+    last = 28 + kept + 60
+    tail.publish(run, some_entries(29, last))
+    assert tail.read(run, last - kept) == some_entries(last - kept + 1, last)
+    assert tail.read(run, last - kept - 1) == []
 
 
 def test_the_tail_keeps_the_newest_event_whatever_its_size() -> None:
@@ -398,6 +416,79 @@ async def test_what_comes_late_and_is_known_wakes_nobody() -> None:
 
     async with asyncio.timeout(10):
         await waiting
+
+
+async def test_what_is_taken_wakes_nobody() -> None:
+    tail, run = MemoryTail(), uuid.uuid4()
+    taken: list[Entry] = []
+
+    def take(entries: list[Entry]) -> bool:
+        if entries[-1].seq > 5:
+            return False
+        taken.extend(entries)
+        return True
+
+    tail.publish(run, some_entries(1, 2))
+    waiting = asyncio.create_task(tail.wait(run, 1, timeout_seconds=3600, take=take))
+    for seq in (3, 4):
+        await asyncio.sleep(0)
+        tail.publish(run, some_entries(seq, seq))
+    await asyncio.sleep(0)
+    # What does not follow on that is no business of those who take.
+    assert taken == some_entries(2, 4)
+    assert not waiting.done()
+    tail.publish(run, some_entries(5, 6))
+
+    async with asyncio.timeout(10):
+        assert await waiting == 4
+    assert tail.read(run, 4) == some_entries(5, 6)
+
+
+async def test_from_behind_a_gap_nothing_is_taken() -> None:
+    tail, run = MemoryTail(), uuid.uuid4()
+    taken: list[Entry] = []
+
+    def take(entries: list[Entry]) -> bool:
+        taken.extend(entries)
+        return True
+
+    waiting = asyncio.create_task(tail.wait(run, 1, timeout_seconds=3600, take=take))
+    await asyncio.sleep(0)
+    tail.publish(run, some_entries(3, 3))
+
+    async with asyncio.timeout(10):
+        assert await waiting == 1
+    assert taken == []
+
+
+async def test_whoever_takes_does_not_look_into_the_log_meanwhile(
+    author: Author, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+    read = feed._Log.read
+
+    async def counted(log: feed._Log, after: int) -> Found:
+        nonlocal looks
+        looks += 1
+        return await read(log, after)
+
+    monkeypatch.setattr(feed._Log, "read", counted)
+    monkeypatch.setattr(f"{__name__}.POLL_SECONDS", 3600.0)
+    tail = author._tail = MemoryTail()
+    reader = Reader(author, tail, taking="all")
+    await author.begin()
+    await author.add("The first words.")
+    await reader.until(3)
+    before = looks
+
+    for number in range(30):
+        await author.add(f"{number} ")
+        # Longer than who reads the log listens before it looks there again.
+        await asyncio.sleep(FIRST_SECONDS)
+    await author.end()
+
+    assert await reader.done() == author.entries
+    assert looks - before < 5
 
 
 async def test_a_tail_that_begins_anew_lets_nobody_wait() -> None:
