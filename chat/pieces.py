@@ -1,7 +1,7 @@
 """Text that comes in small pieces and stays in them until somebody asks for the whole."""
 
 # A short str takes some 50 bytes more than its characters: of an answer in words six times as much.
-JOINED_PIECES = 64
+JOINED_PIECES = 32
 LONG_PIECE = 1024
 
 

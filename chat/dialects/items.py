@@ -89,9 +89,12 @@ class ItemTracker:
 
     Items are addressed by the object that opening gave, or by kind through the ``text``
     methods, which open what is missing. Adjacent surrogate halves are joined over deltas.
+    Messages and reasoning keep their text for a parser that looks at it again, unless ``keeps_text``
+    is off: it would be one more copy of the whole answer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_text: bool = True) -> None:
+        self._keeps_text = keeps_text
         self._events: list[Event] = []
         self._items: dict[int, list[Item]] = {}
         self._current: dict[tuple[int, TextKind], Item] = {}
@@ -185,13 +188,13 @@ class ItemTracker:
             return None
         if not content.isascii() and has_surrogates(content):
             return None
+        if item.kind not in ("message", "reasoning"):
+            return None
+        if self._keeps_text:
+            add_piece(item.pieces, content, first=item.kept_pieces)
         if item.kind == "message":
-            add_piece(item.pieces, content, first=item.kept_pieces)
             return MessageDelta(item=item.number, choice=item.choice, content=content)
-        if item.kind == "reasoning":
-            add_piece(item.pieces, content, first=item.kept_pieces)
-            return ReasoningDelta(item=item.number, choice=item.choice, content=content)
-        return None
+        return ReasoningDelta(item=item.number, choice=item.choice, content=content)
 
     def close(self, item: Item, *, is_complete: bool = True) -> None:
         """Ends this very item, unless it has ended."""
@@ -221,7 +224,8 @@ class ItemTracker:
 
     def _delta(self, item: Item, content: str, category: str | None = None) -> None:
         number, choice = item.number, item.choice
-        add_piece(item.pieces, content, first=item.kept_pieces)
+        if self._keeps_text or item.kind == "refusal":
+            add_piece(item.pieces, content, first=item.kept_pieces)
         if item.kind == "message":
             self._events.append(MessageDelta(item=number, choice=choice, content=content))
         elif item.kind == "reasoning":

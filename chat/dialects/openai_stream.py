@@ -108,6 +108,8 @@ class OpenAiChatParser(StreamParser):
     # Whether a stream that ends after its finish reason lacks something.
     needs_done: ClassVar[bool] = True
     has_quick_way: ClassVar[bool] = True
+    # Each choice keeps its text in the upstream's own form.
+    looks_back: ClassVar[bool] = False
     # The members of a choice that ``delta_of`` reads.
     text_members: ClassVar[frozenset[str]] = frozenset(("delta", "message"))
 

@@ -1,6 +1,7 @@
 """What the parsers of all dialects share: frames in, events out, exactly one ending."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import msgspec
 
@@ -43,13 +44,16 @@ class StreamParser(Parser):
     no terminator came), ``on_close`` reports last facts once everything is closed.
     """
 
+    # Whether the text of messages and reasoning is looked at again, once it was reported.
+    looks_back: ClassVar[bool] = True
+
     def __init__(self, *, dialect: str, model: str, endpoint: str) -> None:
         self.is_done = False
         self.ending: Ending | None = None
         self.dialect = dialect
         self.model = model
         self.endpoint = endpoint
-        self.tracker = ItemTracker()
+        self.tracker = ItemTracker(keeps_text=self.looks_back)
         self.error: ErrorInfo | None = None
         # The text of the payload being handled, for members whose spelling is kept.
         self.source = ""

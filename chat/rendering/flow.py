@@ -61,18 +61,24 @@ Mark = tuple[int, str]
 
 
 class Block:
-    """A closed top-level block."""
+    """A closed top-level block. Once it is HTML it forgets what it was made from: a live answer has
+    hundreds of them."""
+
+    __slots__ = ("_html", "_origin")
 
     def __init__(self, source: str, scope: Scope, marks: Sequence[Mark] = ()) -> None:
-        self._source = source
-        self._scope = scope
-        self._marks = list(marks)
+        self._origin: tuple[str, Scope, Sequence[Mark]] | None = source, scope, marks
+        self._html = ""
 
-    @cached_property
+    @property
     def html(self) -> str:
-        if self._marks:
-            return render_marked(self._source, self._scope, self._marks)
-        return render_block(self._source, self._scope)
+        if self._origin is not None:
+            source, scope, marks = self._origin
+            made = (
+                render_marked(source, scope, list(marks)) if marks else render_block(source, scope)
+            )
+            self._html, self._origin = made, None
+        return self._html
 
 
 class Fence:
