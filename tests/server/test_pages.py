@@ -1,8 +1,10 @@
 """Pages stand in line: so many are made at once, and who leaves the line holds nobody up."""
 
 import asyncio
+import gc
 import re
 import threading
+import weakref
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +17,7 @@ from django.core import signals
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.test import override_settings
 from django.urls import path, reverse
+from django.utils.functional import SimpleLazyObject
 
 from project import asgi
 from project.pages import (
@@ -243,6 +246,21 @@ def note(respond: Any) -> Any:
     return noting
 
 
+# The requests that were made, for as long as somebody holds them.
+requests: weakref.WeakSet[HttpRequest] = weakref.WeakSet()
+
+
+def hang_on(respond: Any) -> Any:
+    """A middleware, as those of the sessions and of the messages."""
+
+    def hanging(request: HttpRequest) -> Any:
+        requests.add(request)
+        request.user = SimpleLazyObject(lambda: request.session)  # type: ignore[assignment]
+        return respond(request)
+
+    return hanging
+
+
 def whole(request: HttpRequest) -> HttpResponse:
     threads.append(threading.current_thread().name)
     return HttpResponse(request.POST.get("word", request.body))
@@ -285,7 +303,11 @@ def pages() -> Iterator[Pages]:
     signals.request_finished.connect(note_end)
     with override_settings(
         ROOT_URLCONF=__name__,
-        MIDDLEWARE=[f"{__name__}.note", "django.middleware.common.CommonMiddleware"],
+        MIDDLEWARE=[
+            f"{__name__}.note",
+            f"{__name__}.hang_on",
+            "django.middleware.common.CommonMiddleware",
+        ],
         DEBUG_PROPAGATE_EXCEPTIONS=False,
     ):
         yield Pages(2, urgent_addresses="/urgent/")
@@ -359,6 +381,23 @@ async def test_whatever_is_answered_a_request_ends_once(
     assert found == status
     assert body.startswith(words)
     assert len(ended) == 1
+
+
+async def test_a_request_that_is_answered_is_gone_at_once(pages: Pages) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            asking = request_of(pages, "/whole/")
+            await asking.send_input({"type": "http.request"})
+            await answer_to(asking)
+            del asking
+        # The loop's own hold on what has ended.
+        await asyncio.sleep(0)
+
+        assert len(requests) == 0
+    finally:
+        gc.enable()
 
 
 async def test_who_goes_away_while_sending_is_not_answered(pages: Pages) -> None:
