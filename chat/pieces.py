@@ -8,7 +8,7 @@ LONG_PIECE = 1024
 def add_piece(pieces: list[str], text: str, *, first: int = 0) -> None:
     """Appends; of ``pieces`` from ``first`` on, many short ones at the end become a long one.
 
-    Each character is copied a few times at most, however long the text grows.
+    However long the text grows, each character is copied some thirty times at most, of words a few.
     """
     pieces.append(text)
     if len(pieces) - first >= JOINED_PIECES and len(pieces[-JOINED_PIECES]) < LONG_PIECE:

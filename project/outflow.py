@@ -14,7 +14,8 @@ from chat import metrics
 
 logger = logging.getLogger(__name__)
 
-# Of a websocket's scope: sends a text if nobody has to wait for that, and says whether it has.
+# Of a websocket's scope: sends a text if nobody has to wait for that, and says whether it has. To one
+# that is about to close it says so as well, and nothing comes of it.
 SEND_NOW = "tributary.send_now"
 
 

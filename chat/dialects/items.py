@@ -49,7 +49,7 @@ NO_NAME = "The server did not say which tool it calls."
 
 
 class Item(Struct, kw_only=True, eq=False):
-    """An item that was opened, and the text that was reported for it so far.
+    """An item that was opened, and the text that was reported for it so far, if its tracker keeps it.
 
     ``held`` is a high surrogate that waits for its other half. Pieces before ``kept_pieces`` stay
     as they are; those behind it may become one.

@@ -32,9 +32,12 @@ LONGEST_FRAME_SECONDS = 0.15
 # A frame may come so much sooner, though not on average: commits are as far apart as frames, and
 # words that arrive a moment before their time would all wait for a timer.
 FRAME_SLACK_SECONDS = 0.01
-# What a viewer that is a little late, a second at the pace of a usual answer, may still get as the
-# very frames that the others got. A later one gets a single patch made for it.
+# What a viewer that is a little late may still get as the very frames that the others got: a second of
+# plain words, or the last few where each frame brings the whole of an open block. A later one gets a
+# single patch made for it.
 RING_BYTES = 4 * 1024
+FEW_FRAMES = 4
+FEW_BYTES = 24 * 1024
 # A reload comes back within seconds; rendering the answer again would be wasted.
 LINGER_SECONDS = 30.0
 # Beyond this a batch is applied, or a frame made, in a thread: it may take over 5 ms.
@@ -159,7 +162,7 @@ class Hub:
 
     def shared_after(self, seq: int) -> list[Frame]:
         """What all viewers get, behind ``seq``; nothing if no frame begins there. From the ring's end:
-        most viewers lack the last frame alone, and it may hold thousands."""
+        most viewers lack the last frame alone."""
         shared: list[Frame] = []
         for frame in reversed(self._ring):
             if frame.after < seq:
@@ -214,8 +217,7 @@ class Hub:
                 self._share(self._patch_now(framed) if self._is_anybody_there else None)
                 self._say_when_next()
             else:
-                self._is_frame_coming = True
-                self._changed.set()
+                self._show_in_time()
         except Exception:
             self.break_off()
             self._wake()
@@ -234,9 +236,15 @@ class Hub:
             if self._is_frame_due:
                 await self._show_frame()
             else:
-                self._is_frame_coming = True
-                self._changed.set()
+                self._show_in_time()
         self._progressed.set()
+
+    def _show_in_time(self) -> None:
+        """By the task that waits for the moment. Once: a second frame behind it would be empty, and
+        put off the words that come next."""
+        if not self._is_frame_coming:
+            self._is_frame_coming = True
+            self._changed.set()
 
     @property
     def _is_frame_due(self) -> bool:
@@ -296,9 +304,14 @@ class Hub:
             self._ring.append(frame)
             self._ring_bytes += len(frame.text)
             metrics.FRAMES_RENDERED.add(1)
-        while self._ring_bytes > RING_BYTES and len(self._ring) > 1:
+        while self._is_ring_too_long:
             self._ring_bytes -= len(self._ring.popleft().text)
         self._framed_seq = self._answer.seq
+
+    @property
+    def _is_ring_too_long(self) -> bool:
+        count = len(self._ring)
+        return count > 1 and self._ring_bytes > (FEW_BYTES if count <= FEW_FRAMES else RING_BYTES)
 
     def _is_long(self, after: int) -> bool:
         """Whether a patch of what came behind ``after`` is made in a thread."""

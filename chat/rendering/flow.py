@@ -72,8 +72,9 @@ class Block:
 
     @property
     def html(self) -> str:
-        if self._origin is not None:
-            source, scope, marks = self._origin
+        origin = self._origin
+        if origin is not None:
+            source, scope, marks = origin
             made = (
                 render_marked(source, scope, list(marks)) if marks else render_block(source, scope)
             )

@@ -13,7 +13,7 @@ from chat.models.prepared import fetch
 from chat.runs.database import DatabaseThreads, readers
 from chat.runs.lookout import Found, RunGone, lookout
 from chat.runs.segments import CHUNK_SEGMENTS, entries_of, read_entries
-from chat.runs.tail import Entry, LiveTail, Take
+from chat.runs.tail import Entry, LiveTail, Take, Taking
 from chat.runs.tails import live_tail
 
 __all__ = ["RunGone", "check_of", "follow"]
@@ -46,13 +46,13 @@ async def follow(
     that is away is waited for. Cancellation is safe anywhere.
     """
     log = _Log(run_id, threads)
+    taking = Taking(_counted(take), poll_seconds) if take is not None else None
     position = after
     fast = min(FAST_SECONDS, poll_seconds)
     pause = min(FIRST_SECONDS, poll_seconds)
-    has_taken = False
     while True:
         entries = tail.read(run_id, position)
-        is_served = has_taken or bool(entries)
+        is_served = bool(entries)
         if is_served:
             pause = poll_seconds
         else:
@@ -61,8 +61,7 @@ async def follow(
                 return
             entries = found.entries
             pause = fast if entries else pause
-        if entries or not is_served:
-            metrics.TAIL_READS.add(1, _where(entries, is_served))
+        metrics.TAIL_READS.add(1, _where(entries, is_served))
         if entries:
             position = entries[-1].seq
             yield entries
@@ -70,11 +69,12 @@ async def follow(
                 return
         # Also after a tail has served: the next words are on their way here, and not yet in the log.
         if is_served or not log.is_behind:
-            reached = await tail.wait(
-                run_id, position, timeout_seconds=pause, take=take and _counted(take)
-            )
-            has_taken, position = reached > position, reached
-            pause = fast if pause < fast else min(poll_seconds, pause * SLOWER)
+            reached = await tail.wait(run_id, position, timeout_seconds=pause, taking=taking)
+            if reached > position:
+                pause = poll_seconds
+            else:
+                pause = fast if pause < fast else min(poll_seconds, pause * SLOWER)
+            position = reached
 
 
 def _counted(take: Take) -> Take:

@@ -23,7 +23,7 @@ import msgspec
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from chat.runs.redis_line import RedisLine
-from chat.runs.tail import Entry, MemoryTail, Recent, Take
+from chat.runs.tail import Entry, MemoryTail, Recent, Taking
 from chat.runs.waiting import end
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ ANSWER_SECONDS = 2.0
 # How long one read waits for news, before it looks whether the stream still is the same one.
 BLOCK_SECONDS = 1.0
 PAUSE_SECONDS = 0.5
-# A message brings news of many runs. Showing them holds up everybody else no longer than this.
+# A message brings news of many runs. Between two of them the others have their turn after so long.
 TURN_SECONDS = 0.005
 # A run that nobody has asked for since is not collected any more.
 LINGER_SECONDS = 10.0
@@ -171,10 +171,10 @@ class RedisTail(MemoryTail):
         return super().read(run_id, after)
 
     async def wait(
-        self, run_id: UUID, after: int, *, timeout_seconds: float, take: Take | None = None
+        self, run_id: UUID, after: int, *, timeout_seconds: float, taking: Taking | None = None
     ) -> int:
         self._follow(run_id)
-        return await super().wait(run_id, after, timeout_seconds=timeout_seconds, take=take)
+        return await super().wait(run_id, after, timeout_seconds=timeout_seconds, taking=taking)
 
     def forget(self, run_id: UUID) -> None:
         self._own.discard(run_id)

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 import msgspec
@@ -37,6 +37,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 Take = Callable[[list[Entry]], bool]
 
 
+class Taking(NamedTuple):
+    """A follower that takes what comes, and has it then that nothing comes for so long: only that ends
+    its wait once it has taken something."""
+
+    take: Take
+    quiet_seconds: float
+
+
 class LiveTail(Protocol):
     """An accelerator: whatever it forgets is in the segments."""
 
@@ -47,12 +55,12 @@ class LiveTail(Protocol):
         """The entries behind ``after`` without a gap; empty when it has none or does not know."""
 
     async def wait(
-        self, run_id: UUID, after: int, *, timeout_seconds: float, take: Take | None = None
+        self, run_id: UUID, after: int, *, timeout_seconds: float, taking: Taking | None = None
     ) -> int:
-        """Returns when there may be something behind ``after``, or when for so long there was nothing.
+        """Returns when there may be something behind ``after``, or when the time is over.
 
-        What comes goes to ``take`` meanwhile, and ends the wait only if that refuses it. Returns the
-        last number that was taken, or ``after``.
+        What comes is given to ``taking`` meanwhile, and ends the wait only if that refuses it. Returns
+        the last number that was taken, or ``after``.
         """
 
     def forget(self, run_id: UUID) -> None:
@@ -69,7 +77,7 @@ class NoTail:
         return []
 
     async def wait(
-        self, run_id: UUID, after: int, *, timeout_seconds: float, take: Take | None = None
+        self, run_id: UUID, after: int, *, timeout_seconds: float, taking: Taking | None = None
     ) -> int:
         await asyncio.sleep(timeout_seconds)
         return after
@@ -109,12 +117,12 @@ class _Waiter:
     """A follower that waits. What it takes wakes no task and sets no timer: that happens for each run and
     each commit, and would cost more than the taking."""
 
-    __slots__ = ("_heard_at", "_loop", "_over", "_seconds", "_take", "_timer", "seq")
+    __slots__ = ("_heard_at", "_loop", "_over", "_seconds", "_taking", "_timer", "seq")
 
-    def __init__(self, seq: int, seconds: float, take: Take | None) -> None:
+    def __init__(self, seq: int, seconds: float, taking: Taking | None) -> None:
         self.seq = seq
         self._seconds = seconds
-        self._take = take
+        self._taking = taking
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._heard_at = self._loop.time()
@@ -131,10 +139,12 @@ class _Waiter:
         # again.
         if self._over.done() or not recent.entries or recent.entries[-1].seq <= self.seq:
             return
-        entries = recent.behind(self.seq) if self._take is not None else []
-        if entries and self._take is not None and self._take(entries):
+        taking = self._taking
+        entries = [] if taking is None else recent.behind(self.seq)
+        if taking is not None and entries and taking.take(entries):
             self.seq = entries[-1].seq
             self._heard_at = self._loop.time()
+            self._seconds = taking.quiet_seconds
         else:
             self.end()
 
@@ -183,10 +193,10 @@ class MemoryTail:
         return recent
 
     async def wait(
-        self, run_id: UUID, after: int, *, timeout_seconds: float, take: Take | None = None
+        self, run_id: UUID, after: int, *, timeout_seconds: float, taking: Taking | None = None
     ) -> int:
         recent = self._recent(run_id)
-        waiter = _Waiter(after, timeout_seconds, take)
+        waiter = _Waiter(after, timeout_seconds, taking)
         recent.waiting.append(waiter)
         try:
             waiter.hear(recent)

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from chat import events as canonical
-from chat.live.hub import hubs
+from chat.live.hub import Hub, hubs
 from chat.live.viewer import CLOSE_LATER
 from chat.runs.tails import live_tail
 from tests.live.conftest import LiveRun, OpenTab, threads
@@ -82,6 +83,33 @@ async def test_changes_in_a_rush_share_frames(
 
     await until_equal(tab, run)
     assert len(tab.frames(run.id)) < len(run.entries) / 2
+
+
+async def test_no_frame_is_made_of_nothing_and_puts_off_the_next_words(
+    run: LiveRun, open_tab: OpenTab, bobs_session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {"_share": 0, "_say_when_next": 0}
+
+    def count(name: str) -> None:
+        called = getattr(Hub, name)
+
+        def counted(hub: Hub, *args: Any) -> None:
+            made[name] += 1
+            called(hub, *args)
+
+        monkeypatch.setattr(Hub, name, counted)
+
+    count("_share")
+    count("_say_when_next")
+    monkeypatch.setattr("chat.live.hub.FRAME_SECONDS", 0.1)
+    tab = open_tab(bobs_session)
+    tab.follow(run.id)
+
+    await run.tell("Words that come faster than frames may be made of them.", size=2)
+    await run.end()
+
+    await until_equal(tab, run)
+    assert 1 < made["_say_when_next"] <= made["_share"]
 
 
 async def test_a_frame_goes_out_at_once_where_nobody_has_to_wait(

@@ -86,6 +86,7 @@ async def test_a_little_late_it_gets_the_frames_that_the_others_got(
 ) -> None:
     # What is falling behind here is paragraphs, not words.
     monkeypatch.setattr("chat.live.hub.RING_BYTES", 128 * 1024)
+    monkeypatch.setattr("chat.live.hub.FEW_BYTES", 128 * 1024)
     await fall_behind(deaf, hearing, run)
     missed = len(hearing.frames(run.id)) - len(deaf.frames(run.id))
 

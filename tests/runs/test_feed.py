@@ -7,6 +7,7 @@ import random
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,15 @@ from chat.runs.feed import FIRST_SECONDS, RunGone, follow
 from chat.runs.lookout import Found, Lookout
 from chat.runs.redis_tail import RedisTail
 from chat.runs.segments import CHUNK_SEGMENTS, Write, bodies_of, compact
-from chat.runs.tail import ENTRY_BYTES, FLUSH_TIMES, Entry, LiveTail, MemoryTail, NoTail
+from chat.runs.tail import (
+    ENTRY_BYTES,
+    FLUSH_TIMES,
+    Entry,
+    LiveTail,
+    MemoryTail,
+    NoTail,
+    Taking,
+)
 from chat.runs.writer import SegmentWriter
 from tests.runs.conftest import MakeRun, threads
 
@@ -429,7 +438,9 @@ async def test_what_is_taken_wakes_nobody() -> None:
         return True
 
     tail.publish(run, some_entries(1, 2))
-    waiting = asyncio.create_task(tail.wait(run, 1, timeout_seconds=3600, take=take))
+    waiting = asyncio.create_task(
+        tail.wait(run, 1, timeout_seconds=3600, taking=Taking(take, 3600))
+    )
     for seq in (3, 4):
         await asyncio.sleep(0)
         tail.publish(run, some_entries(seq, seq))
@@ -452,7 +463,9 @@ async def test_from_behind_a_gap_nothing_is_taken() -> None:
         taken.extend(entries)
         return True
 
-    waiting = asyncio.create_task(tail.wait(run, 1, timeout_seconds=3600, take=take))
+    waiting = asyncio.create_task(
+        tail.wait(run, 1, timeout_seconds=3600, taking=Taking(take, 3600))
+    )
     await asyncio.sleep(0)
     tail.publish(run, some_entries(3, 3))
 
@@ -489,6 +502,43 @@ async def test_whoever_takes_does_not_look_into_the_log_meanwhile(
 
     assert await reader.done() == author.entries
     assert looks - before < 5
+
+
+async def test_a_tail_that_is_lost_is_noticed_after_one_silence(
+    author: Author, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it has just brought something: the log is looked at next, not after another wait."""
+    said: list[str] = []
+    read = feed._Log.read
+
+    async def noted(log: feed._Log, after: int) -> Found:
+        said.append(f"log {after}")
+        return await read(log, after)
+
+    class Losing(MemoryTail):
+        async def wait(self, *args: Any, **options: Any) -> int:
+            if len(said) < 20:
+                said.append("wait")
+            return await super().wait(*args, **options)
+
+    monkeypatch.setattr(feed._Log, "read", noted)
+    monkeypatch.setattr(f"{__name__}.POLL_SECONDS", 0.2)
+    tail = author._tail = Losing()
+    reader = Reader(author, tail, taking="all")
+    await author.begin()
+    await author.add("Words that come over the tail.")
+    await reader.until(3)
+    author._tail = NoTail()
+
+    await author.add("Words that do not.")
+    await reader.until(4)
+    await author.end()
+
+    assert await reader.done() == author.entries
+    # Between what the tail brought last and the look that found the rest there was one wait.
+    found = said.index("log 3")
+    assert said[found - 1] == "wait"
+    assert said[found - 2] != "wait"
 
 
 async def test_a_tail_that_begins_anew_lets_nobody_wait() -> None:
