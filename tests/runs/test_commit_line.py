@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 
 import pytest
 from django.conf import settings
@@ -18,9 +17,18 @@ from chat.runs.commit_line import CommitLine
 from chat.runs.segments import OwnershipLost, Write, read_raw
 from chat.runs.writer import SegmentWriter
 from tests.runs.conftest import threads
-from tests.runs.test_writer import Claim, append_together, claim, deltas, log_of, reap, write
+from tests.runs.test_writer import (
+    Claim,
+    append_together,
+    claim,
+    deltas,
+    log_of,
+    reap,
+    write,
+    writer,
+)
 
-__all__ = ["claim"]
+__all__ = ["claim", "writer"]
 
 pytestmark = pytest.mark.skipif(
     settings.IS_SQLITE, reason="commits from the event loop are for PostgreSQL"
@@ -30,16 +38,10 @@ pytestmark = pytest.mark.skipif(
 LARGE_BYTES = 12 * 1024 * 1024
 
 
-@pytest.fixture
-async def writer(
-    transactional_db: None, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[SegmentWriter]:
+@pytest.fixture(autouse=True)
+def never_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line is tried again right after a failure."""
     monkeypatch.setattr(commit_line, "REST_SECONDS", 0.0)
-    writer = SegmentWriter()
-    writer.start()
-    yield writer
-    await writer.close()
-    await threads.close()
 
 
 @pytest.fixture
@@ -176,7 +178,9 @@ async def test_a_connection_that_ends_under_a_commit_costs_nothing(
 def _end_once_it_waits(pid: int) -> None:
     waits = "SELECT COUNT(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
     try:
+        deadline = time.monotonic() + 30
         while not segments.fetch(waits, [pid])[0][0]:
+            assert time.monotonic() < deadline, "the commit does not wait"
             time.sleep(0.01)
         end_backend(pid)
     finally:

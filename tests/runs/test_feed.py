@@ -474,25 +474,30 @@ async def test_from_behind_a_gap_nothing_is_taken() -> None:
     assert taken == []
 
 
-async def test_whoever_takes_does_not_look_into_the_log_meanwhile(
-    author: Author, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks = 0
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """From where the log was looked into, each time, and what else a test writes there."""
+    said: list[str] = []
     read = feed._Log.read
 
-    async def counted(log: feed._Log, after: int) -> Found:
-        nonlocal looks
-        looks += 1
+    async def noted(log: feed._Log, after: int) -> Found:
+        said.append(f"log {after}")
         return await read(log, after)
 
-    monkeypatch.setattr(feed._Log, "read", counted)
+    monkeypatch.setattr(feed._Log, "read", noted)
+    return said
+
+
+async def test_whoever_takes_does_not_look_into_the_log_meanwhile(
+    author: Author, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(f"{__name__}.POLL_SECONDS", 3600.0)
     tail = author._tail = MemoryTail()
     reader = Reader(author, tail, taking="all")
     await author.begin()
     await author.add("The first words.")
     await reader.until(3)
-    before = looks
+    before = len(said)
 
     for number in range(30):
         await author.add(f"{number} ")
@@ -501,27 +506,19 @@ async def test_whoever_takes_does_not_look_into_the_log_meanwhile(
     await author.end()
 
     assert await reader.done() == author.entries
-    assert looks - before < 5
+    assert len(said) - before < 5
 
 
 async def test_a_tail_that_is_lost_is_noticed_after_one_silence(
-    author: Author, monkeypatch: pytest.MonkeyPatch
+    author: Author, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where it has just brought something: the log is looked at next, not after another wait."""
-    said: list[str] = []
-    read = feed._Log.read
-
-    async def noted(log: feed._Log, after: int) -> Found:
-        said.append(f"log {after}")
-        return await read(log, after)
 
     class Losing(MemoryTail):
         async def wait(self, *args: Any, **options: Any) -> int:
-            if len(said) < 20:
-                said.append("wait")
+            said.append("wait")
             return await super().wait(*args, **options)
 
-    monkeypatch.setattr(feed._Log, "read", noted)
     monkeypatch.setattr(f"{__name__}.POLL_SECONDS", 0.2)
     tail = author._tail = Losing()
     reader = Reader(author, tail, taking="all")
