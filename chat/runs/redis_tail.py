@@ -24,7 +24,7 @@ from redis.exceptions import OutOfMemoryError, ResponseError
 
 from chat.runs.redis_line import RedisLine
 from chat.runs.tail import Entry, MemoryTail, Recent, Taking
-from chat.runs.waiting import end
+from chat.runs.waiting import Turn, end
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +43,6 @@ ANSWER_SECONDS = 2.0
 # How long one read waits for news, before it looks whether the stream still is the same one.
 BLOCK_SECONDS = 1.0
 PAUSE_SECONDS = 0.5
-# A message brings news of many runs. Between two of them the others have their turn after so long.
-TURN_SECONDS = 0.005
 # A run that nobody has asked for since is not collected any more.
 LINGER_SECONDS = 10.0
 
@@ -308,13 +306,11 @@ class RedisTail(MemoryTail):
 
     async def _tell(self, changed: Iterable[Recent]) -> None:
         """Those who follow these runs, who may take and show at once what has come."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + TURN_SECONDS
+        # A message brings news of many runs.
+        turn = Turn(asyncio.get_running_loop().time)
         for recent in changed:
             recent.tell()
-            if loop.time() >= until:
-                await asyncio.sleep(0)
-                until = loop.time() + TURN_SECONDS
+            await turn.go_on()
 
     def _take(self, fields: object) -> dict[bytes, Recent]:
         """Keeps what somebody here follows; returns the runs of which there is something new."""

@@ -1,10 +1,10 @@
-"""The signal that followers and viewers wait for."""
+"""The signal that followers and viewers wait for, and turns on the event loop."""
 
 import asyncio
 
 import pytest
 
-from chat.runs.waiting import Signal
+from chat.runs.waiting import LONGEST_TURN_SECONDS, TURN_SECONDS, Signal, Turn
 
 SOON_SECONDS = 60.0
 
@@ -55,3 +55,56 @@ async def test_a_cancellation_in_the_same_turn_is_not_lost() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert signal._waiting == []
+
+
+class Loop:
+    """Whoever works on it says for how long; the others take so much whenever it is their turn."""
+
+    def __init__(self, others_seconds: float) -> None:
+        self.now = 0.0
+        self.work_seconds = self.others_seconds = 0.0
+        self.longest_seconds = 0.0
+        self._others_seconds = others_seconds
+
+    def work(self, seconds: float) -> None:
+        self.now += seconds
+        self.work_seconds += seconds
+
+    async def others(self) -> None:
+        last = 0.0
+        while True:
+            self.longest_seconds = max(self.longest_seconds, self.work_seconds - last)
+            last = self.work_seconds
+            self.now += self._others_seconds
+            self.others_seconds += self._others_seconds
+            await asyncio.sleep(0)
+
+
+async def shared(others_seconds: float) -> Loop:
+    """A second of work, in pieces of one millisecond."""
+    loop = Loop(others_seconds)
+    others = asyncio.create_task(loop.others())
+    turn = Turn(lambda: loop.now)
+    for _ in range(1000):
+        loop.work(0.001)
+        await turn.go_on()
+    others.cancel()
+    return loop
+
+
+@pytest.mark.parametrize("others_seconds", [0.01, 0.02, 0.05])
+async def test_long_work_has_half_of_the_loop_beside_others_that_want_all_of_it(
+    others_seconds: float,
+) -> None:
+    loop = await shared(others_seconds)
+
+    assert loop.work_seconds * 0.8 < loop.others_seconds < loop.work_seconds * 1.1
+
+
+@pytest.mark.parametrize(
+    ("others_seconds", "turn"), [(0.0, TURN_SECONDS), (5.0, LONGEST_TURN_SECONDS)]
+)
+async def test_others_never_wait_longer_than_a_turn(others_seconds: float, turn: float) -> None:
+    loop = await shared(others_seconds)
+
+    assert loop.longest_seconds == pytest.approx(turn, abs=0.0011)
