@@ -114,8 +114,11 @@ class Ear(client.ClientConnection):
             super().send_data()
 
 
-def open_socket(site: Site, *, by: str = "", origin: str | None = ORIGIN) -> client.connect:
-    """A websocket as a browser in which ``by`` is signed in opens it from a page of ``origin``."""
+def open_socket(
+    site: Site, *, by: str = "", origin: str | None = ORIGIN, **options: Any
+) -> client.connect:
+    """A websocket as a browser in which ``by`` is signed in opens it from a page of ``origin``;
+    ``options`` are those of the library."""
     return client.connect(
         f"ws://127.0.0.1:{site.port}/live/",
         origin=origin,
@@ -126,6 +129,7 @@ def open_socket(site: Site, *, by: str = "", origin: str | None = ORIGIN) -> cli
         close_timeout=SOON_SECONDS,
         max_size=None,
         create_connection=Ear,
+        **options,
     )
 
 
@@ -147,9 +151,12 @@ class Tab(Listener):
         self.cursors = cursors or dict.fromkeys(runs, BEGINNING)
         self.close_code: int | None = None
         self._stack = contextlib.ExitStack()
-        self._socket = self._stack.enter_context(open_socket(site, by=by))
+        self._socket = self._stack.enter_context(self._open(site, by))
         self._hello(room)
         self._thread.start()
+
+    def _open(self, site: Site, by: str) -> client.connect:
+        return open_socket(site, by=by)
 
     def _hello(self, room: UUID | None) -> None:
         runs = [
