@@ -93,6 +93,18 @@ def test_tools_that_are_always_there_cover_no_code(site: BrowserSite, tab: OpenT
     assert tools["y"] + tools["height"] <= code["y"]
 
 
+def test_tools_that_are_not_shown_cover_no_code(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling(f"```\n{CODE}```\n"))
+    alice = tab("Alice", site.room(site.send("Code."))).until_ended()
+    tools = alice.answer.locator(".code-tools")
+    nothing = "rgba(0, 0, 0, 0)"
+
+    alice.page.mouse.move(0, 0)
+    expect(tools).to_have_css("background-color", nothing)
+    alice.answer.locator("pre").hover()
+    expect(tools).not_to_have_css("background-color", nothing)
+
+
 # --- formulas --------------------------------------------------------------------------------
 
 FORMULAS = r"""Inline $x_1^2$ and \(\alpha\), for $5 and $10.
