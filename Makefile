@@ -1,4 +1,5 @@
-# make run: start Tributary with its demo servers. make test: everything, on real parts.
+# make run: start Tributary with its demo servers. make test: what guards every change.
+# make test-all: all tests. Both work on real parts: sockets, databases, processes, browsers.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,15 +17,21 @@ THIRD_PARTY := .venv-third-party
 THIRD_PARTY_PORT ?= 8171
 THIRD_PARTY_PIP ?=
 
-.PHONY: run test bench lint format clean image-check third-party third-party-server
+.PHONY: run test test-all bench lint format clean image-check third-party third-party-server
 
 run: $(VENV)/.installed
 	@$(BIN)/python manage.py migrate --verbosity 0
 	@exec $(BIN)/python manage.py start
 
-# Where bytecode is not kept, every worker, and every run within a test, would translate all tests.
+# Where bytecode is not kept, every worker would translate all tests.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --randomly-seed=$(SEED)
+
 test: $(VENV)/.installed-dev
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --randomly-seed=$(SEED) $(ARGS)
+	$(PYTEST) $(ARGS)
+
+# With the slow tests, and with every case of what `make test` takes a sample of.
+test-all: $(VENV)/.installed-dev
+	EXHAUSTIVE=1 $(PYTEST) $(ARGS)
 
 # Figures, as ratios within one run; BENCH= names some of them.
 bench: $(VENV)/.installed-dev

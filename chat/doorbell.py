@@ -79,6 +79,7 @@ class Doorbell:
         self._unsent: dict[str, None] = {}
         self._has_unsent = asyncio.Event()
         self._own_topic = f"heard:{uuid4().hex}"
+        self._has_subscribed = asyncio.Event()
         self._trouble = {"ring": "", "listen": ""}
 
     @property
@@ -109,6 +110,13 @@ class Doorbell:
 
     # --- listening ---------------------------------------------------------------------------
 
+    async def until_subscribed(self) -> None:
+        """Returns when ``listen`` has subscribed to the layer for the first time, or after
+        ``ANSWER_SECONDS``: a layer that is away must not keep the process from starting."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._has_subscribed.wait()
+
     async def listen(self) -> None:
         """Runs for the life of the process. A layer that fails is tried again each second."""
         self._loop = asyncio.get_running_loop()
@@ -127,6 +135,7 @@ class Doorbell:
             async with asyncio.timeout(ANSWER_SECONDS):
                 channel = await layer.new_channel()
                 await layer.group_add(GROUP, channel)
+            self._has_subscribed.set()
             receiving = asyncio.create_task(self._receive(channel), name="doorbell-receive")
             await self._check_forever()
         except Exception as error:

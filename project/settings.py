@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import dj_database_url
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from project import env, keys
+from project import databases, env, keys
 from project.own_secrets import secrets_of
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -152,45 +151,15 @@ DATABASE_URL = env.address(
     f"sqlite:///{DATA_DIR / 'tributary.sqlite3'}",
     schemes=("sqlite", "postgres", "postgresql"),
 )
-DATABASES = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=0)}
 DATABASE_PREPARED = env.flag("DATABASE_PREPARED", True)
-IS_SQLITE = "sqlite" in DATABASES["default"]["ENGINE"]
-if IS_SQLITE:
-    DATABASES["default"]["OPTIONS"] = {
-        # IMMEDIATE: a deferred transaction that turns into a writer fails at once with
-        # "database is locked" instead of waiting for its turn.
-        "transaction_mode": "IMMEDIATE",
-        "timeout": 5,
-        "init_command": (
-            "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
-        ),
-    }
-else:
-    # A pooled connection that a restart of the database has cut is noticed before it is used,
-    # and a request waits for a free one no longer than a person does.
-    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
-    # Beside what the address itself says, such as ``?sslmode=verify-full``. A database behind a
-    # network that swallows everything is given up after half a minute, not after two hours.
-    DATABASES["default"]["OPTIONS"] = {
-        "connect_timeout": 5,
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "tcp_user_timeout": 30_000,
-    } | DATABASES["default"].get("OPTIONS", {})
-    # The statements that people wait for are known to the server by name (chat/models/prepared.py).
-    # PgBouncer does not pass that on in its transaction mode, before its version 1.21.
-    DATABASES["default"]["OPTIONS"].setdefault(
-        "prepare_threshold", 5 if DATABASE_PREPARED else None
+DATABASES = {
+    "default": databases.configured(
+        DATABASE_URL,
+        is_prepared=DATABASE_PREPARED,
+        pool_size=int(env.number("DATABASE_POOL", 20)),
     )
-    DATABASES["default"]["OPTIONS"]["pool"] = {
-        "min_size": 2,
-        "max_size": int(env.number("DATABASE_POOL", 20)),
-        "timeout": 5,
-        # Between its tries the pool pauses ever longer. Given up, it begins anew with the next who
-        # wants a connection: a database that is back is found within seconds.
-        "reconnect_timeout": 5,
-    }
+}
+IS_SQLITE = databases.is_sqlite(DATABASES["default"])
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Empty: in-memory doorbell and tail (one process).

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,8 +16,12 @@ from django.test import Client, TransactionTestCase
 from xdist.scheduler import LoadScopeScheduling
 
 from chat.models import Conversation, Membership, Team, TeamRole, Upstream, User, Visibility
-from tests.schedule import ByResource
-from tests.tables import empty_filled_tables
+from tests.support import databases
+from tests.support.machine import skip_what_cannot_run
+from tests.support.schedule import ByResource
+from tests.support.selection import Report, leave_out_slow
+from tests.support.servers import PostgreSQL, Redis
+from tests.support.tables import empty_filled_tables
 
 PASSWORD = "correct horse battery"
 
@@ -45,19 +46,55 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Half a second per password is for attackers, not for every person in every test."""
+    # Half a second per password is for attackers, not for every person in every test.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     TransactionTestCase._fixture_teardown = lambda test: empty_filled_tables()
+    if not is_worker(config):
+        databases.make_run_folder()
+        config.pluginmanager.register(Report())
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not is_worker(config):
+        databases.remove_run_folder()
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Of pytest-xdist; not the process that hands out the tests, nor one that runs them alone."""
+    return hasattr(config, "workerinput")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    leave_out_slow(config, items)
+    skip_what_cannot_run(items)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """``@pytest.mark.databases``: on SQLite and on PostgreSQL. With ``slow=True`` on PostgreSQL in
+    ``make test-all`` only, with ``only="postgresql"`` on that one alone."""
+    mark = metafunc.definition.get_closest_marker("databases")
+    if mark is None or not settings.IS_SQLITE:
+        return
+    if metafunc.definition.get_closest_marker("django_db"):
+        # That mark prepares the database before this one can choose which.
+        raise pytest.UsageError(f"{metafunc.definition.nodeid}: ask for the fixture db instead")
+    marks = [pytest.mark.needs("postgresql")]
+    if mark.kwargs.get("slow"):
+        marks.append(pytest.mark.slow)
+    only = mark.kwargs.get("only")
+    cases = [
+        *([] if only == "postgresql" else ["sqlite"]),
+        *([] if only == "sqlite" else [pytest.param("postgresql", marks=marks)]),
+    ]
+    metafunc.parametrize("database", cases, indirect=True, scope="function")
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> None:
+def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Each worker has a SQLite file of its own: several threads and connections see the same rows."""
     if settings.IS_SQLITE:
         path = tmp_path_factory.mktemp("database") / "test.sqlite3"
-        shutil.copy(request.getfixturevalue("migrated_database"), path)
+        shutil.copy(databases.migrated_sqlite(), path)
         settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = str(path)
         connections["default"].settings_dict.setdefault("TEST", {})["NAME"] = str(path)
 
@@ -69,33 +106,53 @@ def django_db_keepdb(django_db_keepdb: bool) -> bool:
 
 
 @pytest.fixture(scope="session")
-def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty, migrated SQLite file; processes under test get a copy of it. All workers share it:
-    to migrate takes seconds."""
-    place = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        place = place.parent
-    folder = place / "migrated"
-    with (place / "migrated.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            migrate_in(place / "migrating")
-            (place / "migrating").rename(folder)
-    return folder / "tributary.sqlite3"
+def postgres_server() -> Iterator[PostgreSQL]:
+    """This worker's PostgreSQL. ``create(name, of=MIGRATED)`` makes a database with all tables."""
+    server = PostgreSQL(copy_of=databases.migrated_postgres())
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
 
 
-def migrate_in(folder: Path) -> None:
-    # What somebody left unfinished may be anything.
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    environment = {**os.environ, "DATA_DIR": str(folder)}
-    environment.pop("DATABASE_URL", None)
-    subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
-        cwd=settings.BASE_DIR,
-        env=environment,
-        check=True,
-    )
+@pytest.fixture(scope="session")
+def postgres_database(
+    postgres_server: PostgreSQL, django_db_setup: None
+) -> Iterator[databases.OtherDatabase]:
+    """What the tests marked with ``databases`` share."""
+    postgres_server.create("tests", of=databases.MIGRATED)
+    database = databases.OtherDatabase(postgres_server.url("tests"))
+    yield database
+    database.close()
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[Redis]:
+    """This worker's Redis; what it holds is the business of one test at a time."""
+    server = Redis()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(autouse=True)
+def database(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The kind of database that this process works on: see ``pytest_generate_tests``."""
+    kind = getattr(request, "param", "")
+    if kind != "postgresql":
+        yield kind
+        return
+    with request.getfixturevalue("postgres_database").as_default():
+        yield kind
+
+
+@pytest.fixture(scope="session")
+def migrated_database() -> Path:
+    """An empty, migrated SQLite file; processes under test get a copy of it."""
+    return databases.migrated_sqlite()
 
 
 @pytest.fixture

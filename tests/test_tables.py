@@ -5,7 +5,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 
 from chat.models import Conversation, Membership, Team, User
-from tests.tables import empty_filled_tables
+from tests.support.tables import empty_filled_tables
 
 
 def test_everything_is_gone_but_what_the_migrations_made(

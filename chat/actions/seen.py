@@ -66,7 +66,8 @@ _JSON = """
     FROM json_each(%s)
 """
 # In one order for everybody: two answers of a server that end at once wait for each other. Another
-# run may have been first with a new kind; then both only raise the count.
+# run may have been first with a new kind; then both only raise the count. The run that waited read
+# its clock before the other one wrote, so the times are compared and not just replaced.
 _RAISE = """
     WITH came (name, count, is_known, sample) AS ({came}), placed AS (
         SELECT
@@ -82,7 +83,10 @@ _RAISE = """
     ORDER BY name
     ON CONFLICT (upstream_id, name) DO UPDATE SET
         count = seen.count + excluded.count,
-        last_seen_at = excluded.last_seen_at,
+        first_seen_at = CASE WHEN excluded.first_seen_at < seen.first_seen_at
+            THEN excluded.first_seen_at ELSE seen.first_seen_at END,
+        last_seen_at = CASE WHEN excluded.last_seen_at > seen.last_seen_at
+            THEN excluded.last_seen_at ELSE seen.last_seen_at END,
         is_known = seen.is_known OR excluded.is_known,
         sample = CASE WHEN excluded.is_known THEN '' ELSE seen.sample END
 """

@@ -41,6 +41,8 @@ async def execute_until_told(*, is_alone: bool, beside: Sequence[Beside] = ()) -
             await stack.enter_async_context(working(tail))
             for enter in beside:
                 await stack.enter_async_context(enter(runner))
+            # A message that is sent as soon as this process says it is ready must not wait for a poll.
+            await doorbell.until_subscribed()
             await _start(runner, told)
             await told.wait()
             await _drain(runner)

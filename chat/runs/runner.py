@@ -19,7 +19,7 @@ from django.db.models.functions import Now
 
 from chat import metrics
 from chat.actions.artifacts import FILES
-from chat.doorbell import QUEUED, STOPS, Doorbell, doorbell
+from chat.doorbell import QUEUED, STOPS, Doorbell, Ear, doorbell
 from chat.models import Run, RunStatus
 from chat.models import Runner as RunnerRow
 from chat.models.prepared import Prepared
@@ -130,18 +130,14 @@ class Runner:
         self._writer.start()
         beat = settings.LEASE_SECONDS / HEARTBEATS_PER_LEASE
         self._tasks = [
-            asyncio.create_task(self._repeat(self._claim, POLL_SECONDS, topic=QUEUED)),
-            asyncio.create_task(self._repeat(self._see_stops, STOP_SECONDS, topic=STOPS)),
-            asyncio.create_task(self._repeat(self._beat, beat)),
-            asyncio.create_task(
-                self._repeat(self._tidy, min(TIDY_SECONDS, settings.LEASE_SECONDS / 3))
-            ),
-            asyncio.create_task(
-                self._repeat(
-                    MockupFetcher(client=client, threads=self._threads).fetch_due,
-                    FETCH_SECONDS,
-                    topic=FILES,
-                )
+            self._repeating(self._claim, POLL_SECONDS, topic=QUEUED),
+            self._repeating(self._see_stops, STOP_SECONDS, topic=STOPS),
+            self._repeating(self._beat, beat),
+            self._repeating(self._tidy, min(TIDY_SECONDS, settings.LEASE_SECONDS / 3)),
+            self._repeating(
+                MockupFetcher(client=client, threads=self._threads).fetch_due,
+                FETCH_SECONDS,
+                topic=FILES,
             ),
         ]
         logger.info("runner.started runner=%s pid=%d", self.uuid, os.getpid())
@@ -179,11 +175,15 @@ class Runner:
 
     # --- tasks -------------------------------------------------------------------------
 
-    async def _repeat(
+    def _repeating(
         self, work: Callable[[], Awaitable[None]], seconds: float, *, topic: str = ""
-    ) -> None:
-        """Does ``work`` at each ring of ``topic``, and every ``seconds`` in any case."""
+    ) -> asyncio.Task[None]:
+        """Subscribes before it returns, so that nothing is missed until the task first runs."""
         bell = self._bell.subscribe(topic)
+        return asyncio.create_task(self._repeat(work, seconds, bell))
+
+    async def _repeat(self, work: Callable[[], Awaitable[None]], seconds: float, bell: Ear) -> None:
+        """Does ``work`` at each ring of ``bell``, and every ``seconds`` in any case."""
         while True:
             bell.clear()
             try:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.chromium import launched
-from tests.processes.site import ROOT, Site, environment
+from tests.support.chromium import launched
+from tests.support.processes.site import ROOT, Site, environment
 
 # What the browser refused, and what would have run if it had not.
 WATCH = """

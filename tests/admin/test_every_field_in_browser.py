@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.admin.in_browser import Visitor, visitor
-from tests.chromium import ABSENT, CHROMIUM
 
 pytest.importorskip("playwright.sync_api")
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.process,
-    pytest.mark.skipif(CHROMIUM is None, reason=ABSENT),
+    pytest.mark.needs("chromium"),
 ]
 
 # What only content could have brought.

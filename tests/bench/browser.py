@@ -28,7 +28,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.bench.load.arithmetic import percentile
 from tests.bench.load.targets import Embedded, Person
-from tests.chromium import ABSENT, CHROMIUM, launched
+from tests.support.chromium import launched
+from tests.support.machine import PROGRAMS, find
 
 DELTAS = int(os.environ.get("DELTAS", "100000"))
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
@@ -61,8 +62,8 @@ SHOWN = """() => {
 
 
 def answer_report() -> str:
-    if CHROMIUM is None:
-        return ABSENT
+    if find("chromium") is None:
+        return PROGRAMS["chromium"].reason
     rounds = []
     for _ in range(ROUNDS):
         with _site() as (site, person), _tab(site, person) as page:
@@ -193,8 +194,8 @@ def _verdict(holds: bool) -> str:
 
 
 def rooms_report() -> str:
-    if CHROMIUM is None:
-        return ABSENT
+    if find("chromium") is None:
+        return PROGRAMS["chromium"].reason
     short, long = 20, 2_000
     taken: dict[int, list[float]] = {short: [], long: []}
     with _site() as (site, person):

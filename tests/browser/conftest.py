@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,26 +9,26 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
 
-from tests.browser.seed import PASSWORD
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
-from tests.chromium import ABSENT, CHROMIUM, launched
-from tests.processes.site import World, seed, site_from
+from tests.support.browser.seed import PASSWORD
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
+from tests.support.chromium import launched
+from tests.support.processes.site import World, seed, site_from
 
 HERE = Path(__file__).parent
 SCREENSHOTS = HERE.parent / "screenshots"
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the tests of this folder; tests/schedule.py says which a worker takes together."""
+# Before the hook that leaves out what is slow.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All flows of this folder are slow but those marked ``smoke``, which `make test` runs."""
     ours = [item for item in items if HERE in item.path.parents]
-    is_absent = CHROMIUM is None
-    if ours and is_absent:
-        warnings.warn(pytest.PytestWarning(ABSENT), stacklevel=1)
     for item in ours:
         item.add_marker(pytest.mark.browser)
-        if is_absent:
-            item.add_marker(pytest.mark.skip(reason=ABSENT))
+        item.add_marker(pytest.mark.needs("chromium"))
+        if item.get_closest_marker("smoke") is None:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -66,7 +65,7 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 def seeded(tmp_path_factory: pytest.TempPathFactory, migrated_database: Path) -> tuple[Path, World]:
     folder = tmp_path_factory.mktemp("seeded")
     shutil.copy(migrated_database, folder / "tributary.sqlite3")
-    return folder, seed(folder, module="tests.browser.seed")
+    return folder, seed(folder, module="tests.support.browser.seed")
 
 
 @pytest.fixture(scope="package")

@@ -7,14 +7,14 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import streams
 from tests.browser.conftest import OpenTab, People
-from tests.browser.looks import DESKTOP, LOOKS, TWO_LOOKS, found_in, unfold
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
 from tests.browser.test_policy import PARTS, Made, all_routes, is_entrance
 from tests.browser.test_scenes import Scene, SceneSite
 from tests.browser.test_scenes import scenes as scenes
+from tests.support.browser import streams
+from tests.support.browser.looks import DESKTOP, LOOKS, TWO_LOOKS, found_in, unfold
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
 
 
 @pytest.fixture(scope="module")

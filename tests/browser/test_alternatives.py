@@ -7,8 +7,8 @@ from playwright.sync_api import expect
 
 from chat.demo.script import Gate, chunk, openai_chunks, stream
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
 
 Chunk = dict[str, Any]
 

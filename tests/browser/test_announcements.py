@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import streams
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
 from tests.browser.test_accessibility import LISTEN, heard
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
 
 PARAGRAPHS = "What happens, and the answer paragraph by paragraph"
 ENDS = "Only that an answer is complete"

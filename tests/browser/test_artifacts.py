@@ -10,10 +10,10 @@ from playwright.sync_api import Frame, Route, expect
 
 from chat.demo.script import Gate, answer, chunk, openai_chunks, openai_run, stream
 from tests.browser.conftest import OpenTab, People
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
 from tests.files.conftest import png
 from tests.hostile.foreign import Evil, counting
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
 
 Event = dict[str, Any]
 

@@ -2,10 +2,10 @@
 
 from playwright.sync_api import Locator, expect
 
-from tests.browser import streams
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
 
 
 def versions(turn: Locator) -> Locator:

@@ -2,10 +2,10 @@
 
 from playwright.sync_api import Locator, expect
 
-from tests.browser import streams
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.browser.streams import close_item, gate, open_item, say, think
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.streams import close_item, gate, open_item, say, think
 
 THOUGHT = "".join(f"Thought number {number} of many.\n\n" for number in range(200))
 LOG = "".join(f"line {number} of the log\n" for number in range(400))

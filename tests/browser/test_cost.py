@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import Page
 
 from chat.demo.script import Gate, Send, lmstudio_events
-from tests.browser import streams
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
 
 # Below a few thousand the first ones count: while a block is small it is rendered again as a whole.
 DELTAS = 3_000

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Request, expect
 
-from tests.browser import streams
 from tests.browser.conftest import People
-from tests.browser.site import BrowserSite
-from tests.browser.streams import gate
-from tests.elsewhere import Elsewhere
 from tests.files.conftest import png
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.streams import gate
+from tests.support.remote_host import Elsewhere
 
 
 @pytest.fixture

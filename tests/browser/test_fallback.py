@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from tests.browser import between, streams
-from tests.browser.between import Between
 from tests.browser.conftest import People
-from tests.browser.site import BrowserSite
-from tests.browser.streams import gate
-from tests.browser.tab import Tab
 from tests.browser.test_survival import HIDE, assert_whole, counting
-from tests.processes.site import World, site_from
+from tests.support.browser import between, streams
+from tests.support.browser.between import Between
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.streams import gate
+from tests.support.browser.tab import Tab
+from tests.support.processes.site import World, site_from
 
 # Longer than a page gives a websocket that hangs; its other patience is far below.
 PATIENCE_MS = 60_000

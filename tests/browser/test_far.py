@@ -6,10 +6,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from chat.rendering.flow import SECTION_BLOCKS
-from tests.browser import streams
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
 
 # Sections of an answer that is left whole, of a long one, and of one three times as long.
 USUAL, LONG, LONGER = 8, 20, 60

@@ -5,11 +5,11 @@ import pytest
 from playwright.sync_api import expect
 
 from chat.demo.script import Gate, answer, chunk, openai_chunks, openai_run, stream
-from tests.browser import streams
 from tests.browser.conftest import OpenTab, People
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
 from tests.files.conftest import PAGE, png
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
 
 SPRING = {"name": "spring.png", "mimeType": "image/png", "buffer": png(64, 48)}
 WAVE = {"name": "wave.png", "mimeType": "image/png", "buffer": png(48, 64)}

@@ -13,9 +13,9 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import People
-from tests.browser.looks import found_in
-from tests.browser.site import free_port
-from tests.processes.site import ROOT, SOON_SECONDS, soon
+from tests.support.browser.looks import found_in
+from tests.support.browser.site import free_port
+from tests.support.processes.site import ROOT, SOON_SECONDS, soon
 
 
 class FirstStart:

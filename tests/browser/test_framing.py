@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
 from tests.browser.test_artifacts import POLICY, address_of_artifact, artifact, forget, room_with
 from tests.hostile.foreign import Evil, counting
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
 
 # What the document in the frame says cannot stop it from going elsewhere: only who frames it can.
 GOING = """<!doctype html><p>Here.</p><script>

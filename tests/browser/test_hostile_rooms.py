@@ -14,13 +14,13 @@ from playwright.sync_api import Request, expect
 from chat import events
 from chat.demo.script import Script, lmstudio_event, stream
 from chat.events import Event, ItemEvent, encode
-from tests.browser import streams
 from tests.browser.conftest import OpenTab, People
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
 from tests.hostile.grammar import DRAWINGS, FORMULAS, PIECES, texts
 from tests.rendering.stories import end
 from tests.rendering.test_hostile import HOSTILE, everywhere
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
 
 SEED = 20_261_123
 PAYLOADS = [

@@ -6,11 +6,11 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import streams
 from tests.browser.conftest import OpenTab, People
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
 from tests.runs.waiting import WEATHER, calling, saying
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
 
 REFRESH_LIST = """() => htmx.ajax("GET", document.getElementById("room").dataset.list,
   {source: "#conversations", swap: "innerHTML"})"""

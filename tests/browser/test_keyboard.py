@@ -3,10 +3,10 @@
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser import streams
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
 
 FOCUSED_TURN = "() => document.activeElement.closest('#turns > .turn')?.id ?? ''"
 PRESS_WHILE_COMPOSING = """key => document.activeElement.dispatchEvent(

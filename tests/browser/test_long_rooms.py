@@ -8,8 +8,8 @@ from playwright.sync_api import expect
 
 from chat.views.transcript import PAGE_TURNS
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.processes.site import ROOT, environment
+from tests.support.browser.site import BrowserSite
+from tests.support.processes.site import ROOT, environment
 
 MAKE = """
 import sys, uuid

@@ -10,15 +10,15 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser import streams
 from tests.browser.conftest import People
-from tests.browser.nginx import ABSENT, Nginx, find_nginx
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
 from tests.browser.test_survival import assert_whole, counting
-from tests.processes.site import World, site_from
+from tests.support.browser import streams
+from tests.support.browser.nginx import Nginx
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
+from tests.support.processes.site import World, site_from
 
-pytestmark = pytest.mark.skipif(find_nginx() is None, reason=ABSENT)
+pytestmark = pytest.mark.needs("nginx")
 
 PATIENCE_MS = 60_000
 STREAMING = "/settings/streaming/"

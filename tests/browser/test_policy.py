@@ -10,13 +10,13 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from playwright.sync_api import Request, expect
 
 from chat.demo.script import Script, answer, openai_chunks, openai_run, stream
-from tests.browser import streams
 from tests.browser.conftest import OpenTab, People
-from tests.browser.site import BrowserSite
 from tests.browser.test_files import X_EVENTS
-from tests.processes.site import soon
 from tests.rendering.test_hostile import HOSTILE
 from tests.runs.waiting import WEATHER, calling
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.processes.site import soon
 
 POLICY = {
     *("default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'"),

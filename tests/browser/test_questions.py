@@ -9,11 +9,11 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from chat.demo.script import stream
-from tests.browser import streams
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
 from tests.runs.waiting import WEATHER, calling, saying
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
 
 
 @pytest.fixture

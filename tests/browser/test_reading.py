@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import streams
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.browser.streams import gate
-from tests.browser.tab import Tab
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.streams import gate
+from tests.support.browser.tab import Tab
 
 PARAGRAPHS = "".join(f"Paragraph {number} of a long text.\n\n" for number in range(60))
 MORE = "".join(f"Further paragraph {number}.\n\n" for number in range(30))

@@ -3,9 +3,18 @@
 from playwright.sync_api import expect
 
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.browser.streams import BEGINNING, call, close_item, end, open_item, say, scripted, think
-from tests.browser.tab import NORMALISED, Tab
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.streams import (
+    BEGINNING,
+    call,
+    close_item,
+    end,
+    open_item,
+    say,
+    scripted,
+    think,
+)
+from tests.support.browser.tab import NORMALISED, Tab
 
 SLOW_SWAP = """() => { const swap = htmx.swap;
   htmx.swap = async (...said) => { document.title = "putting"; await new Promise(done => setTimeout(done, 400)); return swap(...said); }; }"""

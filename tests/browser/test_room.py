@@ -3,11 +3,11 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import streams
 from tests.browser.conftest import OpenTab, People
-from tests.browser.site import BrowserSite
-from tests.browser.streams import gate
-from tests.browser.tab import Tab
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.streams import gate
+from tests.support.browser.tab import Tab
 
 SECRET = "Nobody else may read this."
 

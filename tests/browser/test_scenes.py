@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, Locator, expect
 from chat.actions.setup import DEMO_SERVERS
 from chat.demo.fake import FakeUpstream
 from tests.browser.conftest import SCREENSHOTS, People
-from tests.browser.looks import (
+from tests.support.browser.looks import (
     DESKTOP,
     LOOKS,
     PHONE,
@@ -35,9 +35,9 @@ from tests.browser.looks import (
     take_on,
     unfold,
 )
-from tests.browser.site import BrowserSite
-from tests.browser.tab import NORMALISED, Tab
-from tests.processes.site import ROOT, World, environment
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import NORMALISED, Tab
+from tests.support.processes.site import ROOT, World, environment
 
 # Scenes that take seconds for a person take a moment here, but still arrive piece by piece.
 SPEED = 40.0

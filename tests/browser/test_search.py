@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser import streams
 from tests.browser.conftest import OpenTab
-from tests.browser.looks import DESKTOP, TWO_LOOKS, found_in
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
 from tests.browser.test_accessibility import LISTEN, heard
+from tests.support.browser import streams
+from tests.support.browser.looks import DESKTOP, TWO_LOOKS, found_in
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
 
 PHONE = {"viewport": {"width": 390, "height": 800}}
 # Of a picture: the lightest and the darkest of its pixels, and the most that one has of a colour.

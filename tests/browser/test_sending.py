@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import streams
 from tests.browser.conftest import OpenTab, People
-from tests.browser.site import BrowserSite
-from tests.browser.streams import gate
-from tests.browser.tab import Tab
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.streams import gate
+from tests.support.browser.tab import Tab
 
 
 def double_click(tab: Tab) -> None:

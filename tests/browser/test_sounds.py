@@ -8,8 +8,8 @@ from playwright.sync_api import expect
 from chat.demo import media
 from chat.demo.script import chunk, openai_chunks, openai_run, stream
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.browser.streams import gate
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.streams import gate
 
 
 def test_a_sound_is_played_and_sought_by_keyboard_and_kept(site: BrowserSite, tab: OpenTab) -> None:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import streams
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.browser.tab import Tab
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
 
 
 def by_button(tab: Tab) -> None:

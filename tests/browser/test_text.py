@@ -6,12 +6,12 @@ import pytest
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import FrameLocator, expect
 
-from tests.browser import streams
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.browser.streams import gate
-from tests.browser.tab import Tab
 from tests.browser.test_keyboard import NO_STORE
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.streams import gate
+from tests.support.browser.tab import Tab
 
 LINE = f"words = {' + '.join(str(number) for number in range(200))}"
 CODE = f"{LINE}\nprint(words)\n"

@@ -6,10 +6,10 @@ import pytest
 from playwright.sync_api import expect
 
 from chat.demo.script import Script
-from tests.browser import streams
 from tests.browser.conftest import OpenTab
-from tests.browser.site import BrowserSite
-from tests.browser.streams import gate
+from tests.support.browser import streams
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.streams import gate
 
 MIDDLE, LATE = gate("middle"), gate("late")
 

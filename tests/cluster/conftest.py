@@ -1,6 +1,5 @@
 """A cluster that the tests of this folder share: one worker has them all, one after the other."""
 
-import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,20 +8,24 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from chat.demo.fake import FakeUpstream
-from tests.chromium import ABSENT, CHROMIUM, launched
-from tests.cluster.cluster import Cluster, seed_database
-from tests.cluster.servers import POSTGRES_FOLDERS, PostgreSQL, Redis, postgres_binaries
-from tests.processes.site import World
+from tests.support import databases
+from tests.support.chromium import launched
+from tests.support.cluster.cluster import Cluster, seed_database
+from tests.support.processes.site import World
+from tests.support.servers import PostgreSQL, Redis
 
 HERE = Path(__file__).parent
 # Of each process, in the report of a failure.
 LOG_CHARACTERS = 3000
 
 
+# Before the hook that leaves out what is slow.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.process)
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -44,10 +47,7 @@ def _close_connections() -> None:
 
 @pytest.fixture(scope="package")
 def postgres() -> Iterator[PostgreSQL]:
-    binaries = postgres_binaries()
-    if binaries is None:
-        pytest.skip(f"no PostgreSQL to start in {POSTGRES_FOLDERS}")
-    server = PostgreSQL(binaries)
+    server = PostgreSQL(copy_of=databases.migrated_postgres())
     try:
         server.start()
         yield server
@@ -57,8 +57,6 @@ def postgres() -> Iterator[PostgreSQL]:
 
 @pytest.fixture(scope="package")
 def redis() -> Iterator[Redis]:
-    if not (shutil.which("redis-server") and shutil.which("redis-cli")):
-        pytest.skip("no redis-server to start")
     server = Redis()
     try:
         server.start()
@@ -123,8 +121,6 @@ def own_cluster(
 
 @pytest.fixture
 def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip(ABSENT)
     with sync_playwright() as playwright, launched(playwright) as browser:
         yield browser
 

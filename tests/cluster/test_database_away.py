@@ -11,10 +11,9 @@ import pytest
 
 from chat.demo.script import Flood, Gate, lmstudio_event, stream
 from chat.views.errors import AWAY
-from tests.cluster.audience import Audience
-from tests.cluster.cluster import Cluster, Web, resident_bytes
-from tests.cluster.servers import PostgreSQL
-from tests.cluster.stories import (
+from tests.support.cluster.audience import Audience
+from tests.support.cluster.cluster import Cluster, Web, resident_bytes
+from tests.support.cluster.stories import (
     Story,
     assert_ended,
     assert_nothing_lost,
@@ -22,7 +21,8 @@ from tests.cluster.stories import (
     begin,
     text_of,
 )
-from tests.processes.site import soon
+from tests.support.processes.site import soon
+from tests.support.servers import PostgreSQL
 
 AWAY_SECONDS = 10
 # More than the sockets between the two hold, and what a run keeps for an absent database.

@@ -9,11 +9,11 @@ import httpx
 from websockets.sync import client
 
 from chat.demo.script import AnyStep, Gate, Script, lmstudio_event, lmstudio_run, stream
-from tests.cluster.audience import Audience
-from tests.cluster.cluster import Cluster, Web, resident_bytes
-from tests.cluster.stories import assert_ended
-from tests.processes.site import Site
-from tests.processes.viewers import Tab, cursor_of, open_socket, page_of
+from tests.support.cluster.audience import Audience
+from tests.support.cluster.cluster import Cluster, Web, resident_bytes
+from tests.support.cluster.stories import assert_ended
+from tests.support.processes.site import Site
+from tests.support.processes.viewers import Tab, cursor_of, open_socket, page_of
 
 DEAF = 60
 # Of them, wake up and read.

@@ -4,10 +4,10 @@ import pytest
 
 from chat.events import decode_result
 from chat.result import plain_text
-from tests.cluster.ask import ask_many
-from tests.cluster.audience import Audience
-from tests.cluster.cluster import Cluster
-from tests.cluster.stories import Story, assert_ended
+from tests.support.cluster.ask import ask_many
+from tests.support.cluster.audience import Audience
+from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.stories import Story, assert_ended
 
 STREAMS = 150
 

@@ -17,12 +17,13 @@ import pytest
 from websockets.sync import client
 
 from chat.wire.sse import Decoder
-from tests.browser import streams
-from tests.cluster.caddy import Caddy
-from tests.cluster.cluster import Cluster, Web
-from tests.cluster.nginx import Nginx
-from tests.cluster.proxies import NAME, Proxy
-from tests.processes.site import CSRF_TOKEN, SOON_SECONDS, soon
+from tests.support.browser import streams
+from tests.support.cluster.caddy import Caddy
+from tests.support.cluster.cluster import Cluster, Web
+from tests.support.cluster.nginx import Nginx
+from tests.support.cluster.proxies import NAME, Proxy
+from tests.support.machine import require
+from tests.support.processes.site import CSRF_TOKEN, SOON_SECONDS, soon
 
 SITE = f"https://{NAME}"
 BEHIND = {
@@ -131,8 +132,7 @@ def webs(shared_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture(scope="module", params=[Nginx, Caddy], ids=lambda kind: kind.name)
 def proxy(request: pytest.FixtureRequest, webs: list[Web]) -> Iterator[Proxy]:
     kind: type[Proxy] = request.param
-    if kind.program is None:
-        pytest.skip(f"no {kind.name} to start")
+    require(kind.name)
     start_missing(webs)
     # Not below pytest's own folder, which is closed to nginx's workers.
     folder = Path("/tmp") / f"tributary-{kind.name}-{uuid.uuid4().hex}"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from chat.demo.script import stream
-from tests.cluster.audience import Audience
-from tests.cluster.cluster import Cluster
-from tests.cluster.servers import Redis
-from tests.cluster.stories import assert_nothing_lost, begin
 from tests.processes.test_crashes import SEEN
+from tests.support.cluster.audience import Audience
+from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.stories import assert_nothing_lost, begin
+from tests.support.servers import Redis
 
 FROZEN_SECONDS = 3
 

@@ -11,13 +11,13 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from chat.demo.script import lmstudio_events, lmstudio_run, stream
-from tests.browser.tab import NORMALISED
-from tests.cluster.cluster import Cluster, Web
-from tests.cluster.servers import PostgreSQL
-from tests.cluster.stories import assert_ended, text_of
-from tests.processes.site import SOON_SECONDS
 from tests.processes.test_crashes import ANSWER, SEEN, UNSEEN
-from tests.processes.viewers import Tab, cursor_of, page_of
+from tests.support.browser.tab import NORMALISED
+from tests.support.cluster.cluster import Cluster, Web
+from tests.support.cluster.stories import assert_ended, text_of
+from tests.support.processes.site import SOON_SECONDS
+from tests.support.processes.viewers import Tab, cursor_of, page_of
+from tests.support.servers import PostgreSQL
 
 # What a page shows of a room: each turn with its words, or with its answers.
 SHOWN = f"""() => JSON.stringify([document.title, ...[...document.querySelectorAll("#turns > article")]

@@ -4,11 +4,11 @@ import signal
 from uuid import UUID
 
 from chat.demo.script import stream
-from tests.cluster.audience import Audience
-from tests.cluster.cluster import Cluster, RunnerProcess
-from tests.cluster.stories import assert_ended, text_of
-from tests.processes.site import SOON_SECONDS, soon
 from tests.processes.test_crashes import ANSWER, SEEN, UNSEEN
+from tests.support.cluster.audience import Audience
+from tests.support.cluster.cluster import Cluster, RunnerProcess
+from tests.support.cluster.stories import assert_ended, text_of
+from tests.support.processes.site import SOON_SECONDS, soon
 
 SEEN_TEXT = "The river runs **down**"
 

@@ -10,11 +10,11 @@ from uuid import UUID
 
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import stream
-from tests.cluster.ask import ask_many
-from tests.cluster.cluster import Cluster
-from tests.cluster.servers import Redis
-from tests.cluster.stories import Story, assert_ended
 from tests.processes.test_crashes import SEEN
+from tests.support.cluster.ask import ask_many
+from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.stories import Story, assert_ended
+from tests.support.servers import Redis
 
 OTHERS = 20
 STOPS = 40

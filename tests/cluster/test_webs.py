@@ -1,8 +1,8 @@
 """Web processes that are killed or replaced while people look on: no run notices."""
 
-from tests.cluster.audience import Audience
-from tests.cluster.cluster import Cluster
-from tests.cluster.stories import assert_nothing_lost, begin
+from tests.support.cluster.audience import Audience
+from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.stories import assert_nothing_lost, begin
 
 
 def test_killed_its_viewers_go_on_at_the_other_from_where_they_were(cluster: Cluster) -> None:

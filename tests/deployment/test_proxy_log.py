@@ -10,10 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.cluster.caddy import Caddy
-from tests.cluster.nginx import Nginx
-from tests.cluster.proxies import NAME, Proxy
-from tests.processes.site import SOON_SECONDS, soon
+from tests.support.cluster.caddy import Caddy
+from tests.support.cluster.nginx import Nginx
+from tests.support.cluster.proxies import NAME, Proxy
+from tests.support.machine import require
+from tests.support.processes.site import SOON_SECONDS, soon
 
 pytestmark = pytest.mark.process
 
@@ -22,8 +23,7 @@ pytestmark = pytest.mark.process
 def alone(request: pytest.FixtureRequest) -> Iterator[Proxy]:
     """Before web processes that are both away: nobody listens at these ports."""
     kind: type[Proxy] = request.param
-    if kind.program is None:
-        pytest.skip(f"no {kind.name} to start")
+    require(kind.name)
     folder = Path("/tmp") / f"tributary-{kind.name}-{uuid.uuid4().hex}"
     folder.mkdir()
     proxy = kind(folder, webs=(1, 2))

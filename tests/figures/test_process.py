@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.browser.site import free_port
-from tests.processes.site import ROOT, SOON_SECONDS, environment, soon
+from tests.support.browser.site import free_port
+from tests.support.processes.site import ROOT, SOON_SECONDS, environment, soon
 
 pytestmark = pytest.mark.process
 

@@ -22,8 +22,8 @@ from chat.live.cursor import pictures_in
 from chat.models import Run, StoredFile, User
 from chat.views import elsewhere
 from chat.views.elsewhere import FETCHES_AT_ONCE
-from tests.elsewhere import Elsewhere
 from tests.files.conftest import GIF, Answer, announced_png, png
+from tests.support.remote_host import Elsewhere
 
 Ask = Callable[..., HttpResponse]
 

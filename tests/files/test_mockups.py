@@ -25,7 +25,7 @@ from chat.views import zips
 from chat.views.zips import unique_path
 from tests.files.conftest import Answer
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.usefixtures("db")
 
 FILES = {
     "index.html": "<h1>Board</h1><link rel=stylesheet href=css/a.css>",
@@ -99,6 +99,7 @@ def test_the_first_page_is_framed_with_its_files_beside_it(
         ].split("; ")
 
 
+@pytest.mark.databases
 @pytest.mark.parametrize(
     "path", ["", "css", "css/../index.html", "css/night.css", "%2e%2e/x", "a%00b", "%FF"]
 )

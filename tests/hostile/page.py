@@ -19,11 +19,11 @@ from chat import events
 from chat.rendering.markdown import render
 from chat.rendering.parts import partial
 from chat.rendering.patches import Answer
-from tests.chromium import launched
 from tests.hostile.foreign import Evil, counting
 from tests.rendering.dom import parse
 from tests.rendering.stories import MARKDOWN, RUN, message, numbered
 from tests.rendering.test_hostile import ATTRIBUTES, BAR, KEPT, MEDIUM, OURS, everywhere
+from tests.support.chromium import launched
 
 ROOT = Path(__file__).parents[2]
 LOOK = Path(__file__).with_name("look.js")

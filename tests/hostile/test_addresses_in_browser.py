@@ -12,7 +12,6 @@ from chat.rendering import addresses
 from chat.rendering.addresses import host_of, is_safe_link
 from chat.rendering.markdown import render
 from chat.rendering.patches import Answer
-from tests.chromium import ABSENT, CHROMIUM
 from tests.hostile.addresses import ADDRESSES
 from tests.hostile.page import Report, Stage, staged
 from tests.rendering.stories import RUN, message, numbered
@@ -20,7 +19,7 @@ from tests.rendering.stories import RUN, message, numbered
 pytest.importorskip("playwright.sync_api")
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason=ABSENT),
+    pytest.mark.needs("chromium"),
 ]
 NOTHING = Report()
 LOOKED_UP = ("research", "read")

@@ -11,7 +11,6 @@ import pytest
 from chat.rendering import markdown
 from chat.rendering.markdown import render
 from chat.rendering.patches import Answer
-from tests.chromium import ABSENT, CHROMIUM
 from tests.hostile.grammar import PIECES, texts
 from tests.hostile.page import Report, Stage, staged
 from tests.rendering.stories import RUN, numbered
@@ -20,7 +19,7 @@ from tests.rendering.test_hostile import everywhere
 pytest.importorskip("playwright.sync_api")
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason=ABSENT),
+    pytest.mark.needs("chromium"),
 ]
 
 COUNT = 10_000

@@ -21,6 +21,8 @@ from chat.models import Conversation, Membership, Run, Team, User, Visibility
 from tests.live.conftest import LiveRun, OpenProgram, OpenTab, SignIn, threads
 from tests.live.connection import Tab
 
+pytestmark = pytest.mark.databases
+
 
 @pytest.fixture(autouse=True)
 def _nobody_rings(monkeypatch: pytest.MonkeyPatch) -> None:

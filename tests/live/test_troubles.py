@@ -22,6 +22,8 @@ from tests.live.conftest import LiveRun, OpenProgram, OpenTab, threads
 from tests.live.connection import SOON_SECONDS, Tab
 from tests.live.test_pages import until_equal
 
+pytestmark = pytest.mark.databases
+
 
 def away(*args: object, **options: object) -> Any:
     raise OperationalError("away")

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.chromium import ABSENT, CHROMIUM, launched
-from tests.processes.site import ROOT, Site, environment
+from tests.support.chromium import launched
+from tests.support.processes.site import ROOT, Site, environment
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -30,7 +30,7 @@ document.addEventListener("securitypolicyviolation",
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.process,
-    pytest.mark.skipif(CHROMIUM is None, reason=ABSENT),
+    pytest.mark.needs("chromium"),
 ]
 
 Page = Any

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.site import Site, World, seed, site_from
+from tests.support.processes.site import Site, World, seed, site_from
 
 
 @pytest.fixture(scope="session")

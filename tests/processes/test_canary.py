@@ -11,7 +11,7 @@ import pytest
 
 from chat.demo.control import secret_hash
 from chat.demo.script import Script, answer, cut, lmstudio_events, lmstudio_run, reset, stream
-from tests.processes.site import Site
+from tests.support.processes.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -19,8 +19,8 @@ from chat.demo.script import (
 from chat.result import fold, plain_text
 from chat.runs.public import public_json
 from chat.runs.tail import Entry
-from tests.processes.site import Site
-from tests.processes.viewers import Program, Tab, cursor_of, page_of, watching
+from tests.support.processes.site import Site
+from tests.support.processes.viewers import Program, Tab, cursor_of, page_of, watching
 
 pytestmark = pytest.mark.process
 

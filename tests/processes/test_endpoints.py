@@ -14,9 +14,9 @@ from chat.management.commands.decode import decode
 from chat.result import Fold, fold
 from chat.runs.public import response_id_of
 from tests.fixtures import core_of
-from tests.processes.site import Site
 from tests.processes.test_crashes import ANSWER, SEEN, UNSEEN, assert_ended, assert_kept
-from tests.processes.viewers import Program, Tab, open_socket, page_of, watching
+from tests.support.processes.site import Site
+from tests.support.processes.viewers import Program, Tab, open_socket, page_of, watching
 
 pytestmark = pytest.mark.process
 

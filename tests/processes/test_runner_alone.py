@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from chat.demo.script import Gate, stream
-from tests.processes.site import SOON_SECONDS, Process, Site, soon
 from tests.processes.test_crashes import SEEN, assert_ended, text_of
+from tests.support.processes.site import SOON_SECONDS, Process, Site, soon
 
 pytestmark = pytest.mark.process
 

@@ -3,7 +3,6 @@
 import pytest
 
 from chat.demo.script import Gate, stream
-from tests.processes.site import Site
 from tests.processes.test_crashes import (
     ANSWER,
     SEEN,
@@ -14,7 +13,8 @@ from tests.processes.test_crashes import (
     assert_kept,
     text_of,
 )
-from tests.processes.viewers import watching
+from tests.support.processes.site import Site
+from tests.support.processes.viewers import watching
 
 pytestmark = pytest.mark.process
 

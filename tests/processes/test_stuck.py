@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.site import ROOT, SOON_SECONDS, environment
+from tests.support.processes.site import ROOT, SOON_SECONDS, environment
 
 pytestmark = pytest.mark.process
 

@@ -9,7 +9,6 @@ from chat import events as canonical
 from chat.demo.script import Gate, chunk, openai_chunks, openai_run, stream
 from chat.merging import merge
 from chat.result import plain_text
-from tests.processes.site import Site
 from tests.processes.test_crashes import (
     assert_can_go_on,
     assert_ended,
@@ -17,8 +16,9 @@ from tests.processes.test_crashes import (
     kinds,
     text_of,
 )
-from tests.processes.viewers import watching
 from tests.runs.waiting import WEATHER, calling, saying
+from tests.support.processes.site import Site
+from tests.support.processes.viewers import watching
 
 pytestmark = pytest.mark.process
 

@@ -23,7 +23,7 @@ def main() -> None:
 
 def make_people() -> dict[str, object]:
     from chat.models import Membership, Team, TeamRole, User
-    from tests.processes.seed import sign_in
+    from tests.support.processes.seed import sign_in
 
     river, mountain = (Team.objects.create(name=name) for name in ("River", "Mountain"))
     people = {

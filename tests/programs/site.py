@@ -17,7 +17,7 @@ import httpx
 
 from chat import events as canonical
 from chat.wire.sse import Decoder, Frame
-from tests.processes.site import (
+from tests.support.processes.site import (
     ROOT,
     SOON_SECONDS,
     Process,

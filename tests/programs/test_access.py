@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
-from tests.processes.site import soon
 from tests.programs.conftest import Chain
 from tests.programs.site import Listener, ProgramSite
+from tests.support.processes.site import soon
 
 MODEL = "tributary/demo-reasoner"
 # No token, a cookie instead of one, and everything that is no good token.

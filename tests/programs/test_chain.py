@@ -14,9 +14,9 @@ from chat.result import fold
 from chat.upstreams.configured import configured_client, configured_policy
 from chat.upstreams.probe import Target, probe
 from tests.fixtures import core_of
-from tests.processes.site import soon
 from tests.programs.conftest import SERVERS, Chain
 from tests.programs.site import Leaver, Listener, ProgramSite
+from tests.support.processes.site import soon
 
 LMSTUDIO = "tributary/demo-reasoner"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from chat.rendering.patches import Answer
-from tests.chromium import ABSENT, CHROMIUM, launched
 from tests.rendering.stories import MARKDOWN, RICH, RUN, told
 from tests.rendering.test_hostile import HOSTILE, everywhere, numbered
 from tests.rendering.test_replay import STORIES
+from tests.support.chromium import launched
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason=ABSENT),
+    pytest.mark.needs("chromium"),
 ]
 
 PAGE = f"""<!doctype html><meta charset="utf-8"><title>kept</title>

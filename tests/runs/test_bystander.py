@@ -19,6 +19,8 @@ from tests.runs.conftest import MakeRun, threads
 from tests.runs.test_execution import until
 from tests.runs.test_ownership import leave_stale
 
+pytestmark = pytest.mark.databases
+
 
 @pytest.fixture
 def soon(settings: Any) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import time
 
 import pytest
-from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
@@ -30,9 +29,8 @@ from tests.runs.test_writer import (
 
 __all__ = ["claim", "writer"]
 
-pytestmark = pytest.mark.skipif(
-    settings.IS_SQLITE, reason="commits from the event loop are for PostgreSQL"
-)
+# Commits from the event loop are for PostgreSQL.
+pytestmark = pytest.mark.databases(only="postgresql")
 
 # More than the kernel takes at once.
 LARGE_BYTES = 12 * 1024 * 1024

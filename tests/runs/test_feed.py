@@ -33,6 +33,8 @@ from chat.runs.tail import (
 from chat.runs.writer import SegmentWriter
 from tests.runs.conftest import MakeRun, threads
 
+pytestmark = pytest.mark.databases
+
 TAKING = ("nothing", "all", "some")
 # A follower without a tail looks often here, so that nothing waits for its second.
 POLL_SECONDS = 0.01

@@ -17,7 +17,7 @@ from chat.runs import mockups
 from chat.runs.mockups import take_due
 from tests.runs.conftest import MakeRun
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("transactional_db")]
 
 
 @pytest.fixture

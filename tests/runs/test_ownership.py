@@ -21,6 +21,8 @@ from chat.runs.tail import MemoryTail
 from tests.runs.conftest import MakeRun, StartRunner, threads
 from tests.runs.test_execution import TEXT, until, until_ended
 
+pytestmark = pytest.mark.databases
+
 MIDDLE = TEXT.rindex(b"event: ", 0, TEXT.index(b"river"))
 
 

@@ -16,6 +16,8 @@ from django.utils import timezone
 from chat.models import Conversation, Message, Role, Run, RunStatus, Team, Upstream, User
 from chat.models.prepared import Prepared, PreparedUpdate, insert
 
+pytestmark = pytest.mark.databases
+
 rooms = Prepared(
     lambda person, room: (
         Conversation.objects.filter(team__memberships__user=person, public_id=room)

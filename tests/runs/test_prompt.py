@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import pytest
+
 from chat import events as canonical
 from chat.actions import conversations as verbs
 from chat.actions.conversations import ModelChoice
@@ -14,6 +16,8 @@ from chat.models import Run, RunStatus
 from chat.result import Fold, close_open, plain_text
 from chat.runs.prompt import prepare
 from tests.runs.conftest import MakeRun
+
+pytestmark = pytest.mark.databases
 
 
 def answered(run: Run, text: str) -> Run:

@@ -9,7 +9,6 @@ from contextlib import suppress
 from datetime import timedelta
 
 import pytest
-from django.conf import settings as django_settings
 from django.core.exceptions import PermissionDenied
 from django.db import OperationalError, connection
 from django.http import Http404
@@ -136,7 +135,6 @@ def test_what_cannot_be_recorded_keeps_no_run_from_ending(
     ]
 
 
-@pytest.mark.skipif(not django_settings.IS_SQLITE, reason="what SQLite alone refuses")
 def test_what_the_database_will_never_take_keeps_no_run_from_ending(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -600,7 +598,8 @@ def at_once(*actions: Callable[[], object]) -> list[object]:
     return outcomes
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.databases
+@pytest.mark.usefixtures("transactional_db")
 def test_of_many_who_answer_at_once_one_is_first(
     alice: User, bob: User, team: Team, upstream: Upstream, conversation: Conversation
 ) -> None:
@@ -624,7 +623,8 @@ def test_of_many_who_answer_at_once_one_is_first(
     assert question.status == "answered"
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.databases
+@pytest.mark.usefixtures("transactional_db")
 def test_two_calls_answered_at_the_same_moment_go_on_once(
     alice: User,
     bob: User,

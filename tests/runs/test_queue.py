@@ -16,7 +16,7 @@ from chat.runs import queue
 from chat.runs.line import read_line
 from tests.runs.conftest import MakeRun
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("transactional_db")]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from chat.runs import reaper
 from chat.runs.segments import compact, read_entries, read_events, read_raw
 from tests.runs.conftest import MakeRun
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("transactional_db")]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from chat.doorbell import GROUP, LAYER, QUEUED, STOPS, Doorbell
 from chat.runs import redis_tail
 from chat.runs.redis_tail import BODY, MAC, OUTBOX_BYTES, STREAM_SECONDS, RedisTail
 from chat.runs.tail import FLUSH_TIMES, TAIL_BYTES, Entry
-from tests.cluster.servers import Redis
+from tests.support.servers import Redis
 
 SOON_SECONDS = 60
 # Tasks that come and go with a connection; thousands would be one for each thing said.

@@ -23,6 +23,8 @@ from chat.upstreams.failures import UpstreamRefused
 from tests.runs.conftest import MakeRun, StartRunner, threads
 from tests.runs.test_execution import TEXT, until, until_ended
 
+pytestmark = pytest.mark.databases
+
 ERROR = {"error": {"message": "So.", "type": "x"}}
 
 

@@ -19,6 +19,8 @@ from chat.runs import execution
 from tests.runs.conftest import MakeRun, StartRunner, threads
 from tests.runs.test_execution import until, until_ended
 
+pytestmark = pytest.mark.databases
+
 CANARY = "sk-canary-5d20c77a1e"
 UNKNOWN = b'data: {"type": "x_new.thing", "note": "for %b"}\n\n' % CANARY.encode()
 CHUNKS = openai_chunks(openai_run("One ", "two ", "three."))

@@ -37,7 +37,8 @@ from chat.runs.tail import Entry, MemoryTail
 from chat.runs.writer import SegmentWriter
 from tests.runs.conftest import MakeRun, threads
 
-only_sqlite = pytest.mark.skipif(not settings.IS_SQLITE, reason="locks a SQLite file")
+both_databases = pytest.mark.databases
+only_postgresql = pytest.mark.databases(only="postgresql")
 
 Claim = Callable[[], Run]
 
@@ -132,6 +133,7 @@ def erase(run: Run) -> None:
 LOSSES = pytest.mark.parametrize("lose", [reap, take_over, requeue, erase])
 
 
+@both_databases
 @LOSSES
 async def test_a_zombie_s_write_is_refused_and_aborts_nobody_else_s(
     writer: SegmentWriter, claim: Claim, lose: Callable[[Run], None]
@@ -159,6 +161,7 @@ async def test_a_zombie_s_write_is_refused_and_aborts_nobody_else_s(
     assert await threads.call(Run.objects.filter(pk=alive.pk, response_id="alive").exists)
 
 
+@both_databases
 @LOSSES
 async def test_a_zombie_cannot_end_the_run_and_aborts_nobody_else_s_end(
     writer: SegmentWriter, claim: Claim, lose: Callable[[Run], None]
@@ -175,6 +178,7 @@ async def test_a_zombie_cannot_end_the_run_and_aborts_nobody_else_s_end(
     assert (await threads.call(Run.objects.get, pk=alive.pk)).status == RunStatus.STOPPED
 
 
+@both_databases
 async def test_a_number_that_is_taken_is_refused_and_aborts_nobody_else_s(
     writer: SegmentWriter, claim: Claim
 ) -> None:
@@ -210,6 +214,7 @@ async def test_a_log_of_which_a_restored_backup_has_less_gets_no_gap(
         assert (await threads.call(Run.objects.get, pk=run.pk)).status == RunStatus.RUNNING
 
 
+@both_databases
 async def test_reaping_against_a_writer_that_goes_on_ends_once_with_all_that_was_committed(
     writer: SegmentWriter, claim: Claim
 ) -> None:
@@ -240,6 +245,7 @@ async def test_reaping_against_a_writer_that_goes_on_ends_once_with_all_that_was
 # --- what the database refuses -------------------------------------------------------------
 
 
+@both_databases
 @pytest.mark.parametrize(
     "columns",
     [
@@ -351,7 +357,6 @@ async def until_logged(caplog: pytest.LogCaptureFixture, text: str, *, times: in
             await asyncio.sleep(0.01)
 
 
-@only_sqlite
 async def test_a_database_that_is_away_delays_and_loses_nothing(
     impatient: None, writer: SegmentWriter, claim: Claim, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -372,6 +377,7 @@ async def test_a_database_that_is_away_delays_and_loses_nothing(
         assert await threads.call(read_raw, run) == b"1"
 
 
+@both_databases
 @pytest.mark.usefixtures("by_thread")
 async def test_an_answer_that_was_lost_after_the_commit_costs_nobody_their_run(
     writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
@@ -402,7 +408,6 @@ async def test_an_answer_that_was_lost_after_the_commit_costs_nobody_their_run(
     assert await threads.call(read_raw, writing) == b"1"
 
 
-@only_sqlite
 async def test_a_writer_that_closes_does_not_wait_for_ever(
     impatient: None,
     writer: SegmentWriter,
@@ -503,6 +508,7 @@ async def test_bytes_of_an_answer_are_decoded_and_hashed_before_the_transaction_
     assert in_transaction == [False]
 
 
+@both_databases
 def test_runs_that_end_together_lock_their_rooms_in_one_order(claim: Claim) -> None:
     runs = [claim() for _ in range(3)]
 
@@ -513,6 +519,7 @@ def test_runs_that_end_together_lock_their_rooms_in_one_order(claim: Claim) -> N
     assert locked == [run.conversation_id for run in runs]
 
 
+@both_databases
 def test_a_plain_answer_ends_with_no_savepoint_and_nothing_read_again(claim: Claim) -> None:
     run = claim()
     closing = [canonical.ChatStart(model_instance_id="m"), *close_open(Fold(), "stopped")]
@@ -531,7 +538,7 @@ def test_a_plain_answer_ends_with_no_savepoint_and_nothing_read_again(claim: Cla
     assert len(noted) == (4 if settings.IS_SQLITE else 1)
 
 
-@pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite takes no arrays")
+@only_postgresql
 def test_what_many_runs_write_is_one_statement_that_is_always_the_same(claim: Claim) -> None:
     runs = [claim() for _ in range(3)]
     now = timezone.now()
@@ -568,6 +575,7 @@ def test_what_many_runs_write_is_one_statement_that_is_always_the_same(claim: Cl
     assert [read_raw(run) for run in runs] == [b"xy", b"y", b"z"]
 
 
+@both_databases
 @pytest.mark.parametrize("columns", [{}, {"first_token_at": timezone.now()}], ids=["", "times"])
 @pytest.mark.parametrize("beside", [0, 2], ids=["alone", "with others"])
 def test_only_the_next_number_of_a_run_that_is_its_writer_s_is_inserted(
@@ -596,7 +604,7 @@ def test_only_the_next_number_of_a_run_that_is_its_writer_s_is_inserted(
     assert log_of(run) == deltas("x", "next")
 
 
-@pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite does not count what it reads")
+@only_postgresql
 def test_a_commit_reads_no_run_but_those_that_write(claim: Claim) -> None:
     runs = [claim() for _ in range(5)]
     # As many as its runner has had since it began, and some.

@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.browser.site import free_port
-from tests.processes.site import ROOT, SOON_SECONDS, environment
+from tests.support.browser.site import free_port
+from tests.support.processes.site import ROOT, SOON_SECONDS, environment
 
 pytestmark = pytest.mark.process
 

@@ -23,7 +23,7 @@ from chat.models import Run, Team, Upstream, User
 from chat.runs.database import DatabaseThreads, readers
 from chat.runs.runner import Runner
 from chat.runs.tail import MemoryTail
-from tests.browser.site import free_port
+from tests.support.browser.site import free_port
 
 HERE = Path(__file__).parent
 ENVIRONMENT = Path(

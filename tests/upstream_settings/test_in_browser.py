@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.admin.in_browser import Visitor, visitor
-from tests.chromium import ABSENT, CHROMIUM
 from tests.upstream_settings.conftest import CANARY
 
 pytest.importorskip("playwright.sync_api")
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.process,
-    pytest.mark.skipif(CHROMIUM is None, reason=ABSENT),
+    pytest.mark.needs("chromium"),
 ]
 
 

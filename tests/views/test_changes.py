@@ -13,6 +13,8 @@ from chat.models import Artifact, Membership, Message, Run, RunStatus, TeamRole,
 from chat.views.transcript import PAGE_TURNS
 from tests.views.conftest import HTMX, Patches, Room, address, end_run, position
 
+pytestmark = pytest.mark.databases
+
 
 def changes(client: Client, room: Room, headers: dict[str, str]) -> HttpResponse:
     return client.get(address("conversation_changes", room.conversation), headers=headers)

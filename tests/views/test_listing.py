@@ -12,6 +12,8 @@ from chat.models import Conversation, Team, User, Visibility
 from chat.views.listing import PAGE_LINES, by_day
 from tests.views.conftest import Room, end_run
 
+pytestmark = pytest.mark.databases
+
 NOON = datetime(2026, 3, 18, 12, tzinfo=timezone.get_default_timezone())
 
 

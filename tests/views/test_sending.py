@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
 import pytest
-from django.conf import settings
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
@@ -19,6 +18,8 @@ from chat.actions.conversations import ModelChoice, start_conversation
 from chat.models import Conversation, Message, Role, Run, RunStatus, Team, Upstream, User
 from chat.views.transcript import Path, read_path
 from tests.views.conftest import HTMX, Patches, Room, address, end_run, position
+
+pytestmark = pytest.mark.databases
 
 Form = Callable[..., dict[str, str]]
 
@@ -426,7 +427,7 @@ def full_disk(transactional_db: None) -> Iterator[Callable[[], None]]:
         cursor.execute("PRAGMA max_page_count = 1073741823")
 
 
-@pytest.mark.skipif(not settings.IS_SQLITE, reason="fills a file of SQLite")
+@pytest.mark.databases(only="sqlite")
 def test_a_full_disk_refuses_the_send_and_keeps_the_draft(
     full_disk: Callable[[], None], as_alice: Client, room: Room, form_of: Form
 ) -> None:

@@ -38,7 +38,7 @@ def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
         User,
         Visibility,
     )
-    from tests.processes.seed import sign_in
+    from tests.support.processes.seed import sign_in
 
     call_command("migrate", verbosity=0)
     team = Team.objects.create(name="River")

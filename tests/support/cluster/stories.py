@@ -9,9 +9,9 @@ from chat.demo.script import AnyStep, Pause, Script, lmstudio_event, lmstudio_ru
 from chat.events import decode_result
 from chat.result import plain_text
 from chat.runs.tail import Entry
-from tests.cluster.audience import Audience
-from tests.cluster.cluster import Cluster
 from tests.processes.test_crashes import assert_ended, text_of
+from tests.support.cluster.audience import Audience
+from tests.support.cluster.cluster import Cluster
 
 __all__ = ["Story", "assert_ended", "assert_whole", "text_of"]
 

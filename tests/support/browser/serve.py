@@ -1,6 +1,6 @@
 """Runs the serve command with one thing out of order.
 
-``python -m tests.browser.serve <fault> …``: see `FAULTS`.
+``python -m tests.support.browser.serve <fault> …``: see `FAULTS`.
 """
 
 import os

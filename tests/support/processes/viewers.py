@@ -17,8 +17,8 @@ from chat.rendering.patches import Answer
 from chat.runs.feed import check_of
 from chat.runs.tail import Entry
 from chat.wire.sse import Decoder, Frame
-from tests.processes.site import ORIGIN, SOON_SECONDS, Site
 from tests.rendering.dom import Page
+from tests.support.processes.site import ORIGIN, SOON_SECONDS, Site
 
 Cursor = tuple[int, str]
 # What a page shows before anything has happened.

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.browser.site import BrowserSite, free_port
-from tests.processes.site import ROOT, SOON_SECONDS, soon
-
-ABSENT = "NO NGINX: install nginx-light; nothing was tried through a proxy"
+from tests.support.browser.site import BrowserSite, free_port
+from tests.support.machine import require
+from tests.support.processes.site import ROOT, SOON_SECONDS, soon
 
 # Without it nginx asks as in 1996, and collects what comes until the end.
 HTTP11 = "proxy_http_version 1.1;"
@@ -59,10 +57,6 @@ SERVER = """
         }}
     }}
 """
-
-
-def find_nginx() -> str | None:
-    return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
 
 class Address:
@@ -143,9 +137,7 @@ class Nginx:
         return self.addresses[name]
 
     def start(self) -> None:
-        nginx = find_nginx()
-        assert nginx is not None
-        command = [nginx, "-p", self._folder, "-c", self._configuration, "-e", "stderr"]
+        command = [require("nginx"), "-p", self._folder, "-c", self._configuration, "-e", "stderr"]
         with (self._folder / "out.log").open("wb") as log:
             self._popen = subprocess.Popen(command, stdout=log, stderr=log)
         soon(self._is_up)

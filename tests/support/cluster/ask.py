@@ -1,6 +1,6 @@
 """Begins many conversations at once, in a process of its own, as the form would: prints the runs.
 
-``python -m tests.cluster.ask TEXT COUNT …``. Sending as many forms costs twenty times as much.
+``python -m tests.support.cluster.ask TEXT COUNT …``. Sending as many forms costs twenty times as much.
 """
 
 import json
@@ -10,8 +10,8 @@ import sys
 import uuid
 from uuid import UUID
 
-from tests.cluster.cluster import Cluster
-from tests.processes.site import ROOT, environment
+from tests.support.cluster.cluster import Cluster
+from tests.support.processes.site import ROOT, environment
 
 
 def ask_many(cluster: Cluster, **counts: int) -> dict[str, list[UUID]]:

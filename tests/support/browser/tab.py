@@ -7,7 +7,7 @@ from uuid import UUID
 
 from playwright.sync_api import APIResponse, Locator, Page, Route, WebSocket, expect
 
-from tests.browser.site import BrowserSite
+from tests.support.browser.site import BrowserSite
 
 # A deadline for what should happen at once, on a machine that has other things to do.
 PATIENCE_MS = 30_000

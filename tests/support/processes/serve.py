@@ -1,6 +1,6 @@
 """Runs a command of ours with one place in which the process stands still, until it is killed.
 
-``python -m tests.processes.serve <place> serve …``: when the place is reached for the first time the
+``python -m tests.support.processes.serve <place> serve …``: when the place is reached for the first time the
 process says so with a file in its ``DATA_DIR`` and goes no further there; everything else in it
 goes on.
 """

@@ -1,4 +1,4 @@
-"""Another host, with pictures and what is none: it counts who asks, and for what."""
+"""Another host, with pictures and other files: counts who asks, and for what."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

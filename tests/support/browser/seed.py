@@ -6,7 +6,7 @@ Runs in a process of its own with the site's ``DATA_DIR``, and prints what it ma
 import json
 import os
 
-from tests.processes.seed import make, sign_in
+from tests.support.processes.seed import make, sign_in
 
 PASSWORD = "correct horse battery"
 

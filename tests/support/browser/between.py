@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from tests.browser.site import BrowserSite, free_port
+from tests.support.browser.site import BrowserSite, free_port
 
 HEAD_END = b"\r\n\r\n"
 FORBIDDEN = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"

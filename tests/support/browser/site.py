@@ -13,8 +13,8 @@ from pathlib import Path
 from uuid import UUID
 
 from chat.demo.fake import FakeUpstream
-from tests.browser.serve import FULL
-from tests.processes.site import ROOT, Site, World, environment, soon
+from tests.support.browser.serve import FULL
+from tests.support.processes.site import ROOT, Site, World, environment, soon
 
 # Below the range from which systems hand out ports: nobody gets one of these by chance.
 PORTS = range(20_000, 32_000)
@@ -58,9 +58,9 @@ class BrowserSite(Site):
         return f"http://127.0.0.1:{self.port}"
 
     def start(self, *, fault: str = "", **settings: str) -> None:
-        """Returns when the server serves. ``fault`` is one of `tests.browser.serve`."""
+        """Returns when the server serves. ``fault`` is one of `tests.support.browser.serve`."""
         self._log_offset = self._log_path.stat().st_size if self._log_path.exists() else 0
-        command = ["-m", "tests.browser.serve", fault] if fault else ["manage.py", "serve"]
+        command = ["-m", "tests.support.browser.serve", fault] if fault else ["manage.py", "serve"]
         own = {"PORT": str(self.port), "LIVE_ORIGINS": ""}
         with self._log_path.open("ab") as log:
             self._popen = subprocess.Popen(

@@ -23,9 +23,9 @@ import msgspec
 from chat import events as canonical
 from chat.demo.fake import FakeUpstream
 from chat.runs.tail import Entry
-from tests.processes.serve import REACHED
+from tests.support.processes.serve import REACHED
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 # A deadline for what should happen at once, on a machine that has other things to do.
 SOON_SECONDS = 60.0
 ORIGIN = "http://tributary.test"
@@ -40,7 +40,7 @@ class World(msgspec.Struct, frozen=True):
     sessions: dict[str, str]
 
 
-def seed(folder: Path, *, module: str = "tests.processes.seed", **settings: str) -> World:
+def seed(folder: Path, *, module: str = "tests.support.processes.seed", **settings: str) -> World:
     made = subprocess.run(
         [sys.executable, "-m", module],
         cwd=ROOT,
@@ -102,14 +102,14 @@ class Process:
         self._log_offset = 0
 
     def start(self, *, stops_at: str = "", **settings: str) -> None:
-        """Returns when it is ready. ``stops_at`` names a place of `tests.processes.serve`."""
+        """Returns when it is ready. ``stops_at`` names a place of `tests.support.processes.serve`."""
         self.launch(stops_at=stops_at, **settings)
         self.until_ready()
 
     def launch(self, *, stops_at: str = "", **settings: str) -> None:
         """Begins to start: several processes can do so at the same time."""
         self._log_offset = self._log_path.stat().st_size if self._log_path.exists() else 0
-        main = ["-m", "tests.processes.serve", stops_at] if stops_at else ["manage.py"]
+        main = ["-m", "tests.support.processes.serve", stops_at] if stops_at else ["manage.py"]
         with self._log_path.open("ab") as log:
             self._popen = subprocess.Popen(
                 [sys.executable, *main, *self.command],

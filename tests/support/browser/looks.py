@@ -5,7 +5,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from tests.browser.axe import findings
+from tests.support.browser.axe import findings
 
 DESKTOP: dict[str, Any] = {"width": 1280, "height": 800}
 PHONE: dict[str, Any] = {"width": 390, "height": 844}

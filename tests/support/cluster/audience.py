@@ -8,9 +8,17 @@ from uuid import UUID
 from chat.runs.public import public_json
 from chat.runs.tail import Entry
 from chat.wire.sse import Frame
-from tests.cluster.cluster import Cluster, Web
-from tests.processes.viewers import BEGINNING, Cursor, Program, Tab, cursor_of, empty_page, page_of
 from tests.rendering.dom import Element, Page, _Builder
+from tests.support.cluster.cluster import Cluster, Web
+from tests.support.processes.viewers import (
+    BEGINNING,
+    Cursor,
+    Program,
+    Tab,
+    cursor_of,
+    empty_page,
+    page_of,
+)
 
 
 class Seat:

@@ -1,22 +1,16 @@
-"""The browser of the tests: Chromium without a screen."""
+"""The browser of most tests: Chromium without a screen."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tests.support.machine import require
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
 
-# The shell first: the same engine without the windows that nobody sees, in two thirds of the time.
-NAMES = (
-    "chromium-headless-shell",
-    "/usr/bin/chromium",
-    "chromium",
-    "google-chrome",
-)
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -28,17 +22,13 @@ ARGUMENTS = (
     # A key scrolls at once, and not for as long as an animation takes.
     "--disable-smooth-scrolling",
 )
-CHROMIUM = next((path for path in map(shutil.which, NAMES) if path), None)
-ABSENT = (
-    "NO CHROMIUM: install chromium-headless-shell, chromium or google-chrome; nothing of the pages"
-    " was tried"
-)
 
 
 @contextmanager
 def launched(playwright: Playwright, *arguments: str) -> Iterator[Browser]:
+    """Skips the test where there is no Chromium."""
     browser = playwright.chromium.launch(
-        executable_path=CHROMIUM,
+        executable_path=require("chromium"),
         args=[*ARGUMENTS, *arguments],
         # Playwright switches it off; people have it on.
         ignore_default_args=["--disable-back-forward-cache"],

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import trustme
 
-from tests.browser.site import free_port
-from tests.processes.site import SOON_SECONDS, soon
+from tests.support.browser.site import free_port
+from tests.support.processes.site import SOON_SECONDS, soon
 
 NAME = "tributary.example.org"
 
@@ -29,8 +29,8 @@ def replaced(text: str, replacements: Iterable[tuple[str, str]]) -> str:
 class Proxy(ABC):
     """Ends only what it started. ``webs`` are the ports of the two web processes."""
 
+    # One of tests/support/machine.py.
     name: ClassVar[str]
-    program: ClassVar[str | None]
     delivered: ClassVar[Path]
     # What its log says of requests whose address is a secret; nothing where it has no such log.
     notes_of_secrets: ClassVar[Sequence[str]] = ()

@@ -1,16 +1,15 @@
 """A real nginx with the configuration that deployments get."""
 
 import re
-import shutil
 import subprocess
 
-from tests.cluster.proxies import Proxy, replaced
-from tests.processes.site import ROOT
+from tests.support.cluster.proxies import Proxy, replaced
+from tests.support.machine import require
+from tests.support.processes.site import ROOT
 
 
 class Nginx(Proxy):
     name = "nginx"
-    program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin")
     delivered = ROOT / "deploy" / "nginx.conf"
     notes_of_secrets = ("/setup/[secret]", "/invite/[secret]")
     note_of_failure = " 502 "
@@ -33,8 +32,7 @@ class Nginx(Proxy):
         )
 
     def command(self) -> list[str]:
-        assert self.program is not None
-        return [self.program, "-c", str(self.path), "-p", str(self.folder)]
+        return [require(self.name), "-c", str(self.path), "-p", str(self.folder)]
 
     def complaints(self) -> list[str]:
         said = subprocess.run(

@@ -1,17 +1,16 @@
 """A real Caddy with the configuration that deployments get."""
 
 import json
-import shutil
 import subprocess
 from typing import ClassVar
 
-from tests.cluster.proxies import Proxy, replaced
-from tests.processes.site import ROOT
+from tests.support.cluster.proxies import Proxy, replaced
+from tests.support.machine import require
+from tests.support.processes.site import ROOT
 
 
 class Caddy(Proxy):
     name = "caddy"
-    program = shutil.which("caddy", path="/usr/bin:/usr/local/bin")
     delivered = ROOT / "deploy" / "Caddyfile"
     note_of_failure = '"logger":"http.log.error"'
     answers_while_a_process_is_gone: ClassVar[set[int]] = {302, 502}
@@ -46,8 +45,7 @@ class Caddy(Proxy):
         return self._command("run")
 
     def _command(self, word: str) -> list[str]:
-        assert self.program is not None
-        return [self.program, word, "--config", str(self.path), "--adapter", "caddyfile"]
+        return [require(self.name), word, "--config", str(self.path), "--adapter", "caddyfile"]
 
     def complaints(self) -> list[str]:
         said = subprocess.run(

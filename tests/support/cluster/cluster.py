@@ -14,9 +14,10 @@ from cryptography.fernet import Fernet
 
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Gate
-from tests.browser.site import free_port
-from tests.cluster.servers import PostgreSQL, PostgresRecords, Redis
-from tests.processes.site import ORIGIN, Process, Site, World, seed, soon
+from tests.support.browser.site import free_port
+from tests.support.databases import MIGRATED
+from tests.support.processes.site import ORIGIN, Process, Site, World, seed, soon
+from tests.support.servers import PostgreSQL, PostgresRecords, Redis
 
 SEEDED = "seeded"
 # A runner without a heartbeat for so long is lost. Not shorter: a process that stands in line for
@@ -40,7 +41,7 @@ SETTINGS = {
 
 def seed_database(postgres: PostgreSQL, folder: Path) -> World:
     """Makes the database of which every cluster gets a copy."""
-    postgres.create(SEEDED)
+    postgres.create(SEEDED, of=MIGRATED)
     world = seed(folder, DATABASE_URL=postgres.url(SEEDED), **KEYS)
     records = PostgresRecords(postgres.url(SEEDED))
     records.rows("UPDATE chat_upstream SET concurrency_limit = 1000")

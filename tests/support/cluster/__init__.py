@@ -1,0 +1,1 @@
+"""Several web processes and runners on one PostgreSQL and one Redis."""
