@@ -1,18 +1,20 @@
-"""The arrows between the floors: who may import whom, read from the syntax trees of ``chat/``."""
+"""Which package of ``chat/`` may import which, checked in the syntax trees."""
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 
-# Room: what it may import beside itself. A room is a module or package directly in ``chat``.
-# An entry allows what is below it: ``runs.feed`` only that module, ``models`` all of them.
+# These compute: no framework, no network, no event loop.
 PURE = ("events", "pieces", "parts", "wire", "dialects", "result", "merging")
 RECORDS = ("models", "vault")
-ARROWS: dict[str, tuple[str, ...]] = {
+# What each package (or module) directly in ``chat`` may import beside itself. An entry allows what
+# is below it: ``runs.feed`` only that module, ``models`` all of them.
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "wire": (),
     "events": (),
     "parts": ("events",),
@@ -63,16 +65,14 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *("rendering", "live", "metrics", "health"),
     ),
 }
-# Packages from elsewhere that belong to some rooms only.
+# Libraries that only some packages may import.
 RESERVED: dict[str, tuple[str, ...]] = {
     "httpx": ("upstreams",),
     "channels": ("doorbell", "consumers", "management"),
     "daphne": ("management",),
     "prometheus_client": ("metrics",),
 }
-# The floors that compute: no framework, no network, no event loop.
-COMPUTING = ("wire", "events", "pieces", "parts", "dialects", "result", "merging")
-NEVER_WHEN_COMPUTING = ("django", "channels", "httpx", "asyncio", "socket", "threading")
+NOT_PURE = ("django", "channels", "httpx", "asyncio", "socket", "threading")
 # Rendering is pure too, but for the template engine.
 RENDERING_MAY = ("django.template", "django.utils")
 
@@ -89,9 +89,22 @@ def name_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
+@cache
+def tree_of(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def statements_in(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements at any depth. Imports are statements, and expressions are most of a tree."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
+            yield child
+            yield from statements_in(child)
+
+
 def imports_of(module: str, text: str, modules: set[str]) -> Iterator[str]:
     """Every name that a module imports, wherever in it: in functions and for types too."""
-    for node in ast.walk(ast.parse(text)):
+    for node in statements_in(tree_of(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -102,7 +115,7 @@ def imports_of(module: str, text: str, modules: set[str]) -> Iterator[str]:
                 yield full if full in modules else origin
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
@@ -111,33 +124,33 @@ def is_within(module: str, places: tuple[str, ...]) -> bool:
 
 
 def problem_of(module: str, imported: str, dialects: dict[str, set[str]]) -> str | None:
-    """Why this import must not be, or ``None``."""
-    room = room_of(module)
-    package = imported.split(".")[0]
-    if package == "chat" and room_of(imported):
-        if room_of(imported) not in (room, "") and not is_within(
-            imported.removeprefix("chat."), ARROWS[room]
-        ):
+    """Why this import is forbidden, or ``None``."""
+    package, target = package_of(module), package_of(imported)
+    if target and imported.startswith("chat."):
+        is_allowed = target == package or is_within(
+            imported.removeprefix("chat."), MAY_IMPORT[package]
+        )
+        if not is_allowed:
             return f"{module} imports {imported}"
         if imported in dialects and module in dialects and imported not in dialects[module]:
             return f"the dialect {module} imports the dialect {imported}"
-    elif is_foreign_misplaced(room, imported):
+    elif is_misplaced_library(package, imported):
         return f"{module} imports {imported}"
     return None
 
 
-def is_foreign_misplaced(room: str, imported: str) -> bool:
-    package = imported.split(".")[0]
-    if room in COMPUTING and package in NEVER_WHEN_COMPUTING:
+def is_misplaced_library(package: str, imported: str) -> bool:
+    library = imported.split(".")[0]
+    if package in PURE and library in NOT_PURE:
         return True
-    if room == "rendering" and package == "django":
+    if package == "rendering" and library == "django":
         return not is_within(imported, RENDERING_MAY)
-    return package in RESERVED and room not in RESERVED[package]
+    return library in RESERVED and package not in RESERVED[library]
 
 
 def dialects_in(found: list[Source]) -> dict[str, set[str]]:
     """Modules that define ``dialect``, each with itself and those that it extends."""
-    names = {name for name, text in found if room_of(name) == "dialects" and defines(text)}
+    names = {name for name, text in found if package_of(name) == "dialects" and defines(text)}
     texts = dict(found)
     return {name: {name} | {base for base in names if extends(texts[name], base)} for name in names}
 
@@ -145,13 +158,13 @@ def dialects_in(found: list[Source]) -> dict[str, set[str]]:
 def defines(text: str) -> bool:
     return any(
         isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "dialect"
-        for node in ast.parse(text).body
+        for node in tree_of(text).body
     )
 
 
 def extends(text: str, base: str) -> bool:
     """Whether a class of this module inherits from a class that it imports from ``base``."""
-    tree = ast.parse(text)
+    tree = tree_of(text)
     imported = {
         alias.name
         for node in tree.body
@@ -170,9 +183,9 @@ def extends(text: str, base: str) -> bool:
 def problems_in(found: list[Source]) -> list[str]:
     modules = {name for name, _ in found}
     dialects = dialects_in(found)
-    problems = [f"{name} stands in no room of the table" for name in modules if is_stray(name)]
+    problems = [f"{name} is in no package of the table" for name in modules if is_unlisted(name)]
     for name, text in found:
-        if is_stray(name) or not room_of(name):
+        if is_unlisted(name) or not package_of(name):
             continue
         for imported in imports_of(name, text, modules):
             problem = problem_of(name, imported, dialects)
@@ -181,80 +194,66 @@ def problems_in(found: list[Source]) -> list[str]:
     return sorted(set(problems))
 
 
-def is_stray(module: str) -> bool:
-    return bool(room_of(module)) and room_of(module) not in ARROWS
+def is_unlisted(module: str) -> bool:
+    return bool(package_of(module)) and package_of(module) not in MAY_IMPORT
 
 
-def test_every_arrow_points_downwards() -> None:
+FORBIDDEN = [
+    ("chat.wire.sse", "from chat.events import Event"),
+    ("chat.events", "import chat.models"),
+    ("chat.dialects.base", "from chat import result"),
+    ("chat.dialects.base", "def late():\n    import django"),
+    ("chat.dialects.base", "from asyncio import sleep"),
+    ("chat.result", "from chat.dialects.base import Ending"),
+    ("chat.result", "import httpx"),
+    ("chat.models.run", "from chat.actions.messages import send"),
+    ("chat.rendering.items", "from chat.models import Run"),
+    ("chat.rendering.items", "from django.db import models"),
+    ("chat.runs.execution", "from ..rendering import patches"),
+    ("chat.runs.execution", "from chat.views import runs"),
+    ("chat.views.runs", "from chat.runs.execution import execute"),
+    ("chat.views.runs", "from chat.runs import execution"),
+    ("chat.views.runs", "import httpx"),
+    ("chat.consumers", "import httpx"),
+    ("chat.actions.messages", "from channels.layers import get_channel_layer"),
+    ("chat.live.hub", "from chat.consumers import Socket"),
+    ("chat.unheard_of", ""),
+]
+ALLOWED = [
+    ("chat.dialects.base", "import json\nfrom chat.wire.sse import Frame"),
+    ("chat.rendering.items", "from django.template import engines"),
+    ("chat.upstreams.client", "import httpx"),
+    ("chat.views.runs", "from chat.runs.feed import follow"),
+    ("chat.runs.execution", "from . import feed"),
+]
+# Modules that the forbidden imports name, so that they are found to be modules.
+OTHERS = ("chat.result", "chat.rendering.patches", "chat.runs.execution", "chat.views.runs")
+BASE_DIALECT = ("chat.dialects.big", "class Big: ...\ndialect = Big()")
+IMPORTING = ("chat.dialects.small", "from chat.dialects.big import dialect as d\ndialect = d")
+EXTENDING = (
+    "chat.dialects.small",
+    "from chat.dialects.big import Big\nclass Small(Big): ...\ndialect = Small()",
+)
+
+
+def test_imports_follow_the_table() -> None:
     assert problems_in(sources()) == []
 
 
-@pytest.mark.parametrize(
-    ("module", "text"),
-    [
-        ("chat.wire.sse", "from chat.events import Event"),
-        ("chat.events", "import chat.models"),
-        ("chat.dialects.base", "from chat import result"),
-        ("chat.dialects.base", "def late():\n    import django"),
-        ("chat.dialects.base", "from asyncio import sleep"),
-        ("chat.result", "from chat.dialects.base import Ending"),
-        ("chat.result", "import httpx"),
-        ("chat.models.run", "from chat.actions.messages import send"),
-        ("chat.rendering.items", "from chat.models import Run"),
-        ("chat.rendering.items", "from django.db import models"),
-        ("chat.runs.execution", "from ..rendering import patches"),
-        ("chat.runs.execution", "from chat.views import runs"),
-        ("chat.views.runs", "from chat.runs.execution import execute"),
-        ("chat.views.runs", "from chat.runs import execution"),
-        ("chat.views.runs", "import httpx"),
-        ("chat.consumers", "import httpx"),
-        ("chat.actions.messages", "from channels.layers import get_channel_layer"),
-        ("chat.live.hub", "from chat.consumers import Socket"),
-        ("chat.unheard_of", ""),
-    ],
-)
-def test_made_up_violation_is_found(module: str, text: str) -> None:
-    others = [
-        (name, "")
-        for name in (
-            "chat.result",
-            "chat.rendering.patches",
-            "chat.runs.execution",
-            "chat.views.runs",
-        )
-    ]
-    found = [source for source in others if source[0] != module]
+def test_check_finds_forbidden_imports(subtests: pytest.Subtests) -> None:
+    for module, text in FORBIDDEN:
+        with subtests.test(module, text=text):
+            others = [(name, "") for name in OTHERS if name != module]
 
-    assert len(problems_in([*found, (module, text)])) == 1
+            assert len(problems_in([*others, (module, text)])) == 1
 
 
-@pytest.mark.parametrize(
-    ("module", "text"),
-    [
-        ("chat.dialects.base", "import json\nfrom chat.wire.sse import Frame"),
-        ("chat.rendering.items", "from django.template import engines"),
-        ("chat.upstreams.client", "import httpx"),
-        ("chat.views.runs", "from chat.runs.feed import follow"),
-        ("chat.runs.execution", "from . import feed"),
-    ],
-)
-def test_what_the_table_allows_is_no_violation(module: str, text: str) -> None:
-    assert problems_in([("chat.runs.feed", ""), (module, text)]) == []
+def test_check_accepts_allowed_imports(subtests: pytest.Subtests) -> None:
+    for module, text in ALLOWED:
+        with subtests.test(module, text=text):
+            assert problems_in([("chat.runs.feed", ""), (module, text)]) == []
 
 
-BASE = ("chat.dialects.big", "class Big: ...\ndialect = Big()")
-
-
-def test_dialect_that_imports_another_is_found() -> None:
-    other = ("chat.dialects.small", "from chat.dialects.big import dialect as d\ndialect = d")
-
-    assert len(problems_in([BASE, other])) == 1
-
-
-def test_dialect_that_extends_another_may_import_it() -> None:
-    other = (
-        "chat.dialects.small",
-        "from chat.dialects.big import Big\nclass Small(Big): ...\ndialect = Small()",
-    )
-
-    assert problems_in([BASE, other]) == []
+def test_dialect_may_only_import_what_it_extends() -> None:
+    assert len(problems_in([BASE_DIALECT, IMPORTING])) == 1
+    assert problems_in([BASE_DIALECT, EXTENDING]) == []

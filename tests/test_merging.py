@@ -1,4 +1,4 @@
-"""Several runs of an answer as one result."""
+"""Merging the runs of one answer into one result."""
 
 import msgspec
 import pytest
@@ -12,7 +12,6 @@ from chat.events import (
     Extension,
     FailureMetadata,
     InvalidToolCallItem,
-    JsonObject,
     MessageItem,
     OutputItem,
     ProviderInfo,
@@ -73,18 +72,18 @@ def outputs(result: Result) -> list[str | None]:
     ]
 
 
-def test_one_run_is_its_own_result() -> None:
+def test_single_run_is_its_own_result() -> None:
     only = run(said("Hello"), native={"role": "assistant"})
 
     assert merge([only]) is only
 
 
-def test_an_answer_without_runs_is_none() -> None:
+def test_merging_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         merge([])
 
 
-def test_calls_have_their_outcome_where_they_were_asked() -> None:
+def test_outcomes_stand_where_calls_were_made() -> None:
     first = run(said("One"), call("a"), call("b"), ending=WAITING)
     second = run(done("a", "A"), call("b", "no", status="failed"), said("Two"))
 
@@ -96,7 +95,7 @@ def test_calls_have_their_outcome_where_they_were_asked() -> None:
     assert plain_text(merged) == "One\n\nTwo"
 
 
-def test_every_run_in_between_begins_with_calls_and_ends_with_calls() -> None:
+def test_middle_runs_answer_and_make_calls() -> None:
     merged = merge(
         [
             run(call("a"), ending=WAITING),
@@ -108,15 +107,16 @@ def test_every_run_in_between_begins_with_calls_and_ends_with_calls() -> None:
     assert outputs(merged) == ["A", "B", "Done"]
 
 
-@pytest.mark.parametrize("call_id", ["same", None])
-def test_calls_with_one_id_are_told_apart_by_their_order(call_id: str | None) -> None:
-    first = run(call(call_id), call(call_id), ending=WAITING)
-    second = run(done(call_id, "first"), done(call_id, "second"))
+def test_equal_call_ids_are_matched_in_order(subtests: pytest.Subtests) -> None:
+    for call_id in ["same", None]:
+        with subtests.test(call_id=call_id):
+            first = run(call(call_id), call(call_id), ending=WAITING)
+            second = run(done(call_id, "first"), done(call_id, "second"))
 
-    assert outputs(merge([first, second])) == ["first", "second"]
+            assert outputs(merge([first, second])) == ["first", "second"]
 
 
-def test_calls_that_an_upstream_ran_stay_where_they_are() -> None:
+def test_server_side_calls_stay_in_place() -> None:
     searched = ToolCallItem(
         tool="search", arguments={}, output="found", provider_info=ProviderInfo(type="builtin")
     )
@@ -128,7 +128,7 @@ def test_calls_that_an_upstream_ran_stay_where_they_are() -> None:
     assert outputs(merged) == ["found", "found", "So"]
 
 
-def test_a_call_asked_for_before_a_pause_and_answered_after_it_is_one_call() -> None:
+def test_call_across_a_pause_is_one_call() -> None:
     builtin = ProviderInfo(type="builtin")
     asked = ToolCallItem(
         tool="search", arguments={"q": 1}, call_id="s", status="pending", provider_info=builtin
@@ -144,7 +144,7 @@ def test_a_call_asked_for_before_a_pause_and_answered_after_it_is_one_call() -> 
     assert (merged.output[1].arguments, merged.output[1].status) == ({"q": 1}, "done")
 
 
-def test_what_waits_is_a_call_of_ours_that_no_question_stands_for() -> None:
+def test_waiting_calls_exclude_questions_and_invalid_calls() -> None:
     broken = InvalidToolCallItem(
         reason="no", metadata=FailureMetadata(type="invalid_arguments", tool_name="look")
     )
@@ -155,7 +155,7 @@ def test_what_waits_is_a_call_of_ours_that_no_question_stands_for() -> None:
     assert [(position, item.call_id) for position, item in waiting_calls(result)] == [(1, "a")]
 
 
-def test_tokens_are_added_up_and_what_nobody_reported_stays_unknown() -> None:
+def test_tokens_are_summed_and_unknown_stays_unknown() -> None:
     first = run(
         stats=Stats(input_tokens=10, total_output_tokens=20, tokens_per_second=10.0),
         usage=Usage(input_tokens=10, details={"input": {"cached": 1, "kind": "x"}}, raw={"a": 1}),
@@ -178,7 +178,7 @@ def test_tokens_are_added_up_and_what_nobody_reported_stays_unknown() -> None:
     )
 
 
-def test_the_ending_and_its_error_are_the_last_run_s() -> None:
+def test_ending_and_error_come_from_the_last_run() -> None:
     first = run(error=ErrorInfo(message="earlier"), response_id="r1")
     failed = Ending(status="failed", stop=Stop(reason="error"))
     last = run(ending=failed, error=ErrorInfo(message="no"), response_id="r2", model="m2")
@@ -192,7 +192,7 @@ def test_the_ending_and_its_error_are_the_last_run_s() -> None:
     assert merge([last, run()]).ext.error is None
 
 
-def test_what_the_runs_left_beside_their_text_is_all_there() -> None:
+def test_extension_members_are_merged() -> None:
     first = run(
         artifacts=[{"artifact_id": "x", "title": "Old", "versions": [{"op": "created"}]}],
         mockups=[{"bundle_id": "b", "title": "Page"}],
@@ -226,7 +226,7 @@ def test_what_the_runs_left_beside_their_text_is_all_there() -> None:
     assert ext.native is None
 
 
-def test_merging_changes_none_of_the_runs() -> None:
+def test_merging_changes_no_run() -> None:
     results = [run(call("a"), ending=WAITING), run(done("a", "A"), said("Done"))]
     before = [msgspec.to_builtins(result) for result in results]
 
@@ -263,9 +263,7 @@ def answers(draw: st.DrawFn) -> tuple[list[Result], list[str]]:
 
 
 @given(answers())
-def test_an_answer_of_any_runs_reads_in_order_with_every_call_once(
-    made: tuple[list[Result], list[str]],
-) -> None:
+def test_any_runs_merge_in_order(made: tuple[list[Result], list[str]]) -> None:
     results, expected = made
 
     merged = merge(results)
@@ -275,40 +273,24 @@ def test_an_answer_of_any_runs_reads_in_order_with_every_call_once(
         assert waiting_calls(merged) == []
 
 
-@pytest.mark.parametrize("provider", [None, {"type": "function"}])
-def test_the_fold_of_a_log_that_begins_with_outcomes_has_whole_calls(
-    provider: JsonObject | None,
-) -> None:
-    info = msgspec.convert(provider, ProviderInfo) if provider else None
-    metadata = FailureMetadata(
-        type="execution_failed", tool_name="look", arguments={"at": 2}, provider_info=info
-    )
+def test_log_beginning_with_outcomes_has_whole_calls(subtests: pytest.Subtests) -> None:
+    for info in (None, ProviderInfo(type="function")):
+        with subtests.test(provider=info):
+            metadata = FailureMetadata(
+                type="execution_failed", tool_name="look", arguments={"at": 2}, provider_info=info
+            )
+            first = {"tool": "look", "arguments": {"at": 1}, "provider_info": info, "call_id": "a"}
+            second = {"call_id": "b", "arguments_raw": '{"at":2}'}
 
-    result = fold(
-        [
-            ToolCallSuccess(
-                item=0,
-                tool="look",
-                arguments={"at": 1},
-                output="A",
-                provider_info=info,
-                call_id="a",
-            ),
-            ToolCallFailure(
-                item=1, reason="no", metadata=metadata, call_id="b", arguments_raw='{"at":2}'
-            ),
-        ]
-    )
+            result = fold(
+                [
+                    ToolCallSuccess(item=0, output="A", **first),
+                    ToolCallFailure(item=1, reason="no", metadata=metadata, **second),
+                ]
+            )
 
-    assert answered_head(result) == [
-        ToolCallItem(tool="look", arguments={"at": 1}, output="A", provider_info=info, call_id="a"),
-        ToolCallItem(
-            tool="look",
-            arguments={"at": 2},
-            output="no",
-            provider_info=info,
-            call_id="b",
-            status="failed",
-            arguments_raw='{"at":2}',
-        ),
-    ]
+            failed = {"tool": "look", "arguments": {"at": 2}, "provider_info": info, **second}
+            assert answered_head(result) == [
+                ToolCallItem(output="A", **first),
+                ToolCallItem(output="no", status="failed", **failed),
+            ]

@@ -1,16 +1,15 @@
-"""The fold, its figures, and how runs end."""
+"""The fold of a log into a result, and how runs end."""
 
 import json
 
 import pytest
 
 from chat import dialects
-from chat.dialects.base import Ending
+from chat.dialects.base import Ending, Parser
 from chat.events import (
     ActivityStep,
     ArtifactUpdate,
     AskQuestion,
-    Cause,
     ChatEnd,
     ChatStart,
     Citation,
@@ -36,6 +35,7 @@ from chat.events import (
     RefusalDelta,
     RefusalItem,
     ReplayData,
+    Result,
     Stop,
     ToolCallArguments,
     ToolCallDelta,
@@ -80,7 +80,7 @@ def test_merged_deltas_fold_to_the_same() -> None:
     assert fold([START, *text("a", "b", "c")]) == fold([START, *text("abc")])
 
 
-def test_items_stand_in_the_order_of_their_numbers() -> None:
+def test_items_are_ordered_by_number() -> None:
     late = [ReasoningStart(item=0), ReasoningDelta(item=0, content="first")]
 
     result = fold([START, *text("second", item=1), *late])
@@ -88,7 +88,7 @@ def test_items_stand_in_the_order_of_their_numbers() -> None:
     assert [item.content for item in result.output] == ["first", "second"]
 
 
-def test_delta_without_a_start_is_not_lost() -> None:
+def test_delta_without_a_start_is_kept() -> None:
     assert fold([MessageDelta(item=0, content="a")]).output == [MessageItem(content="a")]
 
 
@@ -107,7 +107,7 @@ ARGUMENTS = ToolCallArguments(
 )
 
 
-def test_call_waits_until_it_is_answered() -> None:
+def test_call_is_pending_until_answered() -> None:
     (item,) = fold([CALL, ARGUMENTS]).output
 
     assert isinstance(item, ToolCallItem)
@@ -124,19 +124,20 @@ def test_answered_call_is_done() -> None:
     assert (item.status, item.output) == ("done", "o")
 
 
-@pytest.mark.parametrize("kind", ["invalid_name", "invalid_arguments", "incomplete"])
-def test_call_that_cannot_be_run_is_invalid(kind: str) -> None:
-    failure = ToolCallFailure(
-        item=0, reason="r", metadata=FailureMetadata(type=kind, tool_name="t")
-    )
+def test_failed_call_before_execution_is_invalid(subtests: pytest.Subtests) -> None:
+    for kind in ["invalid_name", "invalid_arguments", "incomplete"]:
+        with subtests.test(kind):
+            failure = ToolCallFailure(
+                item=0, reason="r", metadata=FailureMetadata(type=kind, tool_name="t")
+            )
 
-    (item,) = fold([CALL, failure]).output
+            (item,) = fold([CALL, failure]).output
 
-    assert isinstance(item, InvalidToolCallItem)
-    assert (item.reason, item.metadata.type, item.call_id) == ("r", kind, "c")
+            assert isinstance(item, InvalidToolCallItem)
+            assert (item.reason, item.metadata.type, item.call_id) == ("r", kind, "c")
 
 
-def test_call_that_was_run_and_failed_stays_a_call() -> None:
+def test_failed_execution_stays_a_call() -> None:
     metadata = FailureMetadata(type="execution_failed", tool_name="t")
 
     (item,) = fold([CALL, ARGUMENTS, ToolCallFailure(item=0, reason="r", metadata=metadata)]).output
@@ -145,13 +146,13 @@ def test_call_that_was_run_and_failed_stays_a_call() -> None:
     assert (item.status, item.output) == ("failed", "r")
 
 
-def test_media_keeps_the_address_and_not_the_bytes() -> None:
+def test_media_keeps_the_url_without_the_bytes() -> None:
     media = MediaUpdate(item=0, media_id="i", media_type="image/png", data="aGk=", url="/files/1")
 
     assert fold([media]).output == [MediaItem(media_type="image/png", file="/files/1")]
 
 
-def test_pieces_of_a_transcript_are_joined() -> None:
+def test_transcript_pieces_are_joined() -> None:
     pieces = [
         MediaUpdate(item=0, media_id="a", media_type="audio/*", state="partial", transcript=word)
         for word in ("Hel", "lo")
@@ -168,7 +169,7 @@ def test_citations_belong_to_their_message() -> None:
     assert [item.citations for item in result.output] == [[], [citation]]
 
 
-def test_further_choices_are_alternatives() -> None:
+def test_other_choices_are_alternatives() -> None:
     events = [
         MessageDelta(item=0, content="one"),
         MessageDelta(item=0, choice=2, content="three"),
@@ -192,7 +193,7 @@ def timed(events: list[Event], *times: int) -> list[Event]:
     return events
 
 
-def test_figure_that_nobody_reported_is_null() -> None:
+def test_unreported_figures_are_null() -> None:
     result = fold([START, *text("a")])
 
     assert b'"input_tokens":null' in encode(result)
@@ -219,7 +220,7 @@ def test_merging_deltas_does_not_change_the_times() -> None:
     assert fold([*apart, usage]).stats == fold([*merged, usage]).stats
 
 
-def test_figures_of_the_upstream_win_over_measured_ones() -> None:
+def test_upstream_figures_win_over_measured_ones() -> None:
     stats = {
         "tokens_per_second": 50.0,
         "time_to_first_token_seconds": 0.1,
@@ -240,7 +241,7 @@ def test_load_time_is_kept() -> None:
     assert fold([event]).stats.model_load_time_seconds == 2.5
 
 
-def test_usage_replaces_and_is_never_added_up() -> None:
+def test_usage_replaces_earlier_usage() -> None:
     updates = [UsageUpdate(usage=Usage(output_tokens=n)) for n in (1, 5)]
 
     assert fold(updates).stats.total_output_tokens == 5
@@ -249,7 +250,7 @@ def test_usage_replaces_and_is_never_added_up() -> None:
 # --- what else a run leaves -------------------------------------------------------------
 
 
-def test_facts_are_joined_and_the_later_wins() -> None:
+def test_later_meta_values_win() -> None:
     events = [MetaUpdate(values={"a": 1, "b": 1}), MetaUpdate(values={"b": 2, "response_id": "r"})]
 
     result = fold(events)
@@ -258,7 +259,7 @@ def test_facts_are_joined_and_the_later_wins() -> None:
     assert result.response_id == "r"
 
 
-def test_native_turn_is_kept_apart_from_other_material() -> None:
+def test_native_turn_is_kept_apart_from_signatures() -> None:
     events = [
         ReasoningStart(item=0),
         ReplayData(kind="signature", data="s", item=0),
@@ -271,13 +272,13 @@ def test_native_turn_is_kept_apart_from_other_material() -> None:
     assert result.output[0].has_replay
 
 
-def test_first_error_is_the_one_that_counts() -> None:
+def test_first_error_is_kept() -> None:
     events = [Error(error=ErrorInfo(message=message)) for message in ("first", "second")]
 
     assert fold(events).ext.error == ErrorInfo(message="first")
 
 
-def test_step_is_one_entry_however_often_it_reports() -> None:
+def test_step_is_one_entry() -> None:
     steps = [
         ActivityStep(family="f", step="s", phase="start", label="Begin"),
         ActivityStep(family="f", step="s", phase="progress", detail=1),
@@ -295,7 +296,7 @@ def test_step_is_one_entry_however_often_it_reports() -> None:
     ]
 
 
-def test_other_things_are_kept_by_their_ids() -> None:
+def test_artifacts_mockups_asks_and_forks_are_kept() -> None:
     events = [
         ArtifactUpdate(op="created", artifact_id="a", title="T", content="1"),
         ArtifactUpdate(op="updated", artifact_id="a", content="2"),
@@ -312,7 +313,7 @@ def test_other_things_are_kept_by_their_ids() -> None:
     assert ext.fork == {"branch_id": "x"}
 
 
-def test_artifact_keeps_every_version_and_shows_the_latest() -> None:
+def test_artifact_keeps_every_version() -> None:
     events = [
         ArtifactUpdate(op="created", artifact_id="a", title="T", content="1", seq=4),
         ArtifactUpdate(op="updated", artifact_id="a", content="2", seq=9),
@@ -332,7 +333,7 @@ def test_artifact_keeps_every_version_and_shows_the_latest() -> None:
     }
 
 
-def test_update_of_an_artifact_that_the_run_did_not_create_is_its_first_version() -> None:
+def test_update_of_an_unknown_artifact_is_its_first_version() -> None:
     (artifact,) = fold([ArtifactUpdate(op="updated", artifact_id="a", content="2")]).ext.artifacts
 
     assert artifact["versions"] == [{"op": "updated", "content": "2"}]
@@ -349,7 +350,7 @@ MOCKUP_EVENTS: list[Event] = [
 ]
 
 
-def test_mockup_is_one_entry_from_its_announcement_on() -> None:
+def test_announced_mockup_is_one_entry() -> None:
     (mockup,) = fold(MOCKUP_EVENTS).ext.mockups
 
     assert (mockup["bundle_id"], mockup["identifier"], mockup["title"]) == ("b", "shop", "Shop")
@@ -359,14 +360,14 @@ def test_mockup_is_one_entry_from_its_announcement_on() -> None:
     ]
 
 
-def test_files_of_a_mockup_are_those_that_its_updates_left() -> None:
+def test_mockup_updates_change_its_files() -> None:
     (mockup,) = fold(MOCKUP_EVENTS).ext.mockups
 
     assert mockup["files"] == [INDEX, {"path": "a.js"}]
     assert mockup["versions"][0]["files"] == [INDEX, STYLE]
 
 
-def test_two_bundles_of_one_identifier_stay_apart() -> None:
+def test_bundles_with_one_identifier_stay_apart() -> None:
     events = [
         MockupUpdate(op="created", bundle_id="b1", identifier="shop", files=[INDEX]),
         MockupUpdate(op="created", bundle_id="b2", identifier="shop", files=[STYLE]),
@@ -379,7 +380,7 @@ def test_two_bundles_of_one_identifier_stay_apart() -> None:
     assert (second["bundle_id"], second["files"]) == ("b2", [STYLE])
 
 
-def test_error_of_a_mockup_is_over_when_it_is_made_again() -> None:
+def test_mockup_error_ends_with_the_next_update() -> None:
     failed = MockupUpdate(op="error", bundle_id="b", code="too_big", failed_path="x.js")
 
     (broken,) = fold([*MOCKUP_EVENTS, failed]).ext.mockups
@@ -391,42 +392,45 @@ def test_error_of_a_mockup_is_over_when_it_is_made_again() -> None:
     assert "failed_path" not in mended
 
 
-@pytest.mark.parametrize("cut", range(len(MOCKUP_EVENTS) + 3))
-def test_what_was_made_folds_on_from_any_point(cut: int) -> None:
+def test_artifacts_and_mockups_fold_from_any_point(subtests: pytest.Subtests) -> None:
     events = [
         ArtifactUpdate(op="created", artifact_id="a", content="1", seq=4),
         *MOCKUP_EVENTS,
         ArtifactUpdate(op="updated", artifact_id="a", content="2", seq=5),
     ]
-    state = folded(*events[:cut])
-    before = state.result(COMPLETED)
-    seen = encode(before)
+    whole = folded(*events).result(COMPLETED)
+    for cut in range(len(events) + 1):
+        with subtests.test(cut=cut):
+            state = folded(*events[:cut])
+            before = state.result(COMPLETED)
+            encoded = encode(before)
 
-    state.extend(events[cut:])
+            state.extend(events[cut:])
 
-    assert state.result(COMPLETED) == folded(*events).result(COMPLETED)
-    assert encode(before) == seen
+            assert state.result(COMPLETED) == whole
+            assert encode(before) == encoded
 
 
-@pytest.mark.parametrize(
-    ("media_type", "item", "choice", "name"),
-    [
-        ("image/png", 0, 0, "picture-1.png"),
-        ("image/jpeg", 2, 0, "picture-3.jpg"),
-        ("audio/wav", 0, 1, "sound-1-1.wav"),
-        ("../../etc", 0, 0, "file-1.bin"),
-        ("", 0, 0, "file-1.bin"),
-    ],
-)
-def test_bytes_of_an_answer_get_the_name_of_their_file(
-    media_type: str, item: int, choice: int, name: str
-) -> None:
-    media = MediaUpdate(item=item, choice=choice, media_id="i", media_type=media_type, data="aGk=")
+FILE_NAMES = [
+    ("image/png", 0, 0, "picture-1.png"),
+    ("image/jpeg", 2, 0, "picture-3.jpg"),
+    ("audio/wav", 0, 1, "sound-1-1.wav"),
+    ("../../etc", 0, 0, "file-1.bin"),
+    ("", 0, 0, "file-1.bin"),
+]
 
-    result = fold([media])
 
-    items = result.ext.alternatives[0].output if choice else result.output
-    assert items == [MediaItem(media_type=media_type, file=name)]
+def test_inline_media_gets_a_file_name(subtests: pytest.Subtests) -> None:
+    for media_type, item, choice, name in FILE_NAMES:
+        with subtests.test(name=name):
+            media = MediaUpdate(
+                item=item, choice=choice, media_id="i", media_type=media_type, data="aGk="
+            )
+
+            result = fold([media])
+
+            items = result.ext.alternatives[0].output if choice else result.output
+            assert items == [MediaItem(media_type=media_type, file=name)]
 
 
 def test_unknown_events_are_kept_and_counted() -> None:
@@ -437,7 +441,7 @@ def test_unknown_events_are_kept_and_counted() -> None:
     assert vendor[-1] == {"omitted": 50}
 
 
-def test_plain_text_is_what_the_answer_says() -> None:
+def test_plain_text_joins_messages_and_refusals() -> None:
     events = [
         *[ReasoningStart(item=0), ReasoningDelta(item=0, content="thought")],
         *text("One. ", item=1),
@@ -451,7 +455,7 @@ def test_plain_text_is_what_the_answer_says() -> None:
 # --- going on, and ending ----------------------------------------------------------------
 
 
-def test_result_may_be_asked_at_any_time() -> None:
+def test_result_is_available_at_any_time() -> None:
     state = folded(START, MessageStart(item=0), MessageDelta(item=0, content="a"))
 
     before = state.result(COMPLETED)
@@ -462,17 +466,17 @@ def test_result_may_be_asked_at_any_time() -> None:
     assert state.result(COMPLETED).output == [MessageItem(content="ab")]
 
 
-def test_events_without_an_end_count_as_cut() -> None:
+def test_log_without_an_end_is_cut() -> None:
     assert fold([START]).ext.status == "cut"
 
 
-def test_ending_is_taken_from_chat_end() -> None:
+def test_ending_comes_from_chat_end() -> None:
     end = ChatEnd(result=folded(START).result(COMPLETED))
 
     assert fold([START, end]) == end.result
 
 
-def test_fold_knows_the_last_number() -> None:
+def test_fold_knows_the_last_seq() -> None:
     assert folded(START, MessageStart(item=0, seq=7)).last_seq == 7
     assert folded(START, MessageStart(item=0)).last_seq == 2
 
@@ -481,80 +485,88 @@ def openai_frames(*contents: str) -> list[Frame]:
     return [Frame(None, f'{{"choices":[{{"delta":{{"content":"{c}"}}}}]}}') for c in contents]
 
 
-@pytest.mark.parametrize(
-    ("cause", "status"),
-    [("eof", "cut"), ("stopped", "stopped"), ("interrupted", "interrupted"), ("failed", "failed")],
-)
-def test_finish_gives_the_one_end_last(cause: Cause, status: str) -> None:
+def parsed(*frames: Frame) -> tuple[Parser, Fold]:
     parser = dialects.get("openai_chat").parser(model="m", options={})
-    state = folded(*[event for frame in openai_frames("a") for event in parser.feed(frame)])
-    error = ErrorInfo(kind="timeout", message="late") if cause == "failed" else None
+    return parser, folded(*[event for frame in frames for event in parser.feed(frame)])
 
-    closing = finish(parser, state, cause, error=error, t=1234)
 
+def end_of(closing: list[Event]) -> Result:
     end = closing[-1]
     assert isinstance(end, ChatEnd)
-    assert end.result.ext.status == status
-    assert end.result.output == [MessageItem(content="a")]
-    assert {event.t for event in closing} == {1234}
-    assert finish(parser, state, cause) == []
-    assert (end.result.ext.error is not None) == (status in ("cut", "failed"))
+    return end.result
+
+
+def test_finish_ends_by_its_cause(subtests: pytest.Subtests) -> None:
+    for cause, status in [
+        ("eof", "cut"),
+        ("stopped", "stopped"),
+        ("interrupted", "interrupted"),
+        ("failed", "failed"),
+    ]:
+        with subtests.test(cause):
+            parser, state = parsed(*openai_frames("a"))
+            error = ErrorInfo(kind="timeout", message="late") if cause == "failed" else None
+
+            closing = finish(parser, state, cause, error=error, t=1234)
+
+            result = end_of(closing)
+            assert result.ext.status == status
+            assert result.output == [MessageItem(content="a")]
+            assert {event.t for event in closing} == {1234}
+            assert finish(parser, state, cause) == []
+            assert (result.ext.error is not None) == (status in ("cut", "failed"))
 
 
 def test_stop_after_the_terminator_changes_nothing() -> None:
-    parser = dialects.get("openai_chat").parser(model="m", options={})
-    frames = [*openai_frames("a"), Frame(None, "[DONE]")]
-    state = folded(*[event for frame in frames for event in parser.feed(frame)])
+    parser, state = parsed(*openai_frames("a"), Frame(None, "[DONE]"))
 
-    end = finish(parser, state, "stopped")[-1]
-
-    assert isinstance(end, ChatEnd)
-    assert end.result.ext.status == "completed"
+    assert end_of(finish(parser, state, "stopped")).ext.status == "completed"
 
 
-@pytest.mark.parametrize(("finish_reason", "status"), [("stop", "completed"), (None, "failed")])
-def test_silence_ends_an_answer_that_had_its_reason(finish_reason: str | None, status: str) -> None:
-    parser = dialects.get("openai_chat").parser(model="m", options={})
-    last = {"choices": [{"delta": {}, "finish_reason": finish_reason}]}
-    frames = [*openai_frames("a"), Frame(None, json.dumps(last))]
-    state = folded(*[event for frame in frames for event in parser.feed(frame)])
-    silence = ErrorInfo(kind="idle_timeout", message="Nothing more came.")
+def test_idle_timeout_after_a_finish_reason_completes(subtests: pytest.Subtests) -> None:
+    for finish_reason, status in [("stop", "completed"), (None, "failed")]:
+        with subtests.test(finish_reason=finish_reason):
+            last = {"choices": [{"delta": {}, "finish_reason": finish_reason}]}
+            parser, state = parsed(*openai_frames("a"), Frame(None, json.dumps(last)))
+            silence = ErrorInfo(kind="idle_timeout", message="Nothing more came.")
 
-    end = finish(parser, state, "failed", error=silence)[-1]
+            result = end_of(finish(parser, state, "failed", error=silence))
 
-    assert isinstance(end, ChatEnd)
-    assert end.result.ext.status == status
-    assert (end.result.ext.error is None) == (status == "completed")
+            assert result.ext.status == status
+            assert (result.ext.error is None) == (status == "completed")
 
 
-@pytest.mark.parametrize("cut", range(9))
-def test_lost_run_is_closed_from_its_events(cut: int) -> None:
-    events: list[Event] = [
-        START,
-        ReasoningStart(item=0),
-        ReasoningDelta(item=0, content="thought"),
-        MessageStart(item=1),
-        MessageDelta(item=1, content="text"),
-        ToolCallStart(item=2, tool="t", executes="upstream"),
-        ToolCallDelta(item=2, fragment='{"a":'),
-        ToolCallArguments(item=2, tool="t", arguments={"a": 1}),
-        ToolCallStart(item=3, tool="t"),
-    ]
-    state = folded(*events[: cut + 1])
-
-    closing = close_open(state, t=5)
-
-    end = closing[-1]
-    assert isinstance(end, ChatEnd)
-    assert end.result.ext.status == "interrupted"
-    assert end.result.ext.stop.reason == "interrupted"
-    assert state.open_parts() == []
-    assert fold([*events[: cut + 1], *closing]) == end.result
-    assert close_open(state) == []
-    assert not any(getattr(item, "status", "") == "pending" for item in end.result.output)
+LOST_RUN: list[Event] = [
+    START,
+    ReasoningStart(item=0),
+    ReasoningDelta(item=0, content="thought"),
+    MessageStart(item=1),
+    MessageDelta(item=1, content="text"),
+    ToolCallStart(item=2, tool="t", executes="upstream"),
+    ToolCallDelta(item=2, fragment='{"a":'),
+    ToolCallArguments(item=2, tool="t", arguments={"a": 1}),
+    ToolCallStart(item=3, tool="t"),
+]
 
 
-def test_call_of_the_client_with_its_arguments_is_not_open() -> None:
+def test_lost_run_is_closed_from_its_log(subtests: pytest.Subtests) -> None:
+    for count in range(1, len(LOST_RUN) + 1):
+        with subtests.test(events=count):
+            events = LOST_RUN[:count]
+            state = folded(*events)
+
+            closing = close_open(state, t=5)
+
+            result = end_of(closing)
+            assert result.ext.status == "interrupted"
+            assert result.ext.stop.reason == "interrupted"
+            assert state.open_parts() == []
+            assert fold([*events, *closing]) == result
+            assert close_open(state) == []
+            assert not any(getattr(item, "status", "") == "pending" for item in result.output)
+
+
+def test_complete_client_call_is_not_open() -> None:
     state = folded(START, CALL, ARGUMENTS)
 
     (end,) = close_open(state)

@@ -27,6 +27,8 @@ OTHERS = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
 )
+# A tenth of a second apart: the server takes a moment to see that a connection has gone.
+IN_USE_TRIES = 20
 # libpq's parameters that a database address may bring, and the variables that stand for them.
 _PARAMETERS = {
     "sslmode": "PGSSLMODE",
@@ -90,8 +92,7 @@ def migrations(dumped: Path) -> list[str]:
 
 def is_in_use(database: Mapping[str, Any]) -> str:
     """Who else is connected, in a sentence; empty where nobody is."""
-    # The server takes a moment to see that a connection has gone.
-    for _ in range(20):
+    for _ in range(IN_USE_TRIES):
         others = int(_run(database, ["psql", "-X", "-t", "-A", "-c", OTHERS]))
         if not others:
             return ""

@@ -1,37 +1,31 @@
-"""Makes the data of a site whose texts are hostile; prints a session of its administrator.
+"""Fills a site with hostile text; prints its administrator's session and the pages to open.
 
-Runs in a process of its own with the site's ``DATA_DIR``.
+Runs in a process of its own with the site's ``DATA_DIR``. ``every_field`` fills every text of every
+record, ``hostile`` those of `tests.admin.hostile` with more text each.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 
 
-def main() -> None:
+def main(kind: str) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     import django
 
     django.setup()
-    print(json.dumps(make()))
-
-
-def make() -> dict[str, object]:
-    from django.conf import settings
-    from django.test import Client
-
     from chat.models import User
-    from tests.admin.test_hostile import HOSTILE, plant
+    from tests.admin import every_field, hostile
+    from tests.support.processes.seed import sign_in
 
     ada = User.objects.create_user(
         "ada@example.org", None, name="Ada", is_staff=True, is_superuser=True
     )
-    pages = plant(" ".join(HOSTILE))
-    client = Client()
-    client.force_login(ada, backend=settings.AUTHENTICATION_BACKENDS[0])
-    return {"session": client.cookies[settings.SESSION_COOKIE_NAME].value, "pages": pages}
+    fill = {"every_field": every_field.fill, "hostile": hostile.fill}[kind]
+    print(json.dumps({"pages": fill(ada), "session": sign_in(ada)}))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -1,4 +1,4 @@
-"""An administrator's browser, and a history to look into."""
+"""An administrator's client, and finished answers to look at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations with finished answers, as the runner leaves them."""
+"""Questions, and finished answers as the runner leaves them."""
 
 from __future__ import annotations
 

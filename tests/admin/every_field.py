@@ -1,12 +1,21 @@
-"""Every text of every record set to something hostile, whatever records and fields there will be."""
+"""Hostile text in every text field of every model, including models that are added later."""
 
 from __future__ import annotations
 
 import itertools
-import json
-import os
+from datetime import timedelta
 
-# Forty, each short enough for most fields whole; what is longer is cut as a form would cut it.
+from django.apps import apps
+from django.db.models import CharField, JSONField, TextField
+from django.urls import reverse
+from django.utils import timezone
+
+from chat import models
+from chat.admin.registry import REGISTRY
+from tests.admin.conversations import answer, ask
+from tests.admin.pages import list_url, row_url
+
+# Forty, each short enough for most fields; a longer one is cut as a form would cut it.
 PAYLOADS = [
     "<script>hit()</script>",
     "<img src=x onerror=hit()>",
@@ -51,42 +60,30 @@ PAYLOADS = [
 ]
 
 
-def main() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-    import django
+# Written by the application alone.
+OWN_FIELDS = {
+    "token_hash",
+    "sha256",
+    "sealed_key",
+    "sealed_options",
+    "password",
+    "boot",
+    "cache_key",
+}
+# A list shows all rows. So many of each kind are opened as well, each with other payloads.
+OPENED_ROWS = 6
 
-    django.setup()
-    print(json.dumps(make()))
 
-
-def make() -> dict[str, object]:
-    """Prints what `tests.admin.in_browser` needs: a session, and the addresses that show the rows."""
-    from django.conf import settings
-    from django.test import Client
-
-    from chat.models import User
-
-    ada = User.objects.create_user(
-        "ada@example.org", None, name="Ada", is_staff=True, is_superuser=True
-    )
+def fill(administrator: models.User) -> list[str]:
+    """Makes the rows; the pages that show them."""
     for number in range(len(PAYLOADS)):
-        _rows(number)
-    _fill(ada.pk)
-    client = Client()
-    client.force_login(ada, backend=settings.AUTHENTICATION_BACKENDS[0])
-    session = client.cookies[settings.SESSION_COOKIE_NAME].value
-    return {"session": session, "pages": _pages()}
+        _make_rows(number)
+    _replace_texts(administrator)
+    return _pages()
 
 
-def _rows(number: int) -> None:
-    """One of each record, their texts still harmless."""
-    from datetime import timedelta
-
-    from django.utils import timezone
-
-    from chat import models
-    from tests.admin.conversations import answer, ask
-
+def _make_rows(number: int) -> None:
+    """One of each model, with harmless texts."""
     name = f"r{number}"
     user = models.User.objects.create(email=f"{name}@example.org", name=name)
     team = models.Team.objects.create(name=name)
@@ -119,59 +116,38 @@ def _rows(number: int) -> None:
     models.MockupFile.objects.create(version=version, path=name, file=file)
 
 
-# Not words of anybody: written by the application alone, or decided by a closed set.
-OURS = {"token_hash", "sha256", "sealed_key", "sealed_options", "password", "boot", "cache_key"}
-
-
-def _fill(but: int) -> None:
-    """Each text of the records gets each payload once, in one record after the other."""
-    from django.apps import apps
-    from django.db.models import CharField, JSONField, Model, TextField
-
+def _replace_texts(administrator: models.User) -> None:
+    """Each text field gets each payload once, in one row after the other."""
     for model in apps.get_app_config("chat").get_models():
-        texts = [
+        fields = [
             field
             for field in model._meta.concrete_fields
             if isinstance(field, CharField | TextField | JSONField)
             and not field.choices
-            and field.name not in OURS
+            and field.name not in OWN_FIELDS
         ]
-        rows: list[Model] = list(model._default_manager.order_by("pk"))
-        if model.__name__ == "User":
-            rows = [row for row in rows if row.pk != but]
+        rows = [row for row in model._default_manager.order_by("pk") if row != administrator]
         for number, row in enumerate(rows):
-            for field, place in zip(texts, itertools.count(number), strict=False):
-                text = PAYLOADS[place % len(PAYLOADS)]
-                value: object = {text: [text, {"name": text}]}
-                if not isinstance(field, JSONField):
-                    value = f"{number} {text}" if field.unique else text
-                    value = value[: field.max_length] if field.max_length else value
-                elif field.get_default() == []:
-                    value = _list(field.name, text)
+            for field, place in zip(fields, itertools.count(number), strict=False):
+                value = _value(field, PAYLOADS[place % len(PAYLOADS)], number)
                 model._default_manager.filter(pk=row.pk).update(**{field.name: value})
 
 
-def _list(name: str, text: str) -> list[object]:
-    if name == "notes":
+def _value(field: CharField | TextField | JSONField, text: str, number: int) -> object:
+    if not isinstance(field, JSONField):
+        value = f"{number} {text}" if field.unique else text
+        return value[: field.max_length] if field.max_length else value
+    if field.get_default() != []:
+        return {text: [text, {"name": text}]}
+    if field.name == "notes":
         return [text]
     return [{"id": text, "label": text, "name": text, "path": text}]
 
 
 def _pages() -> list[str]:
-    from django.urls import reverse
-
-    from chat.admin.registry import REGISTRY
-
-    lists, rows = [reverse("admin:index")], []
+    pages = [reverse("admin:index")]
+    pages += [list_url(model._meta.model_name) for model, _ in REGISTRY]
     for model, _ in REGISTRY:
-        name = model.__name__.lower()
-        lists.append(reverse(f"admin:chat_{name}_changelist"))
-        # A list shows all of them; by themselves some are looked at, each with other payloads.
-        keys = list(model._default_manager.order_by("pk").values_list("pk", flat=True))
-        for key in keys[:: max(1, len(keys) // 6)]:
-            rows.append(reverse(f"admin:chat_{name}_change", args=[key]))
-    return [*lists, *rows]
-
-
-if __name__ == "__main__":
-    main()
+        rows = list(model._default_manager.order_by("pk"))
+        pages += map(row_url, rows[:: max(1, len(rows) // OPENED_ROWS)])
+    return pages

@@ -1,6 +1,9 @@
+"""Who may open which page of the administration, and what can be changed there."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 from django.contrib import admin
@@ -22,49 +25,54 @@ from chat.models import (
     Upstream,
     User,
 )
+from tests.admin.pages import list_url, text_of
+from tests.support.selection import sample
 
-MODELS = sorted(model._meta.model_name for model in admin.site._registry)
+SignIn = Callable[[User], Client]
+
+MODELS = {model._meta.model_name: model for model in admin.site._registry}
 EDITABLE = {"user", "team"}
+READ_ONLY = sorted(set(MODELS) - EDITABLE)
 ADDABLE = {"team"}
-
-
-def files_of(run: Run) -> dict[str, int]:
-    place = {"conversation": run.conversation}
-    artifact = Artifact.objects.create(artifact_id="a", **place)
-    mockup = Mockup.objects.create(bundle_id="b", **place)
-    made = {"run": run, "number": 1, "seq": 2}
-    return {
-        "artifactversion": ArtifactVersion.objects.create(artifact=artifact, **made).pk,
-        "mockupversion": MockupVersion.objects.create(mockup=mockup, **made).pk,
-        "storedfile": StoredFile.objects.create(body=b"x", **place).pk,
-    }
+WITH_ACTIONS = {"accesstoken", "upstream"}
+PAGES = ("changelist", "add", "change", "history", "delete")
+EVERY_PAGE = [(model, page) for model in MODELS for page in PAGES]
+# Who gets in is decided before the page is: some of them tell in `make test`.
+SOME_PAGES = sample(EVERY_PAGE, 20)
 
 
 @pytest.fixture
-def rows(private_run: Run, alice: User, team: Team, upstream: Upstream) -> dict[str, int]:
-    """One row of each kind that the admin shows, by the name of the model."""
-    runner = Runner.objects.create(host="river", pid=7)
-    event = AuditEvent.objects.create(verb="test")
-    invitation = Invitation.objects.create(
-        team=team, invited_by=alice, token_hash="0" * 64, expires_at=private_run.queued_at
-    )
-    token = AccessToken.objects.create(user=alice, team=team, name="nightly", token_hash="0" * 64)
-    return {
-        **files_of(private_run),
-        "accesstoken": token.pk,
-        "auditevent": event.pk,
-        "conversation": private_run.conversation_id,
-        "invitation": invitation.pk,
-        "run": private_run.pk,
-        "runner": runner.pk,
-        "team": team.pk,
-        "upstream": upstream.pk,
-        "user": alice.pk,
-    }
+def keys(private_run: Run, alice: User, team: Team, upstream: Upstream) -> dict[str, int]:
+    """The primary key of one row of each kind that the administration shows, by model."""
+    room = {"conversation": private_run.conversation}
+    version = {"run": private_run, "number": 1, "seq": 2}
+    artifact = Artifact.objects.create(artifact_id="a", **room)
+    mockup = Mockup.objects.create(bundle_id="b", **room)
+    token = {"team": team, "token_hash": "0" * 64}
+    rows = [
+        AccessToken.objects.create(user=alice, name="nightly", **token),
+        ArtifactVersion.objects.create(artifact=artifact, **version),
+        AuditEvent.objects.create(verb="test"),
+        private_run.conversation,
+        Invitation.objects.create(invited_by=alice, expires_at=private_run.queued_at, **token),
+        MockupVersion.objects.create(mockup=mockup, **version),
+        private_run,
+        Runner.objects.create(host="river", pid=7),
+        StoredFile.objects.create(body=b"x", **room),
+        team,
+        upstream,
+        alice,
+    ]
+    return {row._meta.model_name: row.pk for row in rows}
 
 
-def test_the_admin_shows_these_records_and_no_others() -> None:
-    assert MODELS == [
+def url_of(model: str, page: str, keys: dict[str, int]) -> str:
+    args = [] if page in ("changelist", "add") else [keys[model]]
+    return reverse(f"admin:chat_{model}_{page}", args=args)
+
+
+def test_admin_registers_these_models_only() -> None:
+    assert sorted(MODELS) == [
         "accesstoken",
         "artifactversion",
         "auditevent",
@@ -80,78 +88,65 @@ def test_the_admin_shows_these_records_and_no_others() -> None:
     ]
 
 
-PAGES = ["changelist", "add", "change", "history", "delete"]
+# --- other people ------------------------------------------------------------------------------
 
 
-def address(model: str, page: str, rows: dict[str, int]) -> str:
-    args = [] if page in ("changelist", "add") else [rows[model]]
-    return reverse(f"admin:chat_{model}_{page}", args=args)
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("person", ["alice", "bob", "viewer", "charlie", "dana"])
-def test_to_everybody_else_the_records_do_not_exist(
-    person: str,
-    model: str,
-    rows: dict[str, int],
-    signed_in: Callable[[User], Client],
-    request: pytest.FixtureRequest,
-) -> None:
-    client = signed_in(request.getfixturevalue(person))
-
-    response = client.get(address(model, "change", rows), follow=True)
-
-    assert response.status_code == 404
-    assert not AuditEvent.objects.exclude(verb="test").exists()
-
-
-@pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("model", MODELS)
-def test_to_a_member_no_page_exists(
-    model: str,
-    page: str,
-    rows: dict[str, int],
+def test_other_users_get_404_for_every_record(
+    keys: dict[str, int],
+    signed_in: SignIn,
+    alice: User,
     bob: User,
-    signed_in: Callable[[User], Client],
+    viewer: User,
+    charlie: User,
+    dana: User,
+    subtests: pytest.Subtests,
 ) -> None:
-    response = signed_in(bob).get(address(model, page, rows), follow=True)
+    people = (alice, bob, viewer, charlie, dana)
+    clients = {person.name: signed_in(person) for person in people}
 
-    assert response.status_code == 404
+    for person, model in sample(list(product(clients, MODELS)), 25):
+        with subtests.test(person=person, model=model):
+            response = clients[person].get(url_of(model, "change", keys), follow=True)
+
+            assert response.status_code == 404
+            assert not AuditEvent.objects.exclude(verb="test").exists()
 
 
-@pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("model", MODELS)
-def test_a_stranger_is_sent_to_sign_in(
-    model: str, page: str, rows: dict[str, int], client: Client
+def test_member_gets_404_for_every_page(
+    keys: dict[str, int], bob: User, signed_in: SignIn, subtests: pytest.Subtests
 ) -> None:
-    response = client.get(address(model, page, rows), follow=True)
+    client = signed_in(bob)
 
-    assert response.redirect_chain[-1][0].startswith(reverse("account_login"))
-    assert address(model, page, rows) in response.redirect_chain[-1][0].replace("%2F", "/")
+    for model, page in SOME_PAGES:
+        with subtests.test(model=model, page=page):
+            response = client.get(url_of(model, page, keys), follow=True)
+
+            assert response.status_code == 404
 
 
-@pytest.mark.parametrize("route", ["index", "login", "logout", "password_change", "jsi18n"])
-def test_the_doors_of_the_admin_lead_nowhere_for_others(
-    route: str, bob: User, signed_in: Callable[[User], Client]
+def test_anonymous_visitor_is_sent_to_sign_in(
+    keys: dict[str, int], client: Client, subtests: pytest.Subtests
 ) -> None:
-    response = signed_in(bob).get(reverse(f"admin:{route}"))
+    for model, page in SOME_PAGES:
+        with subtests.test(model=model, page=page):
+            url = url_of(model, page, keys)
 
-    assert response.status_code in (302, 404)
+            response = client.get(url, follow=True)
 
-
-@pytest.mark.parametrize("route", ["logout", "password_change"])
-def test_passwords_and_leaving_are_the_applications_own_pages(
-    route: str, admin_client: Client
-) -> None:
-    response = admin_client.get(reverse(f"admin:{route}"))
-
-    assert response.status_code == 302
-    assert response.headers["Location"].startswith("/accounts/")
+            sign_in = response.redirect_chain[-1][0]
+            assert sign_in.startswith(reverse("account_login"))
+            assert url in sign_in.replace("%2F", "/")
 
 
-def test_an_administrator_who_is_switched_off_is_out(
-    administrator: User, admin_client: Client
-) -> None:
+def test_member_finds_no_way_in(bob: User, signed_in: SignIn, subtests: pytest.Subtests) -> None:
+    client = signed_in(bob)
+
+    for route in ("index", "login", "logout", "password_change", "jsi18n"):
+        with subtests.test(route):
+            assert client.get(reverse(f"admin:{route}")).status_code in (302, 404)
+
+
+def test_deactivated_administrator_is_locked_out(administrator: User, admin_client: Client) -> None:
     User.objects.filter(pk=administrator.pk).update(is_active=False)
 
     response = admin_client.get(reverse("admin:index"), follow=True)
@@ -159,71 +154,83 @@ def test_an_administrator_who_is_switched_off_is_out(
     assert response.redirect_chain[-1][0].startswith(reverse("account_login"))
 
 
-@pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("model", MODELS)
-def test_an_administrator_reads_everything_and_deletes_nothing(
-    model: str, page: str, rows: dict[str, int], admin_client: Client
+# --- administrators ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("route", ["logout", "password_change"])
+def test_account_pages_are_those_of_the_application(route: str, admin_client: Client) -> None:
+    response = admin_client.get(reverse(f"admin:{route}"))
+
+    assert response.status_code == 302
+    assert response.headers["Location"].startswith("/accounts/")
+
+
+def test_administrator_reads_all_and_deletes_nothing(
+    keys: dict[str, int], admin_client: Client, subtests: pytest.Subtests
 ) -> None:
-    expected = {"add": 200 if model in ADDABLE else 403, "delete": 403}.get(page, 200)
+    for model, page in EVERY_PAGE:
+        with subtests.test(model=model, page=page):
+            expected = {"add": 200 if model in ADDABLE else 403, "delete": 403}.get(page, 200)
 
-    response = admin_client.get(address(model, page, rows))
-
-    assert response.status_code == expected
+            assert admin_client.get(url_of(model, page, keys)).status_code == expected
 
 
-@pytest.mark.parametrize("model", sorted(set(MODELS) - EDITABLE))
-def test_nothing_can_be_posted_to_a_record(
-    model: str, rows: dict[str, int], admin_client: Client
+def test_records_refuse_every_post(
+    keys: dict[str, int], admin_client: Client, subtests: pytest.Subtests
 ) -> None:
-    before = list(_model(model).objects.filter(pk=rows[model]).values())
+    data = {"post": "yes", "title": "Changed", "name": "Changed", "status": "failed"}
 
-    for page in ("change", "delete"):
-        data = {"post": "yes", "title": "Changed", "name": "Changed", "status": "failed"}
-        response = admin_client.post(address(model, page, rows), data)
-        assert response.status_code in (403, 405)
+    for model in READ_ONLY:
+        with subtests.test(model):
+            row = MODELS[model].objects.filter(pk=keys[model])
+            before = list(row.values())
 
-    assert list(_model(model).objects.filter(pk=rows[model]).values()) == before
+            for page in ("change", "delete"):
+                assert admin_client.post(url_of(model, page, keys), data).status_code in (403, 405)
+
+            assert list(row.values()) == before
 
 
-def _model(name: str) -> type:
-    return next(model for model in admin.site._registry if model._meta.model_name == name)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_no_list_offers_to_delete_its_rows(
-    model: str, rows: dict[str, int], admin_client: Client
+def test_lists_have_no_bulk_delete(
+    keys: dict[str, int], admin_client: Client, subtests: pytest.Subtests
 ) -> None:
-    page = admin_client.get(address(model, "changelist", rows)).content.decode()
+    for model in MODELS:
+        with subtests.test(model):
+            url = list_url(model)
+            data = {"action": "delete_selected", "_selected_action": [keys[model]], "post": "yes"}
 
-    # Servers are drained and resumed from their list, and tokens revoked.
-    assert ('name="action"' in page) == (model in ("accesstoken", "upstream"))
-    assert "delete_selected" not in page
-    data = {"action": "delete_selected", "_selected_action": [rows[model]], "post": "yes"}
-    admin_client.post(address(model, "changelist", rows), data)
-    assert _model(model).objects.filter(pk=rows[model]).exists()
+            page = text_of(admin_client, url)
+            admin_client.post(url, data)
+
+            assert ('name="action"' in page) == (model in WITH_ACTIONS)
+            assert "delete_selected" not in page
+            assert MODELS[model].objects.filter(pk=keys[model]).exists()
 
 
-@pytest.mark.parametrize("model", sorted(set(MODELS) - EDITABLE))
-def test_no_page_of_a_record_has_a_field_to_fill_in(
-    model: str, rows: dict[str, int], admin_client: Client
+def test_records_have_no_editable_fields(
+    keys: dict[str, int], admin_client: Client, subtests: pytest.Subtests
 ) -> None:
-    page = admin_client.get(address(model, "change", rows)).content.decode()
+    for model in READ_ONLY:
+        with subtests.test(model):
+            page = text_of(admin_client, url_of(model, "change", keys))
 
-    assert 'name="_save"' not in page
-    assert "<textarea" not in page
-    assert 'type="text"' not in page
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("key", ["0", "999999", "x", "9" * 30, "1%00", "-1"])
-def test_what_does_not_exist_is_not_an_error(model: str, key: str, admin_client: Client) -> None:
-    response = admin_client.get(f"/admin/chat/{model}/{key}/change/")
-
-    assert response.status_code in (302, 404)
+            assert 'name="_save"' not in page
+            assert "<textarea" not in page
+            assert 'type="text"' not in page
 
 
-def test_the_front_page_names_every_record(admin_client: Client) -> None:
-    page = admin_client.get(reverse("admin:index")).content.decode()
+def test_unknown_key_is_no_server_error(admin_client: Client, subtests: pytest.Subtests) -> None:
+    keys = ("0", "999999", "x", "9" * 30, "1%00", "-1")
+
+    for model, key in sample(list(product(MODELS, keys)), 25):
+        with subtests.test(model=model, key=key):
+            response = admin_client.get(f"/admin/chat/{model}/{key}/change/")
+
+            assert response.status_code in (302, 404)
+
+
+def test_front_page_links_every_list(admin_client: Client) -> None:
+    page = text_of(admin_client, reverse("admin:index"))
 
     for model in MODELS:
-        assert reverse(f"admin:chat_{model}_changelist") in page
+        assert list_url(model) in page

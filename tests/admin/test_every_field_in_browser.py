@@ -1,4 +1,4 @@
-"""The administration with every text of every record hostile, in a real browser."""
+"""The administration in a real browser while every text of every record is hostile."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.admin.in_browser import Visitor, visitor
+from tests.admin.in_browser import Administrator, administrator_at_browser
+from tests.support.visitor import MARKS
 
-pytest.importorskip("playwright.sync_api")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.process,
-    pytest.mark.needs("chromium"),
-]
+pytestmark = MARKS
 
-# What only content could have brought.
-STRANGE = """() => [...document.querySelectorAll("*")].filter(element =>
+# Elements and attributes that only a record's text could have brought.
+INJECTED = """() => [...document.querySelectorAll("*")].filter(element =>
   (element.localName === "script" && !(element.src && new URL(element.src).origin === location.origin) && element.type !== "application/json")
   || /^(style|iframe|object|embed|base|math|marquee|hx-partial)$/.test(element.localName)
   || (element.localName === "meta" && element.httpEquiv)
@@ -32,33 +28,35 @@ def _close_connections() -> None:
 
 
 @pytest.fixture(scope="module")
-def ada(tmp_path_factory: pytest.TempPathFactory, migrated_database: Path) -> Iterator[Visitor]:
+def ada(
+    tmp_path_factory: pytest.TempPathFactory, migrated_database: Path
+) -> Iterator[Administrator]:
     folder = tmp_path_factory.mktemp("fields")
-    with visitor(folder, migrated_database, seed="tests.admin.every_field") as ada:
+    with administrator_at_browser(folder, migrated_database, seed="every_field") as ada:
         yield ada
 
 
-def test_no_text_of_any_record_runs_loads_or_becomes_a_part_of_the_page(ada: Visitor) -> None:
-    strange = {}
+def test_text_of_records_never_becomes_markup(ada: Administrator) -> None:
+    injected = {}
     for path in ada.pages:
-        response = ada.page.goto(path)
-        assert response.status == 200, path
-        ada.page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
-        ada.look()
-        if found := ada.page.evaluate(STRANGE):
-            strange[path] = found
+        ada.open(path)
+        ada.unfold()
+        ada.collect_complaints()
+        if found := ada.page.evaluate(INJECTED):
+            injected[path] = found
 
-    assert strange == {}
+    assert injected == {}
     assert ada.complaints == []
     assert ada.foreign_requests == []
     assert not [url for url in ada.requests if url.endswith("/reached")]
 
 
-def test_the_look_notices_what_it_is_made_for(ada: Visitor) -> None:
+def test_injected_markup_is_detected(ada: Administrator) -> None:
     ada.open("/admin/")
     ada.page.evaluate("document.body.insertAdjacentHTML('beforeend', '<b onclick=hit()>x</b>')")
-    found = ada.page.evaluate(STRANGE)
-    ada.look()
+
+    found = ada.page.evaluate(INJECTED)
+    ada.collect_complaints()
 
     assert len(found) == 1
     assert len(ada.complaints) == 1

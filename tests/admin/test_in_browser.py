@@ -1,4 +1,4 @@
-"""Every page of the admin in a real browser: nothing hostile runs, and no policy is broken."""
+"""Every page of the administration in a real browser: hostile text does nothing."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.admin.in_browser import Visitor, visitor
+from tests.admin.in_browser import Administrator, administrator_at_browser
+from tests.support.visitor import MARKS, WIDTHS
 
-pytest.importorskip("playwright.sync_api")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.process,
-    pytest.mark.needs("chromium"),
-]
+pytestmark = MARKS
 
 
 @pytest.fixture(autouse=True)
@@ -23,39 +19,38 @@ def _close_connections() -> None:
 
 
 @pytest.fixture(scope="module")
-def ada(tmp_path_factory: pytest.TempPathFactory, migrated_database: Path) -> Iterator[Visitor]:
-    with visitor(tmp_path_factory.mktemp("admin"), migrated_database) as ada:
+def ada(
+    tmp_path_factory: pytest.TempPathFactory, migrated_database: Path
+) -> Iterator[Administrator]:
+    with administrator_at_browser(tmp_path_factory.mktemp("admin"), migrated_database) as ada:
         yield ada
 
 
-def test_no_page_runs_loads_or_breaks_anything(ada: Visitor) -> None:
+def test_pages_run_and_load_nothing_hostile(ada: Administrator) -> None:
     for path in ada.pages:
         ada.open(path)
-        ada.page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
-        ada.look()
+        ada.unfold()
+        ada.collect_complaints()
 
     assert ada.complaints == []
     assert ada.foreign_requests == []
 
 
-WIDTHS = (360, 768, 1280)
-
-
-def test_no_page_is_wider_than_the_window(ada: Visitor) -> None:
+def test_pages_fit_the_window(ada: Administrator) -> None:
     too_wide = []
     for path in ada.pages:
-        ada.page.set_viewport_size({"width": WIDTHS[0], "height": 800})
-        page = ada.open(path)
+        ada.resize(WIDTHS[0])
+        ada.open(path)
         for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 800})
-            if page.evaluate("document.documentElement.scrollWidth") > width:
+            ada.resize(width)
+            if ada.is_too_wide:
                 too_wide.append((path, width))
 
     assert too_wide == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_admin_wears_our_colours(ada: Visitor, scheme: str) -> None:
+def test_pages_have_the_colours_of_the_application(ada: Administrator, scheme: str) -> None:
     ada.page.emulate_media(color_scheme=scheme)
     page = ada.open("/admin/chat/conversation/")
 
@@ -69,14 +64,14 @@ def test_the_admin_wears_our_colours(ada: Visitor, scheme: str) -> None:
     assert "Inter" in page.evaluate(colour.format("fontFamily"))
 
 
-def test_a_member_is_added_on_the_page_of_a_team(ada: Visitor) -> None:
+def test_member_is_added_to_a_team(ada: Administrator) -> None:
     page = ada.open("/admin/chat/team/1/change/")
 
     page.click("text=Add another Membership")
     page.select_option("[name=memberships-1-user]", label="Ada")
     page.click("[name=_continue]")
     page.wait_for_selector(".messagelist .success")
-    ada.look()
+    ada.collect_complaints()
 
     assert page.locator("tr.has_original").count() == 2
     assert ada.complaints == []

@@ -1,25 +1,24 @@
-"""What operates an installation: servers that are drained, errors that are said in words."""
+"""Servers are drained in the administration, and runs explain their errors."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from django.test import Client
-from django.urls import reverse
 
 from chat.models import AuditEvent, Run, RunStatus, Upstream, User
-
-LIST = "admin:chat_upstream_changelist"
+from tests.admin.pages import list_url, text_of
 
 
 @pytest.mark.parametrize(("action", "is_draining"), [("drain", True), ("resume", False)])
-def test_servers_are_drained_and_resumed_in_the_admin_too(
+def test_servers_are_drained_and_resumed(
     admin_client: Client, upstream: Upstream, action: str, is_draining: bool
 ) -> None:
     Upstream.objects.update(is_draining=not is_draining)
+    data = {"action": action, "_selected_action": [upstream.pk]}
 
-    page = admin_client.post(
-        reverse(LIST), {"action": action, "_selected_action": [upstream.pk]}, follow=True
-    )
+    page = admin_client.post(list_url("upstream"), data, follow=True)
 
     upstream.refresh_from_db()
     assert upstream.is_draining is is_draining
@@ -27,34 +26,35 @@ def test_servers_are_drained_and_resumed_in_the_admin_too(
     assert upstream.name in page.content.decode()
 
 
-def test_the_list_says_what_a_drained_server_still_does(
+def test_list_counts_the_runs_of_a_draining_server(
     admin_client: Client, upstream: Upstream, shared_run: Run
 ) -> None:
     Upstream.objects.update(is_draining=True)
     Run.objects.update(status=RunStatus.RUNNING)
 
-    page = admin_client.get(reverse(LIST)).content.decode()
+    page = text_of(admin_client, list_url("upstream"))
 
     assert "Draining: 1 under way, 0 waiting" in page
 
 
-def test_nobody_else_drains_a_server_there(client: Client, bob: User, upstream: Upstream) -> None:
-    client.force_login(bob, backend="allauth.account.auth_backends.AuthenticationBackend")
+def test_member_cannot_drain_a_server(
+    signed_in: Callable[[User], Client], bob: User, upstream: Upstream
+) -> None:
+    data = {"action": "drain", "_selected_action": [upstream.pk]}
 
-    client.post(reverse(LIST), {"action": "drain", "_selected_action": [upstream.pk]})
+    signed_in(bob).post(list_url("upstream"), data)
 
     upstream.refresh_from_db()
     assert not upstream.is_draining
 
 
-def test_runs_tell_their_errors_in_words_and_are_found_by_them(
+def test_runs_are_listed_and_filtered_by_their_error(
     admin_client: Client, shared_run: Run, private_run: Run
 ) -> None:
     Run.objects.filter(pk=shared_run.pk).update(error_kind="rate_limit", status=RunStatus.FAILED)
-    address = reverse("admin:chat_run_changelist")
 
-    everything = admin_client.get(address).content.decode()
-    found = admin_client.get(address, {"error": "rate_limit"})
+    everything = text_of(admin_client, list_url("run"))
+    found = admin_client.get(list_url("run"), {"error": "rate_limit"})
 
     assert "The server is asked too often at the moment." in everything
     assert ">rate_limit<" not in everything

@@ -1,13 +1,15 @@
+"""The transcript of a conversation and the page of a run, as an administrator reads them."""
+
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import reverse
 from django.utils import timezone
 
 from chat import events
@@ -26,19 +28,28 @@ from chat.models import (
 from chat.rendering.patches import Answer
 from chat.runs.segments import read_events
 from tests.admin.conversations import answer, ask
+from tests.admin.pages import row_url, text_of
+
+Transcript = Callable[..., str]
 
 
-def transcript(client: Client, conversation: Conversation, **query: object) -> str:
-    address = reverse("admin:chat_conversation_change", args=[conversation.pk])
-    response = client.get(address, query)
-    assert response.status_code == 200
-    return response.content.decode()
+@pytest.fixture
+def transcript(admin_client: Client, conversation: Conversation) -> Transcript:
+    """The page of the shared conversation; ``of`` is another one."""
+
+    def read(*, of: Conversation = conversation, **query: object) -> str:
+        return text_of(admin_client, row_url(of), **query)
+
+    return read
 
 
-def test_a_transcript_shows_who_wrote_what(
-    admin_client: Client, private_conversation: Conversation, private_run: Run
+# --- one turn ----------------------------------------------------------------------------------
+
+
+def test_transcript_shows_authors_and_text(
+    transcript: Transcript, private_conversation: Conversation, private_run: Run
 ) -> None:
-    page = transcript(admin_client, private_conversation)
+    page = transcript(of=private_conversation)
 
     assert "Where is my *secret* spring?" in page
     assert "Alice" in page
@@ -47,20 +58,18 @@ def test_a_transcript_shows_who_wrote_what(
     assert "Completed" in page
 
 
-def test_an_answer_looks_as_its_readers_saw_it(
-    admin_client: Client, private_conversation: Conversation, private_run: Run
+def test_answer_looks_as_in_the_conversation(
+    transcript: Transcript, private_conversation: Conversation, private_run: Run
 ) -> None:
-    seen = Answer(private_run.public_id.hex)
+    shown = Answer(private_run.public_id.hex)
     for event in read_events(private_run):
-        seen.apply(event)
+        shown.apply(event)
 
-    page = transcript(admin_client, private_conversation)
-
-    assert seen.snapshot() in page
+    assert shown.snapshot() in transcript(of=private_conversation)
 
 
-def test_a_run_tells_everything_that_is_known_of_it(
-    admin_client: Client, conversation: Conversation, bob: User, upstream: Upstream
+def test_run_shows_all_its_facts(
+    transcript: Transcript, conversation: Conversation, bob: User, upstream: Upstream
 ) -> None:
     run = answer(
         ask(conversation, bob, "Again?"),
@@ -82,7 +91,7 @@ def test_a_run_tells_everything_that_is_known_of_it(
         retry_after_seconds=2,
     )
 
-    page = transcript(admin_client, conversation)
+    page = transcript()
 
     for fact in (
         "Failed",
@@ -106,7 +115,7 @@ def test_a_run_tells_everything_that_is_known_of_it(
         assert fact in page or fact.lower() in page, fact
 
 
-def test_what_was_for_the_next_request_alone_is_not_shown() -> None:
+def test_native_data_is_left_out_of_the_result() -> None:
     stored = json.dumps({"ext": {"status": "completed", "native": {"signature": "opaque"}}})
 
     shown = json.loads(pretty_result(stored))
@@ -121,192 +130,71 @@ def test_any_stored_result_can_be_shown(stored: str) -> None:
     assert isinstance(pretty_result(stored), str)
 
 
-def test_a_long_result_is_cut_in_the_transcript_and_whole_on_the_runs_page(
-    admin_client: Client, conversation: Conversation, bob: User
+def test_long_result_is_whole_on_the_page_of_its_run(
+    transcript: Transcript, admin_client: Client, conversation: Conversation, bob: User
 ) -> None:
     run = answer(ask(conversation, bob, "Long?"), "word " * 20_000)
 
-    page = transcript(admin_client, conversation)
-    whole = admin_client.get(reverse("admin:chat_run_change", args=[run.pk])).content.decode()
+    page = transcript()
+    whole = text_of(admin_client, row_url(run))
 
     assert "Cut here." in page
     assert "Cut here." not in whole
     assert "&quot;stats_source&quot;" in whole or "&quot;stop&quot;" in whole
 
 
-def test_a_live_run_shows_what_there_is_and_says_that_it_goes_on(
-    admin_client: Client, conversation: Conversation, bob: User
+def test_live_run_shows_its_text_so_far(
+    transcript: Transcript, conversation: Conversation, bob: User
 ) -> None:
     run = answer(ask(conversation, bob, "Live?"), "So far.")
     Run.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING, finished_at=None, result="")
 
-    page = transcript(admin_client, conversation)
+    page = transcript()
 
     assert "Still going on" in page
     assert "So far." in page
     assert "No result is stored yet." in page
 
 
-def test_a_run_whose_log_is_gone_still_shows_its_result(
-    admin_client: Client, private_conversation: Conversation, private_run: Run
+def test_run_without_a_log_shows_its_result(
+    transcript: Transcript, private_conversation: Conversation, private_run: Run
 ) -> None:
     RunSegment.objects.filter(run=private_run).delete()
 
-    page = transcript(admin_client, private_conversation)
+    page = transcript(of=private_conversation)
 
     assert "no longer kept" in page
     assert "Below the **old** mill." in page
 
 
-def test_people_and_servers_that_are_gone_leave_the_turns(
-    admin_client: Client, conversation: Conversation, shared_run: Run, upstream: Upstream, bob: User
+def test_turns_outlive_their_author_and_server(
+    transcript: Transcript, shared_run: Run, upstream: Upstream, bob: User
 ) -> None:
     upstream.delete()
     Message.objects.filter(author=bob).update(author=None)
     Run.objects.update(requested_by=None)
 
-    page = transcript(admin_client, conversation)
+    page = transcript()
 
     assert "Somebody who has left" in page
     assert "removed meanwhile" in page
 
 
-def test_a_deleted_conversation_can_still_be_read(
-    admin_client: Client, conversation: Conversation, shared_run: Run
-) -> None:
+def test_deleted_conversation_can_still_be_read(transcript: Transcript, shared_run: Run) -> None:
     Conversation.objects.update(deleted_at=timezone.now())
 
-    page = transcript(admin_client, conversation)
+    page = transcript()
 
     assert "Deleted" in page
     assert "Three miles." in page
 
 
-def test_an_empty_conversation_says_so(admin_client: Client, conversation: Conversation) -> None:
-    assert "Nothing was ever written here." in transcript(admin_client, conversation)
+def test_empty_conversation_says_so(transcript: Transcript) -> None:
+    assert "Nothing was ever written here." in transcript()
 
 
-# --- branches ------------------------------------------------------------------------
-
-
-def test_every_branch_is_shown_and_siblings_are_marked(
-    admin_client: Client, conversation: Conversation, bob: User
-) -> None:
-    question = ask(conversation, bob, "Root?")
-    first = answer(question, "First try.")
-    ask(conversation, bob, "Below the first.", parent=first.message)
-    answer(question, "Second try.")
-
-    page = transcript(admin_client, conversation)
-
-    order = ["Root?", "First try.", "Below the first.", "Second try."]
-    assert sorted(order, key=page.index) == order
-    assert "version 1 of 2" in page
-    assert "version 2 of 2" in page
-    assert 'href="?page=1#turn-1"' in page[page.index("Another branch") :]
-
-
-def test_turns_come_in_the_order_of_the_tree(conversation: Conversation, bob: User) -> None:
-    root = ask(conversation, bob, "root")
-    left = ask(conversation, bob, "left", parent=root)
-    right = ask(conversation, bob, "right", parent=root)
-    leaf = ask(conversation, bob, "leaf", parent=left)
-    other = ask(conversation, bob, "other root")
-
-    places = tree_order(Message.objects.all())
-
-    assert [place.pk for place in places] == [root.pk, left.pk, leaf.pk, right.pk, other.pk]
-    assert [place.parent_number for place in places] == [None, 1, 2, 1, None]
-    assert [(place.sibling_number, place.sibling_count) for place in places] == [
-        (1, 2),
-        (1, 2),
-        (1, 1),
-        (2, 2),
-        (2, 2),
-    ]
-    assert [place.begins_branch for place in places] == [False, False, False, True, True]
-
-
-def test_a_tree_deeper_than_the_stack_is_put_in_order() -> None:
-    messages = [Message(pk=key, parent_id=key - 1 or None) for key in range(1, 5001)]
-
-    assert [place.pk for place in tree_order(messages)] == list(range(1, 5001))
-
-
-# --- pages ---------------------------------------------------------------------------
-
-
-@pytest.fixture
-def long_conversation(conversation: Conversation, bob: User) -> Conversation:
-    parent = None
-    for number in range(1, TURNS_PER_PAGE * 2 + 6):
-        parent = ask(conversation, bob, f"Turn number {number}.", parent=parent)
-    return conversation
-
-
-def test_a_long_transcript_comes_in_pages(
-    admin_client: Client, long_conversation: Conversation
-) -> None:
-    first = transcript(admin_client, long_conversation)
-    second = transcript(admin_client, long_conversation, page=2)
-
-    assert "Page 1 of 3" in first
-    assert f"Turn number {TURNS_PER_PAGE}." in first
-    assert f"Turn number {TURNS_PER_PAGE + 1}." not in first
-    assert f"Turn number {TURNS_PER_PAGE + 1}." in second
-    assert 'rel="prev"' in second
-    assert 'rel="next"' in second
-
-
-@pytest.mark.parametrize(
-    ("page", "shown"), [("0", 1), ("99", 3), ("-1", 1), ("x", 1), ("٣", 1), ("9" * 40, 1)]
-)
-def test_any_page_number_gives_a_page(
-    admin_client: Client, long_conversation: Conversation, page: str, shown: int
-) -> None:
-    assert f"Page {shown} of 3" in transcript(admin_client, long_conversation, page=page)
-
-
-def test_the_page_of_a_run_leads_to_its_turn(
-    admin_client: Client, conversation: Conversation, bob: User
-) -> None:
-    parent = None
-    for number in range(TURNS_PER_PAGE):
-        parent = ask(conversation, bob, f"Turn {number}", parent=parent)
-    run = answer(parent, "On the second page.")
-
-    page = admin_client.get(reverse("admin:chat_run_change", args=[run.pk])).content.decode()
-
-    number = TURNS_PER_PAGE + 1
-    assert f"?page=2#turn-{number}" in page
-    assert "On the second page." in page
-
-
-def test_a_transcript_costs_the_same_queries_for_one_turn_and_for_twenty(
-    admin_client: Client, conversation: Conversation, bob: User, upstream: Upstream
-) -> None:
-    run = answer(ask(conversation, bob, "One."), "Answer.", upstream=upstream)
-    transcript(admin_client, conversation)
-    with CaptureQueriesContext(
-        connection,
-    ) as few:
-        transcript(admin_client, conversation)
-    for _ in range(9):
-        question = ask(conversation, bob, "More.", parent=run.message)
-        run = answer(question, "Answer.", upstream=upstream)
-        Attempt.objects.create(run=run, number=1, outcome="eof")
-
-    with CaptureQueriesContext(connection) as many:
-        transcript(admin_client, conversation)
-
-    assert len(many) == len(few)
-
-
-# --- what the upstream may have written ------------------------------------------------
-
-
-def test_the_answers_of_all_kinds_of_items_are_shown(
-    admin_client: Client, conversation: Conversation, bob: User
+def test_all_kinds_of_items_are_shown(
+    transcript: Transcript, conversation: Conversation, bob: User
 ) -> None:
     before: list[events.Event] = [
         events.ReasoningStart(item=0, t=1),
@@ -320,14 +208,14 @@ def test_the_answers_of_all_kinds_of_items_are_shown(
     ]
     answer(ask(conversation, bob, "How long?"), "1233 km.", before=before)
 
-    page = transcript(admin_client, conversation)
+    page = transcript()
 
     for words in ("Let me think.", "look_up", "Rhine", "1233 km."):
         assert words in page
 
 
-def test_a_run_without_times_has_no_times(
-    admin_client: Client, conversation: Conversation, bob: User
+def test_queued_run_has_no_times(
+    transcript: Transcript, conversation: Conversation, bob: User
 ) -> None:
     message = Message.objects.create(
         conversation=conversation, role=Role.ASSISTANT, parent=ask(conversation, bob, "Wait?")
@@ -341,8 +229,126 @@ def test_a_run_without_times_has_no_times(
         queued_at=timezone.now() - timedelta(seconds=3),
     )
 
-    page = transcript(admin_client, conversation)
+    page = transcript()
 
     assert "Waiting in line" in page
     assert "Nothing has come yet." in page
     assert "First token" not in page
+
+
+# --- branches ----------------------------------------------------------------------------------
+
+
+def test_every_branch_is_shown_and_versions_are_numbered(
+    transcript: Transcript, conversation: Conversation, bob: User
+) -> None:
+    question = ask(conversation, bob, "Root?")
+    first = answer(question, "First try.")
+    ask(conversation, bob, "Below the first.", parent=first.message)
+    answer(question, "Second try.")
+
+    page = transcript()
+
+    order = ["Root?", "First try.", "Below the first.", "Second try."]
+    assert sorted(order, key=page.index) == order
+    assert "version 1 of 2" in page
+    assert "version 2 of 2" in page
+    assert 'href="?page=1#turn-1"' in page[page.index("Another branch") :]
+
+
+def test_turns_come_in_tree_order(conversation: Conversation, bob: User) -> None:
+    root = ask(conversation, bob, "root")
+    left = ask(conversation, bob, "left", parent=root)
+    right = ask(conversation, bob, "right", parent=root)
+    leaf = ask(conversation, bob, "leaf", parent=left)
+    other = ask(conversation, bob, "other root")
+
+    places = tree_order(Message.objects.all())
+
+    assert [
+        (
+            place.pk,
+            place.parent_number,
+            place.sibling_number,
+            place.sibling_count,
+            place.begins_branch,
+        )
+        for place in places
+    ] == [
+        (root.pk, None, 1, 2, False),
+        (left.pk, 1, 1, 2, False),
+        (leaf.pk, 2, 1, 1, False),
+        (right.pk, 1, 2, 2, True),
+        (other.pk, None, 2, 2, True),
+    ]
+
+
+def test_tree_deeper_than_the_stack_is_ordered() -> None:
+    messages = [Message(pk=key, parent_id=key - 1 or None) for key in range(1, 5001)]
+
+    assert [place.pk for place in tree_order(messages)] == list(range(1, 5001))
+
+
+# --- pages -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def long_conversation(conversation: Conversation, bob: User) -> Conversation:
+    """Three pages of turns."""
+    parent = None
+    for number in range(1, TURNS_PER_PAGE * 2 + 6):
+        parent = ask(conversation, bob, f"Turn number {number}.", parent=parent)
+    return conversation
+
+
+@pytest.mark.usefixtures("long_conversation")
+def test_long_transcript_is_paged(transcript: Transcript) -> None:
+    first = transcript()
+    second = transcript(page=2)
+
+    assert "Page 1 of 3" in first
+    assert f"Turn number {TURNS_PER_PAGE}." in first
+    assert f"Turn number {TURNS_PER_PAGE + 1}." not in first
+    assert f"Turn number {TURNS_PER_PAGE + 1}." in second
+    assert 'rel="prev"' in second
+    assert 'rel="next"' in second
+
+
+@pytest.mark.usefixtures("long_conversation")
+def test_any_page_number_gives_a_page(transcript: Transcript, subtests: pytest.Subtests) -> None:
+    for asked, shown in (("0", 1), ("99", 3), ("-1", 1), ("x", 1), ("٣", 1), ("9" * 40, 1)):
+        with subtests.test(asked):
+            assert f"Page {shown} of 3" in transcript(page=asked)
+
+
+def test_run_links_its_turn_in_the_transcript(
+    admin_client: Client, conversation: Conversation, bob: User
+) -> None:
+    parent = None
+    for number in range(TURNS_PER_PAGE):
+        parent = ask(conversation, bob, f"Turn {number}", parent=parent)
+    assert parent is not None
+    run = answer(parent, "On the second page.")
+
+    page = text_of(admin_client, row_url(run))
+
+    assert f"?page=2#turn-{TURNS_PER_PAGE + 1}" in page
+    assert "On the second page." in page
+
+
+def test_transcript_costs_the_same_queries_for_one_turn_and_twenty(
+    transcript: Transcript, conversation: Conversation, bob: User, upstream: Upstream
+) -> None:
+    run = answer(ask(conversation, bob, "One."), "Answer.", upstream=upstream)
+    transcript()
+    with CaptureQueriesContext(connection) as few:
+        transcript()
+    for _ in range(9):
+        question = ask(conversation, bob, "More.", parent=run.message)
+        run = answer(question, "Answer.", upstream=upstream)
+        Attempt.objects.create(run=run, number=1, outcome="eof")
+
+    with CaptureQueriesContext(connection) as many:
+        transcript()
+
+    assert len(many) == len(few)

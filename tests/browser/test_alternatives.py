@@ -1,4 +1,4 @@
-"""Several answers of one run as tabs, and how likely each word of one was: chosen and read in a room."""
+"""Several choices of one run as tabs, and the probability of each token."""
 
 import math
 from typing import Any
@@ -6,23 +6,23 @@ from typing import Any
 from playwright.sync_api import expect
 
 from chat.demo.script import Gate, chunk, openai_chunks, stream
-from tests.browser.conftest import OpenTab
+from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
 Chunk = dict[str, Any]
 
 
-def of(choice: int, text: str = "", *, finish: str | None = None) -> Chunk:
+def piece(choice: int, text: str = "", *, finish: str | None = None) -> Chunk:
     """A piece of one of several answers, as a server that is asked for `n` sends them."""
     made = chunk({"content": text}, finish_reason=finish)
     made["choices"][0]["index"] = choice
     return made
 
 
-def likely(text: str, share: float, rival: str) -> Chunk:
-    """A piece with its probability, and what might have stood there."""
-    made = of(0, text)
+def with_logprobs(text: str, share: float, rival: str) -> Chunk:
+    """A token with its probability and that of an alternative."""
+    made = piece(0, text)
     rivals = [{"token": rival, "logprob": math.log(1 - share), "bytes": None}]
     made["choices"][0]["logprobs"] = {
         "content": [
@@ -32,7 +32,7 @@ def likely(text: str, share: float, rival: str) -> Chunk:
     return made
 
 
-def room(site: BrowserSite, tab: OpenTab, *parts: list[Chunk] | Gate) -> Tab:
+def open_room(site: BrowserSite, tab: OpenTab, *parts: list[Chunk] | Gate) -> Tab:
     last = len(parts) - 1
     steps = [
         part if isinstance(part, Gate) else openai_chunks(part, is_done=number == last)
@@ -49,15 +49,13 @@ def room(site: BrowserSite, tab: OpenTab, *parts: list[Chunk] | Gate) -> Tab:
     return alice
 
 
-def test_one_of_several_answers_is_chosen_while_they_grow_and_after_a_reload(
-    site: BrowserSite, tab: OpenTab
-) -> None:
-    alice = room(
+def test_choice_is_switched_live_and_reloaded(site: BrowserSite, tab: OpenTab) -> None:
+    alice = open_room(
         site,
         tab,
-        [of(0, "Two metres "), of(1, "Knee-deep "), of(2, "No idea ")],
+        [piece(0, "Two metres "), piece(1, "Knee-deep "), piece(2, "No idea ")],
         Gate(name="rest"),
-        [*(of(n, "today.") for n in range(3)), *(of(n, finish="stop") for n in range(3))],
+        [*(piece(n, "today.") for n in range(3)), *(piece(n, finish="stop") for n in range(3))],
     )
     answers = [alice.answer.get_by_text(text) for text in ("Two metres", "Knee-deep", "No idea")]
 
@@ -75,21 +73,19 @@ def test_one_of_several_answers_is_chosen_while_they_grow_and_after_a_reload(
     expect(answers[1]).to_have_text("Knee-deep today.")
     alice.until_ended()
     is_only(1)
-    live = alice.normalised()
+    live = alice.normalized()
     alice.reload().until_ended()
 
-    assert alice.normalised() == live
+    assert alice.normalized() == live
     choose(2)
     is_only(2)
     alice.page.keyboard.press("ArrowLeft")
     is_only(1)
 
 
-def test_how_likely_each_word_was_is_read_by_pointer_and_by_keyboard(
-    site: BrowserSite, tab: OpenTab
-) -> None:
-    words = [likely("Two", 0.97, "Three"), likely(" metres", 0.6, " feet")]
-    alice = room(site, tab, [*words, of(0, finish="stop")])
+def test_logprobs_are_read_by_pointer_and_keyboard(site: BrowserSite, tab: OpenTab) -> None:
+    words = [with_logprobs("Two", 0.97, "Three"), with_logprobs(" metres", 0.6, " feet")]
+    alice = open_room(site, tab, [*words, piece(0, finish="stop")])
     alice.shows("Two metres").until_ended()
     fold, line = alice.answer.locator(".likely"), alice.answer.locator(".heat-line")
     text = alice.answer.locator(".heat-text")
@@ -108,9 +104,9 @@ def test_how_likely_each_word_was_is_read_by_pointer_and_by_keyboard(
         text.locator(".odd").first.hover()
         expect(line).to_have_text("“Two” 97 %; else “Three” 3 %")
 
-    live = alice.normalised()
+    live = alice.normalized()
     reads_them()
     alice.reload().until_ended()
 
-    assert alice.normalised() == live
+    assert alice.normalized() == live
     reads_them()

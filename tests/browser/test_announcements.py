@@ -1,13 +1,16 @@
-"""How much of a live answer is spoken is each person's choice."""
+"""What a screen reader is told of a live answer, which is each person's choice."""
 
+import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import OpenTab
-from tests.browser.test_accessibility import LISTEN, heard
 from tests.support.browser import streams
+from tests.support.browser.people import OpenTab, People
+from tests.support.browser.scenes import Scene, SceneSite
+from tests.support.browser.screen_reader import announced, assert_apart, listen, until_announced
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
@@ -22,20 +25,20 @@ SPOKEN = ["The river is high.", "one two", "Code, 2 lines", "a, b, 1, 2,"]
 
 
 @pytest.fixture(autouse=True)
-def _as_they_were(site: BrowserSite) -> Iterator[None]:
+def _usual_setting(site: BrowserSite) -> Iterator[None]:
     yield
     site.rows("UPDATE chat_user SET announcements = 'states'")
 
 
 def choose(tab: Tab, choice: str) -> None:
-    """As a person does: in the settings."""
+    """In the settings, as a person does."""
     tab.open("/settings/")
     tab.page.get_by_label("Of an answer that is being written").select_option(choice)
     tab.page.locator("form[action='/settings/announcements/']").get_by_role("button").click()
     expect(tab.page.locator("#notices")).to_contain_text("Saved.")
 
 
-def telling_much() -> streams.Script:
+def long_answer() -> streams.Script:
     """A tool, a text in two parts with a gate between them, and the rest of it."""
     return streams.scripted(
         streams.BEGINNING,
@@ -50,65 +53,63 @@ def telling_much() -> streams.Script:
     )
 
 
-def listening(site: BrowserSite, tab: OpenTab, choice: str) -> Tab:
-    """Alice, who has chosen so, in a room where nothing is written."""
+def open_listening(site: BrowserSite, tab: OpenTab, choice: str) -> Tab:
+    """Alice with this setting, in a conversation without a live answer."""
     alice = tab("Alice")
     choose(alice, choice)
-    site.fake.script(streams.telling("First."), telling_much())
+    site.fake.script(streams.telling("First."), long_answer())
     first = site.send("Tell us.")
     site.until_ended(first)
     alice.open(site.room(first)).until_ended()
-    alice.page.evaluate(LISTEN)
+    listen(alice)
     return alice
 
 
-def test_paragraphs_are_read_as_they_close_and_each_once(site: BrowserSite, tab: OpenTab) -> None:
-    alice = listening(site, tab, PARAGRAPHS)
+def test_paragraphs_are_announced_once_as_they_close(site: BrowserSite, tab: OpenTab) -> None:
+    alice = open_listening(site, tab, PARAGRAPHS)
 
     alice.write("How high is it?")
-    alice.until(lambda: SPOKEN[2] in heard(alice), "what is closed is said")
-    assert not any("And the" in sentence for sentence in heard(alice))
+    until_announced(alice, SPOKEN[2])
+    assert not any("And the" in sentence for sentence in announced(alice))
     site.fake.release("rest")
-    alice.until(lambda: "complete" in "".join(heard(alice)), "the end is said")
+    until_announced(alice, "complete")
 
-    said = heard(alice)
+    said = announced(alice)
     assert [one for one in said if one in {*SPOKEN, "And the rest."}] == [*SPOKEN, "And the rest."]
     assert said[0].startswith("Answer started, ")
     assert said.index("Tool gauge finished") < said.index(SPOKEN[0])
-    # The text before its end.
+    # The end is announced after the text.
     assert said[-1].startswith("Answer complete, ")
 
 
-def test_what_was_written_before_the_page_came_is_not_read_aloud(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_text_from_before_the_page_is_not_announced(site: BrowserSite, tab: OpenTab) -> None:
     choose(tab("Alice"), PARAGRAPHS)
-    site.fake.script(telling_much())
+    site.fake.script(long_answer())
     run = site.send("How high is it?")
     alice = tab("Alice", site.room(run)).shows("And the")
-    alice.page.evaluate(LISTEN)
+    listen(alice)
 
     site.fake.release("rest")
 
-    alice.until(lambda: "complete" in "".join(heard(alice)), "the end is said")
-    assert [one for one in heard(alice) if one in SPOKEN[:3]] == []
-    assert "And the rest." in heard(alice)
+    until_announced(alice, "complete")
+    assert [one for one in announced(alice) if one in SPOKEN[:3]] == []
+    assert "And the rest." in announced(alice)
 
 
-def test_only_the_end_of_an_answer_is_said(site: BrowserSite, tab: OpenTab) -> None:
-    alice = listening(site, tab, ENDS)
+def test_only_the_end_is_announced(site: BrowserSite, tab: OpenTab) -> None:
+    alice = open_listening(site, tab, ENDS)
 
     alice.write("How high is it?")
     alice.shows("And the")
     site.fake.release("rest")
-    alice.until(lambda: heard(alice), "the end is said")
+    alice.until(lambda: announced(alice), "the end is said")
     alice.until_ended()
 
-    assert len(heard(alice)) == 1
-    assert heard(alice)[0].startswith("Answer complete, ")
+    assert len(announced(alice)) == 1
+    assert announced(alice)[0].startswith("Answer complete, ")
 
 
-def test_an_error_is_said_whatever_is_chosen(site: BrowserSite, tab: OpenTab) -> None:
+def test_errors_are_announced_with_every_setting(site: BrowserSite, tab: OpenTab) -> None:
     alice = tab("Alice")
     choose(alice, ENDS)
     site.fake.script(
@@ -117,48 +118,142 @@ def test_an_error_is_said_whatever_is_chosen(site: BrowserSite, tab: OpenTab) ->
     first = site.send("Tell us.")
     site.until_ended(first)
     alice.open(site.room(first)).until_ended()
-    alice.page.evaluate(LISTEN)
+    listen(alice)
 
     alice.write("How high is it?")
 
-    alice.until(lambda: heard(alice, "assertive"), "the error is said")
-    assert heard(alice) == []
+    alice.until(lambda: announced(alice, "assertive"), "the error is said")
+    assert announced(alice) == []
 
 
-def test_nothing_goes_on_in_a_room_that_was_taken_away(site: BrowserSite, tab: OpenTab) -> None:
+def test_lost_conversation_is_announced_no_more(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Half", streams.hang()))
     alice = tab("Alice")
-    alice.page.clock.install()
+    alice.install_clock()
     first = site.send("Tell us.")
     site.until_ended(first)
     alice.open(site.room(first)).until_ended()
-    alice.page.evaluate(LISTEN)
+    listen(alice)
     alice.write("Go on")
     alice.shows("Half")
     alice.page.clock.run_for(2_000)
-    alice.until(lambda: "Writing" in heard(alice), "the phase is said")
+    until_announced(alice, "Writing")
 
     alice.page.evaluate(
         "document.dispatchEvent(new CustomEvent('room:gone', {detail: {reason: 'deleted'}}))"
     )
     alice.page.clock.run_for(60_000)
 
-    assert "Still writing" not in heard(alice)
+    assert "Still writing" not in announced(alice)
 
 
-def test_an_end_that_came_with_the_page_is_said_too(site: BrowserSite, tab: OpenTab) -> None:
+def test_end_rendered_with_the_page_is_announced(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Half", streams.gate("end")))
     first = site.send("Tell us.")
     site.until_ended(first)
     alice = tab("Alice", site.room(first)).until_ended()
-    alice.page.evaluate(LISTEN)
+    listen(alice)
     alice.write("Go on")
     alice.shows("Half")
 
-    # As a rendering of the answer that has ended, in place of the live one.
+    # As if the rendering of an ended answer had replaced the live one.
     alice.answer.evaluate("answer => answer.removeAttribute('data-live')")
     alice.page.evaluate("document.dispatchEvent(new CustomEvent('room:shown'))")
 
-    alice.until(lambda: "complete" in "".join(heard(alice)), "the end is said")
+    until_announced(alice, "complete")
     site.fake.release("end")
-    assert sum("complete" in sentence for sentence in heard(alice)) == 1
+    assert sum("complete" in sentence for sentence in announced(alice)) == 1
+
+
+# --- with the usual setting ---------------------------------------------------------------------
+
+
+def test_whole_run_is_announced_in_few_sentences(scene_site: SceneSite, people: People) -> None:
+    first = scene_site.ask(Scene("lmstudio", "demo-reasoner", "Hello."))
+    scene_site.until_ended(first)
+    alice = people.tab(scene_site, "Alice", scene_site.room(first)).until_ended()
+    listen(alice)
+
+    alice.write("Use a tool, with one that fails.")
+    until_announced(alice, "complete")
+    alice.until_ended()
+
+    said = announced(alice)
+    tools = [sentence for sentence in said if sentence.startswith("Tool ")]
+    names = alice.answer.locator(".tool .name").all_text_contents()
+    assert said[0].startswith("Answer started, ")
+    assert re.fullmatch(
+        r"Answer complete, [\d,]+ words\. Press g, then n to read it\.", said[-1]
+    ), said
+    # The start of a tool call that ends at once is not announced.
+    assert [one for one in tools if not one.endswith(" started")] == [
+        f"Tool {names[0]} finished",
+        f"Tool {names[1]} failed",
+    ]
+    assert len(set(tools)) == len(tools)
+    # Phases and progress; none is announced twice in a row.
+    others = [sentence for sentence in said[1:-1] if sentence not in tools]
+    assert len(others) <= 10
+    assert all(one != two for one, two in pairwise(said))
+    assert announced(alice, "assertive") == []
+    assert_apart(alice)
+
+
+@pytest.mark.smoke
+def test_tool_start_and_end_are_announced_once(site: BrowserSite, tab: OpenTab) -> None:
+    arguments = {"at": "mill"}
+    begun, done = streams.call("gauge", arguments), streams.succeed("gauge", arguments, "2 m")
+    words = [streams.open_item("message"), streams.say("Two."), streams.close_item("message")]
+    gates = streams.gate("done"), streams.gate("rest")
+    whole = [streams.BEGINNING, begun, gates[0], done, gates[1], words, streams.end()]
+    site.fake.script(streams.telling("First."), streams.scripted(*whole))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
+    listen(alice)
+    alice.write("How high is it?")
+    until_announced(alice, "Tool gauge started")
+
+    site.fake.release("done")
+    until_announced(alice, "Tool gauge finished")
+    site.fake.release("rest")
+
+    until_announced(alice, "complete")
+    tools = [sentence for sentence in announced(alice) if sentence.startswith("Tool ")]
+    assert tools == ["Tool gauge started", "Tool gauge finished"]
+    assert_apart(alice)
+
+
+def test_errors_and_questions_are_announced_at_once(scene_site: SceneSite, people: People) -> None:
+    asking = scene_site.ask(Scene("xerotier", "demo-question", "Help me."))
+    scene_site.until_ended(asking)
+    asked = people.tab(scene_site, "Alice", scene_site.room(asking))
+    expect(asked.page.locator(".ask-open").first).to_be_visible()
+    listen(asked)
+    asked.button("Try again").click()
+    asked.until(lambda: announced(asked, "assertive"), "the question is said")
+    failing = scene_site.ask(Scene("lmstudio", "demo-writer", "Hello."))
+    scene_site.until_ended(failing)
+    failed = people.tab(scene_site, "Alice", scene_site.room(failing)).until_ended()
+    listen(failed)
+    failed.write("error")
+    failed.until(lambda: announced(failed, "assertive"), "the error is said")
+
+    assert announced(asked, "assertive") == ["A question needs an answer."]
+    assert len(announced(failed, "assertive")) == 1
+    assert "complete" not in "".join(announced(failed))
+
+
+def test_long_silence_is_announced(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Half", streams.hang()))
+    alice = tab("Alice")
+    alice.install_clock()
+    alice.open(site.room(site.send("Tell us."))).until_ended()
+    listen(alice)
+    alice.write("Go on")
+    alice.shows("Half")
+    alice.page.clock.run_for(2_000)
+    until_announced(alice, "Writing")
+
+    alice.page.clock.run_for(60_000)
+
+    # After 10 seconds, and again after 20 more.
+    assert announced(alice).count("Still writing") == 2

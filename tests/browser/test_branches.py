@@ -1,9 +1,10 @@
-"""Edits and further tries stand beside what was there; each person looks at what they choose."""
+"""Edits and retries are versions of a turn; each person chooses which one is shown."""
 
+import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import OpenTab
 from tests.support.browser import streams
+from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
@@ -16,9 +17,8 @@ def show_version(tab: Tab, number: int, count: int) -> None:
     tab.button(f"Version {number} of {count}").click()
 
 
-def test_an_edit_is_a_version_beside_the_first_one_for_each_person(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+@pytest.mark.smoke
+def test_edit_makes_a_version_for_everybody(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("Of rivers."), streams.telling("Of seas."))
     run = site.send("Tell us of rivers.")
     alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
@@ -44,7 +44,7 @@ def test_an_edit_is_a_version_beside_the_first_one_for_each_person(
     alice.reload().shows("Of seas.")
 
 
-def test_a_cancelled_edit_leaves_the_words(site: BrowserSite, tab: OpenTab) -> None:
+def test_canceled_edit_changes_nothing(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("Of rivers."))
     run = site.send("Tell us of rivers.")
     alice = tab("Alice", site.room(run)).until_ended()
@@ -58,9 +58,7 @@ def test_a_cancelled_edit_leaves_the_words(site: BrowserSite, tab: OpenTab) -> N
     expect(alice.turns.first.locator("textarea")).to_have_value("Tell us of rivers.")
 
 
-def test_a_further_try_streams_beside_the_first_and_one_goes_back_and_forth(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_retry_makes_a_second_version(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First try."), streams.telling("Second try."))
     run = site.send("Tell us.")
     alice, bob = tab("Alice", site.room(run)).until_ended(), tab("Bob", site.room(run))
@@ -77,9 +75,7 @@ def test_a_further_try_streams_beside_the_first_and_one_goes_back_and_forth(
     expect(alice.turns).to_have_count(2)
 
 
-def test_going_on_from_an_older_version_makes_a_branch_of_its_own(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_sending_from_an_older_version_branches(site: BrowserSite, tab: OpenTab) -> None:
     for text in ("First try.", "Second try.", "On the first.", "On the second."):
         site.fake.script(streams.telling(text))
     run = site.send("Tell us.")
@@ -100,9 +96,7 @@ def test_going_on_from_an_older_version_makes_a_branch_of_its_own(
     alice.shows("On the first.")
 
 
-def test_a_reader_switches_versions_but_has_neither_edit_nor_further_try(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_viewer_switches_versions_but_cannot_edit(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First try."), streams.telling("Second try."))
     run = site.send("Tell us.")
     site.until_ended(run)

@@ -1,12 +1,12 @@
-"""An administrator drains a server: everybody who waits sees why and where, live and reloaded."""
+"""An administrator drains a server: everybody who is queued sees their place and the reason."""
 
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import OpenTab
 from tests.support.browser import streams
+from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
@@ -26,9 +26,7 @@ def stands_at(tab: Tab, number: int, why: str = "") -> None:
     expect(tab.page.locator(".place")).to_have_text(f"Place {number} in line{why}")
 
 
-def test_everybody_in_line_sees_their_place_and_why_it_stands(
-    narrow: BrowserSite, tab: OpenTab
-) -> None:
+def test_queued_people_see_their_place_and_the_reason(narrow: BrowserSite, tab: OpenTab) -> None:
     narrow.fake.script(streams.telling("Busy", streams.hang()), streams.telling("At last."))
     first = narrow.send("Keep it busy.", by="Alice")
     narrow.fake.wait_until(lambda fake: fake.posts == 1)
@@ -54,7 +52,7 @@ def test_everybody_in_line_sees_their_place_and_why_it_stands(
     assert label is not None
     assert label.endswith("(being drained)")
 
-    # What is under way goes on to its end, and the line still stands.
+    # The live answer goes on to its end, and the queue still waits.
     tab("Alice", narrow.room(first)).stop.click()
     expect(state).to_have_text("Draining 0 answers under way, 2 waiting")
     bob.stop.click()

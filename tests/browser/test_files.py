@@ -1,13 +1,16 @@
-"""Pictures beside the words, and the page of what a conversation has gathered."""
+"""Images attached to a message, and the page of a conversation's files."""
+
+from collections.abc import Iterator
 
 import msgspec
 import pytest
 from playwright.sync_api import expect
 
 from chat.demo.script import Gate, answer, chunk, openai_chunks, openai_run, stream
-from tests.browser.conftest import OpenTab, People
 from tests.files.conftest import PAGE, png
 from tests.support.browser import streams
+from tests.support.browser.artifacts import FILE_EVENTS
+from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
@@ -30,13 +33,14 @@ def hand_over(tab: Tab, way: str, name: str, *, kind: str = "image/png") -> None
     tab.page.evaluate(HAND_OVER, ["#text", way, list(png(32, 32)), name, kind])
 
 
-def room_of(site: BrowserSite, tab: OpenTab, *said: str) -> Tab:
+def open_room(site: BrowserSite, tab: OpenTab, *said: str) -> Tab:
     site.fake.script(*[streams.telling(text) for text in ("First.", *said)])
     return tab("Alice", site.room(site.send("Tell us."))).until_ended()
 
 
-def test_pictures_are_picked_shown_taken_back_and_sent(site: BrowserSite, tab: OpenTab) -> None:
-    alice = room_of(site, tab, "Two pictures.")
+@pytest.mark.smoke
+def test_images_are_attached_removed_and_sent(site: BrowserSite, tab: OpenTab) -> None:
+    alice = open_room(site, tab, "Two pictures.")
     previews = alice.page.locator(".attaching img")
 
     alice.page.locator("#pictures").set_input_files([SPRING])
@@ -59,10 +63,8 @@ def test_pictures_are_picked_shown_taken_back_and_sent(site: BrowserSite, tab: O
     assert alice.reload().turns.nth(2).locator(".attached img").count() == 3
 
 
-def test_what_cannot_be_attached_is_said_and_the_rest_stays(
-    site: BrowserSite, tab: OpenTab
-) -> None:
-    alice = room_of(site, tab)
+def test_refused_attachments_are_named(site: BrowserSite, tab: OpenTab) -> None:
+    alice = open_room(site, tab)
     note = alice.page.locator("#attach-note")
 
     alice.page.locator("#pictures").set_input_files([SPRING])
@@ -71,7 +73,7 @@ def test_what_cannot_be_attached_is_said_and_the_rest_stays(
     alice.page.locator("#pictures").set_input_files([SPRING] * 8)
     expect(note).to_contain_text("8 pictures at most")
     expect(alice.page.locator(".attaching img")).to_have_count(1)
-    # It looks like a picture to the browser, and is none: the server says so, and all stays.
+    # By its name and type it is an image. The server finds out, and the draft stays as it is.
     alice.page.locator("#pictures").set_input_files(
         [{"name": "pretty.png", "mimeType": "image/png", "buffer": PAGE}]
     )
@@ -83,12 +85,9 @@ def test_what_cannot_be_attached_is_said_and_the_rest_stays(
     expect(alice.turns).to_have_count(2)
 
 
-def test_a_server_without_eyes_is_told_of_before_sending(
-    own_site: BrowserSite, people: People
-) -> None:
-    own_site.rows("UPDATE chat_upstream SET dialect = 'openai_completions'")
-    own_site.start()
-    alice = people.tab(own_site, "Alice", "/")
+def test_server_without_vision_is_named_before_sending(site: BrowserSite, tab: OpenTab) -> None:
+    with site.speaking("openai_completions"):
+        alice = tab("Alice", "/")
     unsent = alice.page.locator("#attach-unsent")
 
     expect(unsent).to_be_hidden()
@@ -99,68 +98,30 @@ def test_a_server_without_eyes_is_told_of_before_sending(
     expect(alice.page.locator("#pictures")).to_be_focused()
 
 
-X_EVENTS = [
-    {
-        "type": "x_artifact.created",
-        "artifact_id": "art-1",
-        "identifier": "flow",
-        "title": "River flow",
-        "language": "python",
-        "content_type": "text/x-python",
-        "content": "def flow(depth: float) -> float:\n    return depth * 1.5\n",
-    },
-    {
-        "type": "x_artifact.updated",
-        "artifact_id": "art-1",
-        "identifier": "flow",
-        "title": "River flow",
-        "language": "python",
-        "content_type": "text/x-python",
-        "content": "def flow(depth: float, width: float) -> float:\n    return depth * width\n",
-    },
-    {
-        "type": "x_mockup.created",
-        "bundleId": "b-1",
-        "identifier": "landing",
-        "title": "Landing page",
-        "entry": "index.html",
-        "files": [
-            {"path": "index.html", "contentType": "text/html", "size": 54},
-            {"path": "css/style.css", "contentType": "text/css", "size": 20},
-        ],
-    },
-]
-
-
 @pytest.fixture
-def maker(own_site: BrowserSite) -> BrowserSite:
+def file_site(site: BrowserSite) -> Iterator[BrowserSite]:
     """A site whose server answers with an artifact of two versions and a mockup of two files."""
-    own_site.rows(
-        "UPDATE chat_upstream SET dialect = 'xerotier', base_url = ?", f"{own_site.fake.url}/v1"
-    )
     begun = chunk({"role": "assistant", "content": ""})
     page = answer(PAGE, method="GET", path="/v1/mockups/b-1/index.html")
     said = openai_run("Here they are.")[1:]
-    own_site.fake.script(
-        stream(openai_chunks([begun, *X_EVENTS, *said])),
+    site.fake.script(
+        stream(openai_chunks([begun, *FILE_EVENTS, *said])),
         msgspec.structs.replace(page, steps=(Gate(name="page"), *page.steps)),
         answer("h1 { color: teal }", method="GET", path="/v1/mockups/b-1/css/style.css"),
     )
-    own_site.start()
-    return own_site
+    with site.speaking("xerotier"):
+        yield site
 
 
-def test_what_an_answer_made_is_listed_read_and_downloaded(
-    maker: BrowserSite, people: People
-) -> None:
-    alice = people.tab(maker, "Alice", maker.room(maker.send("Make a page."))).until_ended()
+def test_files_of_an_answer_are_read_and_downloaded(file_site: BrowserSite, tab: OpenTab) -> None:
+    alice = tab("Alice", file_site.room(file_site.send("Make a page."))).until_ended()
 
     alice.turns.last.hover()
     alice.turns.last.get_by_role("link", name="Artifacts (1)").click()
     expect(alice.page.locator("#panel-title")).to_have_text("Files")
     mockup = alice.page.locator(".bundle").first
     expect(mockup).to_contain_text("Being fetched")
-    maker.fake.release("page")
+    file_site.fake.release("page")
     # Without a reload: the page looks again while something is being fetched.
     expect(mockup).to_contain_text("2 of 2 files")
     mockup.get_by_role("link", name="index.html", exact=True).click()

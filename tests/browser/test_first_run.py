@@ -1,4 +1,4 @@
-"""A new machine: one command, one link, one account, and the first answer of a real server."""
+"""A new installation: one command, one link, one account, and the first answer."""
 
 import contextlib
 import os
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import People
-from tests.support.browser.looks import found_in
+from tests.support.browser.displays import DESKTOP_LIGHT, serious_findings
+from tests.support.browser.people import People
 from tests.support.browser.site import free_port
 from tests.support.processes.site import ROOT, SOON_SECONDS, soon
 
@@ -44,9 +44,8 @@ class FirstStart:
         return found[1] if found and "serving address=" in text else ""
 
     @contextlib.contextmanager
-    def silent(self) -> Iterator[None]:
-        """The demo servers stand still meanwhile: the beginning of an answer takes them seconds, and
-        a page may need more to be there."""
+    def demo_paused(self) -> Iterator[None]:
+        """Meanwhile the demo servers stand still: an answer begins only when its page is there."""
         pid = self._popen.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         assert children
@@ -59,7 +58,7 @@ class FirstStart:
                 os.kill(int(child), signal.SIGCONT)
 
     def close(self) -> None:
-        # The demo servers watch this process and go with it.
+        # The demo servers watch this process, and end with it.
         self._popen.terminate()
         try:
             self._popen.wait(SOON_SECONDS)
@@ -68,7 +67,7 @@ class FirstStart:
             self._popen.wait()
 
 
-# What is there for a moment only: how far the server is, and that the model thinks.
+# Records what is shown for a moment only: the progress of the prompt, and the reasoning.
 NOTE = """() => {
   window.seen = {progress: [], reasoning: []};
   new MutationObserver(() => {
@@ -87,24 +86,39 @@ def first_start(tmp_path: Path) -> Iterator[FirstStart]:
     start.close()
 
 
-def test_from_the_setup_link_to_the_first_streamed_answer(
-    first_start: FirstStart, people: People
-) -> None:
-    page = people.strange_page()
+def test_setup_link_leads_to_the_first_answer(first_start: FirstStart, people: People) -> None:
+    page = people.foreign_page()
     assert first_start.setup_link.startswith(f"{first_start.url}/setup/")
 
     page.goto(first_start.setup_link)
-    page.get_by_label("Your name").fill("Ana Maria")
-    page.get_by_label("E-mail address").fill("ana@example.org")
-    page.get_by_label("Password", exact=True).fill("a river in the hills")
-    page.get_by_label(re.compile("team", re.IGNORECASE)).fill("River")
-    page.get_by_role("button", name="Create and begin").click()
+    assert serious_findings(page) == []
+    fill_setup(page, password="12345")
+    expect(page.locator(".field-error").first).to_be_visible()
+    assert serious_findings(page) == []
+    DESKTOP_LIGHT.show(page)
+    fill_setup(page, password="a river in the hills")
 
     page.wait_for_url(f"{first_start.url}/")
     expect(page.locator("h1")).to_contain_text("Ana")
     expect(page.locator(".starter").first).to_be_visible()
+    assert_answers(first_start, page)
+    again = people.foreign_page().goto(first_start.setup_link)
+    assert again is not None
+    assert again.status == 404
+
+
+def fill_setup(page: Page, *, password: str) -> None:
+    page.get_by_label("Your name").fill("Ana Maria")
+    page.get_by_label("E-mail address").fill("ana@example.org")
+    page.get_by_label("Password", exact=True).fill(password)
+    page.get_by_label(re.compile("team", re.IGNORECASE)).fill("River")
+    page.get_by_role("button", name="Create and begin").click()
+
+
+def assert_answers(first_start: FirstStart, page: Page) -> None:
+    """A demo server answers the first message, with progress, reasoning and figures."""
     page.locator("#text").fill("What can you show me?")
-    with first_start.silent():
+    with first_start.demo_paused():
         page.locator("#text").press("Enter")
         page.wait_for_url("**/c/*/")
         expect(page.locator("[data-stop]")).to_be_visible()
@@ -121,34 +135,3 @@ def test_from_the_setup_link_to_the_first_streamed_answer(
     for figure in ("tokens in", "tokens out", "tokens/s", "to first token", "in total"):
         expect(answer.locator(".figures")).to_contain_text(figure)
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
-
-
-def test_the_setup_page_has_no_serious_finding(first_start: FirstStart, people: People) -> None:
-    page = people.strange_page()
-    page.goto(first_start.setup_link)
-    found = found_in(page)
-    page.get_by_label("Your name").fill("Ana Maria")
-    page.get_by_label("E-mail address").fill("ana@example.org")
-    page.get_by_label("Password", exact=True).fill("12345")
-    page.get_by_role("button", name="Create and begin").click()
-    expect(page.locator(".field-error").first).to_be_visible()
-
-    found += found_in(page)
-
-    assert not found, "\n".join(found)
-
-
-def test_the_setup_link_works_once(first_start: FirstStart, people: People) -> None:
-    page = people.strange_page()
-    page.goto(first_start.setup_link)
-    page.get_by_label("Your name").fill("Ana Maria")
-    page.get_by_label("E-mail address").fill("ana@example.org")
-    page.get_by_label("Password", exact=True).fill("a river in the hills")
-    page.get_by_label(re.compile("team", re.IGNORECASE)).fill("River")
-    page.get_by_role("button", name="Create and begin").click()
-    page.wait_for_url(f"{first_start.url}/")
-
-    answer = people.strange_page().goto(first_start.setup_link)
-
-    assert answer is not None
-    assert answer.status == 404

@@ -1,4 +1,4 @@
-"""The inbox: from a question that waits to its card; and what the list beside it marks."""
+"""The inbox: questions that wait for an answer; and new answers, marked in the sidebar."""
 
 from collections.abc import Iterator
 from uuid import UUID
@@ -6,9 +6,10 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import OpenTab, People
 from tests.runs.waiting import WEATHER, calling, saying
 from tests.support.browser import streams
+from tests.support.browser.interruptions import HIDE
+from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
@@ -18,35 +19,31 @@ REFRESH_LIST = """() => htmx.ajax("GET", document.getElementById("room").dataset
 ANSWER_HAS_ENDED = (
     """() => document.querySelector("#turns > article:last-of-type .answer:not([data-live])")"""
 )
-# What two pages may still have to tell each other.
+# Each page may store what it shows, and once more what the other has stored.
 A_FEW_WRITES = 4
-# A tab behind another one; the browser of the tests shows all of them.
-LOOK_AWAY = """() => {
-  Object.defineProperty(document, "hidden", { get: () => true });
-  document.dispatchEvent(new Event("visibilitychange"));
-}"""
 
 
 @pytest.fixture
-def own(own_site: BrowserSite) -> Iterator[BrowserSite]:
-    """A site in which nothing waits yet, and whose server speaks a dialect that takes tools."""
-    own_site.start()
-    with own_site.speaking("openai_chat"):
-        yield own_site
+def calm_site(site: BrowserSite) -> Iterator[BrowserSite]:
+    """Nothing waits for an answer yet, and the server speaks a dialect with tools."""
+    site.close_questions()
+    with site.speaking("openai_chat"):
+        yield site
 
 
-def waiting(site: BrowserSite) -> UUID:
+def waiting_run(site: BrowserSite) -> UUID:
     site.fake.script(calling(WEATHER), saying("It rains."))
     run = site.send("How is the weather?")
     assert site.until_ended(run)["status"] == "waiting"
     return run
 
 
-def test_a_question_is_found_answered_and_gone(own: BrowserSite, people: People) -> None:
-    bob = people.tab(own, "Bob", "/inbox/")
+@pytest.mark.smoke
+def test_question_is_found_and_answered(calm_site: BrowserSite, tab: OpenTab) -> None:
+    bob = tab("Bob", "/inbox/")
     expect(bob.page.get_by_role("heading", name="Nobody waits for you")).to_be_visible()
     expect(bob.page.locator(".nav-count")).to_have_count(0)
-    waiting(own)
+    waiting_run(calm_site)
     bob.reload()
     expect(bob.page.locator(".nav-count")).to_contain_text("1")
 
@@ -57,7 +54,7 @@ def test_a_question_is_found_answered_and_gone(own: BrowserSite, people: People)
     bob.button("Give the result").click()
     bob.shows("It rains.").until_ended()
 
-    # The list beside the room has noticed.
+    # The count in the sidebar is updated, too.
     expect(bob.page.locator(".nav-count")).to_have_count(0)
     bob.page.locator("#main").focus()
     bob.page.keyboard.press("g")
@@ -65,22 +62,27 @@ def test_a_question_is_found_answered_and_gone(own: BrowserSite, people: People)
     expect(bob.page.get_by_role("heading", name="Nobody waits for you")).to_be_visible()
 
 
-def test_a_viewer_has_nothing_to_answer(own: BrowserSite, people: People) -> None:
-    waiting(own)
+def test_viewer_has_an_empty_inbox(calm_site: BrowserSite, tab: OpenTab) -> None:
+    waiting_run(calm_site)
 
-    vera = people.tab(own, "Vera", "/inbox/")
+    vera = tab("Vera", "/inbox/")
 
     expect(vera.page.get_by_role("heading", name="Nobody waits for you")).to_be_visible()
     expect(vera.page.locator(".nav-count")).to_have_count(0)
 
 
+# Other tests leave conversations of their own.
+TITLES = {"The first one", "The second one", "Where one goes", "Where one was"}
+
+
 def unread(tab: Tab) -> list[str]:
-    return tab.page.locator("#conversations a[data-unread]").evaluate_all(
+    titles = tab.page.locator("#conversations a[data-unread]").evaluate_all(
         "links => links.map(link => link.title)"
     )
+    return [title for title in titles if title in TITLES]
 
 
-def test_what_is_new_is_marked_until_it_was_shown(site: BrowserSite, tab: OpenTab) -> None:
+def test_new_answer_is_marked_until_shown(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(*(streams.telling("So.") for _ in range(3)))
     first, second = site.send("The first one"), site.send("The second one")
     site.until_ended(second)
@@ -111,34 +113,33 @@ def two_rooms(site: BrowserSite) -> tuple[str, str]:
     return site.room(runs[0]), site.room(runs[1])
 
 
-def see_the_end(tab: Tab) -> None:
-    """Of an answer, and of nothing that comes behind it."""
+def until_end_is_shown(tab: Tab) -> None:
     tab.page.wait_for_function(ANSWER_HAS_ENDED, polling=25)
 
 
-def test_whoever_saw_the_end_and_left_at_once_finds_nothing_new(
+def test_end_that_was_seen_is_not_new(
     site: BrowserSite, tab: OpenTab, two_rooms: tuple[str, str]
 ) -> None:
-    elsewhere, here = two_rooms
+    other, here = two_rooms
     site.fake.script(streams.telling("Going", streams.gate("end"), " on."))
     alice = tab("Alice", here).until_ended()
     alice.write("More").shows("Going")
     alice.hold("**/changes/")
     alice.hold("**/c/list/**")
     site.fake.release("end")
-    see_the_end(alice)
+    until_end_is_shown(alice)
 
-    alice.open(elsewhere)
+    alice.open(other)
 
     assert unread(alice) == []
     alice.reload()
     assert unread(alice) == []
 
 
-def test_what_came_behind_the_end_that_was_seen_is_new(
+def test_answer_after_the_seen_end_is_new(
     site: BrowserSite, tab: OpenTab, two_rooms: tuple[str, str]
 ) -> None:
-    elsewhere, here = two_rooms
+    other, here = two_rooms
     site.fake.script(
         streams.telling("Going", streams.gate("end"), " on."), streams.telling("Then.")
     )
@@ -149,28 +150,28 @@ def test_what_came_behind_the_end_that_was_seen_is_new(
     alice.hold("**/changes/")
     alice.hold("**/c/list/**")
     site.fake.release("end")
-    see_the_end(alice)
+    until_end_is_shown(alice)
     bob.until_ended().write("And then?").shows("Then.").until_ended()
 
-    alice.open(elsewhere)
+    alice.open(other)
 
     assert unread(alice) == ["Where one was"]
 
 
-def test_whoever_looked_away_at_the_end_finds_it_new(
+def test_end_in_a_hidden_tab_is_new(
     site: BrowserSite, tab: OpenTab, two_rooms: tuple[str, str]
 ) -> None:
-    elsewhere, here = two_rooms
+    other, here = two_rooms
     site.fake.script(streams.telling("Going", streams.gate("end"), " on."))
     alice = tab("Alice", here).until_ended()
     alice.write("More").shows("Going")
     alice.hold("**/changes/")
     alice.hold("**/c/list/**")
-    alice.page.evaluate(LOOK_AWAY)
+    alice.page.evaluate(HIDE, True)
     site.fake.release("end")
-    see_the_end(alice)
+    until_end_is_shown(alice)
 
-    alice.open(elsewhere)
+    alice.open(other)
 
     assert unread(alice) == ["Where one was"]
 
@@ -182,10 +183,9 @@ COUNT_WRITES = """() => {
 }"""
 
 
-def test_two_windows_side_by_side_come_to_rest(
+def test_two_windows_stop_writing_read_marks(
     site: BrowserSite, tab: OpenTab, two_rooms: tuple[str, str]
 ) -> None:
-    """Each hears what the other has stored, and stores what it shows itself."""
     one, other = two_rooms
     alice = tab("Alice", one).until_ended()
     beside = alice.page.context.new_page()
@@ -194,7 +194,7 @@ def test_two_windows_side_by_side_come_to_rest(
     for page in (alice.page, beside):
         page.evaluate(COUNT_WRITES)
 
-    # Each begins to store what it shows, and many more messages between them have time to come.
+    # Each stores what it shows. If they kept on answering each other, there would be many writes.
     for page in (alice.page, beside):
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     beside.wait_for_timeout(500)

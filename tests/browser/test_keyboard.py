@@ -1,12 +1,12 @@
-"""The keyboard: one table of keys, its help, and where keys do not act."""
+"""Keyboard shortcuts: what they do, their help, and where they do not act."""
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import OpenTab
 from tests.support.browser import streams
+from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
-from tests.support.browser.tab import Tab
+from tests.support.browser.tab import NO_STORAGE, Tab
 
 FOCUSED_TURN = "() => document.activeElement.closest('#turns > .turn')?.id ?? ''"
 PRESS_WHILE_COMPOSING = """key => document.activeElement.dispatchEvent(
@@ -14,13 +14,10 @@ PRESS_WHILE_COMPOSING = """key => document.activeElement.dispatchEvent(
 ROWS = """() => [...document.querySelectorAll("#keys .key")].map(row =>
   [row.querySelector("dt").textContent, [...row.querySelectorAll("kbd")].map(key => key.textContent)])"""
 
-# Whether nobody has taken it from the browser.
+# True if the page leaves the key to the browser.
 PRESS_SAVE = """() => document.activeElement.dispatchEvent(
   new KeyboardEvent("keydown", {key: "s", ctrlKey: true, bubbles: true, cancelable: true}))"""
-NO_STORE = (
-    """() => Object.defineProperty(window, "localStorage", {get() { throw new Error("no"); }})"""
-)
-# What waits longer than two seconds waits no time at all.
+# Timers of more than two seconds fire at once.
 SHORT_PATIENCE = """() => {
   const wait = window.setTimeout;
   window.setTimeout = (work, delay, ...more) => wait(work, delay > 2000 ? 50 : delay, ...more);
@@ -42,7 +39,7 @@ def thinking(text: str) -> streams.Script:
 
 @pytest.fixture
 def alice(site: BrowserSite, tab: OpenTab) -> Tab:
-    """In a room with four turns, with the focus nowhere."""
+    """In a conversation with four turns; nothing is focused."""
     site.fake.script(thinking("First."), thinking("Second."))
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
     alice.write("Go on")
@@ -59,7 +56,8 @@ def id_of(turn: Locator) -> str:
     return turn.get_attribute("id") or ""
 
 
-def test_j_and_k_go_from_turn_to_turn_and_g_n_to_the_newest_answer(alice: Tab) -> None:
+@pytest.mark.smoke
+def test_j_k_and_g_n_move_between_turns(alice: Tab) -> None:
     press = alice.page.keyboard.press
 
     press("g")
@@ -74,7 +72,7 @@ def test_j_and_k_go_from_turn_to_turn_and_g_n_to_the_newest_answer(alice: Tab) -
     assert focused(alice) == id_of(alice.turns.nth(2))
 
 
-def test_t_opens_and_closes_the_reasoning_of_the_newest_answer(alice: Tab) -> None:
+def test_t_toggles_the_newest_reasoning(alice: Tab) -> None:
     folds = alice.page.locator("details.reasoning")
 
     alice.page.keyboard.press("t")
@@ -85,9 +83,7 @@ def test_t_opens_and_closes_the_reasoning_of_the_newest_answer(alice: Tab) -> No
     expect(folds.nth(1)).not_to_have_attribute("open", "")
 
 
-def test_r_tries_the_chosen_answer_again_and_brackets_go_through_its_versions(
-    site: BrowserSite, alice: Tab
-) -> None:
+def test_r_retries_and_brackets_switch_versions(site: BrowserSite, alice: Tab) -> None:
     press = alice.page.keyboard.press
     site.fake.script(streams.telling("Third."))
     press("r")
@@ -99,7 +95,7 @@ def test_r_tries_the_chosen_answer_again_and_brackets_go_through_its_versions(
     press("r")
     alice.shows("Third.").until_ended()
     press("[")
-    # What else has the room shown anew meanwhile takes nothing away.
+    # Another rendering of the conversation meanwhile changes nothing.
     alice.page.evaluate("() => document.dispatchEvent(new CustomEvent('room:shown'))")
     alice.shows("Second.")
     alice.until(lambda: focused(alice) == id_of(alice.turns.nth(3)), "the focus at its place")
@@ -108,7 +104,7 @@ def test_r_tries_the_chosen_answer_again_and_brackets_go_through_its_versions(
     alice.shows("Third.")
 
 
-def test_e_edits_the_chosen_message(alice: Tab) -> None:
+def test_e_edits_the_focused_message(alice: Tab) -> None:
     alice.page.keyboard.press("g")
     alice.page.keyboard.press("n")
     alice.page.keyboard.press("k")
@@ -118,7 +114,7 @@ def test_e_edits_the_chosen_message(alice: Tab) -> None:
     expect(alice.page.locator(".edit-text")).to_be_focused()
 
 
-def test_ctrl_s_saves_an_edit_and_is_the_browser_s_elsewhere(site: BrowserSite, alice: Tab) -> None:
+def test_ctrl_s_saves_an_edit_only(site: BrowserSite, alice: Tab) -> None:
     site.fake.script(streams.telling("Third."))
     alice.page.keyboard.press("k")
     alice.page.keyboard.press("k")
@@ -136,7 +132,7 @@ def test_ctrl_s_saves_an_edit_and_is_the_browser_s_elsewhere(site: BrowserSite, 
     assert site.fake.posts == 3
 
 
-def test_the_help_is_made_of_the_same_table_and_closes_with_escape(alice: Tab) -> None:
+def test_shortcut_help_lists_all_keys(alice: Tab) -> None:
     alice.page.keyboard.press("?")
     dialog = alice.page.get_by_role("dialog", name="Keyboard")
     expect(dialog).to_be_visible()
@@ -146,7 +142,7 @@ def test_the_help_is_made_of_the_same_table_and_closes_with_escape(alice: Tab) -
     assert rows["Stop the answer"] == ["Ctrl", "."]
     assert rows["Save an edit"] == ["Ctrl", "S"]
     assert len(rows) >= 20
-    # Behind a dialog nothing acts.
+    # Keys do not act behind a dialog.
     alice.page.keyboard.press("j")
     assert focused(alice) == ""
     alice.page.keyboard.press("Escape")
@@ -154,7 +150,7 @@ def test_the_help_is_made_of_the_same_table_and_closes_with_escape(alice: Tab) -
     expect(dialog).to_be_hidden()
 
 
-def test_letters_in_text_are_letters(alice: Tab) -> None:
+def test_letters_typed_into_the_composer_are_text(alice: Tab) -> None:
     alice.composer.press_sequentially("jkgnteria?[]/s")
 
     expect(alice.composer).to_have_value("jkgnteria?[]/s")
@@ -163,7 +159,7 @@ def test_letters_in_text_are_letters(alice: Tab) -> None:
     expect(alice.composer).to_be_focused()
 
 
-def test_single_keys_can_be_switched_off_and_stay_off(alice: Tab) -> None:
+def test_single_keys_stay_switched_off(alice: Tab) -> None:
     alice.page.locator(".person > summary").click()
     alice.button("Keyboard").click()
     alice.page.get_by_label("Single keys act").uncheck()
@@ -180,8 +176,8 @@ def test_single_keys_can_be_switched_off_and_stay_off(alice: Tab) -> None:
     expect(alice.page.locator("#sidebar")).to_be_hidden()
 
 
-def test_single_keys_are_off_as_long_as_the_page_where_nothing_can_be_stored(alice: Tab) -> None:
-    alice.page.evaluate(NO_STORE)
+def test_single_keys_switch_off_without_storage(alice: Tab) -> None:
+    alice.page.evaluate(NO_STORAGE)
     alice.page.keyboard.press("?")
     alice.page.get_by_label("Single keys act").uncheck()
     alice.page.keyboard.press("Escape")
@@ -192,7 +188,7 @@ def test_single_keys_are_off_as_long_as_the_page_where_nothing_can_be_stored(ali
     assert focused(alice) == ""
 
 
-def test_a_version_that_did_not_come_takes_no_focus_later(site: BrowserSite, alice: Tab) -> None:
+def test_failed_version_takes_no_focus_later(site: BrowserSite, alice: Tab) -> None:
     site.fake.script(streams.telling("Third."))
     alice.page.keyboard.press("g")
     alice.page.keyboard.press("n")
@@ -204,7 +200,7 @@ def test_a_version_that_did_not_come_takes_no_focus_later(site: BrowserSite, ali
     alice.page.wait_for_timeout(200)
     alice.composer.focus()
 
-    # As if a colleague's turn had come to its place by now.
+    # As if a colleague's turn had taken its place by now.
     alice.turns.last.evaluate(
         "turn => turn.before(Object.assign(turn.cloneNode(), {id: 'another'}))"
     )
@@ -213,7 +209,7 @@ def test_a_version_that_did_not_come_takes_no_focus_later(site: BrowserSite, ali
     expect(alice.composer).to_be_focused()
 
 
-def test_the_sidebar_is_put_away_remembered_and_brought_back(alice: Tab) -> None:
+def test_hidden_sidebar_is_remembered(alice: Tab) -> None:
     sidebar = alice.page.locator("#sidebar")
     alice.button("Hide the sidebar").click()
     expect(sidebar).to_be_hidden()
@@ -244,15 +240,13 @@ def test_escape_closes_one_layer_at_a_time(alice: Tab) -> None:
 
 
 @pytest.mark.parametrize("keys", [["Control+."], ["Escape", "Escape"]], ids=["one", "two"])
-def test_an_answer_is_stopped_from_the_message(
-    site: BrowserSite, tab: OpenTab, keys: list[str]
-) -> None:
+def test_composer_keys_stop_the_answer(site: BrowserSite, tab: OpenTab, keys: list[str]) -> None:
     site.fake.script(streams.telling("Half", streams.hang()))
     run = site.send("Much.")
     alice = tab("Alice", site.room(run)).shows("Half")
     alice.composer.focus()
 
-    # Of a composition: it ends that, and nothing else.
+    # During a composition the key only ends the composition.
     for _ in range(2):
         alice.page.evaluate(PRESS_WHILE_COMPOSING, "Escape")
     for key in keys:

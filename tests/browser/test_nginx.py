@@ -1,4 +1,4 @@
-"""Answers through a real nginx, however it is set up, and what the self-test page says about it."""
+"""Answers through a real nginx in several configurations, and what the self-test says about them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import People
-from tests.browser.test_survival import assert_whole, counting
 from tests.support.browser import streams
+from tests.support.browser.interruptions import assert_whole, counting
 from tests.support.browser.nginx import Nginx
+from tests.support.browser.people import People
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
-from tests.support.processes.site import World, site_from
 
 pytestmark = pytest.mark.needs("nginx")
 
@@ -25,74 +24,95 @@ STREAMING = "/settings/streaming/"
 
 
 @pytest.fixture(scope="module")
-def nginx(seeded: tuple[Path, World], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
-    folder, world = seeded
-    place = tmp_path_factory.mktemp("nginx")
-    with site_from(folder, place / "data", world, kind=BrowserSite) as site:
-        nginx = Nginx.before(site, place)
-        origins = [f"http://127.0.0.1:{port}" for port in (site.port, *nginx.ports)]
-        site.start(LIVE_ORIGINS=",".join(origins))
-        nginx.start()
-        yield nginx
-        nginx.stop()
+def running_nginx(
+    shared_site: BrowserSite, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Nginx]:
+    nginx = Nginx.before(shared_site, tmp_path_factory.mktemp("nginx"))
+    nginx.start()
+    yield nginx
+    nginx.stop()
 
 
-@pytest.fixture(autouse=True)
-def _settled(nginx: Nginx) -> Iterator[None]:
-    yield
-    nginx["careless"].settle()
+@pytest.fixture
+def nginx(site: BrowserSite, running_nginx: Nginx) -> Nginx:
+    """In front of the shared site."""
+    return running_nginx
 
 
 # --- conversations ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("name", "by_stream", "in_steps"),
+    ("name", "is_plain"),
     [
-        ("careless_with_websockets", False, False),
-        # X-Accel-Buffering: no is what lets it through.
-        ("careless", True, False),
-        ("ignoring", True, True),
+        ("careless_with_websockets", False),
+        # `X-Accel-Buffering: no` lets the stream through.
+        ("careless", True),
     ],
 )
-def test_an_answer_is_live_however_nginx_is_set_up(
-    nginx: Nginx, people: People, name: str, by_stream: bool, in_steps: bool
+def test_answer_is_live_behind_nginx(
+    nginx: Nginx, people: People, name: str, is_plain: bool
 ) -> None:
-    way = nginx[name]
-    way.fake.script(streams.telling(*counting()))
-    run = way.send("Count.")
-    alice = people.tab(way, "Alice", way.room(run))
+    address = nginx[name]
+    address.fake.script(streams.telling(*counting()))
+    run = address.send("Count.")
+    alice = people.tab(address, "Alice", address.room(run))
     carrier = alice.page.locator("#carrier")
 
-    expect(alice.answer).to_contain_text("One,", timeout=PATIENCE_MS)
-    if by_stream:
+    alice.shows("One,")
+    if is_plain:
         expect(carrier).to_be_visible(timeout=PATIENCE_MS)
-    way.fake.release("first")
+    address.fake.release("first")
     alice.shows("two,")
-    way.fake.release("second")
+    address.fake.release("second")
 
     assert_whole(alice)
-    expect(carrier).to_be_visible(visible=by_stream)
-    if in_steps:
-        expect(carrier).to_have_class(re.compile("is-in-steps"))
+    expect(carrier).to_be_visible(visible=is_plain)
+
+
+def test_answer_comes_in_steps_where_nginx_buffers(nginx: Nginx, people: People) -> None:
+    address = nginx["ignoring"]
+    address.fake.script(streams.telling(*counting()))
+    run = address.send("Count.")
+    alice = people.tab(address, "Alice")
+    alice.install_clock()
+    requests: list[str] = []
+    alice.on("request", lambda request: requests.append(request.url))
+    alice.open(address.room(run)).shows("One,")
+
+    def goes_in_steps() -> bool:
+        # The first message of the stream never comes: nginx buffers it.
+        alice.page.clock.fast_forward(1_000)
+        return any("/live/stream/" in url and "wait=" in url for url in requests)
+
+    alice.until(goes_in_steps, "it asks for a step")
+    address.fake.release("first")
+    alice.shows("two,")
+    address.fake.release("second")
+
+    assert_whole(alice)
+    carrier = alice.page.locator("#carrier")
+    alice.page.clock.fast_forward(3_000)
+    expect(carrier).to_be_visible()
+    expect(carrier).to_have_class(re.compile("is-in-steps"))
 
 
 @pytest.mark.parametrize("name", ["careless", "unbuffered", "compressing"])
-def test_a_program_s_stream_comes_as_it_is_written(nginx: Nginx, name: str) -> None:
-    way = nginx[name]
-    way.fake.script(streams.telling(*counting()))
-    run = way.send("Count.")
-    events = f"{way.url}/api/v1/runs/{run}/events"
+def test_api_stream_is_not_buffered(nginx: Nginx, name: str) -> None:
+    address = nginx[name]
+    address.fake.script(streams.telling(*counting()))
+    run = address.send("Count.")
+    events = f"{address.url}/api/v1/runs/{run}/events"
 
-    with httpx.stream("GET", events, headers=way.headers("Alice"), timeout=60, trust_env=False) as (
-        response
-    ):
+    with httpx.stream(
+        "GET", events, headers=address.headers("Alice"), timeout=60, trust_env=False
+    ) as response:
         lines = response.iter_lines()
-        # The model says nothing more until it is let: what comes before came by itself.
+        # The model says nothing more until a gate opens: what comes before came by itself.
         assert any("One, " in line for line in lines)
-        way.fake.release("first")
+        address.fake.release("first")
         assert any("two, " in line for line in lines)
-        way.fake.release("second")
+        address.fake.release("second")
         assert any("chat.end" in line for line in lines)
 
 
@@ -130,25 +150,42 @@ VERDICTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "title", "text"), VERDICTS, ids=[row[0] for row in VERDICTS])
-def test_the_self_test_says_what_nginx_does(
-    nginx: Nginx, people: People, name: str, title: str, text: str
+# The server lets each person measure twice at a time.
+MEASURERS = ("Vera", "Bob", "Alice", "Ada", "Charlie")
+
+
+def test_self_test_names_what_nginx_does(
+    nginx: Nginx, people: People, subtests: pytest.Subtests
 ) -> None:
-    tab = people.tab(nginx[name], "Vera", STREAMING)
+    # A measurement takes two seconds, so all of them run at the same time.
+    tabs = [
+        people.tab(nginx[name], person, STREAMING)
+        for person, (name, _, _) in zip(MEASURERS, VERDICTS, strict=True)
+    ]
 
-    verdict = until_it_says(tab, title)
+    for tab, (name, title, text) in zip(tabs, VERDICTS, strict=True):
+        with subtests.test(msg=name), people.screenshots_on_failure(name):
+            verdict = until_it_says(tab, title)
 
-    expect(verdict).to_contain_text(text)
-    expect(tab.page.locator("#test-stream .figures")).to_contain_text("Server: nginx/")
-    expect(tab.page.locator("#test-stream .figures")).to_contain_text("20 of 20")
-    is_good = title == "Answers arrive live"
-    expect(tab.page.locator("details[data-proxy=nginx]")).to_have_js_property("open", not is_good)
-    if not is_good:
-        expect(verdict).to_contain_text("The lines that nginx needs are below.")
+            expect(verdict).to_contain_text(text)
+            figures = tab.page.locator("#test-stream .figures")
+            expect(figures).to_contain_text("Server: nginx/")
+            expect(figures).to_contain_text("20 of 20")
+            is_good = title == "Answers arrive live"
+            recipe = tab.page.locator("details[data-proxy=nginx]")
+            expect(recipe).to_have_js_property("open", not is_good)
+            if not is_good:
+                expect(verdict).to_contain_text("The lines that nginx needs are below.")
 
 
-def test_the_lines_that_it_gives_out_are_what_nginx_needs(
-    nginx: Nginx, people: People, tmp_path: Path
+@pytest.fixture
+def spare_port(shared_site: BrowserSite) -> int:
+    """For another nginx in front of the same site."""
+    return shared_site.proxy_ports[-1]
+
+
+def test_suggested_nginx_lines_work(
+    nginx: Nginx, people: People, tmp_path: Path, spare_port: int
 ) -> None:
     before = nginx["careless"]
     tab = people.tab(before, "Vera", STREAMING)
@@ -156,7 +193,7 @@ def test_the_lines_that_it_gives_out_are_what_nginx_needs(
     tab.page.close()
     assert f"proxy_pass http://127.0.0.1:{before.site_port};" in lines
 
-    mended = Nginx.by_recipe(lines, before, tmp_path, port=nginx.spare_port)
+    mended = Nginx.by_recipe(lines, before, tmp_path, port=spare_port)
     mended.start()
     try:
         until_it_says(people.tab(mended["recipe"], "Vera", STREAMING), "Answers arrive live")
@@ -164,27 +201,27 @@ def test_the_lines_that_it_gives_out_are_what_nginx_needs(
         mended.stop()
 
 
-def test_the_nginx_of_the_deployment_lets_everything_through(
-    nginx: Nginx, people: People, tmp_path: Path
+def test_deployed_nginx_lets_everything_through(
+    nginx: Nginx, people: People, tmp_path: Path, spare_port: int
 ) -> None:
-    way = nginx["careless"]
-    deployed = Nginx.deployed(way, tmp_path, port=nginx.spare_port)
+    address = nginx["careless"]
+    deployed = Nginx.deployed(address, tmp_path, port=spare_port)
     deployed.start()
     try:
         until_it_says(people.tab(deployed["deployed"], "Vera", STREAMING), "Answers arrive live")
-        way.fake.script(streams.telling(*counting()))
-        run = way.send("Count.")
-        alice = people.tab(deployed["deployed"], "Alice", way.room(run)).shows("One,")
-        way.fake.release("first")
+        address.fake.script(streams.telling(*counting()))
+        run = address.send("Count.")
+        alice = people.tab(deployed["deployed"], "Alice", address.room(run)).shows("One,")
+        address.fake.release("first")
         alice.shows("two,")
-        way.fake.release("second")
+        address.fake.release("second")
         assert_whole(alice)
         expect(alice.page.locator("#carrier")).to_be_hidden()
     finally:
         deployed.stop()
 
 
-def test_compression_is_named(nginx: Nginx, people: People) -> None:
+def test_self_test_names_compression(nginx: Nginx, people: People) -> None:
     tab = people.tab(nginx["compressing"], "Vera", STREAMING)
 
     measured(tab)
@@ -192,7 +229,7 @@ def test_compression_is_named(nginx: Nginx, people: People) -> None:
     expect(tab.page.locator("#test-stream .figures")).to_contain_text("gzip")
 
 
-def test_a_proxy_that_cuts_quiet_connections_is_found_out(nginx: Nginx, people: People) -> None:
+def test_self_test_finds_cut_idle_connections(nginx: Nginx, people: People) -> None:
     tab = people.tab(nginx["impatient"], "Vera", STREAMING)
     measured(tab)
 

@@ -1,12 +1,12 @@
-"""The right panel: one page about the room at a time, beside it or, on a phone, over it."""
+"""The right panel: one page at a time beside the conversation; on a phone it covers it."""
 
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import OpenTab, People
 from tests.support.browser import streams
+from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
@@ -22,14 +22,13 @@ def room(site: BrowserSite) -> str:
     return site.room(site.send("Where does it rise?"))
 
 
-def opened(tab: OpenTab, room: str, **options: Any) -> Tab:
+def open_ended(tab: OpenTab, room: str, **options: Any) -> Tab:
     return tab("Alice", room, **options).until_ended()
 
 
-def test_a_page_about_the_room_opens_beside_it_and_takes_turns_with_others(
-    tab: OpenTab, room: str
-) -> None:
-    alice = opened(tab, room)
+@pytest.mark.smoke
+def test_panel_shows_one_page_at_a_time(tab: OpenTab, room: str) -> None:
+    alice = open_ended(tab, room)
     panel, title = alice.page.locator("#panel"), alice.page.locator("#panel-title")
     expect(panel).to_be_hidden()
 
@@ -42,14 +41,14 @@ def test_a_page_about_the_room_opens_beside_it_and_takes_turns_with_others(
     expect(title).to_have_text("People")
     expect(panel).to_contain_text("Bob")
     expect(panel).not_to_contain_text("As the server sent it")
-    # The room goes on beside it.
+    # The conversation stays beside it.
     expect(alice.answer).to_contain_text("By the spring.")
     assert alice.page.url.endswith(room)
 
 
 @pytest.mark.parametrize("way", ["button", "escape", "back"])
-def test_it_closes_and_gives_the_focus_back(tab: OpenTab, room: str, way: str) -> None:
-    alice = opened(tab, room)
+def test_closed_panel_returns_the_focus(tab: OpenTab, room: str, way: str) -> None:
+    alice = open_ended(tab, room)
     link = alice.page.locator(".turn [data-details]")
     link.click()
     expect(alice.page.locator("#panel-title")).to_be_focused()
@@ -68,8 +67,8 @@ def test_it_closes_and_gives_the_focus_back(tab: OpenTab, room: str, way: str) -
     expect(alice.answer).to_contain_text("By the spring.")
 
 
-def test_a_link_to_a_turn_leads_there_beside_it(tab: OpenTab, room: str) -> None:
-    alice = opened(tab, room)
+def test_turn_link_keeps_the_panel_open(tab: OpenTab, room: str) -> None:
+    alice = open_ended(tab, room)
     alice.page.locator(".turn [data-details]").click()
     expect(alice.page.locator("#panel-title")).to_be_focused()
 
@@ -81,8 +80,8 @@ def test_a_link_to_a_turn_leads_there_beside_it(tab: OpenTab, room: str) -> None
     expect(alice.answer).to_contain_text("By the spring.")
 
 
-def test_keys_open_it_outside_of_text_alone(tab: OpenTab, room: str) -> None:
-    alice = opened(tab, room)
+def test_panel_key_works_outside_of_text(tab: OpenTab, room: str) -> None:
+    alice = open_ended(tab, room)
     alice.composer.press("i")
     expect(alice.composer).to_have_value("i")
     expect(alice.page.locator("#panel")).to_be_hidden()
@@ -93,8 +92,8 @@ def test_keys_open_it_outside_of_text_alone(tab: OpenTab, room: str) -> None:
     expect(alice.page.locator("#panel-title")).to_have_text("Details of an answer")
 
 
-def test_its_width_is_dragged_typed_and_remembered(tab: OpenTab, room: str) -> None:
-    alice = opened(tab, room)
+def test_panel_width_is_remembered(tab: OpenTab, room: str) -> None:
+    alice = open_ended(tab, room)
     alice.page.locator("#to-people").click()
     edge = alice.page.locator(".panel-edge")
     panel = alice.page.locator("#panel")
@@ -115,8 +114,8 @@ def test_its_width_is_dragged_typed_and_remembered(tab: OpenTab, room: str) -> N
     assert panel.evaluate("panel => Math.round(panel.getBoundingClientRect().width)") == 461
 
 
-def test_arrows_with_another_key_stay_the_browser_s(tab: OpenTab, room: str) -> None:
-    alice = opened(tab, room)
+def test_modified_arrows_do_not_resize_the_panel(tab: OpenTab, room: str) -> None:
+    alice = open_ended(tab, room)
     alice.page.locator("#to-people").click()
     edge = alice.page.locator(".panel-edge")
 
@@ -126,8 +125,8 @@ def test_arrows_with_another_key_stay_the_browser_s(tab: OpenTab, room: str) -> 
     expect(edge).to_have_attribute("aria-valuenow", "45")
 
 
-def test_what_cannot_be_had_is_said_and_leaves_no_empty_panel(tab: OpenTab, room: str) -> None:
-    alice = opened(tab, room)
+def test_failed_panel_page_is_reported(tab: OpenTab, room: str) -> None:
+    alice = open_ended(tab, room)
     alice.page.route("**/people/**", lambda route: route.abort())
 
     alice.page.locator("#to-people").click()
@@ -136,10 +135,8 @@ def test_what_cannot_be_had_is_said_and_leaves_no_empty_panel(tab: OpenTab, room
     expect(alice.page.locator("#panel")).to_be_hidden()
 
 
-def test_on_a_phone_it_lies_over_the_room_and_nothing_behind_it_is_reached(
-    tab: OpenTab, room: str
-) -> None:
-    alice = opened(tab, room, **PHONE)
+def test_phone_panel_covers_the_conversation(tab: OpenTab, room: str) -> None:
+    alice = open_ended(tab, room, **PHONE)
     alice.page.locator("#to-people").click()
     box = alice.page.locator("#panel").bounding_box()
 
@@ -151,10 +148,8 @@ def test_on_a_phone_it_lies_over_the_room_and_nothing_behind_it_is_reached(
     assert not alice.page.locator(".app > .centre").evaluate("centre => centre.inert")
 
 
-def test_with_a_key_held_and_without_the_room_it_is_a_page_of_its_own(
-    tab: OpenTab, room: str
-) -> None:
-    alice = opened(tab, room)
+def test_panel_link_opens_in_a_new_window(tab: OpenTab, room: str) -> None:
+    alice = open_ended(tab, room)
     with alice.page.context.expect_page() as opening:
         alice.page.locator("#to-people").click(modifiers=["Control"])
     opening.value.wait_for_load_state()
@@ -165,18 +160,15 @@ def test_with_a_key_held_and_without_the_room_it_is_a_page_of_its_own(
     expect(opening.value.locator("#composer")).to_be_visible()
 
 
-def test_who_loses_the_room_loses_what_is_read_beside_it(
-    own_site: BrowserSite, people: People
-) -> None:
-    own_site.start()
-    own_site.fake.script(streams.telling("By the spring."))
-    room = own_site.room(own_site.send("Where does it rise?"))
-    alice = people.tab(own_site, "Alice", room).until_ended()
+def test_lost_conversation_closes_its_panel(site: BrowserSite, tab: OpenTab, room: str) -> None:
+    alice = open_ended(tab, room)
     alice.page.locator(".turn [data-details]").click()
     expect(alice.page.locator("#panel")).to_contain_text("As the server sent it")
 
-    own_site.rows(
+    site.rows(
         "UPDATE chat_conversation SET deleted_at = CURRENT_TIMESTAMP, revision = revision + 1"
+        " WHERE public_id = ?",
+        room.split("/")[2].replace("-", ""),
     )
 
     expect(alice.page.locator("#gone")).to_be_visible()

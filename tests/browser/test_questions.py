@@ -1,4 +1,4 @@
-"""An answer waits for people: they see it, say who is at it, settle it, and watch it go on."""
+"""An answer waits for people, who claim the question, answer it, and see the answer go on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from chat.demo.script import stream
-from tests.browser.conftest import OpenTab
 from tests.runs.waiting import WEATHER, calling, saying
 from tests.support.browser import streams
+from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
@@ -39,9 +39,8 @@ def waiting(site: BrowserSite) -> UUID:
     return run
 
 
-def test_who_watches_sees_the_question_come_the_answer_and_what_follows(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+@pytest.mark.smoke
+def test_viewers_see_the_question_and_its_answer(site: BrowserSite, tab: OpenTab) -> None:
     asking = stream(streams.gate("asked"), *calling(WEATHER).steps)
     site.fake.script(asking, saying("It rains."))
     run = site.send("How is the weather?")
@@ -62,14 +61,14 @@ def test_who_watches_sees_the_question_come_the_answer_and_what_follows(
         each.shows("It rains.").until_ended()
         expect(each.turns).to_have_count(2)
         expect(each.page.locator("#strip .phase")).to_have_count(0)
-        # What the first run ended with is not shouted below an answer that has gone on.
+        # The end of the first run is not shown below an answer that has gone on.
         expect(each.page.locator("#turns").get_by_text("The answer waits.")).to_be_hidden()
     expect(card(alice).locator(".ask-settled")).to_be_focused()
     live = bob.page.locator(".runs").last.inner_text()
     assert bob.reload().page.locator(".runs").last.inner_text() == live
 
 
-def test_a_colleagues_claim_leaves_what_one_types_alone(site: BrowserSite, tab: OpenTab) -> None:
+def test_claim_keeps_what_a_colleague_types(site: BrowserSite, tab: OpenTab) -> None:
     run = waiting(site)
     alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
     result(bob).press_sequentially("It is hal")
@@ -88,7 +87,7 @@ def test_a_colleagues_claim_leaves_what_one_types_alone(site: BrowserSite, tab: 
     expect(card(bob)).not_to_contain_text("Alice is answering")
 
 
-def test_whoever_is_late_hears_who_was_first(site: BrowserSite, tab: OpenTab) -> None:
+def test_late_answer_names_the_first(site: BrowserSite, tab: OpenTab) -> None:
     run = waiting(site)
     alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
     result(bob).fill("hot")
@@ -100,7 +99,7 @@ def test_whoever_is_late_hears_who_was_first(site: BrowserSite, tab: OpenTab) ->
     alice.page.get_by_label("Reason (optional").fill("The gauge is closed.")
     alice.button("Refuse").click()
     expect(card(alice)).to_contain_text("Alice refused to run it")
-    bob.let_go()
+    bob.release()
 
     expect(card(bob)).to_contain_text("Alice was first")
     expect(card(bob)).to_contain_text("Alice refused to run it")
@@ -115,9 +114,7 @@ def test_whoever_is_late_hears_who_was_first(site: BrowserSite, tab: OpenTab) ->
     )
 
 
-def test_a_tool_that_is_switched_on_is_counted_for_everybody(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_enabled_tool_is_counted_for_everybody(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(saying("Good."))
     run = site.send("Hello.")
     site.until_ended(run)

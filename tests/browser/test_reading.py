@@ -1,12 +1,13 @@
-"""Reading along: scrolling that yields, the keyboard, focus, and what a screen reader hears."""
+"""Reading a live answer: scrolling, the keyboard, focus, names for a screen reader."""
 
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import OpenTab
 from tests.support.browser import streams
+from tests.support.browser.people import OpenTab
+from tests.support.browser.screen_reader import announced, listen, until_announced
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.streams import gate
 from tests.support.browser.tab import Tab
@@ -25,7 +26,7 @@ def long_answer(site: BrowserSite, tab: OpenTab, **options: object) -> Tab:
 
 
 def position(tab: Tab) -> tuple[float, float]:
-    """Pixels above and below what is seen."""
+    """Pixels above and below the visible part."""
     above, below = tab.page.evaluate(POSITION)
     return above, below
 
@@ -51,7 +52,7 @@ def by_space(tab: Tab) -> None:
 
 def by_touch(tab: Tab) -> None:
     session = tab.page.context.new_cdp_session(tab.page)
-    # A second apart, by the events' own clock: a slow finger leaves nothing that goes on by itself.
+    # A second apart by the clock of the events, so that no scrolling goes on by itself.
     moves = (("touchStart", 200), ("touchMove", 300), ("touchMove", 600), ("touchEnd", None))
     for second, (kind, y) in enumerate(moves):
         points = [] if y is None else [{"x": 700, "y": y}]
@@ -59,8 +60,10 @@ def by_touch(tab: Tab) -> None:
         session.send("Input.dispatchTouchEvent", event)
 
 
-@pytest.mark.parametrize("scroll", [by_wheel, by_key, by_space, by_touch])
-def test_the_page_follows_the_end_yields_to_the_reader_and_says_what_is_below(
+@pytest.mark.parametrize(
+    "scroll", [pytest.param(by_wheel, marks=pytest.mark.smoke), by_key, by_space, by_touch]
+)
+def test_page_follows_the_end_until_the_reader_scrolls(
     site: BrowserSite, tab: OpenTab, scroll: Callable[[Tab], None]
 ) -> None:
     alice = long_answer(site, tab, has_touch=True)
@@ -83,7 +86,7 @@ def test_the_page_follows_the_end_yields_to_the_reader_and_says_what_is_below(
     alice.until(lambda: is_at_end(alice), "the page still at its end")
 
 
-def test_scrolling_back_to_the_end_follows_again(site: BrowserSite, tab: OpenTab) -> None:
+def test_scrolling_to_the_end_follows_again(site: BrowserSite, tab: OpenTab) -> None:
     alice = long_answer(site, tab)
     by_wheel(alice)
     alice.until(lambda: position(alice)[1] > 200, "the page away from its end")
@@ -96,9 +99,7 @@ def test_scrolling_back_to_the_end_follows_again(site: BrowserSite, tab: OpenTab
     alice.until(lambda: is_at_end(alice), "the page still at its end")
 
 
-def test_text_selected_while_it_streams_stays_selected_and_in_place(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_selection_survives_streaming(site: BrowserSite, tab: OpenTab) -> None:
     alice = long_answer(site, tab)
     alice.until(lambda: is_at_end(alice), "the page at its end")
     alice.page.get_by_text("Paragraph 55 of").select_text()
@@ -111,7 +112,7 @@ def test_text_selected_while_it_streams_stays_selected_and_in_place(
     assert abs(position(alice)[0] - before) < 2
 
 
-def test_enter_sends_and_shift_enter_begins_a_new_line(site: BrowserSite, tab: OpenTab) -> None:
+def test_enter_sends_and_shift_enter_breaks_the_line(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Second."))
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
 
@@ -127,7 +128,7 @@ def test_enter_sends_and_shift_enter_begins_a_new_line(site: BrowserSite, tab: O
     expect(alice.composer).to_be_focused()
 
 
-def test_an_empty_message_is_not_sent(site: BrowserSite, tab: OpenTab) -> None:
+def test_empty_message_is_not_sent(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First."))
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
 
@@ -138,12 +139,10 @@ def test_an_empty_message_is_not_sent(site: BrowserSite, tab: OpenTab) -> None:
     assert site.fake.posts == 1
 
 
-def test_what_is_typed_while_text_streams_stays_and_so_does_the_focus(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_typing_survives_streaming(site: BrowserSite, tab: OpenTab) -> None:
     names = [f"step {number}" for number in range(8)]
     pieces = [part for name in names for part in (gate(name), f"- {name}\n")]
-    site.fake.script(streams.telling("Begin.\n\n", *pieces))
+    site.fake.script(streams.telling("Begin.\n\n", *pieces, gate("end")))
     alice = tab("Alice", site.room(site.send("Tell us."))).shows("Begin.")
 
     alice.composer.focus()
@@ -152,16 +151,16 @@ def test_what_is_typed_while_text_streams_stays_and_so_does_the_focus(
         site.fake.release(name)
         alice.shows(name)
         expect(alice.composer).to_be_focused()
+    # Nothing can be sent while the answer is live.
     alice.page.keyboard.press("Enter")
+    site.fake.release("end")
 
     alice.until_ended()
     expect(alice.composer).to_be_focused()
     expect(alice.composer).to_have_value("0 1 2 3 4 5 6 7 ")
 
 
-def test_the_slash_leads_to_the_composer_and_is_a_letter_in_it(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_slash_focuses_the_composer(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First."))
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
     alice.page.locator("#main").focus()
@@ -177,9 +176,7 @@ def test_the_slash_leads_to_the_composer_and_is_a_letter_in_it(
 @pytest.mark.parametrize(
     "label", ["Rename, share, delete", "Parameters and system prompt", "settings and sign out"]
 )
-def test_escape_closes_a_menu_and_returns_to_its_button(
-    site: BrowserSite, tab: OpenTab, label: str
-) -> None:
+def test_escape_closes_a_menu(site: BrowserSite, tab: OpenTab, label: str) -> None:
     site.fake.script(streams.telling("First."))
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
     summary = alice.page.locator(f"summary[aria-label='{label}'], summary:has-text('{label}')")
@@ -194,7 +191,7 @@ def test_escape_closes_a_menu_and_returns_to_its_button(
     expect(summary).to_be_focused()
 
 
-def test_a_new_conversation_is_one_shortcut_away(site: BrowserSite, tab: OpenTab) -> None:
+def test_shortcut_opens_a_new_conversation(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First."))
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
 
@@ -204,45 +201,27 @@ def test_a_new_conversation_is_one_shortcut_away(site: BrowserSite, tab: OpenTab
     expect(alice.composer).to_be_focused()
 
 
-LISTEN = """() => {
-  window.heard = [];
-  for (const id of ["polite", "assertive"]) {
-    const region = document.getElementById(id);
-    new MutationObserver(() => window.heard.push(region.textContent))
-      .observe(region, {childList: true, characterData: true, subtree: true});
-  }
-}"""
-
-
-def test_a_screen_reader_hears_phases_and_the_end_but_not_every_word(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_phases_and_end_are_announced(site: BrowserSite, tab: OpenTab) -> None:
     names = [f"step {number}" for number in range(12)]
     pieces = [part for name in names for part in (gate(name), f"{name}, ")]
     site.fake.script(streams.telling("First."), streams.telling(*pieces, "the end."))
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
-    alice.page.evaluate(LISTEN)
+    listen(alice)
 
     alice.write("Go on")
     for name in names:
         site.fake.release(name)
         alice.shows(name)
     alice.until_ended()
-    alice.until(lambda: "Answer complete" in "".join(heard(alice)), "the end is said")
+    until_announced(alice, "Answer complete")
 
-    sentences = heard(alice)
+    sentences = announced(alice)
     assert 2 <= len(sentences) <= 6
     assert not any("step" in sentence for sentence in sentences)
     assert len(set(sentences)) == len(sentences)
 
 
-def heard(tab: Tab) -> list[str]:
-    return list(tab.page.evaluate("() => window.heard"))
-
-
-def test_the_page_has_the_roles_and_names_that_a_reader_navigates_by(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_page_has_landmarks_and_names(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("Half", gate("rest"), " and whole."))
     alice = tab("Alice", site.room(site.send("Tell us."))).shows("Half")
     page = alice.page
@@ -267,25 +246,21 @@ NAMELESS = """() => [...document.querySelectorAll("button, a[href], summary, inp
   .map(element => element.outerHTML)"""
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/people/", "/settings/", "/settings/servers/", "/settings/servers/add/", "room"]
-)
-def test_everything_that_can_be_operated_has_a_name(
-    site: BrowserSite, tab: OpenTab, path: str
+def test_every_control_has_a_name(
+    site: BrowserSite, tab: OpenTab, subtests: pytest.Subtests
 ) -> None:
     site.fake.script(streams.telling("First."))
-    if path == "room":
-        run = site.send("Tell us.")
-        site.until_ended(run)
-        path = site.room(run)
-    ada = tab("Ada", path)
+    run = site.send("Tell us.")
+    site.until_ended(run)
+    ada = tab("Ada")
 
-    assert ada.page.evaluate(NAMELESS) == []
+    settings = ("/settings/", "/settings/servers/", "/settings/servers/add/")
+    for path in ("/", "/people/", *settings, site.room(run)):
+        with subtests.test(msg=path):
+            assert ada.open(path).page.evaluate(NAMELESS) == []
 
 
-def test_what_can_be_copied_has_its_button_from_the_first_word_on(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_copy_button_comes_with_the_first_word(site: BrowserSite, tab: OpenTab) -> None:
     said = [streams.open_item("message"), streams.say("By the spring.")]
     closing = [streams.close_item("message"), streams.end()]
     site.fake.script(streams.scripted(streams.BEGINNING, gate("words"), said, gate("end"), closing))

@@ -1,20 +1,21 @@
-"""Ctrl+K: finding a conversation by its title, by keyboard alone."""
+"""Ctrl+K finds a conversation by its title, by keyboard alone."""
 
 import base64
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import OpenTab
-from tests.browser.test_accessibility import LISTEN, heard
 from tests.support.browser import streams
-from tests.support.browser.looks import DESKTOP, TWO_LOOKS, found_in
+from tests.support.browser.displays import DESKTOP_DARK, TWO_DISPLAYS, serious_findings
+from tests.support.browser.people import OpenTab
+from tests.support.browser.screen_reader import listen, until_announced
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
 PHONE = {"viewport": {"width": 390, "height": 800}}
-# Of a picture: the lightest and the darkest of its pixels, and the most that one has of a colour.
+# The range of lightness of the pixels of a picture, and the strongest color of a pixel.
 TONES = """async picture => {
   const bytes = Uint8Array.from(atob(picture), one => one.charCodeAt(0));
   const bitmap = await createImageBitmap(new Blob([bytes]));
@@ -39,25 +40,25 @@ def lines(tab: Tab) -> Locator:
     return tab.page.locator("#found a")
 
 
-@pytest.fixture
-def rooms(site: BrowserSite) -> list[str]:
-    """The addresses of two rooms about osiers and of one about reeds."""
+@pytest.fixture(scope="module")
+def rooms(shared_site: BrowserSite) -> Iterator[list[str]]:
+    """The addresses of two conversations about osiers and of one about reeds."""
+    site = shared_site
     titles = ("Osiers by the water", "Reeds", "Osiers in spring")
     site.fake.script(*(streams.telling("Yes.") for _ in titles))
     runs = [site.send(title) for title in titles]
     for run in runs:
         site.until_ended(run)
-    yield [site.room(run) for run in runs]  # type: ignore[misc]
-    # Other tests count what is in the list.
+    yield [site.room(run) for run in runs]
+    # Other tests count the conversations in the sidebar.
     for run in runs:
         site.post("Alice", f"{site.room(run)}delete/")
 
 
-def test_ctrl_k_finds_arrows_choose_and_enter_opens(
-    site: BrowserSite, tab: OpenTab, rooms: list[str]
-) -> None:
+@pytest.mark.smoke
+def test_ctrl_k_finds_a_conversation(site: BrowserSite, tab: OpenTab, rooms: list[str]) -> None:
     alice = tab("Alice", rooms[1]).until_ended()
-    alice.page.evaluate(LISTEN)
+    listen(alice)
     alice.composer.focus()
     alice.page.keyboard.press("Control+k")
     expect(field(alice)).to_be_focused()
@@ -65,7 +66,7 @@ def test_ctrl_k_finds_arrows_choose_and_enter_opens(
     alice.page.keyboard.type("osiers")
     expect(lines(alice)).to_have_count(2)
     expect(alice.page.locator("#conversations")).to_be_hidden()
-    alice.until(lambda: "2 conversations found" in heard(alice), "how many is said")
+    until_announced(alice, "2 conversations found")
     for key in ("ArrowDown", "ArrowDown", "ArrowDown"):
         alice.page.keyboard.press(key)
     expect(lines(alice).nth(1)).to_be_focused()
@@ -74,9 +75,7 @@ def test_ctrl_k_finds_arrows_choose_and_enter_opens(
     alice.page.wait_for_url(f"**{rooms[0]}")
 
 
-def test_enter_in_the_field_opens_the_first(
-    site: BrowserSite, tab: OpenTab, rooms: list[str]
-) -> None:
+def test_enter_opens_the_first_match(site: BrowserSite, tab: OpenTab, rooms: list[str]) -> None:
     alice = tab("Alice", rooms[1]).until_ended()
     alice.page.keyboard.press("Control+k")
     alice.page.keyboard.type("osiers by")
@@ -87,7 +86,7 @@ def test_enter_in_the_field_opens_the_first(
     alice.page.wait_for_url(f"**{rooms[0]}")
 
 
-def test_enter_before_anything_was_found_leads_to_the_page_of_it(
+def test_early_enter_opens_the_search_page(
     site: BrowserSite, tab: OpenTab, rooms: list[str]
 ) -> None:
     alice = tab("Alice", rooms[1]).until_ended()
@@ -98,19 +97,17 @@ def test_enter_before_anything_was_found_leads_to_the_page_of_it(
 
     alice.page.wait_for_url("**/c/search/?q=osiers")
     expect(alice.page.locator("main .conversations a")).to_have_count(2)
-    assert not (found := found_in(alice.page, TWO_LOOKS)), "\n".join(found)
+    assert serious_findings(alice.page, TWO_DISPLAYS) == []
 
 
-def test_escape_leads_back_to_where_one_was(
-    site: BrowserSite, tab: OpenTab, rooms: list[str]
-) -> None:
+def test_escape_restores_the_focus(site: BrowserSite, tab: OpenTab, rooms: list[str]) -> None:
     alice = tab("Alice", rooms[1]).until_ended()
     alice.composer.fill("A draft")
     alice.page.keyboard.press("Control+k")
     alice.page.keyboard.type("osiers")
     expect(lines(alice)).to_have_count(2)
     alice.page.keyboard.press("ArrowDown")
-    assert not (found := found_in(alice.page, [(DESKTOP, "dark")])), "\n".join(found)
+    assert serious_findings(alice.page, [DESKTOP_DARK]) == []
 
     alice.page.keyboard.press("Escape")
 
@@ -121,9 +118,7 @@ def test_escape_leads_back_to_where_one_was(
     expect(alice.page.locator("#found")).to_be_hidden()
 
 
-def test_what_comes_after_escape_is_not_shown(
-    site: BrowserSite, tab: OpenTab, rooms: list[str]
-) -> None:
+def test_late_matches_are_not_shown(site: BrowserSite, tab: OpenTab, rooms: list[str]) -> None:
     alice = tab("Alice", rooms[1]).until_ended()
     alice.composer.focus()
     alice.hold("**/c/search/**")
@@ -133,7 +128,7 @@ def test_what_comes_after_escape_is_not_shown(
     alice.page.keyboard.press("Escape")
 
     with alice.page.expect_response("**/c/search/**"):
-        alice.let_go()
+        alice.release()
     alice.page.wait_for_timeout(100)
 
     expect(lines(alice)).to_have_count(0)
@@ -141,7 +136,7 @@ def test_what_comes_after_escape_is_not_shown(
 
 
 @pytest.mark.parametrize("is_phone", [False, True], ids=["hidden", "drawer"])
-def test_a_sidebar_that_was_away_comes_for_it_and_goes_again(
+def test_hidden_sidebar_opens_for_the_search(
     site: BrowserSite, tab: OpenTab, rooms: list[str], is_phone: bool
 ) -> None:
     alice = tab("Alice", rooms[1], **(PHONE if is_phone else {})).until_ended()
@@ -161,9 +156,7 @@ def test_a_sidebar_that_was_away_comes_for_it_and_goes_again(
     expect(alice.composer).to_be_focused()
 
 
-def test_it_is_in_the_help_and_where_there_is_no_list_the_key_is_the_browser_s(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_search_key_is_listed_and_free_elsewhere(site: BrowserSite, tab: OpenTab) -> None:
     alice = tab("Alice", "/")
     alice.page.locator(".person > summary").click()
     alice.button("Keyboard").click()
@@ -180,7 +173,7 @@ def test_it_is_in_the_help_and_where_there_is_no_list_the_key_is_the_browser_s(
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
-def test_the_cross_that_empties_the_field_is_drawn_in_ink(
+def test_clear_button_has_contrast(
     site: BrowserSite, tab: OpenTab, rooms: list[str], colours: Any
 ) -> None:
     alice = tab("Alice", rooms[1]).until_ended()

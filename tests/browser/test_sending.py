@@ -1,4 +1,4 @@
-"""What a person writes is sent once, and is never lost."""
+"""A message is sent once, and a draft is never lost."""
 
 import re
 from collections.abc import Callable
@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import OpenTab, People
 from tests.support.browser import streams
+from tests.support.browser.people import OpenTab, People
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.streams import gate
 from tests.support.browser.tab import Tab
@@ -23,7 +23,7 @@ def double_enter(tab: Tab) -> None:
 
 
 def slow_double_click(tab: Tab) -> None:
-    """The answer has begun before the second half, and where Send was, Stop is."""
+    """The second click comes when the answer has begun and Stop has replaced Send."""
     box = tab.page.locator("#send").bounding_box()
     assert box
     mouse = tab.page.mouse
@@ -35,8 +35,10 @@ def slow_double_click(tab: Tab) -> None:
     mouse.up(click_count=2)
 
 
-@pytest.mark.parametrize("send", [double_click, double_enter, slow_double_click])
-def test_sending_twice_sends_once(
+@pytest.mark.parametrize(
+    "send", [pytest.param(double_click, marks=pytest.mark.smoke), double_enter, slow_double_click]
+)
+def test_double_send_sends_once(
     site: BrowserSite, tab: OpenTab, send: Callable[[Tab], None]
 ) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Second, ", gate("late"), "whole."))
@@ -44,12 +46,12 @@ def test_sending_twice_sends_once(
     alice = tab("Alice", site.room(run)).until_ended()
 
     asked: list[str] = []
-    alice.page.on("request", lambda request: asked.append(request.url))
+    alice.on("request", lambda request: asked.append(request.url))
     alice.composer.fill("Once only")
     send(alice)
 
     alice.shows("Second, ")
-    # The list beside it comes after the answer has begun.
+    # The sidebar is updated after the answer has begun.
     running = alice.page.locator("#conversations [aria-current] .mark-running")
     expect(running).to_be_visible()
     site.fake.release("late")
@@ -62,7 +64,7 @@ def test_sending_twice_sends_once(
     assert [url for url in asked if url.endswith("/stop/")] == []
 
 
-def test_what_came_with_the_message_is_not_fetched_again(site: BrowserSite, tab: OpenTab) -> None:
+def test_own_message_is_not_fetched_again(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Second, ", gate("late"), "whole."))
     run = site.send("Tell us.")
     alice = tab("Alice", site.room(run)).until_ended()
@@ -71,27 +73,27 @@ def test_what_came_with_the_message_is_not_fetched_again(site: BrowserSite, tab:
         document.addEventListener("room:changed", () => { window.told += 1; });
     }""")
     asked: list[str] = []
-    alice.page.on("request", lambda request: asked.append(request.url))
+    alice.on("request", lambda request: asked.append(request.url))
 
-    # The page is told of its own message before it has the answer to it.
+    # The page is notified of its own message before the response to it arrives.
     alice.hold_answer("**/send/")
     alice.write("Go on.")
     alice.until(lambda: alice.is_holding, "the message is answered")
     alice.page.wait_for_function("() => window.told >= 1")
     alice.page.wait_for_timeout(100)
-    alice.let_go()
+    alice.release()
     alice.shows("Second, ")
     site.fake.release("late")
     alice.shows("Second, whole.").until_ended()
     expect(alice.button("Try again")).to_have_count(2)
     alice.page.wait_for_timeout(100)
 
-    # Once, for what the end of the answer has changed.
+    # Once, at the end of the answer.
     assert len([url for url in asked if url.endswith("/changes/")]) == 1
 
 
 @pytest.mark.parametrize("send", [double_click, double_enter])
-def test_a_new_conversation_is_begun_once(
+def test_double_send_begins_one_conversation(
     site: BrowserSite, tab: OpenTab, send: Callable[[Tab], None]
 ) -> None:
     before = site.value("SELECT count(*) FROM chat_conversation")
@@ -101,14 +103,15 @@ def test_a_new_conversation_is_begun_once(
     alice.composer.fill("A new beginning")
     send(alice)
 
-    # The second answer leads there, too, and may break the first one's way off.
+    # The second response redirects there, too, and may interrupt the first navigation.
     expect(alice.page).to_have_url(re.compile(r"/c/[^/]+/$"))
     alice.shows("Welcome.").until_ended()
     expect(alice.page.locator("#room-head h1")).to_have_text("A new beginning")
     assert site.value("SELECT count(*) FROM chat_conversation") == before + 1
 
 
-def test_a_draft_survives_a_reload_and_belongs_to_its_room(site: BrowserSite, tab: OpenTab) -> None:
+@pytest.mark.smoke
+def test_draft_survives_a_reload(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Other."))
     here, there = site.room(site.send("Here.")), site.room(site.send("There."))
     alice = tab("Alice", here)
@@ -120,7 +123,7 @@ def test_a_draft_survives_a_reload_and_belongs_to_its_room(site: BrowserSite, ta
     expect(alice.open(here).composer).to_have_value("Half a thought,\nin two lines")
 
 
-def test_a_sent_draft_does_not_come_back(site: BrowserSite, tab: OpenTab) -> None:
+def test_sent_draft_does_not_come_back(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Second."))
     run = site.send("Tell us.")
     alice = tab("Alice", site.room(run)).until_ended()
@@ -130,7 +133,7 @@ def test_a_sent_draft_does_not_come_back(site: BrowserSite, tab: OpenTab) -> Non
     expect(alice.reload().composer).to_have_value("")
 
 
-def test_an_expired_session_leads_to_the_same_draft_from_the_first_page(
+def test_draft_survives_an_expired_session_on_the_home_page(
     site: BrowserSite, people: People
 ) -> None:
     bob = people.sign_in(site, "Bob", "/")
@@ -147,9 +150,7 @@ def test_an_expired_session_leads_to_the_same_draft_from_the_first_page(
     bob.shows("Welcome back.")
 
 
-def test_an_expired_session_leads_to_the_same_room_and_draft(
-    site: BrowserSite, people: People
-) -> None:
+def test_draft_survives_an_expired_session(site: BrowserSite, people: People) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Second."))
     room = site.room(site.send("Tell us."))
     bob = people.sign_in(site, "Bob", room).until_ended()
@@ -171,12 +172,12 @@ def end_session(site: BrowserSite, tab: Tab) -> None:
     site.rows("DELETE FROM django_session WHERE session_key = ?", cookies["sessionid"])
 
 
-def test_a_full_database_refuses_and_keeps_the_draft(own_site: BrowserSite, people: People) -> None:
+def test_full_database_keeps_the_draft(own_site: BrowserSite, people: People) -> None:
     own_site.start(fault="full_at_times")
     own_site.fake.script(streams.telling("First."), streams.telling("Second."))
     run = own_site.send("Tell us.")
     alice = people.tab(own_site, "Alice", own_site.room(run)).until_ended()
-    # More than fits into the free rest of any page.
+    # More than fits into the free space of any database page.
     text = "A long message. " * 4000
 
     own_site.fill_database()
@@ -192,25 +193,23 @@ def test_a_full_database_refuses_and_keeps_the_draft(own_site: BrowserSite, peop
     expect(alice.page.locator("#composer-note")).to_be_empty()
 
 
-def test_a_server_that_was_switched_off_meanwhile_is_named_and_the_draft_kept(
-    own_site: BrowserSite, people: People
-) -> None:
-    own_site.start()
-    own_site.fake.script(streams.telling("First."))
-    run = own_site.send("Tell us.")
-    alice = people.tab(own_site, "Alice", own_site.room(run)).until_ended()
+def test_disabled_server_keeps_the_draft(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."))
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run)).until_ended()
 
-    own_site.rows("UPDATE chat_upstream SET is_enabled = 0")
-    alice.write("Go on")
+    site.rows("UPDATE chat_upstream SET is_enabled = 0")
+    try:
+        alice.write("Go on")
+        expect(alice.page.locator("#composer-note")).to_contain_text("not available any more")
+    finally:
+        site.rows("UPDATE chat_upstream SET is_enabled = 1")
 
-    expect(alice.page.locator("#composer-note")).to_contain_text("not available any more")
     expect(alice.composer).to_have_value("Go on")
     expect(alice.turns).to_have_count(2)
 
 
-def test_what_is_typed_while_the_words_before_it_are_sent_stays(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_typing_while_sending_is_kept(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Second."))
     run = site.send("Tell us.")
     alice = tab("Alice", site.room(run)).until_ended()
@@ -218,7 +217,7 @@ def test_what_is_typed_while_the_words_before_it_are_sent_stays(
 
     alice.write("Go on")
     alice.composer.press_sequentially(" and on")
-    alice.let_go()
+    alice.release()
 
     alice.shows("Second.").until_ended()
     expect(alice.composer).to_have_value("Go on and on")

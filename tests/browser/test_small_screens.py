@@ -1,12 +1,12 @@
-"""On a phone and at twice the size everything is there, and nothing has to be pushed sideways."""
+"""On a phone and at 200 % zoom everything is in reach, and nothing scrolls sideways."""
 
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import OpenTab
 from tests.support.browser import streams
+from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
@@ -36,7 +36,7 @@ SIDEWAYS = """() => {
   const page = document.scrollingElement;
   return page.scrollWidth - page.clientWidth;
 }"""
-# A list of many conversations, each with a mark that is said and not shown.
+# Many conversations in the sidebar, each with a visually hidden mark.
 LENGTHEN = """() => {
   const list = document.querySelector(".sidebar-list");
   for (let i = 0; i < 40; i++) {
@@ -48,7 +48,7 @@ LENGTHEN = """() => {
     list.append(line);
   }
 }"""
-# How much of the chosen word of a list lies outside of it, in pixels.
+# By how many pixels the selected option is wider than its field.
 CUT_OFF = """select => {
   const style = getComputedStyle(select);
   const pen = document.createElement("canvas").getContext("2d");
@@ -64,7 +64,7 @@ OVERHANG = """() => {
 
 @pytest.fixture
 def wide_room(site: BrowserSite) -> tuple[str, str]:
-    """A room with an answer that is wider than any phone, and the details of that answer."""
+    """A conversation with an answer that is wider than any phone, and the details of its run."""
     script = streams.scripted(
         streams.BEGINNING,
         streams.open_item("reasoning"),
@@ -83,7 +83,9 @@ def wide_room(site: BrowserSite) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_no_page_scrolls_sideways(tab: OpenTab, wide_room: tuple[str, str], screen: str) -> None:
+def test_pages_do_not_scroll_sideways(
+    tab: OpenTab, wide_room: tuple[str, str], screen: str
+) -> None:
     places = {"room": wide_room[0], "details": wide_room[1]}
     ada = tab("Ada", **SCREENS[screen])
 
@@ -94,19 +96,20 @@ def test_no_page_scrolls_sideways(tab: OpenTab, wide_room: tuple[str, str], scre
     assert sideways == []
 
 
-@pytest.mark.parametrize("path", ["/accounts/login/", "/accounts/password/reset/"])
 @pytest.mark.parametrize("screen", SCREENS)
-def test_no_entrance_scrolls_sideways(tab: OpenTab, screen: str, path: str) -> None:
-    assert tab("", path, **SCREENS[screen]).page.evaluate(SIDEWAYS) <= 0
+def test_sign_in_pages_do_not_scroll_sideways(tab: OpenTab, screen: str) -> None:
+    visitor = tab(**SCREENS[screen])
+
+    for path in ("/accounts/login/", "/accounts/password/reset/"):
+        assert visitor.open(path).page.evaluate(SIDEWAYS) <= 0, path
 
 
 def assert_in_view(locator: Locator) -> None:
     expect(locator).to_be_in_viewport(ratio=0.99)
 
 
-def test_on_a_phone_the_drawer_opens_and_closes_and_the_composer_is_there(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+@pytest.mark.smoke
+def test_phone_has_a_drawer_and_a_composer(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Second."))
     alice = tab("Alice", site.room(site.send("Tell us.")), **PHONE).until_ended()
     sidebar = alice.page.locator("#sidebar")
@@ -129,9 +132,7 @@ def test_on_a_phone_the_drawer_opens_and_closes_and_the_composer_is_there(
     assert_in_view(alice.composer)
 
 
-def test_on_a_phone_who_may_read_a_new_conversation_is_not_cut_off(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_phone_visibility_label_is_not_cut_off(site: BrowserSite, tab: OpenTab) -> None:
     alice = tab("Alice", "/", **PHONE)
     alice.page.locator("select[name=choice] option:checked").evaluate(
         "option => { option.textContent = 'A model with a name of many words'; }"
@@ -141,7 +142,7 @@ def test_on_a_phone_who_may_read_a_new_conversation_is_not_cut_off(
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_on_a_small_screen_the_composer_stays_in_view_while_text_streams(
+def test_composer_stays_in_view_on_small_screens(
     site: BrowserSite, tab: OpenTab, screen: str
 ) -> None:
     long = "".join(f"Paragraph {number}.\n\n" for number in range(40))
@@ -158,9 +159,7 @@ def test_on_a_small_screen_the_composer_stays_in_view_while_text_streams(
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_menus_of_a_small_screen_lie_within_it(
-    site: BrowserSite, tab: OpenTab, screen: str
-) -> None:
+def test_menus_fit_small_screens(site: BrowserSite, tab: OpenTab, screen: str) -> None:
     site.fake.script(streams.telling("First."))
     alice = tab("Alice", site.room(site.send("Tell us.")), **SCREENS[screen]).until_ended()
 
@@ -180,9 +179,7 @@ def assert_within(tab: Tab, locator: Locator) -> None:
     assert box["y"] + box["height"] <= size["height"]
 
 
-def test_a_long_list_of_conversations_leaves_the_page_as_long_as_it_is(
-    tab: OpenTab, site: BrowserSite
-) -> None:
+def test_long_sidebar_does_not_lengthen_the_page(tab: OpenTab, site: BrowserSite) -> None:
     ada = tab("Ada", "/", viewport={"width": 1280, "height": 500})
 
     ada.page.evaluate(LENGTHEN)
@@ -191,7 +188,7 @@ def test_a_long_list_of_conversations_leaves_the_page_as_long_as_it_is(
 
 
 @pytest.mark.parametrize("width", [390, 800, 1280])
-def test_the_parameters_of_a_first_message_can_all_be_reached(tab: OpenTab, width: int) -> None:
+def test_parameters_fit_every_width(tab: OpenTab, width: int) -> None:
     ada = tab("Ada", "/", viewport={"width": width, "height": 700})
 
     ada.page.locator(".options:not(.tools-menu) > summary").click()

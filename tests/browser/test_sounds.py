@@ -1,4 +1,4 @@
-"""Sounds that an answer brings: played where they stand when it has ended, live and reloaded."""
+"""Sounds in an answer can be played when it has ended, live and reloaded."""
 
 import base64
 from pathlib import Path
@@ -7,12 +7,12 @@ from playwright.sync_api import expect
 
 from chat.demo import media
 from chat.demo.script import chunk, openai_chunks, openai_run, stream
-from tests.browser.conftest import OpenTab
+from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.streams import gate
 
 
-def test_a_sound_is_played_and_sought_by_keyboard_and_kept(site: BrowserSite, tab: OpenTab) -> None:
+def test_sound_is_played_and_downloaded(site: BrowserSite, tab: OpenTab) -> None:
     sound = media.murmur()
     half = len(sound) // 2
     pieces = [
@@ -32,7 +32,7 @@ def test_a_sound_is_played_and_sought_by_keyboard_and_kept(site: BrowserSite, ta
         site.fake.release("end")
         alice.shows("Listen.").until_ended()
 
-    live = alice.normalised()
+    live = alice.normalized()
     player.evaluate(
         "audio => audio.readyState || new Promise(done => audio.onloadedmetadata = done)"
     )
@@ -46,5 +46,5 @@ def test_a_sound_is_played_and_sought_by_keyboard_and_kept(site: BrowserSite, ta
         alice.answer.get_by_role("link", name="Download sound-").click()
     assert download.value.suggested_filename == "sound-1.wav"
     assert Path(download.value.path()).read_bytes() == sound
-    assert live == alice.reload().normalised()
+    assert live == alice.reload().normalized()
     expect(player).to_have_attribute("aria-label", "Sound: sound-1.wav")

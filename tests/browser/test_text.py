@@ -1,4 +1,4 @@
-"""The text of an answer in a browser: tools of code, formulas, diagrams, the same live and reloaded."""
+"""The text of an answer: code tools, formulas, diagrams, footnotes, the same live and reloaded."""
 
 from pathlib import Path
 
@@ -6,12 +6,11 @@ import pytest
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import FrameLocator, expect
 
-from tests.browser.conftest import OpenTab
-from tests.browser.test_keyboard import NO_STORE
 from tests.support.browser import streams
+from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.streams import gate
-from tests.support.browser.tab import Tab
+from tests.support.browser.tab import NO_STORAGE, Tab
 
 LINE = f"words = {' + '.join(str(number) for number in range(200))}"
 CODE = f"{LINE}\nprint(words)\n"
@@ -20,9 +19,7 @@ CODE = f"{LINE}\nprint(words)\n"
 # --- code ----------------------------------------------------------------------------------
 
 
-def test_code_is_kept_as_a_file_while_it_grows_and_afterwards(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_code_is_downloaded_live_and_afterwards(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling(f"```python\n{CODE}", gate("more"), "more()\n```\n", "End."))
     alice = tab("Alice", site.room(site.send("Code."))).shows("print(words)")
 
@@ -36,13 +33,11 @@ def test_code_is_kept_as_a_file_while_it_grows_and_afterwards(
     alice.shows("End.").until_ended()
 
     assert kept() == ("code.py", f"{CODE}more()\n")
-    live = alice.normalised()
-    assert live == alice.reload().normalised()
+    live = alice.normalized()
+    assert live == alice.reload().normalized()
 
 
-def test_long_lines_wrap_in_all_blocks_and_that_is_remembered(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_line_wrapping_is_remembered(site: BrowserSite, tab: OpenTab) -> None:
     blocks = f"```python\n{CODE}```\n\ntext\n\n```\n{CODE}```\n\n"
     site.fake.script(streams.telling(blocks * 6, gate("more"), f"```js\n{CODE}", gate("end")))
     alice = tab("Alice", site.room(site.send("Code."))).shows("print(words)")
@@ -66,13 +61,11 @@ def test_long_lines_wrap_in_all_blocks_and_that_is_remembered(
     assert alice.page.evaluate(widest) > 500
 
 
-def test_where_nothing_can_be_stored_lines_wrap_as_long_as_the_page(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_lines_wrap_without_storage(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling(f"```\n{CODE}```\n"))
     run = site.send("Code.")
     alice = tab("Alice")
-    alice.page.add_init_script(f"({NO_STORE})()")
+    alice.add_init_script(f"({NO_STORAGE})()")
     alice.open(site.room(run)).until_ended()
     wrap = alice.answer.get_by_role("button", name="Wrap lines")
 
@@ -82,7 +75,7 @@ def test_where_nothing_can_be_stored_lines_wrap_as_long_as_the_page(
     expect(alice.page.locator("#polite")).to_have_text("Long lines of code are wrapped.")
 
 
-def test_tools_that_are_always_there_cover_no_code(site: BrowserSite, tab: OpenTab) -> None:
+def test_phone_code_tools_cover_no_code(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling(f"```\n{CODE}```\n"))
     phone = {"viewport": {"width": 390, "height": 800}, "has_touch": True, "is_mobile": True}
     alice = tab("Alice", site.room(site.send("Code.")), **phone).until_ended()
@@ -93,7 +86,7 @@ def test_tools_that_are_always_there_cover_no_code(site: BrowserSite, tab: OpenT
     assert tools["y"] + tools["height"] <= code["y"]
 
 
-def test_tools_that_are_not_shown_cover_no_code(site: BrowserSite, tab: OpenTab) -> None:
+def test_hidden_code_tools_are_transparent(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling(f"```\n{CODE}```\n"))
     alice = tab("Alice", site.room(site.send("Code."))).until_ended()
     tools = alice.answer.locator(".code-tools")
@@ -129,9 +122,8 @@ MORE_FORMULAS = """async () => { for (let n = 0; n < 9; n += 1) {
 DRAWN = "() => [document.querySelectorAll('.math').length, document.querySelectorAll('.math > [class^=katex]').length]"
 
 
-def test_formulas_are_drawn_while_the_text_grows_and_the_same_after_a_reload(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+@pytest.mark.smoke
+def test_formulas_are_drawn_live_and_reloaded(site: BrowserSite, tab: OpenTab) -> None:
     pieces = [FORMULAS[at : at + 7] for at in range(0, len(FORMULAS), 7)]
     site.fake.script(streams.telling(*pieces, "\nand $z", gate("rest"), "^2$ then.\n\nEnd."))
     alice = tab("Alice", site.room(site.send("Formulas."))).shows("and $z")
@@ -148,17 +140,15 @@ def test_formulas_are_drawn_while_the_text_grows_and_the_same_after_a_reload(
     expect(alice.answer).to_contain_text("for $5 and $10.")
     expect(alice.answer).to_contain_text(r"$\nosuch{x}$ and $\href{https://example.org}{x}$")
     expect(alice.answer.locator(".math a")).to_have_count(0)
-    live = alice.normalised()
+    live = alice.normalized()
     alice.reload()
     alice.page.wait_for_function(
         "() => document.querySelectorAll('.math > [class^=katex]').length === 6"
     )
-    assert live == alice.normalised()
+    assert live == alice.normalized()
 
 
-def test_what_draws_them_is_not_asked_for_with_each_word_where_it_is_refused(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_refused_formula_script_is_not_requested_again(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(
         streams.telling("So $x^2$", gate("more"), *[f" and $y_{n}$" for n in range(9)])
     )
@@ -176,11 +166,11 @@ def test_what_draws_them_is_not_asked_for_with_each_word_where_it_is_refused(
     assert len(asked) <= 2
 
 
-def test_a_page_without_formulas_fetches_nothing_for_them(site: BrowserSite, tab: OpenTab) -> None:
+def test_no_formula_script_without_formulas(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("It costs $5 or $10."))
     asked: list[str] = []
     alice = tab("Alice")
-    alice.page.on("request", lambda request: asked.append(request.url))
+    alice.on("request", lambda request: asked.append(request.url))
 
     alice.open(site.room(site.send("Tell us."))).until_ended()
 
@@ -210,9 +200,7 @@ def until_drawn(tab: Tab) -> Tab:
     return tab
 
 
-def test_a_closed_diagram_is_drawn_and_a_broken_one_says_why(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_diagram_is_drawn_and_errors_are_shown(site: BrowserSite, tab: OpenTab) -> None:
     start, rest = DIAGRAM[:40], DIAGRAM[40:]
     site.fake.script(streams.telling(start, gate("rest"), rest, gate("broken"), BROKEN, "End."))
     alice = tab("Alice", site.room(site.send("Draw."))).shows("flowchart")
@@ -228,18 +216,16 @@ def test_a_closed_diagram_is_drawn_and_a_broken_one_says_why(
     alice.button("Source").click()
     expect(alice.answer.locator(".codeblock.diagram pre").first).to_be_visible()
     alice.button("Source").click()
-    live = alice.normalised()
+    live = alice.normalized()
     until_drawn(alice.reload()).shows("The diagram cannot be drawn")
-    assert live == alice.normalised()
+    assert live == alice.normalized()
 
 
-def test_a_diagram_reaches_neither_the_page_nor_anybody_else(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_diagram_is_isolated(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling(HOSTILE))
     reached: list[str] = []
     alice = tab("Alice")
-    alice.page.on("response", lambda response: reached.append(response.url))
+    alice.on("response", lambda response: reached.append(response.url))
 
     until_drawn(alice.open(site.room(site.send("Draw."))).until_ended())
 
@@ -254,7 +240,7 @@ def test_a_diagram_reaches_neither_the_page_nor_anybody_else(
         frame.evaluate("() => parent.document.title")
     with pytest.raises(PlaywrightError):
         frame.evaluate("() => fetch('/static/js/page.js').then(answer => answer.text())")
-    # What the frame was kept from is what its policy is for; the page around it broke none.
+    # Only the policy of the frame was violated, not that of the page around it.
     kept_from = ("evil.example", "inline event handler", "script-src-attr", "page.js")
     assert [each for each in alice.violations if not any(one in each for one in kept_from)] == []
     alice.violations.clear()
@@ -267,9 +253,7 @@ NOTED = "The river rises in spring[^rise].\n\n[^rise]: See *the gauges* of 1921.
 LONG = "A paragraph of the journey.\n\n" * 60
 
 
-def test_a_mark_leads_to_its_note_and_back_and_stays_after_a_reload(
-    site: BrowserSite, tab: OpenTab
-) -> None:
+def test_footnote_links_lead_there_and_back(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling(NOTED, LONG, gate("more"), "End."))
     alice = tab("Alice", site.room(site.send("Rivers."))).shows("[^rise]: See")
     site.fake.release("more")
@@ -285,5 +269,5 @@ def test_a_mark_leads_to_its_note_and_back_and_stays_after_a_reload(
     note.get_by_role("link", name="From note 1 back to the text").click()
 
     expect(mark).to_be_in_viewport()
-    live = alice.normalised()
-    assert live == alice.reload().normalised()
+    live = alice.normalized()
+    assert live == alice.reload().normalized()

@@ -1,4 +1,4 @@
-"""A cluster that the tests of this folder share: one worker has them all, one after the other."""
+"""The cluster that the tests of this folder share. All of them are slow, and run in one worker."""
 
 import uuid
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from tests.support.processes.site import World
 from tests.support.servers import PostgreSQL, Redis
 
 HERE = Path(__file__).parent
-# Of each process, in the report of a failure.
+# Of each log, in the report of a failure.
 LOG_CHARACTERS = 3000
 
 
-# Before the hook that leaves out what is slow.
+# Before the hook that leaves out slow tests.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """What the processes wrote belongs to the report of what failed."""
+    """Adds the logs of the processes to the report of a failure."""
     report: pytest.TestReport = yield  # type: ignore[assignment]
     used = getattr(item, "funcargs", {})
     cluster = used.get("cluster") or used.get("own_cluster")
@@ -42,27 +42,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _close_connections() -> None:
-    """No database in this process."""
+    """This process has no database connection."""
 
 
 @pytest.fixture(scope="package")
 def postgres() -> Iterator[PostgreSQL]:
-    server = PostgreSQL(copy_of=databases.migrated_postgres())
-    try:
-        server.start()
+    with PostgreSQL(copy_of=databases.migrated_postgres()) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture(scope="package")
 def redis() -> Iterator[Redis]:
-    server = Redis()
-    try:
-        server.start()
+    with Redis() as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture(scope="package")

@@ -1,5 +1,5 @@
-"""The shape of a deployment without its containers: nginx and Caddy as they are delivered, with TLS,
-each before two web processes and two runners."""
+"""A deployment without containers: nginx and Caddy with the delivered configuration and TLS, each in
+front of two web processes and two runners."""
 
 import json
 import re
@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import UUID
 
 import httpx
 import pytest
@@ -47,8 +46,7 @@ class Deployment:
         return context
 
     @property
-    def logs(self) -> str:
-        """Of the web processes."""
+    def web_logs(self) -> str:
         return "".join(web.log for web in self.webs)
 
     def browser(self, name: str = "") -> httpx.Client:
@@ -64,29 +62,7 @@ class Deployment:
             verify=self.tls,
             timeout=SOON_SECONDS,
             trust_env=False,
-            # The certificate is for the name, the connection goes to this machine.
-            event_hooks={"request": [_under_the_name]},
-        )
-
-    def send(self, browser: httpx.Client, text: str) -> UUID:
-        key = uuid.uuid4()
-        answer = browser.post(
-            "/c/",
-            data={
-                "text": text,
-                "choice": f"{self.cluster.world.upstream}:test/model",
-                "key": str(key),
-                "team": self.cluster.world.team,
-                "visibility": "team",
-            },
-        )
-        assert answer.status_code == 302, answer.text
-        return UUID(
-            str(
-                self.cluster.value(
-                    "SELECT public_id FROM chat_run WHERE idempotency_key = ?", key.hex
-                )
-            )
+            event_hooks={"request": [_set_server_name]},
         )
 
     def websocket(self, name: str) -> client.ClientConnection:
@@ -103,13 +79,14 @@ class Deployment:
         )
 
 
-def _under_the_name(request: httpx.Request) -> None:
+def _set_server_name(request: httpx.Request) -> None:
+    """The certificate is for the name; the connection goes to this machine."""
     request.extensions["sni_hostname"] = NAME
 
 
 @pytest.fixture(scope="module")
 def webs(shared_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Web]]:
-    """Two processes for all proxies, one after the other."""
+    """Two processes, used by one proxy after the other."""
     shared_cluster.heal()
     webs = [
         Web(
@@ -134,7 +111,7 @@ def proxy(request: pytest.FixtureRequest, webs: list[Web]) -> Iterator[Proxy]:
     kind: type[Proxy] = request.param
     require(kind.name)
     start_missing(webs)
-    # Not below pytest's own folder, which is closed to nginx's workers.
+    # Not below pytest's folder, which the workers of nginx cannot read.
     folder = Path("/tmp") / f"tributary-{kind.name}-{uuid.uuid4().hex}"
     folder.mkdir()
     proxy = kind(folder, webs=[web.port for web in webs])
@@ -158,20 +135,18 @@ def start_missing(webs: list[Web]) -> None:
         web.until_ready()
 
 
-def test_the_proxy_takes_the_file_as_it_is_delivered(deployment: Deployment) -> None:
+def test_proxy_accepts_the_delivered_file(deployment: Deployment) -> None:
     assert deployment.proxy.complaints() == []
 
 
-def test_an_answer_arrives_as_it_is_written_by_both_ways(
-    deployment: Deployment, cluster: Cluster
-) -> None:
+def test_answer_streams_over_both_transports(deployment: Deployment, cluster: Cluster) -> None:
     gate = cluster.gate()
     cluster.fake.script(streams.telling("The first half", gate, " and the second."))
     decoder = Decoder()
     text = ""
 
     with deployment.browser("Alice") as browser, deployment.websocket("Bob") as tab:
-        run = deployment.send(browser, "Tell us.")
+        run = deployment.webs[0].send_from(browser, "Tell us.")
         tab.send(json.dumps({"type": "follow", "run": run.hex, "seq": 0, "check": ""}))
         with browser.stream("GET", f"/api/v1/runs/{run}/events") as events:
             for chunk in events.iter_raw():
@@ -181,7 +156,7 @@ def test_an_answer_arrives_as_it_is_written_by_both_ways(
                     if frame.event == "message.delta"
                 )
                 if text == "The first half":
-                    # Both have it while the server still keeps back the rest.
+                    # Both have it while the upstream still holds back the rest.
                     until_tab_shows(tab, "The first half")
                     cluster.fake.release(gate.name)
         until_tab_shows(tab, "and the second.")
@@ -195,7 +170,7 @@ def until_tab_shows(tab: client.ClientConnection, text: str) -> None:
         seen += json.loads(tab.recv(SOON_SECONDS)).get("content", "")
 
 
-def test_people_are_seen_as_they_are_and_pages_know_that_they_are_secure(
+def test_pages_know_that_they_are_served_over_tls(
     deployment: Deployment,
 ) -> None:
     with deployment.browser() as stranger:
@@ -206,25 +181,22 @@ def test_people_are_seen_as_they_are_and_pages_know_that_they_are_secure(
     assert re.search("__Host-csrftoken=.*Secure", page.headers["Set-Cookie"])
 
 
-def test_an_address_that_somebody_claims_is_not_the_one_that_counts(
-    deployment: Deployment,
-) -> None:
-    """Else everybody has as many attempts at a password as there are addresses."""
+def test_forged_client_address_is_ignored(deployment: Deployment) -> None:
+    # Otherwise anybody has as many attempts at a password as there are addresses.
     attempt = {"login": "nobody@tributary.test", "password": "wrong"}
     claimed = {"X-Forwarded-For": "203.0.113.9", "Forwarded": "for=203.0.113.9"}
 
     with deployment.browser() as stranger:
         stranger.post("/accounts/login/", data=attempt, headers=claimed)
 
-    noted = soon(lambda: re.findall(r"sign_in.failed .*address=(\S+)", deployment.logs))
+    noted = soon(lambda: re.findall(r"sign_in.failed .*address=(\S+)", deployment.web_logs))
     assert set(noted) == {"127.0.0.1"}
 
 
 @pytest.mark.parametrize("mebibytes", [20.5, 22])
-def test_what_is_too_large_is_refused_in_words_and_not_as_a_failure(
+def test_large_body_is_refused_by_proxy_or_application(
     deployment: Deployment, mebibytes: float
 ) -> None:
-    """By the application, or by the proxy before it."""
     with deployment.browser("Alice") as browser:
         refused = browser.post("/c/", content=bytes(int(mebibytes * 1024 * 1024)))
 
@@ -232,12 +204,12 @@ def test_what_is_too_large_is_refused_in_words_and_not_as_a_failure(
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/readyz"])
-def test_figures_are_not_for_the_public(deployment: Deployment, path: str) -> None:
+def test_metrics_are_not_public(deployment: Deployment, path: str) -> None:
     with deployment.browser("Alice") as browser:
         assert browser.get(path).status_code == 404
 
 
-def test_a_place_without_tls_sends_everybody_to_the_one_with_it(deployment: Deployment) -> None:
+def test_plain_http_redirects_to_tls(deployment: Deployment) -> None:
     answer = httpx.get(
         f"http://127.0.0.1:{deployment.proxy.http}/c/?x=1", headers={"Host": NAME}, trust_env=False
     )
@@ -246,9 +218,7 @@ def test_a_place_without_tls_sends_everybody_to_the_one_with_it(deployment: Depl
     assert answer.headers["Location"] == f"{SITE}/c/?x=1"
 
 
-def test_secrets_that_are_part_of_an_address_are_not_written_to_the_log(
-    deployment: Deployment,
-) -> None:
+def test_secret_addresses_are_not_logged(deployment: Deployment) -> None:
     with deployment.browser() as stranger:
         for path in ("/invite/canary1/", "/setup/canary2/", "/?draft=canary3"):
             stranger.get(path, headers={"Referer": f"{SITE}/invite/canary4/"})
@@ -257,7 +227,7 @@ def test_secrets_that_are_part_of_an_address_are_not_written_to_the_log(
     assert "canary" not in deployment.proxy.log
 
 
-def test_a_web_process_that_goes_takes_no_request_with_it(deployment: Deployment) -> None:
+def test_stopped_process_fails_no_request(deployment: Deployment) -> None:
     first, second = deployment.webs
 
     first.terminate()
@@ -268,11 +238,8 @@ def test_a_web_process_that_goes_takes_no_request_with_it(deployment: Deployment
     assert second.is_alive
 
 
-def test_a_form_for_a_process_that_is_gone_is_no_fault_of_the_other_one(
-    deployment: Deployment,
-) -> None:
-    """A proxy learns only by asking that a process is gone, and not every Caddy can ask again with
-    a form in its hands."""
+def test_form_to_a_killed_process_blames_no_other(deployment: Deployment) -> None:
+    # A proxy learns only by asking that a process is gone, and not every Caddy can resend a form.
     first, _ = deployment.webs
     form = {"login": "somebody"}
 
@@ -282,5 +249,5 @@ def test_a_form_for_a_process_that_is_gone_is_no_fault_of_the_other_one(
         page = browser.get("/").status_code
         soon(lambda: browser.post("/accounts/login/", data=form).status_code == 302)
 
-    assert answers <= deployment.proxy.answers_while_a_process_is_gone
+    assert answers <= deployment.proxy.statuses_while_one_is_down
     assert page == 200

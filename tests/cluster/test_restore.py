@@ -10,29 +10,39 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from chat.demo.script import lmstudio_events, lmstudio_run, stream
-from tests.processes.test_crashes import ANSWER, SEEN, UNSEEN
+from chat.demo.script import Script, lmstudio_events, lmstudio_run, stream
 from tests.support.browser.tab import NORMALISED
 from tests.support.cluster.cluster import Cluster, Web
-from tests.support.cluster.stories import assert_ended, text_of
+from tests.support.pages import cursor_of, page_of
+from tests.support.processes.runs import (
+    ANSWER,
+    SEEN,
+    SEEN_END,
+    SEEN_TEXT,
+    UNSEEN,
+    assert_ended,
+    text_of,
+)
 from tests.support.processes.site import SOON_SECONDS
-from tests.support.processes.viewers import Tab, cursor_of, page_of
+from tests.support.processes.viewers import Tab
 from tests.support.servers import PostgreSQL
 
 # What a page shows of a room: each turn with its words, or with its answers.
 SHOWN = f"""() => JSON.stringify([document.title, ...[...document.querySelectorAll("#turns > article")]
   .map(turn => [turn.dataset.turn, turn.querySelector(".turn-body")?.textContent,
                 [...turn.querySelectorAll(".answer")].map({NORMALISED})])])"""
+# Pages reconnect and reload after a random part of some seconds.
+NO_RANDOM_DELAY = "Math.random = () => 0.01"
+POLL_MS = 50
 
 Restore = Callable[[Cluster, PostgreSQL, Path], None]
 
 
-def stopped(cluster: Cluster, postgres: PostgreSQL, file: Path) -> None:
+def with_processes_stopped(cluster: Cluster, postgres: PostgreSQL, file: Path) -> None:
     """As the manual says."""
-    for process in (cluster.web, *cluster.runners):
-        process.terminate()
+    cluster.terminate([cluster.web, *cluster.runners])
     cluster.records.close()
-    postgres.restore_anew(cluster.database, file)
+    postgres.restore_new(cluster.database, file)
     cluster.heal()
 
 
@@ -41,16 +51,16 @@ def in_use(cluster: Cluster, postgres: PostgreSQL, file: Path) -> None:
     postgres.restore_in_use(cluster.database, file)
 
 
-def say(web: Web, run: UUID, text: str) -> None:
+def answer(text: str) -> Script:
+    return stream(lmstudio_events(lmstudio_run(text)))
+
+
+def send_turn(web: Web, run: UUID, text: str) -> None:
     """One more turn in the room of this run."""
     room = web.conversation_of(run)
     choice = f"{web.world.upstream}:test/model"
-    said = web.post("Alice", f"/c/{room}/send/", text=text, choice=choice, key=str(uuid.uuid4()))
-    assert said.status_code == 302, said.text
-
-
-def answering(text: str) -> bytes:
-    return lmstudio_events(lmstudio_run(text))
+    sent = web.post("Alice", f"/c/{room}/send/", text=text, choice=choice, key=str(uuid.uuid4()))
+    assert sent.status_code == 302, sent.text
 
 
 class Pages:
@@ -58,11 +68,11 @@ class Pages:
 
     def __init__(self, browser: Browser, web: Web) -> None:
         self._web = web
+        self._url = f"http://127.0.0.1:{web.port}"
         self._context: BrowserContext = browser.new_context()
-        url = f"http://127.0.0.1:{web.port}"
-        session = {"name": "sessionid", "value": web.world.sessions["Bob"], "url": url}
+        self._context.add_init_script(NO_RANDOM_DELAY)
+        session = {"name": "sessionid", "value": web.world.sessions["Bob"], "url": self._url}
         self._context.add_cookies([session])  # type: ignore[list-item]
-        self._url = url
 
     def of(self, run: UUID) -> Page:
         return self.at(f"{self._url}/c/{self._web.conversation_of(run)}/")
@@ -94,22 +104,22 @@ class Pages:
         while not holds():
             if time.monotonic() > deadline:
                 raise TimeoutError(f"never; it shows {shown(page)}")
-            # The page's messages arrive only meanwhile.
-            page.wait_for_timeout(250)
+            # The messages of the page are handled only meanwhile.
+            page.wait_for_timeout(POLL_MS)
 
 
 def shown(page: Page) -> str:
+    """Empty while the page loads."""
     try:
         return json.dumps(json.loads(page.evaluate(SHOWN)), ensure_ascii=False)
     except Exception as error:
-        # It is being loaded.
         if "Execution context" not in str(error) and "navigat" not in str(error):
             raise
         return ""
 
 
-@pytest.mark.parametrize("restore", [stopped, in_use])
-def test_every_open_page_shows_what_is_there_after_it(
+@pytest.mark.parametrize("restore", [with_processes_stopped, in_use])
+def test_open_pages_show_what_was_restored(
     own_cluster: Cluster, postgres: PostgreSQL, browser: Browser, tmp_path: Path, restore: Restore
 ) -> None:
     cluster, web = own_cluster, own_cluster.web
@@ -123,39 +133,39 @@ def test_every_open_page_shows_what_is_there_after_it(
     pages = Pages(browser, web)
     at_ended, at_running = pages.of(ended), pages.of(running)
     tab = Tab(web, running)
-    tab.until_shown(running, "runs down")
+    tab.until_shown(running, SEEN_END)
 
     backup = tmp_path / "backup"
     postgres.dump(cluster.database, backup)
-    # From here on nothing will have happened.
+    # What happens from here on is lost.
     cluster.fake.release(gate.name)
     assert_ended(web, running, "completed")
-    cluster.fake.script(stream(answering("An answer that is lost.")))
-    say(web, ended, "A question that is lost")
-    cluster.fake.script(stream(answering("A room that is lost.")))
+    cluster.fake.script(answer("An answer that is lost."))
+    send_turn(web, ended, "A question that is lost")
+    pages.until_shown(at_ended, "An answer that is lost.")
+    cluster.fake.script(answer("A room that is lost."))
     lost = web.send("A room that is lost")
     at_lost = pages.of(lost)
     pages.until_shown(at_running, "to the sea")
-    pages.until_shown(at_ended, "An answer that is lost.")
     pages.until_shown(at_lost, "A room that is lost.")
     tab.until_shown(running, "to the sea")
     restore(cluster, postgres, backup)
     # Other words get the numbers that the lost ones had.
-    cluster.fake.script(stream(answering("Another answer.")))
-    say(web, ended, "Another question")
+    cluster.fake.script(answer("Another answer."))
+    send_turn(web, ended, "Another question")
 
     assert_ended(web, running, "interrupted")
-    assert text_of(web, running) == "The river runs **down**"
+    assert text_of(web, running) == SEEN_TEXT
     as_fresh = [pages.until_as_fresh(page) for page in (at_ended, at_running)]
     assert "Another question" in as_fresh[0]
     assert not any("is lost" in text or "to the sea" in text for text in as_fresh)
-    # Whether it is told that the room is gone or finds that there never was one is left to chance.
+    # It is told that the room is gone, or finds that there never was one.
     pages.until_not_shown(at_lost, "is lost")
     assert_corrects_itself(web, tab, running)
 
 
 def assert_corrects_itself(web: Web, tab: Tab, run: UUID) -> None:
-    """A tab that comes back with a cursor of what is lost, at a number that is there again."""
+    """A tab comes back with a cursor of what is lost, at a number that exists again."""
     entries = web.entries(run)
     tab.until_ended()
     assert tab.cursors[run][0] >= len(entries)

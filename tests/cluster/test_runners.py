@@ -1,50 +1,64 @@
-"""Runners that are killed, frozen, or told to stop, while others go on."""
+"""Runners that are killed, frozen or told to stop, while others go on."""
 
 import signal
+from typing import NamedTuple
 from uuid import UUID
 
-from chat.demo.script import stream
-from tests.processes.test_crashes import ANSWER, SEEN, UNSEEN
-from tests.support.cluster.audience import Audience
+import pytest
+
+from chat.demo.script import Gate, stream
 from tests.support.cluster.cluster import Cluster, RunnerProcess
-from tests.support.cluster.stories import assert_ended, text_of
+from tests.support.cluster.viewers import Viewers
+from tests.support.processes.runs import (
+    ANSWER,
+    ANSWER_TEXT,
+    SEEN,
+    SEEN_END,
+    SEEN_TEXT,
+    UNSEEN,
+    assert_can_retry,
+    assert_ended,
+    text_of,
+)
 from tests.support.processes.site import SOON_SECONDS, soon
 
-SEEN_TEXT = "The river runs **down**"
+QUESTION = "Where does the river run?"
 
 
-def tried_again(cluster: Cluster, run: UUID) -> UUID:
-    """A sibling of the answer, with a request of its own."""
-    posts = cluster.fake.posts
-    cluster.fake.script(stream(ANSWER))
-    second = cluster.webs[1].retry(run)
-    assert_ended(cluster.web, second, "completed")
-    assert cluster.fake.posts == posts + 1
-    return second
+class HalfAnswered(NamedTuple):
+    """A run that waits at a gate in the middle of its answer, and its runner."""
+
+    run: UUID
+    gate: Gate
+    runner: RunnerProcess
 
 
-def test_killed_in_mid_stream_the_other_runner_ends_it_and_takes_over(cluster: Cluster) -> None:
+@pytest.fixture
+def half(cluster: Cluster) -> HalfAnswered:
     gate = cluster.gate()
     cluster.fake.script(stream(SEEN, gate, UNSEEN))
-    run = cluster.webs[0].send("Where does the river run?")
-    killed = cluster.executing(run)
+    run = cluster.web.send(QUESTION)
+    return HalfAnswered(run, gate, cluster.executing(run))
 
-    with Audience(cluster, run) as audience:
-        audience.until_shown("runs down")
+
+def test_run_of_a_killed_runner_is_ended_by_another(cluster: Cluster, half: HalfAnswered) -> None:
+    run, _, killed = half
+
+    with Viewers(cluster, run) as viewers:
+        viewers.until_shown(SEEN_END)
         killed.kill9()
 
         assert_ended(cluster.web, run, "interrupted")
-        audience.assert_have_all()
+        viewers.assert_complete()
     assert text_of(cluster.web, run) == SEEN_TEXT
     assert cluster.fake.posts == 1
     cluster.fake.wait_until(lambda fake: fake.disconnects == 1)
-    second = tried_again(cluster, run)
+    assert_can_retry(cluster.webs[1], run)
     pids = [row["pid"] for row in cluster.rows("SELECT pid FROM chat_runner")]
     assert pids == [cluster.other(killed).pid]
-    assert cluster.web.run(second)["status"] == "completed"
 
 
-# How a run ends that was left there.
+# How a run ends whose runner was killed there.
 PLACES = {
     "before_request": "completed",
     "before_last_commit": "interrupted",
@@ -54,7 +68,7 @@ PLACES = {
 
 
 def run_of(cluster: Cluster, runner: RunnerProcess) -> UUID:
-    """The run that this runner took, while its row is there."""
+    """The run that this runner has claimed, while its row exists."""
     return UUID(
         cluster.value(
             "SELECT r.public_id FROM chat_run r JOIN chat_runner n ON n.uuid = r.runner_id"
@@ -64,21 +78,20 @@ def run_of(cluster: Cluster, runner: RunnerProcess) -> UUID:
     )
 
 
-def test_killed_anywhere_each_run_ends_once_and_is_asked_for_once(cluster: Cluster) -> None:
-    # Each of them takes one run and stands still at a place of its own.
-    doomed = {place: cluster.further_runner(RUNNER_CAPACITY="1") for place in PLACES}
-    for runner in cluster.runners:
-        runner.terminate()
+def test_run_killed_anywhere_ends_once_and_is_asked_once(cluster: Cluster) -> None:
+    # Each runner takes one run and stops at a place of its own.
+    doomed = {place: cluster.extra_runner(RUNNER_CAPACITY="1") for place in PLACES}
     for place, runner in doomed.items():
-        runner.launch(stops_at=place)
+        runner.launch(change=place)
+    cluster.terminate(cluster.runners)
     for runner in doomed.values():
         runner.until_ready()
-    cluster.fake.script(stream(ANSWER), stream(ANSWER), stream(ANSWER), stream(ANSWER))
-    runs = [cluster.webs[number % 2].send(f"Question {number}") for number in range(4)]
+    cluster.fake.script(stream(ANSWER, times=len(PLACES)))
+    runs = [cluster.webs[number % 2].send(f"Question {number}") for number in range(len(PLACES))]
 
-    with Audience(cluster, *runs) as audience:
+    with Viewers(cluster, *runs) as viewers:
         for runner in doomed.values():
-            runner.until_it_stands_still()
+            runner.until_stopped_at_place()
         of_place = {place: run_of(cluster, runner) for place, runner in doomed.items()}
         for runner in doomed.values():
             runner.kill9()
@@ -87,63 +100,47 @@ def test_killed_anywhere_each_run_ends_once_and_is_asked_for_once(cluster: Clust
 
         for place, status in PLACES.items():
             assert_ended(cluster.web, of_place[place], status)
-        audience.assert_have_all()
+        viewers.assert_complete()
     assert cluster.fake.posts == 4
-    assert {text_of(cluster.web, run) for run in runs} == {"The river runs **down** to the sea."}
+    assert {text_of(cluster.web, run) for run in runs} == {ANSWER_TEXT}
 
 
-def test_frozen_past_its_lease_and_thawed_it_writes_nothing_more(cluster: Cluster) -> None:
-    gate = cluster.gate()
-    cluster.fake.script(stream(SEEN, gate, UNSEEN))
-    run = cluster.webs[0].send("Where does the river run?")
-    frozen = cluster.executing(run)
+def test_frozen_runner_writes_nothing_after_its_lease(cluster: Cluster, half: HalfAnswered) -> None:
+    run, gate, frozen = half
 
-    with Audience(cluster, run) as audience:
-        audience.until_shown("runs down")
+    with Viewers(cluster, run) as viewers:
+        viewers.until_shown(SEEN_END)
         frozen.freeze()
         entries = assert_ended(cluster.web, run, "interrupted")
-        # What it will read as soon as it is thawed.
+        # The rest, which it reads as soon as it is thawed.
         cluster.fake.release(gate.name)
         frozen.thaw()
 
-        # Another run shows that it is a runner again, under a row of its own.
-        pid = frozen.pid
-        soon(lambda: pid in [row["pid"] for row in cluster.rows("SELECT pid FROM chat_runner")])
-        until_it_has_let_go(cluster, frozen)
+        # It registers again, notices that the run is no longer its own, and closes the connection.
+        soon(lambda: cluster.rows("SELECT 1 FROM chat_runner WHERE pid = ?", frozen.pid))
+        soon(lambda: "run.lost" in frozen.log)
+        soon(lambda: all(one.outcome != "open" for one in list(cluster.fake.requests)))
         assert assert_ended(cluster.web, run, "interrupted") == entries
-        audience.assert_have_all()
+        viewers.assert_complete()
     assert text_of(cluster.web, run) == SEEN_TEXT
     assert cluster.fake.posts == 1
-    assert_claims_again(cluster, frozen)
 
-
-def until_it_has_let_go(cluster: Cluster, runner: RunnerProcess) -> None:
-    """It has noticed that the run is not its own any more, and its connection is closed."""
-    soon(lambda: "run.lost" in runner.log)
-    soon(lambda: all(one.outcome != "open" for one in list(cluster.fake.requests)))
-
-
-def assert_claims_again(cluster: Cluster, runner: RunnerProcess) -> None:
-    cluster.other(runner).terminate()
+    # It claims runs again.
+    cluster.other(frozen).terminate()
     cluster.fake.script(stream(ANSWER))
-    run = cluster.web.send("Still there?")
-    assert_ended(cluster.web, run, "completed")
+    assert_ended(cluster.web, cluster.web.send("Still there?"), "completed")
     assert cluster.fake.posts == 2
 
 
-def test_told_to_stop_it_ends_what_ends_in_time_and_claims_nothing_more(cluster: Cluster) -> None:
-    gate = cluster.gate()
-    cluster.fake.script(stream(SEEN, gate, UNSEEN))
-    run = cluster.webs[0].send("Where does the river run?")
-    stopping = cluster.executing(run)
+def test_sigterm_lets_runs_finish_and_claims_no_more(cluster: Cluster, half: HalfAnswered) -> None:
+    run, gate, stopping = half
 
-    with Audience(cluster, run) as audience:
-        audience.until_shown("runs down")
+    with Viewers(cluster, run) as viewers:
+        viewers.until_shown(SEEN_END)
         stopping.process.send_signal(signal.SIGTERM)
-        soon(
-            lambda: cluster.value(f"SELECT is_draining FROM chat_runner WHERE pid = {stopping.pid}")
-        )
-        # Until it has ended, everything new goes to the other.
+        is_draining = "SELECT 1 FROM chat_runner WHERE pid = ? AND is_draining"
+        soon(lambda: cluster.rows(is_draining, stopping.pid))
+        # Until it has exited, everything new goes to the other.
         later = []
         for number in range(3):
             cluster.fake.script(stream(ANSWER))
@@ -153,35 +150,31 @@ def test_told_to_stop_it_ends_what_ends_in_time_and_claims_nothing_more(cluster:
         cluster.fake.release(gate.name)
 
         assert_ended(cluster.web, run, "completed")
-        audience.assert_have_all()
+        viewers.assert_complete()
     assert stopping.process.wait(SOON_SECONDS) == 0
     claimed_by = {cluster.web.run(one)["runner_id"] for one in later}
     assert claimed_by == {cluster.value("SELECT uuid FROM chat_runner")}
     assert cluster.fake.posts == 4
 
 
-def test_told_to_stop_it_interrupts_what_does_not_end_and_keeps_its_text(cluster: Cluster) -> None:
-    gate = cluster.gate()
-    stopping = cluster.further_runner(DRAIN_SECONDS="0.2")
-    stopping.launch()
-    for runner in cluster.runners:
-        runner.terminate()
-    stopping.until_ready()
+def test_sigterm_interrupts_unfinished_runs(cluster: Cluster) -> None:
+    stopping = cluster.only_runner(DRAIN_SECONDS="0.2")
     cluster.rows("UPDATE chat_upstream SET concurrency_limit = 1")
-    cluster.fake.script(stream(SEEN, gate, UNSEEN), stream(ANSWER))
-    run = cluster.webs[0].send("Where does the river run?")
-    waiting = cluster.webs[1].send("And the other one?", by="Bob")
+    cluster.fake.script(stream(SEEN, cluster.gate(), UNSEEN), stream(ANSWER))
+    run = cluster.webs[0].send(QUESTION)
+    # Of two queued runs, the one whose person has waited longer since their last turn goes first.
+    assert cluster.executing(run) is stopping
+    queued = cluster.webs[1].send("And the other one?", by="Bob")
 
-    with Audience(cluster, run, waiting) as audience:
-        audience.seats[0].until_shown("runs down")
-        assert cluster.web.run(waiting)["status"] == "queued"
+    with Viewers(cluster, run, queued) as viewers:
+        viewers.all[0].until_shown(SEEN_END)
         exit_code = stopping.terminate()
         assert_ended(cluster.web, run, "interrupted")
-        assert cluster.web.run(waiting)["status"] == "queued"
+        assert cluster.web.run(queued)["status"] == "queued"
         cluster.runners[0].start()
 
-        assert_ended(cluster.web, waiting, "completed")
-        audience.assert_have_all()
+        assert_ended(cluster.web, queued, "completed")
+        viewers.assert_complete()
     assert exit_code == 0
     assert text_of(cluster.web, run) == SEEN_TEXT
     assert cluster.fake.posts == 2

@@ -1,4 +1,4 @@
-"""A fake upstream per test, and a client that talks to it."""
+"""A fake upstream per test, and clients for it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -6,6 +6,7 @@ import httpx
 import pytest_asyncio
 
 from chat.demo.fake import FakeUpstream
+from tests.demo.answers import connect
 
 Ask = Callable[..., Awaitable[httpx.Response]]
 
@@ -18,7 +19,7 @@ async def fake() -> AsyncIterator[FakeUpstream]:
 
 @pytest_asyncio.fixture
 async def client(fake: FakeUpstream) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=fake.url, trust_env=False) as client:
+    async with connect(fake) as client:
         yield client
 
 
@@ -34,24 +35,8 @@ async def ask_native(client: httpx.AsyncClient) -> Ask:
 @pytest_asyncio.fixture
 async def ask_openai(client: httpx.AsyncClient) -> Ask:
     async def ask(text: str, **members: object) -> httpx.Response:
-        body = {
-            "model": "tributary/demo-writer",
-            "messages": [{"role": "user", "content": text}],
-            "stream": True,
-            **members,
-        }
+        messages = [{"role": "user", "content": text}]
+        body = {"model": "tributary/demo-writer", "messages": messages, "stream": True, **members}
         return await client.post("/v1/chat/completions", json=body)
 
     return ask
-
-
-async def read_until_broken(client: httpx.AsyncClient, path: str, body: object) -> bytes:
-    """What arrives of a stream before its connection breaks off, which it has to."""
-    received = bytearray()
-    try:
-        async with client.stream("POST", path, json=body) as response:
-            async for data in response.aiter_raw():
-                received += data
-    except httpx.TransportError:
-        return bytes(received)
-    raise AssertionError("the stream ended in order")

@@ -1,7 +1,9 @@
-"""Reads the demo's streams strictly: a byte out of place is an error here."""
+"""Strict readers of the demo's streams."""
 
 import json
 from typing import Any
+
+import httpx
 
 JsonObject = dict[str, Any]
 
@@ -12,12 +14,39 @@ def blocks_of(body: bytes) -> list[bytes]:
     return body.removesuffix(b"\n\n").split(b"\n\n")
 
 
-def lmstudio_events_in(body: bytes) -> list[JsonObject]:
+def events_in(response: httpx.Response) -> list[JsonObject]:
+    """The events of a stream whose payloads repeat their names, as most APIs send them."""
+    return named_events_in(stream_in(response))
+
+
+def chunks_in(response: httpx.Response) -> list[JsonObject]:
+    return openai_chunks_in(stream_in(response))
+
+
+def stream_in(response: httpx.Response) -> bytes:
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "text/event-stream"
+    return response.content
+
+
+async def read_until_broken(client: httpx.AsyncClient, path: str, body: object) -> bytes:
+    """What arrives of a stream before its connection breaks off, which it has to."""
+    received = bytearray()
+    try:
+        async with client.stream("POST", path, json=body) as response:
+            async for data in response.aiter_raw():
+                received += data
+    except httpx.TransportError:
+        return bytes(received)
+    raise AssertionError("the stream ended in order")
+
+
+def named_events_in(body: bytes) -> list[JsonObject]:
     """Every block is an ``event:`` line and a ``data:`` line that agree on the type."""
-    return [_lmstudio_event(block) for block in blocks_of(body)]
+    return [_named_event(block) for block in blocks_of(body)]
 
 
-def _lmstudio_event(block: bytes) -> JsonObject:
+def _named_event(block: bytes) -> JsonObject:
     name, data = block.split(b"\n")
     event: JsonObject = json.loads(data.removeprefix(b"data: "))
     assert name == b"event: " + event["type"].encode()

@@ -1,4 +1,4 @@
-"""Legacy completions, as the demo speaks them: templates recognised, one text for an answer."""
+"""Legacy completions, as the demo speaks them."""
 
 import json
 from typing import Any
@@ -9,12 +9,11 @@ import pytest
 from chat.demo import prose
 from chat.demo.apis.completions import MODELS, questions_in
 from chat.demo.fake import FakeUpstream
-from chat.dialects.base import AssistantTurn, Prompt, UserTurn
+from chat.dialects.base import AssistantTurn, Turn
 from chat.dialects.prompt_templates import TEMPLATES
-from chat.events import JsonObject, MessageItem, ReasoningItem
-from tests.demo.conftest import read_until_broken
-from tests.demo.streams import blocks_of, joined, openai_chunks_in
-from tests.demo.test_dialects import answer_to
+from chat.events import JsonObject, MessageItem, ReasoningItem, Result
+from tests.demo.answers import answer_to, make_prompt
+from tests.demo.streams import blocks_of, chunks_in, joined, read_until_broken
 
 PATH = "/completions/v1/completions"
 
@@ -25,10 +24,7 @@ async def post(client: httpx.AsyncClient, prompt: object, **members: Any) -> htt
 
 
 async def chunks_for(client: httpx.AsyncClient, prompt: str, **members: Any) -> list[JsonObject]:
-    response = await post(client, prompt, **{"max_tokens": 50_000, **members})
-    assert response.status_code == 200
-    assert response.headers["content-type"] == "text/event-stream"
-    return openai_chunks_in(response.content)
+    return chunks_in(await post(client, prompt, **{"max_tokens": 50_000, **members}))
 
 
 def text_of(chunks: list[JsonObject], number: int = 0) -> str:
@@ -41,7 +37,7 @@ def reasons_of(chunks: list[JsonObject]) -> list[str]:
     return [choice["finish_reason"] for choice in choices if choice["finish_reason"]]
 
 
-async def test_chunks_hold_text_and_end_with_a_reason(client: httpx.AsyncClient) -> None:
+async def test_chunks_have_text_and_a_finish_reason(client: httpx.AsyncClient) -> None:
     chunks = await chunks_for(client, "User: a table\nAssistant:")
 
     assert {chunk["object"] for chunk in chunks} == {"text_completion"}
@@ -51,23 +47,21 @@ async def test_chunks_hold_text_and_end_with_a_reason(client: httpx.AsyncClient)
     assert reasons_of(chunks) == ["stop"]
 
 
-async def test_answer_ends_after_sixteen_tokens_unless_more_are_asked_for(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_default_limit_is_16_tokens(client: httpx.AsyncClient) -> None:
     chunks = await chunks_for(client, "a table", max_tokens=None)
 
     assert len([chunk for chunk in chunks if chunk["choices"][0]["text"]]) == 16
     assert reasons_of(chunks) == ["length"]
 
 
-async def test_answer_ends_before_a_stop_text(client: httpx.AsyncClient) -> None:
+async def test_stop_text_ends_the_answer(client: httpx.AsyncClient) -> None:
     chunks = await chunks_for(client, "a table", stop=["field guide"])
 
     assert "field guide" not in text_of(chunks)
     assert reasons_of(chunks) == ["stop"]
 
 
-async def test_usage_comes_last_where_asked_for(client: httpx.AsyncClient) -> None:
+async def test_usage_is_a_last_chunk_on_request(client: httpx.AsyncClient) -> None:
     chunks = await chunks_for(client, "a table", stream_options={"include_usage": True})
 
     assert chunks[-1]["choices"] == []
@@ -75,13 +69,13 @@ async def test_usage_comes_last_where_asked_for(client: httpx.AsyncClient) -> No
     assert not any("usage" in chunk for chunk in chunks[:-1])
 
 
-async def test_prompt_is_repeated_where_asked_for(client: httpx.AsyncClient) -> None:
+async def test_echo_repeats_the_prompt(client: httpx.AsyncClient) -> None:
     chunks = await chunks_for(client, "a table", echo=True)
 
     assert text_of(chunks) == "a table" + prose.TABLE
 
 
-async def test_probabilities_are_parallel_lists(client: httpx.AsyncClient) -> None:
+async def test_logprobs_are_parallel_lists(client: httpx.AsyncClient) -> None:
     chunks = await chunks_for(client, "a table", logprobs=2)
 
     first = chunks[0]["choices"][0]
@@ -89,7 +83,7 @@ async def test_probabilities_are_parallel_lists(client: httpx.AsyncClient) -> No
     assert len(first["logprobs"]["top_logprobs"][0]) == 2
 
 
-async def test_several_texts_come_side_by_side(client: httpx.AsyncClient) -> None:
+async def test_choices_interleave(client: httpx.AsyncClient) -> None:
     chunks = await chunks_for(client, "a table", n=2)
 
     assert [chunk["choices"][0]["index"] for chunk in chunks[:4]] == [0, 1, 0, 1]
@@ -98,7 +92,7 @@ async def test_several_texts_come_side_by_side(client: httpx.AsyncClient) -> Non
     assert text_of(chunks, 1) != prose.TABLE
 
 
-async def test_whole_completion_says_what_the_chunks_say(client: httpx.AsyncClient) -> None:
+async def test_unstreamed_completion_equals_the_chunks(client: httpx.AsyncClient) -> None:
     whole = (await post(client, "unicode", stream=False, max_tokens=9000)).json()
     chunks = await chunks_for(client, "unicode")
 
@@ -107,7 +101,7 @@ async def test_whole_completion_says_what_the_chunks_say(client: httpx.AsyncClie
     assert whole["usage"]["total_tokens"] > whole["usage"]["completion_tokens"] > 10
 
 
-async def test_error_is_the_last_thing_said(client: httpx.AsyncClient) -> None:
+async def test_error_is_the_last_chunk(client: httpx.AsyncClient) -> None:
     chunks = await chunks_for(client, "error")
 
     assert chunks[-1]["error"]["code"] == 500
@@ -115,7 +109,7 @@ async def test_error_is_the_last_thing_said(client: httpx.AsyncClient) -> None:
     assert (await post(client, "error", stream=False, max_tokens=900)).status_code == 500
 
 
-async def test_cut_ends_the_connection(client: httpx.AsyncClient) -> None:
+async def test_cut_breaks_the_connection(client: httpx.AsyncClient) -> None:
     body = {"model": "tributary/demo-base", "prompt": "cut", "stream": True, "max_tokens": 900}
 
     received = await read_until_broken(client, PATH, body)
@@ -124,29 +118,30 @@ async def test_cut_ends_the_connection(client: httpx.AsyncClient) -> None:
     assert blocks_of(received)
 
 
-@pytest.mark.parametrize(
-    ("members", "status", "param"),
-    [
-        ({"model": "acme/unknown"}, 404, "model"),
-        ({"prompt": None}, 400, "prompt"),
-        ({"prompt": [1, 2]}, 400, "prompt"),
-        ({"max_tokens": 0}, 400, "max_tokens"),
-        ({"logprobs": 9}, 400, "logprobs"),
-        ({"n": 99}, 400, "n"),
-        ({"stop": ["a", "b", "c", "d", "e"]}, 400, "stop"),
-        ({"stop": 7}, 400, "stop"),
-    ],
-)
-async def test_bad_request_is_refused(
-    client: httpx.AsyncClient, members: dict[str, object], status: int, param: str
+INVALID = [
+    ({"model": "acme/unknown"}, 404, "model"),
+    ({"prompt": None}, 400, "prompt"),
+    ({"prompt": [1, 2]}, 400, "prompt"),
+    ({"max_tokens": 0}, 400, "max_tokens"),
+    ({"logprobs": 9}, 400, "logprobs"),
+    ({"n": 99}, 400, "n"),
+    ({"stop": ["a", "b", "c", "d", "e"]}, 400, "stop"),
+    ({"stop": 7}, 400, "stop"),
+]
+
+
+async def test_invalid_requests_are_refused(
+    client: httpx.AsyncClient, subtests: pytest.Subtests
 ) -> None:
-    response = await post(client, **{"prompt": "hello", **members})
+    for members, status, param in INVALID:
+        with subtests.test(members=members):
+            response = await post(client, **{"prompt": "hello", **members})
 
-    assert response.status_code == status
-    assert response.json()["error"]["param"] == param
+            assert response.status_code == status
+            assert response.json()["error"]["param"] == param
 
 
-async def test_what_is_no_json_is_refused(client: httpx.AsyncClient) -> None:
+async def test_invalid_json_is_refused(client: httpx.AsyncClient) -> None:
     response = await client.post(PATH, content=b"{")
 
     assert response.status_code == 400
@@ -161,62 +156,52 @@ async def test_models_are_listed(client: httpx.AsyncClient) -> None:
 # --- together with the dialect ---------------------------------------------------------------
 
 
-def prompt_for(*texts: str, model: str = "tributary/demo-base", **members: Any) -> Prompt:
-    parameters = {"max_tokens": 9000, **members.pop("parameters", {})}
-    turns = tuple(UserTurn(text=text) for text in texts)
-    return Prompt(model=model, turns=turns, parameters=parameters, **members)
+async def answer(
+    fake: FakeUpstream, *turns: Turn | str, model: str = "tributary/demo-base", **members: Any
+) -> Result:
+    parameters = {"max_tokens": 9000}
+    prompt = make_prompt(*turns, model=model, parameters=parameters, **members)
+    return await answer_to(fake, "openai_completions", prompt)
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-async def test_template_of_a_conversation_is_recognised(fake: FakeUpstream, template: str) -> None:
-    options = {"prompt_template": template}
-    first = await answer_to(fake, "openai_completions", prompt_for("show code", options=options))
-    turns = (UserTurn(text="show code"), AssistantTurn(result=first), UserTurn(text="hello"))
+async def test_prompt_template_is_recognized(fake: FakeUpstream, subtests: pytest.Subtests) -> None:
+    for template in TEMPLATES:
+        with subtests.test(template):
+            options = {"prompt_template": template}
+            first = await answer(fake, "show code", options=options)
+            turns = ("show code", AssistantTurn(result=first), "hello")
 
-    prompt = prompt_for(options=options, system="Be brief.")
-    found = await answer_to(
-        fake,
-        "openai_completions",
-        Prompt(
-            model=prompt.model,
-            turns=turns,
-            options=options,
-            parameters=prompt.parameters,
-            system="Be brief.",
-        ),
-    )
+            found = await answer(fake, *turns, options=options, system="Be brief.")
 
-    (message,) = (item for item in found.output if isinstance(item, MessageItem))
-    assert "turn 2 of our conversation" in message.content
-    assert f"a prompt in the template `{template}`" in message.content
-    assert found.ext.status == "completed"
-    assert found.ext.vendor == []
+            (message,) = (item for item in found.output if isinstance(item, MessageItem))
+            assert "turn 2 of our conversation" in message.content
+            assert f"a prompt in the template `{template}`" in message.content
+            assert found.ext.status == "completed"
+            assert found.ext.vendor == []
 
 
-@pytest.mark.parametrize(
-    ("scene", "status"),
-    [
-        *(("hello", "completed"), ("unicode", "completed"), ("error", "failed"), ("cut", "cut")),
-        *(("tool", "completed"), ("refuse", "completed"), ("long", "completed")),
-    ],
-)
-async def test_scenes_end_as_they_are_meant_to(fake: FakeUpstream, scene: str, status: str) -> None:
-    found = await answer_to(fake, "openai_completions", prompt_for(scene))
-
-    assert found.ext.status == status
-    assert found.ext.vendor == []
+ENDINGS = [
+    *(("hello", "completed"), ("unicode", "completed"), ("error", "failed"), ("cut", "cut")),
+    *(("tool", "completed"), ("refuse", "completed"), ("long", "completed")),
+]
 
 
-async def test_thinking_comes_between_tags_and_is_taken_out(fake: FakeUpstream) -> None:
-    model = "tributary/demo-base-thinker"
+async def test_scenes_have_their_ending(fake: FakeUpstream, subtests: pytest.Subtests) -> None:
+    for scene, status in ENDINGS:
+        with subtests.test(scene):
+            found = await answer(fake, scene)
 
-    found = await answer_to(fake, "openai_completions", prompt_for("a table", model=model))
+            assert found.ext.status == status
+            assert found.ext.vendor == []
 
-    kinds = [type(item) for item in found.output]
-    assert kinds == [ReasoningItem, MessageItem]
+
+async def test_thinking_between_tags_is_extracted(fake: FakeUpstream) -> None:
+    found = await answer(fake, "a table", model="tributary/demo-base-thinker")
+
+    assert [type(item) for item in found.output] == [ReasoningItem, MessageItem]
     assert found.ext.native["text"].startswith("<think>")
 
 
-def test_prompt_in_no_template_is_one_question() -> None:
+def test_prompt_without_a_template_is_one_question() -> None:
     assert questions_in("Once upon a time") == ("", ["Once upon a time"])
     assert json.dumps(questions_in("")) == '["", [""]]'

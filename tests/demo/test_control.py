@@ -10,11 +10,12 @@ from chat.demo import script
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Flood, Gate, Hang, Head, Pause, Raw, Reset, Script, Send
 from chat.demo.server import DemoUpstream
+from tests.demo.answers import connect
 from tests.demo.conftest import Ask
 
 
-async def test_a_script_a_release_and_the_state_travel_as_json(
-    client: httpx.AsyncClient, ask_native: Ask
+async def test_script_release_and_state_are_json(
+    client: httpx.AsyncClient, fake: FakeUpstream, ask_native: Ask
 ) -> None:
     told = {
         "steps": [
@@ -26,7 +27,8 @@ async def test_a_script_a_release_and_the_state_travel_as_json(
     }
     queued = await client.post("/control/script", json=[told])
     asking = asyncio.ensure_future(ask_native("x"))
-    state = await state_when_waiting(client)
+    await fake.until(lambda fake: bool(fake.waiting))
+    state = (await client.get("/control/state")).json()
     await client.post("/control/release", json={"name": "go"})
     answer = await asking
 
@@ -37,16 +39,7 @@ async def test_a_script_a_release_and_the_state_travel_as_json(
     assert answer.content == b"data: 1\n\n\xff\x00"
 
 
-async def state_when_waiting(client: httpx.AsyncClient) -> dict[str, object]:
-    async with asyncio.timeout(10):
-        while True:
-            state: dict[str, object] = (await client.get("/control/state")).json()
-            if state["waiting"]:
-                return state
-            await asyncio.sleep(0.01)
-
-
-async def test_clear_forgets_counts_and_scripts(
+async def test_clear_resets_counts_and_scripts(
     client: httpx.AsyncClient, fake: FakeUpstream, ask_native: Ask
 ) -> None:
     await ask_native("hello")
@@ -72,53 +65,48 @@ async def test_control_requests_are_not_counted(
     assert (fake.posts, len(fake.requests)) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("path", "content"),
-    [
+async def test_invalid_script_is_refused_with_a_reason(
+    client: httpx.AsyncClient, subtests: pytest.Subtests
+) -> None:
+    for path, content in [
         ("/control/script", b"{"),
         ("/control/script", b'{"steps":[{"step":"dance"}]}'),
         ("/control/script", b'{"steps":[{"step":"send","texts":"typo"}]}'),
         ("/control/release", b"{}"),
-    ],
-)
-async def test_what_is_no_script_is_refused_with_a_reason(
-    client: httpx.AsyncClient, path: str, content: bytes
+    ]:
+        with subtests.test(content):
+            response = await client.post(path, content=content)
+
+            assert response.status_code == 400
+            assert response.json()["error"]
+
+
+async def test_requests_from_web_pages_are_forbidden(
+    client: httpx.AsyncClient, subtests: pytest.Subtests
 ) -> None:
-    response = await client.post(path, content=content)
-
-    assert response.status_code == 400
-    assert response.json()["error"]
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
+    for headers in [
         {"Origin": "http://127.0.0.1:8000"},
         {"Host": "rebound.example.org:80"},
         {"Host": "example.org"},
-    ],
-    ids=["page", "rebound name", "name"],
-)
-async def test_pages_in_a_browser_are_not_heard(
-    client: httpx.AsyncClient, headers: dict[str, str]
+    ]:
+        with subtests.test(headers=headers):
+            response = await client.get("/control/state", headers=headers)
+
+            assert response.status_code == 403
+
+
+async def test_local_hosts_are_allowed(
+    client: httpx.AsyncClient, subtests: pytest.Subtests
 ) -> None:
-    response = await client.get("/control/state", headers=headers)
+    for host in ["localhost", "localhost:81", "127.0.0.1", "[::1]:80"]:
+        with subtests.test(host):
+            response = await client.get("/control/state", headers={"Host": host})
 
-    assert response.status_code == 403
-
-
-@pytest.mark.parametrize("host", ["localhost", "localhost:81", "127.0.0.1", "[::1]:80"])
-async def test_programs_on_this_machine_are_heard(client: httpx.AsyncClient, host: str) -> None:
-    response = await client.get("/control/state", headers={"Host": host})
-
-    assert response.status_code == 200
+            assert response.status_code == 200
 
 
-async def test_without_control_nothing_is_recorded_and_nobody_is_heard() -> None:
-    async with (
-        DemoUpstream(speed=0) as demo,
-        httpx.AsyncClient(base_url=demo.url, trust_env=False) as client,
-    ):
+async def test_control_is_off_by_default() -> None:
+    async with DemoUpstream(speed=0) as demo, connect(demo) as client:
         await client.get("/v1/models")
         state = await client.get("/control/state")
         unknown = await client.post("/control/script", json={"steps": []})
@@ -127,20 +115,21 @@ async def test_without_control_nothing_is_recorded_and_nobody_is_heard() -> None
         assert demo.control.state().requests == []
 
 
-async def test_an_unknown_control_is_not_found(client: httpx.AsyncClient) -> None:
+async def test_unknown_control_is_not_found(client: httpx.AsyncClient) -> None:
     assert (await client.get("/control/everything")).status_code == 404
 
 
-@pytest.mark.parametrize(
-    "told",
-    [
-        script.stream("data: x\n\n", Gate(name="g"), split_bytes=2),
-        script.answer({"a": 1}, status=400, method="GET", path="/v1/models"),
-        script.busy(times=3),
-        script.endless_line(),
-        Script(steps=(Head(framing="close"), Raw(base64=b"\xff"), Pause(seconds=1), Reset())),
-        Script(steps=(Send(text="ü", split_at=(1,)), Flood(text="x", times=2), Hang())),
-    ],
-)
-def test_every_script_is_the_same_after_a_journey_as_json(told: Script) -> None:
-    assert script.read_scripts(msgspec.json.encode(told)) == [told]
+SCRIPTS = [
+    script.stream("data: x\n\n", Gate(name="g"), split_bytes=2),
+    script.answer({"a": 1}, status=400, method="GET", path="/v1/models"),
+    script.busy(times=3),
+    script.endless_line(),
+    Script(steps=(Head(framing="close"), Raw(base64=b"\xff"), Pause(seconds=1), Reset())),
+    Script(steps=(Send(text="ü", split_at=(1,)), Flood(text="x", times=2), Hang())),
+]
+
+
+def test_scripts_survive_json(subtests: pytest.Subtests) -> None:
+    for told in SCRIPTS:
+        with subtests.test(told=told):
+            assert script.read_scripts(msgspec.json.encode(told)) == [told]

@@ -1,4 +1,4 @@
-"""The scriptable fake: what it is told to do, and what it sees."""
+"""The scriptable fake upstream: scripts, gates, disconnects, records."""
 
 import asyncio
 import threading
@@ -10,26 +10,25 @@ from chat.demo import script
 from chat.demo.control import secret_hash
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Close, Flood, Gate, Hang, Head, Pause, Raw, Reset, Send
-from tests.demo.conftest import Ask, read_until_broken
-from tests.demo.streams import lmstudio_events_in, text_of
+from tests.demo.answers import connect
+from tests.demo.conftest import Ask
+from tests.demo.streams import named_events_in, read_until_broken, text_of
 
 RUN = script.lmstudio_events(script.lmstudio_run("Hello, ", "world"))
 
 
-async def test_a_script_replaces_the_scene_once(fake: FakeUpstream, ask_native: Ask) -> None:
+async def test_script_replaces_one_answer(fake: FakeUpstream, ask_native: Ask) -> None:
     fake.script(script.stream(RUN))
 
     scripted = await ask_native("code")
     scene = await ask_native("code")
 
     assert scripted.content == RUN
-    assert text_of(lmstudio_events_in(scene.content)).startswith("Several streams")
+    assert text_of(named_events_in(scene.content)).startswith("Several streams")
     assert [record.is_scripted for record in fake.requests] == [True, False]
 
 
-async def test_scripts_are_used_in_order_and_as_often_as_they_say(
-    fake: FakeUpstream, ask_native: Ask
-) -> None:
+async def test_scripts_are_used_in_order_and_number(fake: FakeUpstream, ask_native: Ask) -> None:
     fake.script(script.busy(times=2, status=503, retry_after="7"), script.stream(RUN))
 
     answers = [await ask_native("x") for _ in range(3)]
@@ -39,7 +38,7 @@ async def test_scripts_are_used_in_order_and_as_often_as_they_say(
     assert fake.posts == 3
 
 
-async def test_a_script_waits_for_the_method_and_path_that_it_fits(
+async def test_script_waits_for_its_method_and_path(
     fake: FakeUpstream, client: httpx.AsyncClient, ask_openai: Ask
 ) -> None:
     fake.script(
@@ -56,9 +55,7 @@ async def test_a_script_waits_for_the_method_and_path_that_it_fits(
     assert (refusal.status_code, refusal.json()) == (409, {"error": "busy"})
 
 
-async def test_a_gate_holds_the_answer_until_it_is_released(
-    fake: FakeUpstream, client: httpx.AsyncClient
-) -> None:
+async def test_gate_holds_the_answer(fake: FakeUpstream, client: httpx.AsyncClient) -> None:
     fake.script(script.stream("data: 1\n\n", Gate(name="mid"), "data: 2\n\n"))
 
     async with client.stream("POST", "/api/v1/chat", json={}) as response:
@@ -72,9 +69,7 @@ async def test_a_gate_holds_the_answer_until_it_is_released(
     assert fake.waiting == []
 
 
-async def test_a_gate_before_the_head_holds_back_everything(
-    fake: FakeUpstream, ask_native: Ask
-) -> None:
+async def test_gate_before_the_head_holds_everything(fake: FakeUpstream, ask_native: Ask) -> None:
     fake.script(script.stream(Gate(name="head"), RUN))
     asking = asyncio.ensure_future(ask_native("x"))
 
@@ -86,26 +81,28 @@ async def test_a_gate_before_the_head_holds_back_everything(
     assert written_before == 0
 
 
-async def test_a_release_that_came_first_counts(fake: FakeUpstream, ask_native: Ask) -> None:
+async def test_release_before_the_gate_is_kept(fake: FakeUpstream, ask_native: Ask) -> None:
     fake.release("early")
     fake.script(script.stream(Gate(name="early"), RUN))
 
     assert (await ask_native("x")).content == RUN
 
 
-@pytest.mark.parametrize(
-    "step",
-    [Send(text="abcdefg", split_bytes=3), Send(base64=b"abcdefg", split_at=(3, 6))],
-    ids=["every three bytes", "at points"],
-)
-async def test_bytes_can_be_sent_in_pieces(fake: FakeUpstream, ask_native: Ask, step: Send) -> None:
-    fake.script(script.stream(step, Raw(text="3\r\nend\r\n")))
+async def test_bytes_can_be_sent_in_pieces(
+    fake: FakeUpstream, ask_native: Ask, subtests: pytest.Subtests
+) -> None:
+    for label, step in {
+        "every three bytes": Send(text="abcdefg", split_bytes=3),
+        "at points": Send(base64=b"abcdefg", split_at=(3, 6)),
+    }.items():
+        with subtests.test(label):
+            fake.script(script.stream(step, Raw(text="3\r\nend\r\n")))
 
-    assert (await ask_native("x")).content == b"abcdefgend"
-    assert step.pieces == [b"abc", b"def", b"g"]
+            assert (await ask_native("x")).content == b"abcdefgend"
+            assert step.pieces == [b"abc", b"def", b"g"]
 
 
-async def test_a_pause_is_slept(
+async def test_pause_sleeps(
     fake: FakeUpstream, ask_native: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
@@ -122,51 +119,50 @@ async def test_a_pause_is_slept(
     assert 12.5 in slept
 
 
-@pytest.mark.parametrize(
-    ("told", "outcome", "error"),
-    [
-        (script.cut("data: 1\n\n"), "closed", httpx.RemoteProtocolError),
-        (script.reset("data: 1\n\n"), "reset", httpx.ReadError),
-        (script.stream(Close()), "closed", httpx.RemoteProtocolError),
-        (script.stream(Reset()), "reset", httpx.ReadError),
-        (script.stream("data: 1\n\n", Raw(text="zz\r\n")), "finished", httpx.RemoteProtocolError),
-        (script.stream(Raw(text="hello?\r\n\r\n")), "finished", httpx.RemoteProtocolError),
-    ],
-    ids=["cut", "reset", "cut at once", "reset at once", "bad chunk", "bad head"],
-)
-async def test_connections_break_as_told(
-    fake: FakeUpstream,
-    ask_native: Ask,
-    told: script.Script,
-    outcome: str,
-    error: type[Exception],
+BROKEN = {
+    "cut": (script.cut("data: 1\n\n"), "closed", httpx.RemoteProtocolError),
+    "reset": (script.reset("data: 1\n\n"), "reset", httpx.ReadError),
+    "cut at once": (script.stream(Close()), "closed", httpx.RemoteProtocolError),
+    "reset at once": (script.stream(Reset()), "reset", httpx.ReadError),
+    "bad chunk": (
+        *(script.stream("data: 1\n\n", Raw(text="zz\r\n")), "finished"),
+        httpx.RemoteProtocolError,
+    ),
+    "bad head": (
+        *(script.stream(Raw(text="hello?\r\n\r\n")), "finished"),
+        httpx.RemoteProtocolError,
+    ),
+}
+
+
+async def test_connections_break_as_scripted(
+    fake: FakeUpstream, ask_native: Ask, subtests: pytest.Subtests
 ) -> None:
-    fake.script(told)
+    for label, (told, outcome, error) in BROKEN.items():
+        with subtests.test(label):
+            fake.clear()
+            fake.script(told)
 
-    with pytest.raises(error):
-        await ask_native("x")
+            with pytest.raises(error):
+                await ask_native("x")
 
-    assert fake.requests[0].outcome == outcome
-    assert (fake.posts, fake.disconnects) == (1, 0)
+            assert fake.requests[0].outcome == outcome
+            assert (fake.posts, fake.disconnects) == (1, 0)
 
 
-async def test_what_was_sent_before_a_cut_arrives(
-    fake: FakeUpstream, client: httpx.AsyncClient
-) -> None:
+async def test_bytes_before_a_cut_arrive(fake: FakeUpstream, client: httpx.AsyncClient) -> None:
     fake.script(script.cut("data: 1\n\n"))
 
     assert await read_until_broken(client, "/api/v1/chat", {}) == b"data: 1\n\n"
 
 
-async def test_an_unframed_body_ends_with_the_connection(
-    fake: FakeUpstream, ask_native: Ask
-) -> None:
+async def test_unframed_body_ends_with_the_connection(fake: FakeUpstream, ask_native: Ask) -> None:
     fake.script(script.stream(Head(framing="close"), RUN, Close()))
 
     assert (await ask_native("x")).content == RUN
 
 
-async def test_a_body_may_be_shorter_than_it_claims(
+async def test_body_can_be_shorter_than_its_length(
     fake: FakeUpstream, client: httpx.AsyncClient
 ) -> None:
     fake.script(script.stream(Head(framing="length", length=100), "short", Close()))
@@ -174,7 +170,7 @@ async def test_a_body_may_be_shorter_than_it_claims(
     assert await read_until_broken(client, "/api/v1/chat", {}) == b"short"
 
 
-async def test_a_socket_may_stay_open_after_the_end(
+async def test_socket_can_stay_open_after_the_end(
     fake: FakeUpstream, client: httpx.AsyncClient
 ) -> None:
     fake.script(script.held_open(RUN))
@@ -185,38 +181,37 @@ async def test_a_socket_may_stay_open_after_the_end(
     await fake.until(lambda fake: fake.requests[0].outcome == "left")
 
 
-@pytest.mark.parametrize(
-    "told",
-    [
-        script.never(),
-        script.held_open("data: 1\n\n"),
-        script.flood("data: x\n\n"),
-        script.endless_line(),
-        script.stream("data: 1\n\n", Gate(name="never")),
-        script.stream(Pause(seconds=3600)),
-    ],
-    ids=["never", "held open", "flood", "endless line", "gate", "pause"],
-)
-async def test_a_client_that_leaves_is_seen_and_ends_the_script(
-    fake: FakeUpstream, client: httpx.AsyncClient, told: script.Script
+ENDLESS = {
+    "never": script.never(),
+    "held open": script.held_open("data: 1\n\n"),
+    "flood": script.flood("data: x\n\n"),
+    "endless line": script.endless_line(),
+    "gate": script.stream("data: 1\n\n", Gate(name="never")),
+    "pause": script.stream(Pause(seconds=3600)),
+}
+
+
+async def test_disconnect_ends_the_script(
+    fake: FakeUpstream, client: httpx.AsyncClient, subtests: pytest.Subtests
 ) -> None:
-    fake.script(told)
-    asking = asyncio.ensure_future(client.post("/api/v1/chat", json={}))
-    await fake.until(lambda fake: fake.posts == 1)
+    for label, told in ENDLESS.items():
+        with subtests.test(label):
+            fake.clear()
+            fake.script(told)
+            asking = asyncio.ensure_future(client.post("/api/v1/chat", json={}))
+            await fake.until(lambda fake: fake.posts == 1)
 
-    asking.cancel()
-    await fake.until(lambda fake: fake.disconnects == 1)
+            asking.cancel()
+            await fake.until(lambda fake: fake.disconnects == 1)
 
-    record = fake.requests[0]
-    assert record.outcome == "left"
-    assert record.ended_seconds is not None
-    assert record.ended_seconds >= record.started_seconds
-    assert fake.waiting == []
+            record = fake.requests[0]
+            assert record.outcome == "left"
+            assert record.ended_seconds is not None
+            assert record.ended_seconds >= record.started_seconds
+            assert fake.waiting == []
 
 
-async def test_a_client_that_leaves_a_scene_is_seen(
-    fake: FakeUpstream, client: httpx.AsyncClient
-) -> None:
+async def test_disconnect_ends_a_scene(fake: FakeUpstream, client: httpx.AsyncClient) -> None:
     body = {"model": "tributary/demo-writer", "input": "very long", "stream": True}
     async with client.stream("POST", "/api/v1/chat", json=body) as response:
         await anext(response.aiter_raw())
@@ -225,7 +220,7 @@ async def test_a_client_that_leaves_a_scene_is_seen(
     assert 0 < fake.requests[0].bytes_written < 1_000_000
 
 
-async def test_who_read_to_the_last_event_and_left_did_not_leave_early(
+async def test_disconnect_after_the_last_event_is_a_finish(
     fake: FakeUpstream, client: httpx.AsyncClient
 ) -> None:
     body = {"model": "tributary/demo-writer", "input": "hello", "stream": True}
@@ -240,26 +235,22 @@ async def test_who_read_to_the_last_event_and_left_did_not_leave_early(
     assert (fake.requests[0].outcome, fake.disconnects) == ("finished", 0)
 
 
-async def test_a_flood_of_so_many_times_ends(fake: FakeUpstream, ask_native: Ask) -> None:
+async def test_flood_ends_after_its_times(fake: FakeUpstream, ask_native: Ask) -> None:
     fake.script(script.stream(Flood(text="data: x\n\n", times=1000)))
 
     assert (await ask_native("x")).content == b"data: x\n\n" * 1000
 
 
-async def test_bytes_are_counted_with_their_framing(fake: FakeUpstream, ask_native: Ask) -> None:
+async def test_bytes_are_counted_with_framing(fake: FakeUpstream, ask_native: Ask) -> None:
     fake.script(script.stream("12345"))
     await ask_native("x")
 
     head, framed = fake.requests[0].bytes_written, len(b"5\r\n12345\r\n0\r\n\r\n")
     assert head > framed
-    assert fake.requests[0].body == {
-        "model": "tributary/demo-writer",
-        "input": "x",
-        "stream": True,
-    }
+    assert fake.requests[0].body == {"model": "tributary/demo-writer", "input": "x", "stream": True}
 
 
-async def test_credentials_are_recorded_as_hashes_only(
+async def test_credentials_are_recorded_as_hashes(
     fake: FakeUpstream, client: httpx.AsyncClient
 ) -> None:
     key = "sk-canary-0123456789"
@@ -273,28 +264,26 @@ async def test_credentials_are_recorded_as_hashes_only(
     assert b"canary" not in (await client.get("/control/state")).content
 
 
-@pytest.mark.parametrize("path", ["/api/v1/models", "/v1/models"])
-async def test_a_required_key_lets_only_its_owner_in(path: str) -> None:
-    async with (
-        FakeUpstream(required_key="right-key-123") as fake,
-        httpx.AsyncClient(base_url=fake.url, trust_env=False) as client,
-    ):
-        without = await client.get(path)
-        wrong = await client.get(path, headers={"Authorization": "Bearer wrong-key-123"})
-        right = await client.get(path, headers={"Authorization": "Bearer right-key-123"})
+async def test_required_key_is_checked(subtests: pytest.Subtests) -> None:
+    for path in ["/api/v1/models", "/v1/models"]:
+        with subtests.test(path):
+            async with FakeUpstream(required_key="right-key-123") as fake, connect(fake) as client:
+                without = await client.get(path)
+                wrong = await client.get(path, headers={"Authorization": "Bearer wrong-key-123"})
+                right = await client.get(path, headers={"Authorization": "Bearer right-key-123"})
 
-    assert [answer.status_code for answer in (without, wrong, right)] == [401, 401, 200]
-    assert wrong.json()["error"]["code"] == "invalid_api_key"
-    assert "wrong-ke…" in wrong.json()["error"]["message"]
-    assert "right-ke" not in wrong.text
+            assert [answer.status_code for answer in (without, wrong, right)] == [401, 401, 200]
+            assert wrong.json()["error"]["code"] == "invalid_api_key"
+            assert "wrong-ke…" in wrong.json()["error"]["message"]
+            assert "right-ke" not in wrong.text
 
 
-async def test_waiting_for_what_never_comes_times_out(fake: FakeUpstream) -> None:
+async def test_until_times_out(fake: FakeUpstream) -> None:
     with pytest.raises(TimeoutError):
         await fake.until(lambda fake: fake.posts == 1, timeout=0.01)
 
 
-async def test_clear_forgets_everything_but_serves_on(fake: FakeUpstream, ask_native: Ask) -> None:
+async def test_clear_resets_the_fake(fake: FakeUpstream, ask_native: Ask) -> None:
     fake.script(script.never())
     fake.release("gate")
     fake.clear()
@@ -306,7 +295,7 @@ async def test_clear_forgets_everything_but_serves_on(fake: FakeUpstream, ask_na
     assert len(fake.requests) == 1
 
 
-async def test_who_leaves_after_a_clear_is_not_counted_with_the_next_ones(
+async def test_disconnect_after_a_clear_is_not_counted(
     fake: FakeUpstream, client: httpx.AsyncClient
 ) -> None:
     fake.script(script.never())
@@ -321,7 +310,7 @@ async def test_who_leaves_after_a_clear_is_not_counted_with_the_next_ones(
     assert fake.disconnects == 0
 
 
-async def test_closing_the_fake_ends_what_it_was_answering(client: httpx.AsyncClient) -> None:
+async def test_closing_the_fake_ends_its_answers(client: httpx.AsyncClient) -> None:
     async with FakeUpstream() as other:
         other.script(script.never())
         asking = asyncio.ensure_future(client.post(f"{other.url}/api/v1/chat", json={}))
@@ -333,7 +322,7 @@ async def test_closing_the_fake_ends_what_it_was_answering(client: httpx.AsyncCl
     assert other.disconnects == 0
 
 
-async def test_many_answers_run_at_once(fake: FakeUpstream, client: httpx.AsyncClient) -> None:
+async def test_answers_run_concurrently(fake: FakeUpstream, client: httpx.AsyncClient) -> None:
     fake.script(script.stream(Gate(name="all"), RUN, times=50))
     asking = [asyncio.ensure_future(client.post("/api/v1/chat", json={})) for _ in range(50)]
 
@@ -343,7 +332,7 @@ async def test_many_answers_run_at_once(fake: FakeUpstream, client: httpx.AsyncC
     assert {answer.content for answer in await asyncio.gather(*asking)} == {RUN}
 
 
-def test_a_fake_in_a_thread_serves_synchronous_code() -> None:
+def test_fake_in_a_thread_serves_synchronous_code() -> None:
     fake = FakeUpstream.start_in_thread()
     answers: list[httpx.Response] = []
     fake.script(script.stream(Gate(name="go"), RUN))
@@ -363,7 +352,7 @@ def test_a_fake_in_a_thread_serves_synchronous_code() -> None:
         httpx.get(fake.url, trust_env=False)
 
 
-def test_a_fake_in_a_thread_sees_a_client_leave() -> None:
+def test_fake_in_a_thread_sees_a_disconnect() -> None:
     fake = FakeUpstream.start_in_thread()
     fake.script(script.stream("data: 1\n\n", Hang()))
 
@@ -375,7 +364,7 @@ def test_a_fake_in_a_thread_sees_a_client_leave() -> None:
     assert fake.requests[0].outcome == "left"
 
 
-def test_waiting_in_a_thread_times_out() -> None:
+def test_wait_until_times_out() -> None:
     fake = FakeUpstream.start_in_thread()
 
     with pytest.raises(TimeoutError):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 import pytest_asyncio
@@ -14,38 +15,37 @@ Talk = Callable[..., Awaitable[bytes]]
 LIST = b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-@pytest_asyncio.fixture
-async def socket_to(
-    fake: FakeUpstream,
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    port = int(fake.url.rpartition(":")[2])
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    yield reader, writer
-    writer.close()
-    await writer.wait_closed()
-
-
-@pytest_asyncio.fixture
-async def talk(socket_to: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> Talk:
-    """Send bytes in pieces, then read until the server closes."""
-    reader, writer = socket_to
+@asynccontextmanager
+async def connection_to(fake: FakeUpstream) -> AsyncIterator[Talk]:
+    """A function that sends bytes in pieces and then reads until the server closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(fake.url.rpartition(":")[2]))
 
     async def talk(*pieces: bytes) -> bytes:
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(0)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return await reader.read()
 
-    return talk
+    try:
+        yield talk
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest_asyncio.fixture
+async def talk(fake: FakeUpstream) -> AsyncIterator[Talk]:
+    async with connection_to(fake) as talk:
+        yield talk
 
 
 def closing(request: bytes) -> bytes:
     return request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1)
 
 
-async def test_requests_on_one_connection_are_answered_in_order(talk: Talk) -> None:
+async def test_pipelined_requests_are_answered_in_order(talk: Talk) -> None:
     native = b"GET /api/v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
     answers = await talk(LIST + native + closing(LIST))
 
@@ -53,14 +53,14 @@ async def test_requests_on_one_connection_are_answered_in_order(talk: Talk) -> N
     assert answers.index(b'"object":"list"') < answers.index(b'"models":[')
 
 
-async def test_a_request_may_come_byte_by_byte(talk: Talk) -> None:
+async def test_request_can_come_byte_by_byte(talk: Talk) -> None:
     request = closing(LIST)
     answer = await talk(*(request[at : at + 1] for at in range(len(request))))
 
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-async def test_a_chunked_request_is_read(talk: Talk) -> None:
+async def test_chunked_request_is_read(talk: Talk) -> None:
     body = json.dumps({"model": "tributary/demo-writer", "input": "hello"}).encode()
     head = (
         b"POST /api/v1/chat HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
@@ -71,7 +71,7 @@ async def test_a_chunked_request_is_read(talk: Talk) -> None:
     assert b'"output":[{"type":"message"' in answer
 
 
-async def test_http_10_gets_a_stream_without_chunks(talk: Talk) -> None:
+async def test_http_1_0_gets_no_chunks(talk: Talk) -> None:
     body = json.dumps({"model": "tributary/demo-writer", "input": "hello", "stream": True}).encode()
     head = b"POST /api/v1/chat HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body)
     head_bytes, _, stream = (await talk(head + body)).partition(b"\r\n\r\n")
@@ -88,33 +88,34 @@ async def test_head_gets_no_body(talk: Talk) -> None:
     assert answer.endswith(b"\r\n\r\n")
 
 
-async def test_whoever_asks_first_may_send_the_body(talk: Talk) -> None:
+async def test_expect_100_continue_is_answered(talk: Talk) -> None:
     head = b"POST /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n"
     answer = await talk(head + b"Expect: 100-continue\r\n\r\n", b"{}")
 
     assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
 
 
-@pytest.mark.parametrize(
-    ("request_bytes", "status"),
-    [
-        (b"this is not http\r\n\r\n", b"400 Bad Request"),
-        (b"GET / HTTP/1.1\r\nX: " + b"y" * 2 * http.HEAD_BYTES, b"431 "),
-        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n", b"413 "),
-        (b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", b"400 "),
-    ],
-    ids=["garbage", "endless head", "huge body", "two lengths"],
-)
-async def test_what_cannot_be_served_is_refused_and_the_connection_ends(
-    talk: Talk, request_bytes: bytes, status: bytes
+BAD_REQUESTS = {
+    "garbage": (b"this is not http\r\n\r\n", b"400 Bad Request"),
+    "endless head": (b"GET / HTTP/1.1\r\nX: " + b"y" * 2 * http.HEAD_BYTES, b"431 "),
+    "huge body": (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n", b"413 "),
+    "two lengths": (b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", b"400 "),
+}
+
+
+async def test_bad_request_is_refused_and_closes(
+    fake: FakeUpstream, subtests: pytest.Subtests
 ) -> None:
-    answer = await talk(request_bytes)
+    for label, (request, status) in BAD_REQUESTS.items():
+        with subtests.test(label):
+            async with connection_to(fake) as talk:
+                reply = await talk(request)
 
-    assert answer.startswith(b"HTTP/1.1 " + status)
-    assert b"Connection: close" in answer
+            assert reply.startswith(b"HTTP/1.1 " + status)
+            assert b"Connection: close" in reply
 
 
-async def test_a_body_that_grows_too_large_is_refused(
+async def test_oversized_chunked_body_is_refused(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "BODY_BYTES", 10)
@@ -124,13 +125,13 @@ async def test_a_body_that_grows_too_large_is_refused(
     assert answer.startswith(b"HTTP/1.1 413 ")
 
 
-async def test_too_many_requests_at_once_are_refused(talk: Talk, fake: FakeUpstream) -> None:
+async def test_pipeline_is_bounded(talk: Talk, fake: FakeUpstream) -> None:
     await talk(LIST * 100)
 
     assert len(fake.requests) <= http.QUEUED_REQUESTS + 1
 
 
-async def test_a_handler_that_fails_is_a_500_and_the_server_goes_on(
+async def test_failing_handler_is_a_500(
     talk: Talk, fake: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(exchange: http.Exchange) -> None:
@@ -143,15 +144,11 @@ async def test_a_handler_that_fails_is_a_500_and_the_server_goes_on(
     assert b"planned" not in answer
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /v1/models HTTP/1.1\r\n"], ids=["nothing", "half"])
-async def test_a_request_that_does_not_come_ends_the_connection(
-    fake: FakeUpstream, monkeypatch: pytest.MonkeyPatch, sent: bytes
+async def test_missing_request_ends_the_connection(
+    fake: FakeUpstream, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     monkeypatch.setattr(http, "REQUEST_SECONDS", 0.02)
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(fake.url.rpartition(":")[2]))
-    writer.write(sent)
-
-    async with asyncio.timeout(10):
-        assert await reader.read() == b""
-    writer.close()
-    await writer.wait_closed()
+    for label, sent in {"nothing": b"", "half": b"GET /v1/models HTTP/1.1\r\n"}.items():
+        with subtests.test(label):
+            async with connection_to(fake) as talk:
+                assert await talk(sent) == b""

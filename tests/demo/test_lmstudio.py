@@ -1,13 +1,21 @@
 """LM Studio's native API, as the demo speaks it."""
 
 import re
+from itertools import product
 
 import httpx
 import pytest
 
 from chat.demo import prose
-from tests.demo.conftest import Ask, read_until_broken
-from tests.demo.streams import JsonObject, lmstudio_events_in, text_of, types_of
+from tests.demo.conftest import Ask
+from tests.demo.streams import (
+    JsonObject,
+    events_in,
+    named_events_in,
+    read_until_broken,
+    text_of,
+    types_of,
+)
 
 MODELS = ["tributary/demo-reasoner", "tributary/demo-writer", "tributary/demo-coder"]
 WHOLE_SCENES = [
@@ -17,10 +25,7 @@ WHOLE_SCENES = [
 
 
 async def events_for(ask: Ask, text: object, **members: object) -> list[JsonObject]:
-    response = await ask(text, **members)
-    assert response.status_code == 200
-    assert response.headers["content-type"] == "text/event-stream"
-    return lmstudio_events_in(response.content)
+    return events_in(await ask(text, **members))
 
 
 def shape_of(events: list[JsonObject]) -> str:
@@ -40,45 +45,45 @@ ORDER = re.compile(
 )
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("scene", WHOLE_SCENES)
-async def test_every_scene_keeps_the_order_of_events(
-    ask_native: Ask, scene: str, model: str
+async def test_scenes_keep_the_order_of_events(ask_native: Ask, subtests: pytest.Subtests) -> None:
+    for scene, model in product(WHOLE_SCENES, MODELS):
+        with subtests.test(scene=scene, model=model):
+            events = await events_for(ask_native, scene, model=model)
+
+            assert ORDER.fullmatch(shape_of(events))
+
+
+async def test_result_equals_the_streamed_text(ask_native: Ask, subtests: pytest.Subtests) -> None:
+    for scene in [*WHOLE_SCENES, "error"]:
+        with subtests.test(scene):
+            events = await events_for(ask_native, scene, model="tributary/demo-reasoner")
+
+            output = events[-1]["result"]["output"]
+            for kind in ("reasoning", "message"):
+                assert text_of(events, kind) == "".join(
+                    item["content"] for item in output if item["type"] == kind
+                )
+            calls = [item for item in output if item["type"] == "tool_call"]
+            successes = [event for event in events if event["type"] == "tool_call.success"]
+            assert calls == [{**event, "type": "tool_call"} for event in successes]
+
+
+async def test_unstreamed_answer_is_the_same_result(
+    ask_native: Ask, subtests: pytest.Subtests
 ) -> None:
-    events = await events_for(ask_native, scene, model=model)
+    for scene in WHOLE_SCENES:
+        with subtests.test(scene):
+            await ask_native("hello")
+            streamed = (await events_for(ask_native, scene))[-1]["result"]
+            response = await ask_native(scene, stream=False)
 
-    assert ORDER.fullmatch(shape_of(events))
-
-
-@pytest.mark.parametrize("scene", [*WHOLE_SCENES, "error"])
-async def test_the_result_holds_exactly_what_was_streamed(ask_native: Ask, scene: str) -> None:
-    events = await events_for(ask_native, scene, model="tributary/demo-reasoner")
-
-    output = events[-1]["result"]["output"]
-    for kind in ("reasoning", "message"):
-        assert text_of(events, kind) == "".join(
-            item["content"] for item in output if item["type"] == kind
-        )
-    calls = [item for item in output if item["type"] == "tool_call"]
-    successes = [event for event in events if event["type"] == "tool_call.success"]
-    assert calls == [{**event, "type": "tool_call"} for event in successes]
+            whole = response.json()
+            assert response.headers["content-type"].startswith("application/json")
+            assert whole.pop("response_id") != streamed.pop("response_id")
+            assert whole == streamed
 
 
-@pytest.mark.parametrize("scene", WHOLE_SCENES)
-async def test_an_answer_that_is_not_streamed_is_the_same_result(
-    ask_native: Ask, scene: str
-) -> None:
-    await ask_native("hello")
-    streamed = (await events_for(ask_native, scene))[-1]["result"]
-    response = await ask_native(scene, stream=False)
-
-    whole = response.json()
-    assert response.headers["content-type"].startswith("application/json")
-    assert whole.pop("response_id") != streamed.pop("response_id")
-    assert whole == streamed
-
-
-async def test_the_result_has_plausible_figures(ask_native: Ask) -> None:
+async def test_result_has_plausible_figures(ask_native: Ask) -> None:
     events = await events_for(ask_native, "think", model="tributary/demo-reasoner")
 
     result = events[-1]["result"]
@@ -99,7 +104,7 @@ async def test_tokens_have_three_to_six_characters(ask_native: Ask) -> None:
     assert all(3 <= len(delta) <= 6 for delta in deltas[:-1])
 
 
-async def test_a_model_is_loaded_once_and_its_progress_reaches_one(ask_native: Ask) -> None:
+async def test_model_is_loaded_once(ask_native: Ask) -> None:
     first = await events_for(ask_native, "hello")
     second = await events_for(ask_native, "hello")
 
@@ -110,14 +115,14 @@ async def test_a_model_is_loaded_once_and_its_progress_reaches_one(ask_native: A
     assert "model_load_time_seconds" not in second[-1]["result"]["stats"]
 
 
-async def test_load_forgets_the_model_first(ask_native: Ask) -> None:
+async def test_load_scene_loads_the_model_again(ask_native: Ask) -> None:
     await events_for(ask_native, "hello")
     again = await events_for(ask_native, "Please LOAD it")
 
     assert "model_load.end" in types_of(again)
 
 
-async def test_slow_takes_fifteen_seconds_of_prompt_processing(ask_native: Ask) -> None:
+async def test_slow_scene_processes_the_prompt_for_15_seconds(ask_native: Ask) -> None:
     events = await events_for(ask_native, "slow")
 
     progress = [e["progress"] for e in events if e["type"] == "prompt_processing.progress"]
@@ -126,9 +131,7 @@ async def test_slow_takes_fifteen_seconds_of_prompt_processing(ask_native: Ask) 
     assert events[-1]["result"]["stats"]["time_to_first_token_seconds"] > 15
 
 
-async def test_the_list_of_models_knows_what_is_loaded(
-    ask_native: Ask, client: httpx.AsyncClient
-) -> None:
+async def test_model_list_shows_what_is_loaded(ask_native: Ask, client: httpx.AsyncClient) -> None:
     before = (await client.get("/api/v1/models")).json()["models"]
     await ask_native("hello")
     after = (await client.get("/api/v1/models")).json()["models"]
@@ -139,9 +142,7 @@ async def test_the_list_of_models_knows_what_is_loaded(
     assert loaded["tributary/demo-reasoner"] == []
 
 
-async def test_the_list_of_models_has_the_members_that_the_real_one_has(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_model_list_has_the_documented_members(client: httpx.AsyncClient) -> None:
     models = (await client.get("/api/v1/models")).json()["models"]
 
     assert [model["type"] for model in models] == ["llm", "llm", "llm", "embedding"]
@@ -154,9 +155,7 @@ async def test_the_list_of_models_has_the_members_that_the_real_one_has(
     assert "reasoning" not in models[1]["capabilities"]
 
 
-async def test_a_tool_call_comes_with_arguments_and_a_result_that_the_text_cites(
-    ask_native: Ask,
-) -> None:
+async def test_tool_call_has_arguments_and_a_cited_result(ask_native: Ask) -> None:
     events = await events_for(ask_native, "use a tool")
 
     start = next(event for event in events if event["type"] == "tool_call.start")
@@ -167,7 +166,7 @@ async def test_a_tool_call_comes_with_arguments_and_a_result_that_the_text_cites
     assert "2.31 m" in text_of(events)
 
 
-async def test_a_failing_tool_is_the_second_of_two_calls(ask_native: Ask) -> None:
+async def test_failing_tool_is_the_second_call(ask_native: Ask) -> None:
     events = await events_for(ask_native, "a tool that fails")
 
     output = events[-1]["result"]["output"]
@@ -176,9 +175,7 @@ async def test_a_failing_tool_is_the_second_of_two_calls(ask_native: Ask) -> Non
     assert output[3]["metadata"] == {"type": "invalid_name", "tool_name": "open_sluice"}
 
 
-async def test_an_error_in_mid_stream_is_followed_by_the_end_with_the_text_so_far(
-    ask_native: Ask,
-) -> None:
+async def test_error_in_mid_stream_keeps_the_text(ask_native: Ask) -> None:
     events = await events_for(ask_native, "error")
 
     assert types_of(events)[-3:] == ["message.delta", "error", "chat.end"]
@@ -186,40 +183,38 @@ async def test_an_error_in_mid_stream_is_followed_by_the_end_with_the_text_so_fa
     assert prose.BEFORE_THE_BREAK.startswith(text_of(events))
 
 
-async def test_an_error_without_streaming_is_an_http_error(ask_native: Ask) -> None:
+async def test_unstreamed_error_is_an_http_error(ask_native: Ask) -> None:
     response = await ask_native("error", stream=False)
 
     assert response.status_code == 500
     assert response.json()["error"]["code"] == "generation_failed"
 
 
-async def test_cut_ends_the_connection_in_the_middle_of_the_text(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_cut_breaks_the_connection_in_the_text(client: httpx.AsyncClient) -> None:
     body = {"model": "tributary/demo-writer", "input": "a long cut", "stream": True}
     received = await read_until_broken(client, "/api/v1/chat", body)
 
-    events = lmstudio_events_in(received)
+    events = named_events_in(received)
     assert types_of(events)[-1] == "message.delta"
     assert prose.ESSAY.startswith(text_of(events))
     assert len(text_of(events)) > len(prose.ESSAY) // 2
 
 
-async def test_cut_without_streaming_gives_no_answer(ask_native: Ask) -> None:
+async def test_unstreamed_cut_gives_no_answer(ask_native: Ask) -> None:
     with pytest.raises(httpx.RemoteProtocolError):
         await ask_native("cut", stream=False)
 
 
-async def test_very_long_has_twenty_thousand_words(ask_native: Ask) -> None:
+async def test_very_long_scene_has_20_000_words(ask_native: Ask) -> None:
     events = await events_for(ask_native, "a very long one")
 
     assert 20_000 <= len(text_of(events).split()) <= 21_000
 
 
-async def test_unicode_has_raw_separators_and_one_split_pair(ask_native: Ask) -> None:
+async def test_unicode_scene_has_separators_and_a_split_pair(ask_native: Ask) -> None:
     response = await ask_native("unicode")
 
-    events = lmstudio_events_in(response.content)
+    events = named_events_in(response.content)
     assert "\u2028".encode() in response.content
     assert "\u0085".encode() in response.content
     assert re.search(rb'\\ud83d"}\n\nevent: message.delta\ndata: [^\n]*"\\ude80', response.content)
@@ -227,24 +222,23 @@ async def test_unicode_has_raw_separators_and_one_split_pair(ask_native: Ask) ->
     assert "🚀" in events[-1]["result"]["output"][0]["content"]
 
 
-@pytest.mark.parametrize(
-    ("text", "scene"),
-    [
-        ("Tell me a LONG story", prose.ESSAY),
-        ("some Code, please", prose.CODE),
-        ("a longing for decoders and constables", prose.WELCOME),
-        ("", prose.WELCOME),
-    ],
-)
-async def test_whole_words_in_any_case_choose_the_scene(
-    ask_native: Ask, text: str, scene: str
-) -> None:
-    events = await events_for(ask_native, text)
-
-    assert text_of(events) == scene
+QUESTIONS = [
+    ("Tell me a LONG story", prose.ESSAY),
+    ("some Code, please", prose.CODE),
+    ("a longing for decoders and constables", prose.WELCOME),
+    ("", prose.WELCOME),
+]
 
 
-async def test_the_welcome_names_every_scene(ask_native: Ask) -> None:
+async def test_whole_words_choose_the_scene(ask_native: Ask, subtests: pytest.Subtests) -> None:
+    for text, scene in QUESTIONS:
+        with subtests.test(text=text):
+            events = await events_for(ask_native, text)
+
+            assert text_of(events) == scene
+
+
+async def test_welcome_names_every_scene(ask_native: Ask) -> None:
     text = text_of(await events_for(ask_native, "what can you do?"))
 
     words = set(re.findall(r"^- `(\w+)`", text, re.MULTILINE))
@@ -254,15 +248,15 @@ async def test_the_welcome_names_every_scene(ask_native: Ask) -> None:
     }  # fmt: skip
 
 
-async def test_the_first_answer_repeats_nothing_of_the_question(ask_native: Ask) -> None:
+async def test_first_answer_repeats_no_question(ask_native: Ask) -> None:
     response = await ask_native("my secret is swordfish", system_prompt="be kind to otters")
 
     assert b"swordfish" not in response.content
     assert b"otters" not in response.content
-    assert "a system prompt of 17 characters" in text_of(lmstudio_events_in(response.content))
+    assert "a system prompt of 17 characters" in text_of(named_events_in(response.content))
 
 
-async def test_a_later_turn_knows_its_number_and_the_question_before(ask_native: Ask) -> None:
+async def test_later_turn_knows_its_number_and_last_question(ask_native: Ask) -> None:
     first = (await events_for(ask_native, "first?"))[-1]["result"]["response_id"]
     second = (await events_for(ask_native, "second?", previous_response_id=first))[-1]["result"]
     third = await events_for(ask_native, "third code", previous_response_id=second["response_id"])
@@ -272,7 +266,7 @@ async def test_a_later_turn_knows_its_number_and_the_question_before(ask_native:
     )
 
 
-async def test_two_branches_of_one_point_do_not_see_each_other(ask_native: Ask) -> None:
+async def test_branches_do_not_see_each_other(ask_native: Ask) -> None:
     root = (await events_for(ask_native, "root"))[-1]["result"]["response_id"]
     await events_for(ask_native, "left", previous_response_id=root)
     right = await events_for(ask_native, "right", previous_response_id=root)
@@ -281,13 +275,13 @@ async def test_two_branches_of_one_point_do_not_see_each_other(ask_native: Ask) 
     assert "“root”" in text_of(right)
 
 
-async def test_what_is_not_stored_has_no_id(ask_native: Ask) -> None:
+async def test_unstored_answer_has_no_id(ask_native: Ask) -> None:
     events = await events_for(ask_native, "hello", store=False)
 
     assert "response_id" not in events[-1]["result"]
 
 
-async def test_a_limit_ends_the_answer_after_so_many_tokens(ask_native: Ask) -> None:
+async def test_max_output_tokens_ends_the_answer(ask_native: Ask) -> None:
     events = await events_for(ask_native, "long", max_output_tokens=7)
 
     assert types_of(events).count("message.delta") == 7
@@ -295,14 +289,14 @@ async def test_a_limit_ends_the_answer_after_so_many_tokens(ask_native: Ask) -> 
     assert events[-1]["result"]["stats"]["total_output_tokens"] == 7
 
 
-async def test_reasoning_can_be_switched_off(ask_native: Ask) -> None:
+async def test_reasoning_can_be_disabled(ask_native: Ask) -> None:
     events = await events_for(ask_native, "think", model="tributary/demo-reasoner", reasoning="off")
 
     assert "reasoning.start" not in types_of(events)
     assert "message.start" in types_of(events)
 
 
-async def test_the_last_text_item_is_the_question(ask_native: Ask) -> None:
+async def test_last_text_item_is_the_question(ask_native: Ask) -> None:
     items = [
         {"type": "text", "content": "Earlier somebody asked for code."},
         {"type": "image", "data_url": "data:image/png;base64,iVBORw0KGgo="},
@@ -315,56 +309,60 @@ async def test_the_last_text_item_is_the_question(ask_native: Ask) -> None:
     assert "32 characters of text before it" in text
 
 
-@pytest.mark.parametrize(
-    ("members", "code", "param"),
-    [
-        ({"model": None}, "missing_required_parameter", "model"),
-        ({"model": "acme/unknown"}, "model_not_found", "model"),
-        ({"model": "tributary/demo-embedding"}, "model_not_found", "model"),
-        ({"model": ["x"]}, "model_not_found", "model"),
-        ({"input": None}, "missing_required_parameter", "input"),
-        ({"input": 7}, "invalid_union", "input"),
-        ({"input": []}, "invalid_union", "input"),
-        ({"input": [{"type": "message", "content": "x"}]}, "invalid_union", "input"),
-        ({"input": [{"type": "text", "text": "x"}]}, "invalid_union", "input"),
-        ({"input": [{"type": "image", "data_url": "http://x/y.png"}]}, "invalid_union", "input"),
-        ({"input": ["x"]}, "invalid_union", "input"),
-        ({"temperature": 1.5}, "out_of_range", "temperature"),
-        ({"temperature": True}, "out_of_range", "temperature"),
-        ({"max_output_tokens": 0}, "invalid_type", "max_output_tokens"),
-        ({"stream": "yes"}, "invalid_type", "stream"),
-        ({"system_prompt": 1}, "invalid_type", "system_prompt"),
-        ({"reasoning": "high"}, "invalid_value", "reasoning"),
-        ({"previous_response_id": "abc"}, "invalid_string", "previous_response_id"),
-        (
-            {"previous_response_id": "resp_" + "0" * 48},
-            "previous_response_not_found",
-            "previous_response_id",
-        ),
-    ],
-)
-async def test_a_bad_request_is_refused_as_lm_studio_refuses_it(
-    ask_native: Ask, members: dict[str, object], code: str, param: str
+INVALID = [
+    ({"model": None}, "missing_required_parameter", "model"),
+    ({"model": "acme/unknown"}, "model_not_found", "model"),
+    ({"model": "tributary/demo-embedding"}, "model_not_found", "model"),
+    ({"model": ["x"]}, "model_not_found", "model"),
+    ({"input": None}, "missing_required_parameter", "input"),
+    ({"input": 7}, "invalid_union", "input"),
+    ({"input": []}, "invalid_union", "input"),
+    ({"input": [{"type": "message", "content": "x"}]}, "invalid_union", "input"),
+    ({"input": [{"type": "text", "text": "x"}]}, "invalid_union", "input"),
+    ({"input": [{"type": "image", "data_url": "http://x/y.png"}]}, "invalid_union", "input"),
+    ({"input": ["x"]}, "invalid_union", "input"),
+    ({"temperature": 1.5}, "out_of_range", "temperature"),
+    ({"temperature": True}, "out_of_range", "temperature"),
+    ({"max_output_tokens": 0}, "invalid_type", "max_output_tokens"),
+    ({"stream": "yes"}, "invalid_type", "stream"),
+    ({"system_prompt": 1}, "invalid_type", "system_prompt"),
+    ({"reasoning": "high"}, "invalid_value", "reasoning"),
+    ({"previous_response_id": "abc"}, "invalid_string", "previous_response_id"),
+    (
+        {"previous_response_id": "resp_" + "0" * 48},
+        "previous_response_not_found",
+        "previous_response_id",
+    ),
+]
+
+
+async def test_invalid_requests_are_refused(ask_native: Ask, subtests: pytest.Subtests) -> None:
+    for members, code, param in INVALID:
+        with subtests.test(code=code, param=param):
+            response = await ask_native("hello", **members)
+
+            error = response.json()["error"]
+            assert response.status_code == 400
+            assert (error["type"], error["code"], error["param"]) == (
+                "invalid_request",
+                code,
+                param,
+            )
+            assert error["message"]
+
+
+async def test_invalid_json_is_refused(
+    client: httpx.AsyncClient, subtests: pytest.Subtests
 ) -> None:
-    response = await ask_native("hello", **members)
+    for body in [b"", b"{", b"\xff\xfe", b"[" * 100_000]:
+        with subtests.test(body[:9]):
+            response = await client.post("/api/v1/chat", content=body)
 
-    error = response.json()["error"]
-    assert response.status_code == 400
-    assert (error["type"], error["code"], error["param"]) == ("invalid_request", code, param)
-    assert error["message"]
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b"[" * 100_000])
-async def test_a_body_that_is_not_json_is_refused(client: httpx.AsyncClient, body: bytes) -> None:
-    response = await client.post("/api/v1/chat", content=body)
-
-    assert response.status_code == 400
-    assert response.json()["error"]["code"] == "json_parse_error"
+            assert response.status_code == 400
+            assert response.json()["error"]["code"] == "json_parse_error"
 
 
-async def test_an_unknown_path_is_answered_with_200_and_an_error(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_unknown_path_is_a_200_with_an_error(client: httpx.AsyncClient) -> None:
     response = await client.get("/v1/v1/models")
 
     assert response.status_code == 200
@@ -379,29 +377,36 @@ SERVER = {
 }
 
 
-async def test_tools_of_the_servers_that_were_named_are_called(ask_native: Ask) -> None:
+async def test_integrations_are_called(ask_native: Ask) -> None:
     response = await ask_native("tool", integrations=[SERVER, "mcp/maps"])
 
-    events = lmstudio_events_in(response.content)
+    events = named_events_in(response.content)
     calls = [event for event in events if event["type"] == "tool_call.start"]
     assert [call["provider_info"]["server_label"] for call in calls] == ["gauges"]
 
 
-async def test_integrations_are_told_without_their_headers(ask_native: Ask) -> None:
+async def test_integrations_are_named_without_headers(ask_native: Ask) -> None:
     response = await ask_native(
         "hello", integrations=[SERVER, {"type": "plugin", "id": "mcp/maps"}]
     )
 
-    assert "tools of `gauges`, `mcp/maps`" in text_of(lmstudio_events_in(response.content))
+    assert "tools of `gauges`, `mcp/maps`" in text_of(named_events_in(response.content))
     assert b"test-gauge-token" not in response.content
 
 
-@pytest.mark.parametrize(
-    "integrations",
-    [7, [7], [{"type": "plugin"}], [{"type": "remote"}], [{**SERVER, "server_url": "file:///x"}]],
-)
-async def test_integrations_are_checked(ask_native: Ask, integrations: object) -> None:
-    response = await ask_native("hello", integrations=integrations)
+INVALID_INTEGRATIONS = [
+    7,
+    [7],
+    [{"type": "plugin"}],
+    [{"type": "remote"}],
+    [{**SERVER, "server_url": "file:///x"}],
+]
 
-    assert response.status_code == 400
-    assert response.json()["error"]["param"] == "integrations"
+
+async def test_invalid_integrations_are_refused(ask_native: Ask, subtests: pytest.Subtests) -> None:
+    for integrations in INVALID_INTEGRATIONS:
+        with subtests.test(integrations=integrations):
+            response = await ask_native("hello", integrations=integrations)
+
+            assert response.status_code == 400
+            assert response.json()["error"]["param"] == "integrations"

@@ -8,23 +8,21 @@ import pytest
 
 from chat.demo import prose
 from chat.demo.vendor_models import VENDOR_MODELS
-from tests.demo.conftest import Ask, read_until_broken
+from tests.demo.conftest import Ask
 from tests.demo.streams import (
     JsonObject,
     blocks_of,
+    chunks_in,
     content_of,
     finish_reasons,
-    openai_chunks_in,
+    read_until_broken,
 )
 
 SCENES = ["hello", "long", "code", "think", "table", "slow", "load", "unicode"]
 
 
 async def chunks_for(ask: Ask, text: str, **members: object) -> list[JsonObject]:
-    response = await ask(text, **members)
-    assert response.status_code == 200
-    assert response.headers["content-type"] == "text/event-stream"
-    return openai_chunks_in(response.content)
+    return chunks_in(await ask(text, **members))
 
 
 def calls_in(chunks: list[JsonObject]) -> dict[int, JsonObject]:
@@ -39,45 +37,42 @@ def calls_in(chunks: list[JsonObject]) -> dict[int, JsonObject]:
     return dict(calls)
 
 
-@pytest.mark.parametrize("scene", SCENES)
-async def test_every_scene_is_a_stream_of_chunks_with_one_finish_reason(
-    ask_openai: Ask, scene: str
+async def test_scenes_have_one_finish_reason(ask_openai: Ask, subtests: pytest.Subtests) -> None:
+    for scene in SCENES:
+        with subtests.test(scene):
+            chunks = await chunks_for(ask_openai, scene)
+
+            assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
+            assert len({(chunk["id"], chunk["created"], chunk["model"]) for chunk in chunks}) == 1
+            assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+            assert finish_reasons(chunks) == ["stop"]
+            assert not any("usage" in chunk for chunk in chunks)
+
+
+async def test_unstreamed_completion_equals_the_chunks(
+    ask_openai: Ask, subtests: pytest.Subtests
 ) -> None:
-    chunks = await chunks_for(ask_openai, scene)
+    for scene in [*SCENES, "refuse", "tool", "tool fail"]:
+        with subtests.test(scene):
+            chunks = await chunks_for(ask_openai, scene, model="tributary/demo-reasoner")
+            response = await ask_openai(scene, model="tributary/demo-reasoner", stream=False)
 
-    assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
-    assert len({(chunk["id"], chunk["created"], chunk["model"]) for chunk in chunks}) == 1
-    assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
-    assert finish_reasons(chunks) == ["stop"]
-    assert not any("usage" in chunk for chunk in chunks)
-
-
-@pytest.mark.parametrize("scene", [*SCENES, "refuse", "tool", "tool fail"])
-async def test_a_whole_completion_says_what_the_chunks_say(ask_openai: Ask, scene: str) -> None:
-    chunks = await chunks_for(ask_openai, scene, model="tributary/demo-reasoner")
-    response = await ask_openai(scene, model="tributary/demo-reasoner", stream=False)
-
-    whole = response.json()
-    message = whole["choices"][0]["message"]
-    assert whole["object"] == "chat.completion"
-    assert message["content"] == content_of(chunks)
-    assert message["reasoning_content"] == content_of(chunks, "reasoning_content")
-    assert message.get("refusal", "") == content_of(chunks, "refusal")
-    assert whole["choices"][0]["finish_reason"] == finish_reasons(chunks)[0]
-    assert [call["function"]["arguments"] for call in message.get("tool_calls", [])] == [
-        call["arguments"] for call in calls_in(chunks).values()
-    ]
-    assert whole["usage"]["total_tokens"] > whole["usage"]["completion_tokens"]
+            whole = response.json()
+            message = whole["choices"][0]["message"]
+            assert whole["object"] == "chat.completion"
+            assert message["content"] == content_of(chunks)
+            assert message["reasoning_content"] == content_of(chunks, "reasoning_content")
+            assert message.get("refusal", "") == content_of(chunks, "refusal")
+            assert whole["choices"][0]["finish_reason"] == finish_reasons(chunks)[0]
+            assert [call["function"]["arguments"] for call in message.get("tool_calls", [])] == [
+                call["arguments"] for call in calls_in(chunks).values()
+            ]
+            assert whole["usage"]["total_tokens"] > whole["usage"]["completion_tokens"]
 
 
-async def test_usage_comes_in_a_last_chunk_without_choices_when_asked_for(
-    ask_openai: Ask,
-) -> None:
+async def test_usage_is_a_last_chunk_on_request(ask_openai: Ask) -> None:
     chunks = await chunks_for(
-        ask_openai,
-        "think",
-        model="tributary/demo-reasoner",
-        stream_options={"include_usage": True},
+        ask_openai, "think", model="tributary/demo-reasoner", stream_options={"include_usage": True}
     )
 
     usage = chunks[-1]["usage"]
@@ -94,7 +89,7 @@ async def test_reasoning_has_its_own_member(ask_openai: Ask) -> None:
     assert content_of(chunks) == prose.RIDDLE_ANSWER
 
 
-async def test_a_refusal_has_its_own_member(ask_openai: Ask) -> None:
+async def test_refusal_has_its_own_member(ask_openai: Ask) -> None:
     chunks = await chunks_for(ask_openai, "refuse")
 
     assert content_of(chunks, "refusal") == prose.REFUSAL
@@ -109,7 +104,7 @@ def tool(name: str, **properties: object) -> JsonObject:
 GAUGE = tool("read_gauge", station={"type": "string"}, hours={"type": "integer"})
 
 
-async def test_a_tool_call_comes_in_fragments_and_ends_the_answer(ask_openai: Ask) -> None:
+async def test_tool_call_ends_the_answer(ask_openai: Ask) -> None:
     chunks = await chunks_for(ask_openai, "tool", tools=[GAUGE])
 
     (call,) = calls_in(chunks).values()
@@ -118,43 +113,43 @@ async def test_a_tool_call_comes_in_fragments_and_ends_the_answer(ask_openai: As
     assert finish_reasons(chunks) == ["tool_calls"]
 
 
-@pytest.mark.parametrize("members", [{}, {"tools": [GAUGE], "tool_choice": "none"}])
-async def test_no_tool_is_called_that_was_not_offered(
-    ask_openai: Ask, members: dict[str, object]
+async def test_tools_are_called_only_when_offered(
+    ask_openai: Ask, subtests: pytest.Subtests
 ) -> None:
-    chunks = await chunks_for(ask_openai, "tool", **members)
+    for members in [{}, {"tools": [GAUGE], "tool_choice": "none"}]:
+        with subtests.test(members=members):
+            chunks = await chunks_for(ask_openai, "tool", **members)
 
-    assert calls_in(chunks) == {}
-    assert content_of(chunks) == prose.NO_TOOLS
-    assert finish_reasons(chunks) == ["stop"]
-
-
-@pytest.mark.parametrize(
-    ("text", "choice", "name"),
-    [
-        ("a tool please", "auto", "read_gauge"),
-        ("the tool open_sluice please", "auto", "open_sluice"),
-        ("hello", "required", "read_gauge"),
-        ("hello", {"type": "function", "function": {"name": "open_sluice"}}, "open_sluice"),
-    ],
-)
-async def test_the_tool_is_the_one_that_was_named(
-    ask_openai: Ask, text: str, choice: object, name: str
-) -> None:
-    chunks = await chunks_for(
-        ask_openai, text, tools=[GAUGE, tool("open_sluice")], tool_choice=choice
-    )
-
-    assert [call["name"] for call in calls_in(chunks).values()] == [name]
+            assert calls_in(chunks) == {}
+            assert content_of(chunks) == prose.NO_TOOLS
+            assert finish_reasons(chunks) == ["stop"]
 
 
-async def test_calls_come_one_at_a_time_where_that_is_wanted(ask_openai: Ask) -> None:
+TOOL_CHOICES = [
+    ("a tool please", "auto", "read_gauge"),
+    ("the tool open_sluice please", "auto", "open_sluice"),
+    ("hello", "required", "read_gauge"),
+    ("hello", {"type": "function", "function": {"name": "open_sluice"}}, "open_sluice"),
+]
+
+
+async def test_named_tool_is_called(ask_openai: Ask, subtests: pytest.Subtests) -> None:
+    for text, choice, name in TOOL_CHOICES:
+        with subtests.test(text=text, choice=choice):
+            chunks = await chunks_for(
+                ask_openai, text, tools=[GAUGE, tool("open_sluice")], tool_choice=choice
+            )
+
+            assert [call["name"] for call in calls_in(chunks).values()] == [name]
+
+
+async def test_parallel_tool_calls_can_be_disabled(ask_openai: Ask) -> None:
     chunks = await chunks_for(ask_openai, "tool fail", tools=[GAUGE], parallel_tool_calls=False)
 
     assert len(calls_in(chunks)) == 1
 
 
-async def test_several_answers_come_side_by_side(ask_openai: Ask) -> None:
+async def test_choices_interleave(ask_openai: Ask) -> None:
     chunks = await chunks_for(ask_openai, "table", n=3, stream_options={"include_usage": True})
 
     order = [choice["index"] for chunk in chunks for choice in chunk["choices"]]
@@ -169,7 +164,7 @@ async def test_several_answers_come_side_by_side(ask_openai: Ask) -> None:
     assert chunks[-1]["usage"]["completion_tokens"] > 3 * len(prose.TABLE) // 6
 
 
-async def test_several_answers_are_choices_of_one_completion(ask_openai: Ask) -> None:
+async def test_unstreamed_choices_are_one_completion(ask_openai: Ask) -> None:
     whole = (await ask_openai("table", n=2, stream=False, logprobs=True)).json()
 
     assert [choice["index"] for choice in whole["choices"]] == [0, 1]
@@ -178,7 +173,7 @@ async def test_several_answers_are_choices_of_one_completion(ask_openai: Ask) ->
     assert "".join(tokens) == prose.TABLE
 
 
-async def test_tokens_have_probabilities_where_asked_for(ask_openai: Ask) -> None:
+async def test_logprobs_on_request(ask_openai: Ask) -> None:
     chunks = await chunks_for(ask_openai, "table", logprobs=True, top_logprobs=2)
 
     entries = [
@@ -193,7 +188,7 @@ async def test_tokens_have_probabilities_where_asked_for(ask_openai: Ask) -> Non
     assert bytes(entries[0]["bytes"]).decode() == entries[0]["token"]
 
 
-async def test_an_answer_has_the_form_that_was_asked_for(ask_openai: Ask) -> None:
+async def test_response_format_is_kept(ask_openai: Ask) -> None:
     schema = {"type": "object", "properties": {"level": {"type": "number"}}}
     form = {"type": "json_schema", "json_schema": {"name": "level", "schema": schema}}
 
@@ -202,9 +197,7 @@ async def test_an_answer_has_the_form_that_was_asked_for(ask_openai: Ask) -> Non
     assert json.loads(content_of(chunks)) == {"level": 1.5}
 
 
-async def test_two_calls_interleave_and_the_failing_one_has_broken_arguments(
-    ask_openai: Ask,
-) -> None:
+async def test_failing_call_interleaves_with_broken_arguments(ask_openai: Ask) -> None:
     chunks = await chunks_for(ask_openai, "tool fail", tools=[GAUGE])
 
     order = [
@@ -220,7 +213,7 @@ async def test_two_calls_interleave_and_the_failing_one_has_broken_arguments(
         json.loads(calls[1]["arguments"])
 
 
-async def test_results_of_tools_are_cited(ask_openai: Ask) -> None:
+async def test_tool_results_are_cited(ask_openai: Ask) -> None:
     calls = calls_in(await chunks_for(ask_openai, "tool", tools=[GAUGE]))
     call = {
         "id": calls[0]["id"],
@@ -238,7 +231,7 @@ async def test_results_of_tools_are_cited(ask_openai: Ask) -> None:
     assert finish_reasons(chunks) == ["stop"]
 
 
-async def test_an_error_in_mid_stream_has_no_finish_reason(ask_openai: Ask) -> None:
+async def test_error_in_mid_stream_has_no_finish_reason(ask_openai: Ask) -> None:
     chunks = await chunks_for(ask_openai, "error")
 
     assert chunks[-1]["error"]["code"] == "generation_failed"
@@ -246,14 +239,14 @@ async def test_an_error_in_mid_stream_has_no_finish_reason(ask_openai: Ask) -> N
     assert content_of(chunks[:-1])
 
 
-async def test_an_error_without_streaming_is_an_http_error(ask_openai: Ask) -> None:
+async def test_unstreamed_error_is_an_http_error(ask_openai: Ask) -> None:
     response = await ask_openai("error", stream=False)
 
     assert response.status_code == 500
     assert response.json()["error"]["type"] == "server_error"
 
 
-async def test_cut_ends_the_connection_without_a_terminator(client: httpx.AsyncClient) -> None:
+async def test_cut_ends_without_a_terminator(client: httpx.AsyncClient) -> None:
     body = {
         "model": "tributary/demo-writer",
         "messages": [{"role": "user", "content": "cut"}],
@@ -265,14 +258,14 @@ async def test_cut_ends_the_connection_without_a_terminator(client: httpx.AsyncC
     assert b'"content":' in blocks_of(received)[-1]
 
 
-async def test_slow_sends_comments_that_keep_the_connection_alive(ask_openai: Ask) -> None:
+async def test_slow_scene_sends_keep_alive_comments(ask_openai: Ask) -> None:
     await ask_openai("hello")
     response = await ask_openai("slow")
 
     assert blocks_of(response.content)[:14] == [b": waiting"] * 14
 
 
-async def test_the_history_is_the_list_of_messages(ask_openai: Ask) -> None:
+async def test_history_is_the_list_of_messages(ask_openai: Ask) -> None:
     messages = [
         {"role": "system", "content": "be brief"},
         {"role": "user", "content": "first?"},
@@ -288,7 +281,7 @@ async def test_the_history_is_the_list_of_messages(ask_openai: Ask) -> None:
     )
 
 
-async def test_a_picture_of_the_newest_question_is_described(ask_openai: Ask) -> None:
+async def test_image_of_the_last_question_is_described(ask_openai: Ask) -> None:
     picture = {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,/9j/4AAQ"}}
     messages = [{"role": "user", "content": [{"type": "text", "text": "hello"}, picture]}]
     chunks = await chunks_for(ask_openai, "", messages=messages, temperature=0.5)
@@ -296,15 +289,18 @@ async def test_a_picture_of_the_newest_question_is_described(ask_openai: Ask) ->
     assert "With this turn came a picture (image/jpeg) and `temperature` 0.5." in content_of(chunks)
 
 
-@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-async def test_a_limit_gives_the_finish_reason_length(ask_openai: Ask, name: str) -> None:
-    chunks = await chunks_for(ask_openai, "long", **{name: 5})
+async def test_token_limit_gives_finish_reason_length(
+    ask_openai: Ask, subtests: pytest.Subtests
+) -> None:
+    for name in ["max_tokens", "max_completion_tokens"]:
+        with subtests.test(name):
+            chunks = await chunks_for(ask_openai, "long", **{name: 5})
 
-    assert finish_reasons(chunks) == ["length"]
-    assert sum(bool(c["choices"][0]["delta"].get("content")) for c in chunks) == 5
+            assert finish_reasons(chunks) == ["length"]
+            assert sum(bool(c["choices"][0]["delta"].get("content")) for c in chunks) == 5
 
 
-async def test_reasoning_effort_none_means_no_reasoning(ask_openai: Ask) -> None:
+async def test_reasoning_effort_none_disables_reasoning(ask_openai: Ask) -> None:
     chunks = await chunks_for(
         ask_openai, "hello", model="tributary/demo-reasoner", reasoning_effort="none"
     )
@@ -312,7 +308,7 @@ async def test_reasoning_effort_none_means_no_reasoning(ask_openai: Ask) -> None
     assert content_of(chunks, "reasoning_content") == ""
 
 
-async def test_the_list_holds_the_models_that_can_chat(client: httpx.AsyncClient) -> None:
+async def test_model_list_holds_chat_models(client: httpx.AsyncClient) -> None:
     listed = (await client.get("/v1/models")).json()
 
     assert listed["object"] == "list"
@@ -324,31 +320,30 @@ async def test_the_list_holds_the_models_that_can_chat(client: httpx.AsyncClient
     ]
 
 
-@pytest.mark.parametrize(
-    ("members", "status", "param"),
-    [
-        ({"model": None}, 400, "model"),
-        ({"model": "acme/unknown"}, 404, "model"),
-        ({"messages": None}, 400, "messages"),
-        ({"messages": []}, 400, "messages"),
-        ({"messages": ["x"]}, 400, "messages[0].role"),
-        ({"messages": [{"role": "pilot", "content": "x"}]}, 400, "messages[0].role"),
-        ({"messages": [{"role": "user", "content": 7}]}, 400, "messages[0].content"),
-        ({"messages": [{"role": "user", "content": [{"type": "x"}]}]}, 400, "messages[0].content"),
-        ({"messages": [{"role": "system", "content": "x"}]}, 400, "messages"),
-        ({"max_tokens": "many"}, 400, "max_tokens"),
-        ({"n": 9}, 400, "n"),
-        ({"n": True}, 400, "n"),
-        ({"top_logprobs": 2}, 400, "top_logprobs"),
-        ({"response_format": {"type": "json_schema"}}, 400, "response_format"),
-    ],
-)
-async def test_a_bad_request_is_refused_as_openai_refuses_it(
-    ask_openai: Ask, members: dict[str, object], status: int, param: str
-) -> None:
-    response = await ask_openai("hello", **members)
+INVALID = [
+    ({"model": None}, 400, "model"),
+    ({"model": "acme/unknown"}, 404, "model"),
+    ({"messages": None}, 400, "messages"),
+    ({"messages": []}, 400, "messages"),
+    ({"messages": ["x"]}, 400, "messages[0].role"),
+    ({"messages": [{"role": "pilot", "content": "x"}]}, 400, "messages[0].role"),
+    ({"messages": [{"role": "user", "content": 7}]}, 400, "messages[0].content"),
+    ({"messages": [{"role": "user", "content": [{"type": "x"}]}]}, 400, "messages[0].content"),
+    ({"messages": [{"role": "system", "content": "x"}]}, 400, "messages"),
+    ({"max_tokens": "many"}, 400, "max_tokens"),
+    ({"n": 9}, 400, "n"),
+    ({"n": True}, 400, "n"),
+    ({"top_logprobs": 2}, 400, "top_logprobs"),
+    ({"response_format": {"type": "json_schema"}}, 400, "response_format"),
+]
 
-    error = response.json()["error"]
-    assert response.status_code == status
-    assert (error["type"], error["param"]) == ("invalid_request_error", param)
-    assert set(error) == {"message", "type", "param", "code"}
+
+async def test_invalid_requests_are_refused(ask_openai: Ask, subtests: pytest.Subtests) -> None:
+    for members, status, param in INVALID:
+        with subtests.test(members=members):
+            response = await ask_openai("hello", **members)
+
+            error = response.json()["error"]
+            assert response.status_code == status
+            assert (error["type"], error["param"]) == ("invalid_request_error", param)
+            assert set(error) == {"message", "type", "param", "code"}

@@ -3,6 +3,7 @@
 import base64
 import zlib
 from collections.abc import AsyncIterator
+from itertools import product
 
 import httpx
 import pytest
@@ -14,43 +15,23 @@ from chat.demo import prose
 from chat.demo.apis.responses import api as demo_api
 from chat.demo.apis.responses_read import AGENT, MODELS, OPEN_AGENT
 from chat.demo.fake import FakeUpstream
-from chat.dialects.base import (
-    AssistantTurn,
-    Image,
-    Prompt,
-    Reply,
-    ToolDefinition,
-    Turn,
-    UserTurn,
-)
-from chat.events import (
-    ErrorInfo,
-    MediaItem,
-    MessageItem,
-    ReasoningItem,
-    RefusalItem,
-    Result,
-    ToolCallItem,
-)
-from chat.result import Fold, finish
-from chat.wire.sse import Decoder
-from tests.demo.conftest import read_until_broken
-from tests.demo.streams import JsonObject, joined, lmstudio_events_in
+from chat.dialects.base import Image, Reply, ToolDefinition, Turn, UserTurn
+from chat.events import ErrorInfo, MediaItem, MessageItem, ReasoningItem, RefusalItem, Result
+from tests.demo.answers import answer_to, calls_in, connect, make_prompt, native, with_outputs
+from tests.demo.streams import JsonObject, events_in, joined, read_until_broken
 
-BASE = "/responses/v1"
 RESPONSES = dialects.get("openai_responses")
 TOOL = ToolDefinition(
     name="read_gauge", schema={"type": "object", "properties": {"station": {"type": "string"}}}
 )
 FUNCTION = {"type": "function", "name": "read_gauge", "parameters": TOOL.schema}
-STATELESS = {"history": "stateless"}
+# The server keeps the history, or every request has all of it.
+HISTORIES: list[JsonObject] = [{}, {"history": "stateless"}]
 
 
 @pytest_asyncio.fixture
 async def api(fake: FakeUpstream) -> AsyncIterator[httpx.AsyncClient]:
-    # Without certificates to load: there is no TLS here, and loading them takes most of a test.
-    base = fake.url + BASE
-    async with httpx.AsyncClient(base_url=base, trust_env=False, verify=False) as client:
+    async with connect(fake, RESPONSES.name) as client:
         yield client
 
 
@@ -61,10 +42,7 @@ async def post(api: httpx.AsyncClient, text: str, **members: object) -> httpx.Re
 
 
 async def events_for(api: httpx.AsyncClient, text: str, **members: object) -> list[JsonObject]:
-    response = await post(api, text, **members)
-    assert response.status_code == 200, response.text
-    assert response.headers["content-type"] == "text/event-stream"
-    return lmstudio_events_in(response.content)
+    return events_in(await post(api, text, **members))
 
 
 def types_in(events: list[JsonObject]) -> list[str]:
@@ -77,23 +55,26 @@ SCENES = ["hello", "code", "think", "table", "unicode", "slow", "mcp fail", "app
 SCENES += ["search the web", "python", "draw", "refuse", "queue", "filter", "tool"]
 
 
-@pytest.mark.parametrize(
-    ("scene", "model"), [*((scene, AGENT) for scene in SCENES), ("think", OPEN_AGENT)]
-)
-async def test_every_scene_is_numbered_and_its_end_repeats_what_was_said(
-    api: httpx.AsyncClient, scene: str, model: str
+async def test_scenes_are_numbered_and_end_with_the_whole(
+    api: httpx.AsyncClient, subtests: pytest.Subtests
 ) -> None:
-    events = await events_for(api, scene, model=model, tools=[FUNCTION])
+    for scene, model in [*((scene, AGENT) for scene in SCENES), ("think", OPEN_AGENT)]:
+        with subtests.test(scene=scene, model=model):
+            events = await events_for(api, scene, model=model, tools=[FUNCTION])
 
-    assert [event["sequence_number"] for event in events] == list(range(len(events)))
-    assert events[0]["type"] == "response.created"
-    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
-    added = [event["item"] for event in events if event["type"] == "response.output_item.added"]
-    assert events[-1]["response"]["output"] == done
-    assert [item["id"] for item in added] == [item["id"] for item in done]
-    text = joined(e["delta"] for e in events if e["type"] == "response.output_text.delta")
-    parts = [p for i in done if i["type"] == "message" for p in i["content"] if "text" in p]
-    assert text == "".join(part["text"] for part in parts)
+            assert [event["sequence_number"] for event in events] == list(range(len(events)))
+            assert events[0]["type"] == "response.created"
+            done = [
+                event["item"] for event in events if event["type"] == "response.output_item.done"
+            ]
+            added = [
+                event["item"] for event in events if event["type"] == "response.output_item.added"
+            ]
+            assert events[-1]["response"]["output"] == done
+            assert [item["id"] for item in added] == [item["id"] for item in done]
+            text = joined(e["delta"] for e in events if e["type"] == "response.output_text.delta")
+            parts = [p for i in done if i["type"] == "message" for p in i["content"] if "text" in p]
+            assert text == "".join(part["text"] for part in parts)
 
 
 async def test_plain_answer_has_the_usual_order(api: httpx.AsyncClient) -> None:
@@ -107,19 +88,20 @@ async def test_plain_answer_has_the_usual_order(api: httpx.AsyncClient) -> None:
     assert events[-1]["response"]["usage"]["output_tokens"] > 10
 
 
-@pytest.mark.parametrize(("options", "is_padded"), [(None, True), (False, False)])
-async def test_deltas_are_padded_unless_told_otherwise(
-    api: httpx.AsyncClient, options: bool | None, is_padded: bool
+async def test_obfuscation_can_be_disabled(
+    api: httpx.AsyncClient, subtests: pytest.Subtests
 ) -> None:
-    wish = None if options is None else {"include_obfuscation": options}
+    for options, is_padded in [(None, True), (False, False)]:
+        with subtests.test(options=options):
+            wish = None if options is None else {"include_obfuscation": options}
 
-    events = await events_for(api, "hello", stream_options=wish)
+            events = await events_for(api, "hello", stream_options=wish)
 
-    deltas = [event for event in events if event["type"].endswith(".delta")]
-    assert {"obfuscation" in event for event in deltas} == {is_padded}
+            deltas = [event for event in events if event["type"].endswith(".delta")]
+            assert {"obfuscation" in event for event in deltas} == {is_padded}
 
 
-async def test_whole_answer_is_what_the_stream_ends_with(api: httpx.AsyncClient) -> None:
+async def test_unstreamed_answer_equals_the_end_of_the_stream(api: httpx.AsyncClient) -> None:
     whole = (await post(api, "table", stream=False)).json()
     streamed = (await events_for(api, "table"))[-1]["response"]
 
@@ -131,7 +113,7 @@ async def test_whole_answer_is_what_the_stream_ends_with(api: httpx.AsyncClient)
     assert whole == streamed
 
 
-async def test_pictures_are_pictures(api: httpx.AsyncClient) -> None:
+async def test_images_are_png(api: httpx.AsyncClient) -> None:
     events = await events_for(api, "draw")
 
     partial = [event["partial_image_b64"] for event in events if "partial_image_b64" in event]
@@ -144,34 +126,39 @@ async def test_pictures_are_pictures(api: httpx.AsyncClient) -> None:
     assert len({*partial, final}) == 3
 
 
-@pytest.mark.parametrize(
-    ("members", "param", "code"),
-    [
-        ({"model": None}, "model", None),
-        ({"model": "acme/unknown"}, "model", "model_not_found"),
-        ({"input": []}, "input", None),
-        ({"input": [{"role": "pilot", "content": "x"}]}, "input[0].role", None),
-        ({"input": [{"role": "user", "content": [{"type": "text"}]}]}, "input[0].content", None),
-        ({"input": [{"type": "function_call", "call_id": "c"}]}, "input", None),
-        ({"input": [{"type": "function_call_output", "call_id": "c"}]}, "input", None),
-        ({"input": [{"type": "reasoning", "id": "rs_1", "summary": []}]}, "input", None),
-        ({"previous_response_id": "resp_x"}, "previous_response_id", "previous_response_not_found"),
-        ({"max_output_tokens": "many"}, "max_output_tokens", None),
-        ({"tools": [{"name": "a"}]}, "tools[0].type", None),
-        ({"messages": []}, "messages", "unknown_parameter"),
-    ],
-)
-async def test_bad_request_is_refused_as_openai_refuses_it(
-    api: httpx.AsyncClient, members: JsonObject, param: str, code: str | None
+INVALID = [
+    ({"model": None}, "model", None),
+    ({"model": "acme/unknown"}, "model", "model_not_found"),
+    ({"input": []}, "input", None),
+    ({"input": [{"role": "pilot", "content": "x"}]}, "input[0].role", None),
+    ({"input": [{"role": "user", "content": [{"type": "text"}]}]}, "input[0].content", None),
+    ({"input": [{"type": "function_call", "call_id": "c"}]}, "input", None),
+    ({"input": [{"type": "function_call_output", "call_id": "c"}]}, "input", None),
+    ({"input": [{"type": "reasoning", "id": "rs_1", "summary": []}]}, "input", None),
+    ({"previous_response_id": "resp_x"}, "previous_response_id", "previous_response_not_found"),
+    ({"max_output_tokens": "many"}, "max_output_tokens", None),
+    ({"tools": [{"name": "a"}]}, "tools[0].type", None),
+    ({"messages": []}, "messages", "unknown_parameter"),
+]
+
+
+async def test_invalid_requests_are_refused(
+    api: httpx.AsyncClient, subtests: pytest.Subtests
 ) -> None:
-    response = await post(api, "hello", **members)
+    for members, param, code in INVALID:
+        with subtests.test(members=members):
+            response = await post(api, "hello", **members)
 
-    error = response.json()["error"]
-    assert response.status_code == 400
-    assert (error["type"], error["param"], error["code"]) == ("invalid_request_error", param, code)
+            error = response.json()["error"]
+            assert response.status_code == 400
+            assert (error["type"], error["param"], error["code"]) == (
+                "invalid_request_error",
+                param,
+                code,
+            )
 
 
-async def test_cut_ends_the_connection_without_a_terminator(api: httpx.AsyncClient) -> None:
+async def test_cut_ends_without_a_terminator(api: httpx.AsyncClient) -> None:
     body = {"model": AGENT, "input": "cut", "stream": True}
 
     received = await read_until_broken(api, "/responses", body)
@@ -180,7 +167,7 @@ async def test_cut_ends_the_connection_without_a_terminator(api: httpx.AsyncClie
     assert b"event: response.output_text.delta" in received
 
 
-def test_the_demo_has_a_row_for_this_api() -> None:
+def test_demo_servers_include_this_api() -> None:
     (row,) = (server for server in DEMO_SERVERS if server.dialect == demo_api.dialect)
 
     assert row.path == demo_api.path
@@ -190,77 +177,61 @@ def test_the_demo_has_a_row_for_this_api() -> None:
 # --- with our own dialect -------------------------------------------------------------
 
 
-async def answer(api: httpx.AsyncClient, *turns: Turn, **members: object) -> Result:
-    prompt = Prompt(**{"model": AGENT, "turns": turns, **members})  # type: ignore[arg-type]
-    request = RESPONSES.request(prompt)
-    assert request.notes == ()
-    parser = RESPONSES.parser(model=prompt.model, options=prompt.options)
-    fold, decoder = Fold(), Decoder()
-    async with api.stream("POST", request.path, content=request.body) as response:
-        assert response.status_code == 200, (await response.aread()).decode()
-        try:
-            async for data in response.aiter_raw():
-                for frame in decoder.feed(data):
-                    fold.extend(parser.feed(frame))
-        except httpx.RemoteProtocolError:
-            assert turns[-1] == UserTurn(text="cut")
-    finish(parser, fold)
-    return fold.result()
+async def answer(
+    fake: FakeUpstream, *turns: Turn | str, model: str = AGENT, **members: object
+) -> Result:
+    prompt = make_prompt(*turns, model=model, **members)
+    assert RESPONSES.request(prompt).notes == ()
+    return await answer_to(fake, RESPONSES.name, prompt)
 
 
-def native(found: Result, **members: object) -> AssistantTurn:
-    return AssistantTurn(result=found, is_native=True, **members)  # type: ignore[arg-type]
+ENDINGS = [
+    ("hello", "completed", "stop"),
+    ("unicode", "completed", "stop"),
+    ("search", "completed", "stop"),
+    ("mcp fail", "completed", "stop"),
+    ("python", "completed", "stop"),
+    ("draw", "completed", "stop"),
+    ("queue", "completed", "stop"),
+    ("tool", "waiting", "tool_use"),
+    ("approval", "waiting", "ask"),
+    ("refuse", "incomplete", "refusal"),
+    ("filter", "incomplete", "content_filter"),
+    ("error", "failed", "error"),
+    ("cut", "cut", "cut"),
+]
 
 
-@pytest.mark.parametrize(
-    ("scene", "status", "reason"),
-    [
-        ("hello", "completed", "stop"),
-        ("unicode", "completed", "stop"),
-        ("search", "completed", "stop"),
-        ("mcp fail", "completed", "stop"),
-        ("python", "completed", "stop"),
-        ("draw", "completed", "stop"),
-        ("queue", "completed", "stop"),
-        ("tool", "waiting", "tool_use"),
-        ("approval", "waiting", "ask"),
-        ("refuse", "incomplete", "refusal"),
-        ("filter", "incomplete", "content_filter"),
-        ("error", "failed", "error"),
-        ("cut", "cut", "cut"),
-    ],
-)
-async def test_every_scene_ends_as_it_is_meant_to(
-    api: httpx.AsyncClient, scene: str, status: str, reason: str
-) -> None:
-    found = await answer(api, UserTurn(text=scene), tools=(TOOL,))
+async def test_scenes_have_their_ending(fake: FakeUpstream, subtests: pytest.Subtests) -> None:
+    for scene, status, reason in ENDINGS:
+        with subtests.test(scene):
+            found = await answer(fake, scene, tools=(TOOL,))
 
-    assert (found.ext.status, found.ext.stop.reason) == (status, reason)
-    assert found.ext.vendor == []
-    assert "differences" not in found.ext.meta
-    assert not {"gap", "repeats", "unknown_members"} & found.ext.meta.keys()
+            assert (found.ext.status, found.ext.stop.reason) == (status, reason)
+            assert found.ext.vendor == []
+            assert "differences" not in found.ext.meta
+            assert not {"gap", "repeats", "unknown_members"} & found.ext.meta.keys()
 
 
-async def test_limit_is_told(api: httpx.AsyncClient) -> None:
-    found = await answer(api, UserTurn(text="long"), parameters={"max_output_tokens": 60})
+async def test_token_limit_is_reported(fake: FakeUpstream) -> None:
+    found = await answer(fake, "long", parameters={"max_output_tokens": 60})
 
     assert (found.ext.stop.reason, found.ext.stop.raw) == ("length", "max_output_tokens")
     assert found.stats.total_output_tokens == 60
 
 
-@pytest.mark.parametrize(("model", "kind"), [(AGENT, "summary"), (OPEN_AGENT, "full")])
-async def test_thinking_is_a_summary_or_the_thought_itself(
-    api: httpx.AsyncClient, model: str, kind: str
-) -> None:
-    found = await answer(api, UserTurn(text="think"), model=model)
+async def test_thinking_is_a_summary_or_full(fake: FakeUpstream, subtests: pytest.Subtests) -> None:
+    for model, kind in [(AGENT, "summary"), (OPEN_AGENT, "full")]:
+        with subtests.test(model=model):
+            found = await answer(fake, "think", model=model)
 
-    (thought,) = (item for item in found.output if isinstance(item, ReasoningItem))
-    assert thought.kind == kind
-    assert thought.content.strip() == prose.RIDDLE_THOUGHTS.strip()
+            (thought,) = (item for item in found.output if isinstance(item, ReasoningItem))
+            assert thought.kind == kind
+            assert thought.content.strip() == prose.RIDDLE_THOUGHTS.strip()
 
 
-async def test_search_is_cited(api: httpx.AsyncClient) -> None:
-    found = await answer(api, UserTurn(text="search the web"))
+async def test_search_is_cited(fake: FakeUpstream) -> None:
+    found = await answer(fake, "search the web")
 
     last = found.output[-1]
     assert isinstance(last, MessageItem)
@@ -268,11 +239,11 @@ async def test_search_is_cited(api: httpx.AsyncClient) -> None:
     assert quoted == ["Two pairs nest above the weir", "it was built of oak in 1788"]
 
 
-async def test_code_and_pictures_are_shown(api: httpx.AsyncClient) -> None:
-    code = await answer(api, UserTurn(text="python"))
-    drawn = await answer(api, UserTurn(text="draw"))
+async def test_code_and_images_are_shown(fake: FakeUpstream) -> None:
+    code = await answer(fake, "python")
+    drawn = await answer(fake, "draw")
 
-    (run,) = (item for item in code.output if isinstance(item, ToolCallItem))
+    (run,) = calls_in(code)
     assert run.output == "mean 2.12 m\n"
     assert str(run.arguments["code"]).startswith("levels = ")
     for found in (code, drawn):
@@ -281,82 +252,74 @@ async def test_code_and_pictures_are_shown(api: httpx.AsyncClient) -> None:
     assert [isinstance(item, RefusalItem) for item in drawn.output] == [False] * len(drawn.output)
 
 
-@pytest.mark.parametrize("options", [{}, STATELESS], ids=["stateful", "stateless"])
-async def test_conversation_goes_on(api: httpx.AsyncClient, options: JsonObject) -> None:
-    first = await answer(api, UserTurn(text="think"), options=options)
-    turns = (UserTurn(text="think"), native(first), UserTurn(text="a table"))
+async def test_conversation_continues(fake: FakeUpstream, subtests: pytest.Subtests) -> None:
+    for options in HISTORIES:
+        with subtests.test(options=options):
+            first = await answer(fake, "think", options=options)
 
-    found = await answer(
-        api, *turns, options=options, previous_response_id=first.response_id, system="Be brief."
-    )
+            found = await answer(
+                *(fake, "think", native(first), "a table"),
+                options=options,
+                previous_response_id=first.response_id,
+                system="Be brief.",
+            )
 
-    text = result.plain_text(found)
-    assert "turn 2 of our conversation; before that you asked: “think”" in text
+            text = result.plain_text(found)
+            assert "turn 2 of our conversation; before that you asked: “think”" in text
 
 
-async def test_pictures_and_instructions_arrive(api: httpx.AsyncClient) -> None:
+async def test_images_and_instructions_arrive(fake: FakeUpstream) -> None:
     picture = Image(media_type="image/jpeg", data="/9j/4AAQ")
 
-    found = await answer(api, UserTurn(text="hello", images=(picture,)), system="Be brief.")
+    found = await answer(fake, UserTurn(text="hello", images=(picture,)), system="Be brief.")
 
     assert "a picture (image/jpeg) and instructions of 9 characters" in result.plain_text(found)
 
 
-@pytest.mark.parametrize("options", [{}, STATELESS], ids=["stateful", "stateless"])
-async def test_call_is_answered_and_the_answer_goes_on(
-    api: httpx.AsyncClient, options: JsonObject
+async def test_tool_result_continues_the_answer(
+    fake: FakeUpstream, subtests: pytest.Subtests
 ) -> None:
-    question = UserTurn(text="use the tool")
-    first = await answer(api, question, tools=(TOOL,), options=options)
-    (call,) = (item for item in first.output if isinstance(item, ToolCallItem))
-    assert call.call_id is not None
-    assert call.call_id.startswith("call_")
-    call.output = "2.31 m"
+    for options in HISTORIES:
+        with subtests.test(options=options):
+            members = {"tools": (TOOL,), "options": options}
+            first = await answer(fake, "use the tool", **members)
+            (call,) = calls_in(first)
+            assert call.call_id is not None
+            assert call.call_id.startswith("call_")
 
-    found = await answer(
-        api,
-        question,
-        native(first),
-        tools=(TOOL,),
-        options=options,
-        previous_response_id=first.response_id,
-    )
+            found = await answer(
+                *(fake, "use the tool", with_outputs(first, "2.31 m")),
+                **members,
+                previous_response_id=first.response_id,
+            )
 
-    assert "```\n2.31 m\n```" in result.plain_text(found)
-    assert found.ext.status == "completed"
+            assert "```\n2.31 m\n```" in result.plain_text(found)
+            assert found.ext.status == "completed"
 
 
-@pytest.mark.parametrize("options", [{}, STATELESS], ids=["stateful", "stateless"])
-@pytest.mark.parametrize(
-    ("is_declined", "words"), [(False, "You allowed it"), (True, "You declined")]
-)
-async def test_approval_is_given_or_not_and_the_answer_goes_on(
-    api: httpx.AsyncClient, options: JsonObject, is_declined: bool, words: str
-) -> None:
-    question = UserTurn(text="may I have your approval?")
-    first = await answer(api, question, options=options)
-    (ask,) = first.ext.asks
-    reply = Reply(ask_id=ask["ask_id"], style=ask["style"], is_declined=is_declined)
+async def test_approval_continues_the_answer(fake: FakeUpstream, subtests: pytest.Subtests) -> None:
+    question = "may I have your approval?"
+    outcomes = [(False, "You allowed it", ["open_sluice"]), (True, "You declined", [])]
+    for options, (is_declined, words, called) in product(HISTORIES, outcomes):
+        with subtests.test(options=options, is_declined=is_declined):
+            first = await answer(fake, question, options=options)
+            (ask,) = first.ext.asks
+            reply = Reply(ask_id=ask["ask_id"], style=ask["style"], is_declined=is_declined)
 
-    found = await answer(
-        api,
-        question,
-        native(first, replies=(reply,)),
-        options=options,
-        previous_response_id=first.response_id,
-    )
+            found = await answer(
+                *(fake, question, native(first, reply)),
+                options=options,
+                previous_response_id=first.response_id,
+            )
 
-    calls = [item for item in found.output if isinstance(item, ToolCallItem)]
-    assert words in result.plain_text(found)
-    assert [call.tool for call in calls] == ([] if is_declined else ["open_sluice"])
+            assert words in result.plain_text(found)
+            assert [call.tool for call in calls_in(found)] == called
 
 
-async def test_lost_history_is_sent_again_as_a_whole(api: httpx.AsyncClient) -> None:
-    first = await answer(api, UserTurn(text="hello"))
-    prompt = Prompt(
-        model=AGENT,
-        turns=(UserTurn(text="hello"), native(first), UserTurn(text="again")),
-        previous_response_id="resp_lost",
+async def test_lost_history_is_sent_again(fake: FakeUpstream, api: httpx.AsyncClient) -> None:
+    first = await answer(fake, "hello")
+    prompt = make_prompt(
+        *("hello", native(first), "again"), model=AGENT, previous_response_id="resp_lost"
     )
     refused = await api.post("/responses", content=RESPONSES.request(prompt).body)
     error = refused.json()["error"]
@@ -367,7 +330,7 @@ async def test_lost_history_is_sent_again_as_a_whole(api: httpx.AsyncClient) -> 
 
     assert mended is not None
     accepted = await api.post("/responses", content=RESPONSES.request(mended).body)
-    events = lmstudio_events_in(accepted.content)
+    events = events_in(accepted)
     text = joined(e["delta"] for e in events if e["type"] == "response.output_text.delta")
     assert "before that you asked: “hello”" in text
 

@@ -1,4 +1,4 @@
-"""Tokens, pace and the bytes of streams."""
+"""Tokens, pace and stream builders of the demo."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chat.demo import prose, script, speech
 from chat.demo.script import Send
-from tests.demo.streams import lmstudio_events_in, openai_chunks_in
+from tests.demo.streams import named_events_in, openai_chunks_in
 
 
 @given(st.text())
@@ -18,7 +18,7 @@ def test_tokens_joined_are_the_text(text: str) -> None:
 
 
 @given(st.text(), st.booleans())
-def test_a_split_pair_joins_again(text: str, splits: bool) -> None:
+def test_split_pair_joins_again(text: str, splits: bool) -> None:
     pieces = list(speech.tokens(text, splits_a_pair=splits))
 
     assert speech.paired("".join(pieces)) == text
@@ -34,21 +34,22 @@ def test_pieces_joined_are_the_bytes(data: bytes, split_bytes: int, split_at: li
     assert b"".join(by_points.pieces) == data
 
 
-@pytest.mark.parametrize(("speed", "slept"), [(1.0, [2.0, 3.0]), (4.0, [0.5, 0.75])])
-async def test_the_pace_divides_time_by_the_speed(
-    monkeypatch: pytest.MonkeyPatch, speed: float, slept: list[float]
+async def test_pace_divides_time_by_speed(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    clock = Clock(monkeypatch)
-    pace = speech.Pace(speed)
+    for speed, slept in [(1.0, [2.0, 3.0]), (4.0, [0.5, 0.75])]:
+        with subtests.test(speed=speed):
+            clock = Clock(monkeypatch)
+            pace = speech.Pace(speed)
 
-    await pace.wait(2)
-    await pace.wait(3)
+            await pace.wait(2)
+            await pace.wait(3)
 
-    assert clock.slept == slept
-    assert pace.seconds == 5
+            assert clock.slept == slept
+            assert pace.seconds == 5
 
 
-async def test_the_pace_catches_up_after_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pace_catches_up_after_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     pace = speech.Pace(1.0)
 
@@ -59,7 +60,7 @@ async def test_the_pace_catches_up_after_a_delay(monkeypatch: pytest.MonkeyPatch
     assert clock.slept == [0.5]
 
 
-async def test_without_speed_there_is_no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_speed_0_has_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     pace = speech.Pace(0)
 
@@ -85,17 +86,15 @@ class Clock:
         await asyncio.sleep(0)
 
 
-def test_the_book_is_long_and_always_the_same() -> None:
+def test_book_is_long_and_constant() -> None:
     book = "".join(prose.book())
 
     assert 20_000 <= len(book.split()) <= 21_000
     assert book == "".join(prose.book())
 
 
-def test_the_builders_give_streams_that_end() -> None:
-    events = lmstudio_events_in(
-        script.lmstudio_events(script.lmstudio_run("a", "b", reasoning=["r"]))
-    )
+def test_builders_give_complete_streams() -> None:
+    events = named_events_in(script.lmstudio_events(script.lmstudio_run("a", "b", reasoning=["r"])))
     chunks = openai_chunks_in(script.openai_chunks(script.openai_run("a", "b", reasoning=["r"])))
 
     assert events[-1]["result"]["output"] == [

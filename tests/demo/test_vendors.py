@@ -1,93 +1,97 @@
-"""Models that speak as other servers do: each in its own way, and all understood."""
+"""Demo models that imitate other vendors' servers."""
 
 import json
 
 import pytest
 
-from chat import dialects
 from chat.demo import prose, vendor_models
 from chat.demo.fake import FakeUpstream
-from chat.dialects.base import AssistantTurn, Prompt, ToolDefinition, Turn, UserTurn
-from chat.events import JsonObject, MediaItem, MessageItem, ReasoningItem, Result, ToolCallItem
+from chat.dialects.base import ToolDefinition, Turn
+from chat.events import JsonObject, MediaItem, MessageItem, ReasoningItem, Result
+from tests.demo.answers import answer_to, calls_in, make_prompt, text_in, with_outputs
 from tests.demo.conftest import Ask
 from tests.demo.streams import blocks_of
-from tests.demo.test_dialects import answer_to
 
-CHAT = dialects.get("openai_chat")
 TIDE = ToolDefinition(
     name="tide", schema={"type": "object", "properties": {"place": {"type": "string"}}}
 )
 ALL = tuple(vendor_models.VENDOR_MODELS)
 THINKING = tuple(key for key, model in vendor_models.VENDOR_MODELS.items() if model.reasons)
+# What these servers demand of a history with calls.
+OPTIONS = {
+    vendor_models.DEEPSEEK: {"replay_reasoning": "tool_turns"},
+    vendor_models.MISTRAL: {"tool_call_ids": "nine_letters"},
+}
 CALLING = tuple(key for key in ALL if key != vendor_models.TOOL_RUNNER)
 
 
-async def asked(fake: FakeUpstream, model: str, *turns: Turn | str, **members: object) -> Result:
-    whole = tuple(UserTurn(text=turn) if isinstance(turn, str) else turn for turn in turns)
-    return await answer_to(fake, "openai_chat", Prompt(model=model, turns=whole, **members))
+async def answer(fake: FakeUpstream, model: str, *turns: Turn | str, **members: object) -> Result:
+    return await answer_to(fake, "openai_chat", make_prompt(*turns, model=model, **members))
 
 
-def text_of(found: Result, kind: type[MessageItem] | type[ReasoningItem]) -> str:
-    return "".join(item.content for item in found.output if isinstance(item, kind))
+async def test_vendor_streams_are_understood(fake: FakeUpstream, subtests: pytest.Subtests) -> None:
+    for model in ALL:
+        with subtests.test(model):
+            found = await answer(fake, model, "table")
+
+            assert text_in(found) == prose.TABLE
+            assert found.ext.status == "completed"
+            assert found.ext.vendor == []
+            assert found.stats.total_output_tokens
+            assert "no_done" not in found.ext.meta
 
 
-@pytest.mark.parametrize("model", ALL)
-async def test_each_way_of_speaking_is_understood(fake: FakeUpstream, model: str) -> None:
-    found = await asked(fake, model, "table")
-
-    assert text_of(found, MessageItem) == prose.TABLE
-    assert found.ext.status == "completed"
-    assert found.ext.vendor == []
-    assert found.stats.total_output_tokens
-    assert "no_done" not in found.ext.meta
-
-
-@pytest.mark.parametrize("model", THINKING)
-async def test_each_way_of_thinking_is_understood(fake: FakeUpstream, model: str) -> None:
-    found = await asked(fake, model, "table")
-
-    assert text_of(found, ReasoningItem) == prose.THOUGHT
-
-
-@pytest.mark.parametrize("model", CALLING)
-async def test_each_way_of_calling_goes_on_with_the_result(fake: FakeUpstream, model: str) -> None:
-    options: dict[str, object] = {}
-    if model == vendor_models.DEEPSEEK:
-        options["replay_reasoning"] = "tool_turns"
-    if model == vendor_models.MISTRAL:
-        options["tool_call_ids"] = "nine_letters"
-    waiting = await asked(fake, model, "tool", tools=(TIDE,), options=options)
-    (call,) = (item for item in waiting.output if isinstance(item, ToolCallItem))
-    call.output, call.status = "2.4 m", "done"
-
-    answer = AssistantTurn(result=waiting, is_native=True)
-    found = await asked(fake, model, "tool", answer, tools=(TIDE,), options=options)
-
-    assert waiting.ext.status == "waiting"
-    assert call.arguments == {"place": "Mill Bridge"}
-    assert "2.4 m" in text_of(found, MessageItem)
-    assert found.ext.status == "completed"
-
-
-@pytest.mark.parametrize("model", [vendor_models.DEEPSEEK, vendor_models.MISTRAL])
-async def test_a_server_that_is_particular_refuses_what_others_take(
-    ask_openai: Ask, model: str
+async def test_vendor_reasoning_is_understood(
+    fake: FakeUpstream, subtests: pytest.Subtests
 ) -> None:
-    call = {"id": "call_1", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
-    messages = [
-        {"role": "user", "content": "tool"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call_1", "content": "2.4 m"},
-    ]
+    for model in THINKING:
+        with subtests.test(model):
+            found = await answer(fake, model, "table")
 
-    response = await ask_openai("", model=model, messages=messages)
-
-    assert response.status_code == 400
-    assert response.json()["error"]["param"] == "messages"
+            assert text_in(found, ReasoningItem) == prose.THOUGHT
 
 
-async def test_broken_arguments_of_ollama_stay_text(fake: FakeUpstream) -> None:
-    found = await asked(fake, vendor_models.OLLAMA, "tool fail", tools=(TIDE,))
+async def test_vendor_calls_continue_with_the_result(
+    fake: FakeUpstream, subtests: pytest.Subtests
+) -> None:
+    for model in CALLING:
+        with subtests.test(model):
+            members = {"tools": (TIDE,), "options": OPTIONS.get(model, {})}
+            waiting = await answer(fake, model, "tool", **members)
+            (call,) = calls_in(waiting)
+
+            found = await answer(fake, model, "tool", with_outputs(waiting, "2.4 m"), **members)
+
+            assert waiting.ext.status == "waiting"
+            assert call.arguments == {"place": "Mill Bridge"}
+            assert "2.4 m" in text_in(found)
+            assert found.ext.status == "completed"
+
+
+async def test_strict_vendors_refuse_foreign_histories(
+    ask_openai: Ask, subtests: pytest.Subtests
+) -> None:
+    for model in [vendor_models.DEEPSEEK, vendor_models.MISTRAL]:
+        with subtests.test(model):
+            call = {
+                "id": "call_1",
+                "type": "function",
+                "function": {"name": "tide", "arguments": "{}"},
+            }
+            messages = [
+                {"role": "user", "content": "tool"},
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": "call_1", "content": "2.4 m"},
+            ]
+
+            response = await ask_openai("", model=model, messages=messages)
+
+            assert response.status_code == 400
+            assert response.json()["error"]["param"] == "messages"
+
+
+async def test_invalid_arguments_of_ollama_stay_text(fake: FakeUpstream) -> None:
+    found = await answer(fake, vendor_models.OLLAMA, "tool fail", tools=(TIDE,))
 
     assert [item.__class__.__name__ for item in found.output][-2:] == [
         "ToolCallItem",
@@ -96,10 +100,10 @@ async def test_broken_arguments_of_ollama_stay_text(fake: FakeUpstream) -> None:
     assert found.ext.stop.raw == "stop"
 
 
-async def test_friendli_runs_its_tools_itself(fake: FakeUpstream) -> None:
-    found = await asked(fake, vendor_models.TOOL_RUNNER, "tool fail")
+async def test_friendli_runs_its_tools(fake: FakeUpstream) -> None:
+    found = await answer(fake, vendor_models.TOOL_RUNNER, "tool fail")
 
-    calls = [item for item in found.output if isinstance(item, ToolCallItem)]
+    calls = calls_in(found)
     assert [call.status for call in calls] == ["done", "failed"]
     assert calls[0].arguments["station"] == "Mill Bridge"
     assert any(isinstance(item, MediaItem) for item in found.output)
@@ -107,8 +111,8 @@ async def test_friendli_runs_its_tools_itself(fake: FakeUpstream) -> None:
     assert found.ext.status == "completed"
 
 
-async def test_gateway_adds_sources_a_picture_and_a_sound(fake: FakeUpstream) -> None:
-    found = await asked(fake, vendor_models.GATEWAY, "hello")
+async def test_gateway_adds_sources_and_media(fake: FakeUpstream) -> None:
+    found = await answer(fake, vendor_models.GATEWAY, "hello")
 
     (message,) = (item for item in found.output if isinstance(item, MessageItem))
     assert message.citations[0].url == "https://example.org/elder/weir"
@@ -117,8 +121,8 @@ async def test_gateway_adds_sources_a_picture_and_a_sound(fake: FakeUpstream) ->
     assert media[1].transcript == "The water murmurs."
 
 
-async def test_error_of_openrouter_stands_in_a_choice(fake: FakeUpstream) -> None:
-    found = await asked(fake, vendor_models.OPENROUTER, "error")
+async def test_openrouter_error_is_in_a_choice(fake: FakeUpstream) -> None:
+    found = await answer(fake, vendor_models.OPENROUTER, "error")
 
     assert found.ext.status == "failed"
     assert found.ext.error is not None
@@ -131,23 +135,24 @@ def chunks_in(body: bytes) -> list[JsonObject]:
     return [json.loads(line) for line in lines if line != b"[DONE]"]
 
 
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        (vendor_models.OPENROUTER, b": OPENROUTER PROCESSING"),
-        (vendor_models.DEEPSEEK, b": keep-alive"),
-        (vendor_models.VLLM, b'"reasoning":"'),
-        (vendor_models.GROQ, b'"x_groq":{"id":"req_demo","usage":{'),
-        (vendor_models.MISTRAL, b'"content":[{"type":"thinking","thinking":[{"type":"text"'),
-        (vendor_models.LLAMA_CPP, b'"timings":{"prompt_ms":80.5'),
-        (vendor_models.FIREWORKS, b'"perf_metrics":{"prompt-tokens":'),
-        (vendor_models.TOOL_RUNNER, b"event: token\ndata: {"),
-    ],
-)
-async def test_bytes_are_those_of_the_server(ask_openai: Ask, model: str, expected: bytes) -> None:
-    usage = {"include_usage": True}
-    body = (await ask_openai("hello", model=model, stream_options=usage)).content
+BYTES = [
+    (vendor_models.OPENROUTER, b": OPENROUTER PROCESSING"),
+    (vendor_models.DEEPSEEK, b": keep-alive"),
+    (vendor_models.VLLM, b'"reasoning":"'),
+    (vendor_models.GROQ, b'"x_groq":{"id":"req_demo","usage":{'),
+    (vendor_models.MISTRAL, b'"content":[{"type":"thinking","thinking":[{"type":"text"'),
+    (vendor_models.LLAMA_CPP, b'"timings":{"prompt_ms":80.5'),
+    (vendor_models.FIREWORKS, b'"perf_metrics":{"prompt-tokens":'),
+    (vendor_models.TOOL_RUNNER, b"event: token\ndata: {"),
+]
 
-    assert expected in body
-    assert chunks_in(body)
-    assert body.endswith(b"data: [DONE]\n\n")
+
+async def test_bytes_are_those_of_the_vendor(ask_openai: Ask, subtests: pytest.Subtests) -> None:
+    for model, expected in BYTES:
+        with subtests.test(model):
+            usage = {"include_usage": True}
+            body = (await ask_openai("hello", model=model, stream_options=usage)).content
+
+            assert expected in body
+            assert chunks_in(body)
+            assert body.endswith(b"data: [DONE]\n\n")

@@ -1,8 +1,9 @@
 """Xerotier as the demo speaks it, read with the project's own dialect."""
 
 import re
-from contextlib import suppress
-from typing import Any
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from itertools import product
 
 import httpx
 import pytest
@@ -15,62 +16,42 @@ from chat.demo.apis._xerotier_scenes import Asked, choose
 from chat.demo.apis._xerotier_steps import Say, Wait
 from chat.demo.apis.xerotier import TOKENS_PER_SECOND
 from chat.demo.fake import FakeUpstream
-from chat.dialects.base import AssistantTurn, Prompt, Reply, Turn, UserTurn
-from chat.events import MessageItem, Result
+from chat.dialects.base import Reply, Turn
+from chat.events import JsonObject, MessageItem, Result
 from chat.upstreams import client as upstreams
 from chat.upstreams.addresses import AddressPolicy
-from chat.wire.sse import Decoder
+from tests.demo.answers import BASES, answer_to, connect, make_prompt, native
 
 XEROTIER = dialects.get("xerotier")
-BASE = "/xerotier/proj_demo/river/v1"
-HELLO = UserTurn(text="What about the river?")
+BASE = BASES[XEROTIER.name]
+QUESTION = "What about the river?"
 
 
 @pytest_asyncio.fixture
-async def server(fake: FakeUpstream) -> Any:
-    async with httpx.AsyncClient(base_url=fake.url + BASE, trust_env=False) as client:
+async def api(fake: FakeUpstream) -> AsyncIterator[httpx.AsyncClient]:
+    async with connect(fake, XEROTIER.name) as client:
         yield client
 
 
 async def answer(
-    server: httpx.AsyncClient,
+    fake: FakeUpstream,
     scene: str,
-    *turns: Turn,
-    options: dict[str, object] | None = None,
+    *turns: Turn | str,
+    options: JsonObject | None = None,
     **chosen: object,
 ) -> Result:
-    prompt = Prompt(
+    prompt = make_prompt(
+        *(turns or (QUESTION,)),
         model=f"tributary/demo-{scene}",
-        turns=turns or (HELLO,),
         options=options or {},
         parameters=chosen,
     )
-    response = await post(server, prompt)
-    assert response.status_code == 200, response.text
-    parser, fold, decoder = (
-        XEROTIER.parser(model=prompt.model, options={}),
-        result.Fold(),
-        Decoder(),
-    )
-    for frame in decoder.feed(response.content) + decoder.close():
-        fold.extend(parser.feed(frame))
-    result.finish(parser, fold)
-    return fold.result()
+    return await answer_to(fake, XEROTIER.name, prompt)
 
 
-async def post(server: httpx.AsyncClient, prompt: Prompt) -> httpx.Response:
-    """The whole answer, or as much of it as came before the connection was cut."""
-    request = XEROTIER.request(prompt)
-    body = b""
-    async with server.stream("POST", request.path, content=request.body) as response:
-        with suppress(httpx.RemoteProtocolError):
-            async for data in response.aiter_raw():
-                body += data
-    return httpx.Response(response.status_code, content=body)
-
-
-def native(found: Result, *replies: Reply) -> AssistantTurn:
-    return AssistantTurn(result=found, is_native=True, replies=replies)
+async def post(api: httpx.AsyncClient, *turns: str, **members: object) -> httpx.Response:
+    request = XEROTIER.request(make_prompt(*turns, **members))
+    return await api.post(request.path, content=request.body)
 
 
 def phases(found: Result) -> set[str]:
@@ -80,64 +61,58 @@ def phases(found: Result) -> set[str]:
 # --- the scenes -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("scene", "status"),
-    [
+async def test_scenes_have_their_ending(fake: FakeUpstream, subtests: pytest.Subtests) -> None:
+    for scene, status in [
         *(("research", "completed"), ("deep-think", "completed"), ("analyst", "completed")),
         *(("artifacts", "completed"), ("mockup", "completed"), ("question", "waiting")),
         *(("fork", "completed"), ("anything-else", "completed")),
-    ],
-)
-async def test_every_scene_ends_as_it_is_meant_to(
-    server: httpx.AsyncClient, scene: str, status: str
-) -> None:
-    found = await answer(server, scene)
+    ]:
+        with subtests.test(scene):
+            found = await answer(fake, scene)
 
-    assert found.ext.status == status
-    assert found.ext.vendor == []
-    assert found.ext.meta.get("unknown_members") is None
-    assert phases(found) <= {"done", "note"}
-    assert found.stats.total_output_tokens
+            assert found.ext.status == status
+            assert found.ext.vendor == []
+            assert found.ext.meta.get("unknown_members") is None
+            assert phases(found) <= {"done", "note"}
+            assert found.stats.total_output_tokens
 
 
-@pytest.mark.parametrize(
-    ("word", "status", "reason", "code"),
-    [
-        ("refuse", "incomplete", "refusal", None),
-        ("error", "failed", "error", "timeout"),
-        ("preempted", "failed", "error", "preempted"),
-        ("cut", "cut", "cut", None),
-    ],
-)
-@pytest.mark.parametrize("scene", ["research", "mockup", "question", "anything-else"])
-async def test_words_choose_how_an_answer_ends(
-    server: httpx.AsyncClient, scene: str, word: str, status: str, reason: str, code: str | None
-) -> None:
-    found = await answer(server, scene, UserTurn(text=f"Please {word} now"))
-
-    assert (found.ext.status, found.ext.stop.reason) == (status, reason)
-    assert (found.ext.error.code if found.ext.error else None) == code
+ENDINGS = [
+    ("refuse", "incomplete", "refusal", None),
+    ("error", "failed", "error", "timeout"),
+    ("preempted", "failed", "error", "preempted"),
+    ("cut", "cut", "cut", None),
+]
 
 
-async def test_silence_is_filled_with_signs_of_life(server: httpx.AsyncClient) -> None:
-    prompt = Prompt(model="tributary/demo-analyst", turns=(UserTurn(text="slow"),))
+async def test_words_choose_the_ending(fake: FakeUpstream, subtests: pytest.Subtests) -> None:
+    scenes = ("research", "mockup", "question", "anything-else")
+    for scene, (word, status, reason, code) in product(scenes, ENDINGS):
+        with subtests.test(scene=scene, word=word):
+            found = await answer(fake, scene, f"Please {word} now")
 
-    body = (await post(server, prompt)).content
-
-    assert body.count(b": heartbeat\n\n") == 2
-
-
-@pytest.mark.parametrize("model", XEROTIER_MODELS)
-def test_a_person_can_watch_a_scene(model: str) -> None:
-    steps = choose(Asked(model=model, text="two"), Bundles()).steps
-    waiting = sum(step.seconds for step in steps if isinstance(step, Wait))
-    writing = sum(len(step.text) / 4.5 for step in steps if isinstance(step, Say))
-
-    assert 3 <= waiting + writing / TOKENS_PER_SECOND <= 45
+            assert (found.ext.status, found.ext.stop.reason) == (status, reason)
+            assert (found.ext.error.code if found.ext.error else None) == code
 
 
-async def test_research_shows_pages_with_their_durations(server: httpx.AsyncClient) -> None:
-    found = await answer(server, "research")
+async def test_silence_has_heartbeats(api: httpx.AsyncClient) -> None:
+    response = await post(api, "slow", model="tributary/demo-analyst")
+
+    assert response.content.count(b": heartbeat\n\n") == 2
+
+
+def test_scenes_last_3_to_45_seconds(subtests: pytest.Subtests) -> None:
+    for model in XEROTIER_MODELS:
+        with subtests.test(model):
+            steps = choose(Asked(model=model, text="two"), Bundles()).steps
+            waiting = sum(step.seconds for step in steps if isinstance(step, Wait))
+            writing = sum(len(step.text) / 4.5 for step in steps if isinstance(step, Say))
+
+            assert 3 <= waiting + writing / TOKENS_PER_SECOND <= 45
+
+
+async def test_research_shows_pages_with_durations(fake: FakeUpstream) -> None:
+    found = await answer(fake, "research")
 
     pages = [step["detail"] for step in found.ext.activity if step["step"] == "reading"]
     assert len(pages) == 3
@@ -146,8 +121,8 @@ async def test_research_shows_pages_with_their_durations(server: httpx.AsyncClie
     assert pages[0]["url"] in result.plain_text(found)
 
 
-async def test_deep_think_has_a_plan_whose_parts_are_all_done(server: httpx.AsyncClient) -> None:
-    found = await answer(server, "deep-think")
+async def test_deep_think_completes_every_subtask(fake: FakeUpstream) -> None:
+    found = await answer(fake, "deep-think")
 
     parts = [step for step in found.ext.activity if step["step"] == "subtask"]
     (plan,) = [step for step in found.ext.activity if step["step"] == "planning"]
@@ -158,23 +133,22 @@ async def test_deep_think_has_a_plan_whose_parts_are_all_done(server: httpx.Asyn
     ]
 
 
-@pytest.mark.parametrize(("words", "language"), [("a table", "python"), ("an HTML page", "html")])
-async def test_artifact_comes_in_two_versions_and_later_a_third(
-    server: httpx.AsyncClient, words: str, language: str
+async def test_artifact_gets_a_third_version_later(
+    fake: FakeUpstream, subtests: pytest.Subtests
 ) -> None:
-    ask = UserTurn(text=words)
+    for words, language in [("a table", "python"), ("an HTML page", "html")]:
+        with subtests.test(words):
+            first = await answer(fake, "artifacts", words)
+            later = await answer(fake, "artifacts", words, native(first), f"more {words}")
 
-    first = await answer(server, "artifacts", ask)
-    later = await answer(server, "artifacts", ask, native(first), UserTurn(text=f"more {words}"))
-
-    (one,), (two,) = first.ext.artifacts, later.ext.artifacts
-    assert (one["language"], len(one["versions"])) == (language, 2)
-    assert (two["artifact_id"], two["op"]) == (one["artifact_id"], "updated")
-    assert two["content"] != one["content"]
+            (one,), (two,) = first.ext.artifacts, later.ext.artifacts
+            assert (one["language"], len(one["versions"])) == (language, 2)
+            assert (two["artifact_id"], two["op"]) == (one["artifact_id"], "updated")
+            assert two["content"] != one["content"]
 
 
-async def test_branch_has_a_name_and_its_figures(server: httpx.AsyncClient) -> None:
-    found = await answer(server, "fork")
+async def test_fork_has_a_name_and_usage(fake: FakeUpstream) -> None:
+    found = await answer(fake, "fork")
 
     assert found.ext.fork
     assert found.ext.fork["branch_name"] == "What if What about the river?"
@@ -183,8 +157,8 @@ async def test_branch_has_a_name_and_its_figures(server: httpx.AsyncClient) -> N
     assert set(found.ext.usage.raw) == {"chat.completion.chunk", "x_chat.metadata"}
 
 
-async def test_log_probabilities_come_when_they_are_asked_for(server: httpx.AsyncClient) -> None:
-    found = await answer(server, "analyst", logprobs=True)
+async def test_logprobs_on_request(fake: FakeUpstream) -> None:
+    found = await answer(fake, "analyst", logprobs=True)
 
     item = found.output[-1]
     assert isinstance(item, MessageItem)
@@ -192,8 +166,8 @@ async def test_log_probabilities_come_when_they_are_asked_for(server: httpx.Asyn
     assert "".join(entry["token"] for entry in item.logprobs) == item.content
 
 
-async def test_limit_is_kept(server: httpx.AsyncClient) -> None:
-    found = await answer(server, "analyst", max_tokens=5)
+async def test_token_limit_is_kept(fake: FakeUpstream) -> None:
+    found = await answer(fake, "analyst", max_tokens=5)
 
     assert (found.ext.status, found.stats.total_output_tokens) == ("incomplete", 5)
 
@@ -201,71 +175,78 @@ async def test_limit_is_kept(server: httpx.AsyncClient) -> None:
 # --- mockups ------------------------------------------------------------------------------------
 
 
-async def file(server: httpx.AsyncClient, bundle_id: str, path: str) -> httpx.Response:
-    return await server.get(f"/mockups/{bundle_id}/{path}")
+async def file(api: httpx.AsyncClient, bundle_id: str, path: str) -> httpx.Response:
+    return await api.get(f"/mockups/{bundle_id}/{path}")
 
 
-async def test_files_of_a_mockup_can_be_fetched(server: httpx.AsyncClient) -> None:
-    (bundle,) = (await answer(server, "mockup")).ext.mockups
+async def test_mockup_files_can_be_fetched(fake: FakeUpstream, api: httpx.AsyncClient) -> None:
+    (bundle,) = (await answer(fake, "mockup")).ext.mockups
 
     assert bundle["entry"] == "index.html"
     assert len(bundle["files"]) == 5
     for entry in bundle["files"]:
-        response = await file(server, bundle["bundle_id"], entry["path"])
+        response = await file(api, bundle["bundle_id"], entry["path"])
         assert response.headers["content-type"] == entry["contentType"]
         assert len(response.content) == entry["size"]
 
 
-async def test_second_turn_changes_and_deletes_files(server: httpx.AsyncClient) -> None:
-    first = await answer(server, "mockup")
+async def test_second_turn_changes_and_deletes_files(
+    fake: FakeUpstream, api: httpx.AsyncClient
+) -> None:
+    first = await answer(fake, "mockup")
     bundle_id = first.ext.mockups[0]["bundle_id"]
-    before = await file(server, bundle_id, "index.html")
+    before = await file(api, bundle_id, "index.html")
 
-    second = await answer(server, "mockup", HELLO, native(first), UserTurn(text="Another."))
+    second = await answer(fake, "mockup", QUESTION, native(first), "Another.")
 
     (bundle,) = second.ext.mockups
     assert (bundle["bundle_id"], bundle["op"]) == (bundle_id, "updated")
     assert set(bundle["changed"]) == {"index.html", "js/board.js", "css/night.css"}
     assert bundle["deleted"] == ["docs/notes.md"]
-    assert (await file(server, bundle_id, "index.html")).content != before.content
-    assert (await file(server, bundle_id, "docs/notes.md")).status_code == 404
-    assert (await file(server, bundle_id, "css/night.css")).status_code == 200
+    assert (await file(api, bundle_id, "index.html")).content != before.content
+    assert (await file(api, bundle_id, "docs/notes.md")).status_code == 404
+    assert (await file(api, bundle_id, "css/night.css")).status_code == 200
 
 
-async def test_one_turn_can_hold_both_versions(server: httpx.AsyncClient) -> None:
-    (bundle,) = (await answer(server, "mockup", UserTurn(text="with an update"))).ext.mockups
+async def test_one_turn_can_have_both_versions(fake: FakeUpstream) -> None:
+    (bundle,) = (await answer(fake, "mockup", "with an update")).ext.mockups
 
     assert [version["op"] for version in bundle["versions"]] == ["created", "updated"]
 
 
-@pytest.mark.parametrize("path", ["../../models", "index.html/", "%2e%2e/key", "", "INDEX.HTML"])
-async def test_no_other_path_is_served(server: httpx.AsyncClient, path: str) -> None:
-    (bundle,) = (await answer(server, "mockup")).ext.mockups
-    url = httpx.URL(str(server.base_url)).copy_with(
-        raw_path=f"{BASE}/mockups/{bundle['bundle_id']}/{path}".encode()
-    )
+async def test_other_paths_are_not_served(
+    fake: FakeUpstream, api: httpx.AsyncClient, subtests: pytest.Subtests
+) -> None:
+    (bundle,) = (await answer(fake, "mockup")).ext.mockups
+    folder = f"{BASE}/mockups/{bundle['bundle_id']}"
+    for path in ("../../models", "index.html/", "%2e%2e/key", "", "INDEX.HTML"):
+        with subtests.test(path):
+            url = api.base_url.copy_with(raw_path=f"{folder}/{path}".encode())
 
-    response = await server.get(url)
+            response = await api.get(url)
 
-    assert b"Mill Bridge" not in response.content
-    assert response.status_code == 404 or "error" in response.json()
-
-
-async def test_unknown_bundle_is_not_served(server: httpx.AsyncClient) -> None:
-    assert (await file(server, "bndl_000000000000", "index.html")).status_code == 404
+            assert b"Mill Bridge" not in response.content
+            assert response.status_code == 404 or "error" in response.json()
 
 
-async def test_files_need_the_key_where_there_is_one() -> None:
-    async with FakeUpstream(required_key="xero_demo_secret") as fake:
-        url = f"{fake.url}{BASE}/mockups/bndl_000000000000/index.html"
-        async with httpx.AsyncClient(trust_env=False) as client:
-            without = await client.get(url)
-            with_key = await client.get(url, headers=XEROTIER.headers("xero_demo_secret"))
+async def test_unknown_bundle_is_not_served(api: httpx.AsyncClient) -> None:
+    assert (await file(api, "bndl_000000000000", "index.html")).status_code == 404
+
+
+async def test_files_need_the_key() -> None:
+    headers = XEROTIER.headers("xero_demo_secret")
+    async with (
+        FakeUpstream(required_key="xero_demo_secret") as fake,
+        connect(fake, XEROTIER.name) as api,
+        connect(fake, XEROTIER.name, headers=headers) as api_with_key,
+    ):
+        without = await file(api, "bndl_000000000000", "index.html")
+        with_key = await file(api_with_key, "bndl_000000000000", "index.html")
 
     assert (without.status_code, with_key.status_code) == (401, 404)
 
 
-def test_picture_of_the_mockup_is_a_png() -> None:
+def test_mockup_image_is_a_png() -> None:
     media_type, data = files_of(1)["img/river.png"]
 
     assert media_type == "image/png"
@@ -275,72 +256,66 @@ def test_picture_of_the_mockup_is_a_png() -> None:
 # --- questions -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "number"), [("Plan it", 1), ("two, please", 2), ("with fields", 1)]
-)
-@pytest.mark.parametrize("style", ["tool_message", "user_message"])
-async def test_answer_goes_on_when_all_its_questions_are_answered(
-    server: httpx.AsyncClient, words: str, number: int, style: str
-) -> None:
-    ask = UserTurn(text=words)
-    waiting = await answer(server, "question", ask)
-    replies = tuple(
-        Reply(ask_id=one["ask_id"], text=f"Reply {place}", fields={"people": "7"})
-        for place, one in enumerate(waiting.ext.asks)
-    )
+async def test_replies_continue_the_answer(fake: FakeUpstream, subtests: pytest.Subtests) -> None:
+    questions = [("Plan it", 1), ("two, please", 2), ("with fields", 1)]
+    for (words, number), style in product(questions, ("tool_message", "user_message")):
+        with subtests.test(words, style=style):
+            waiting = await answer(fake, "question", words)
+            replies = tuple(
+                Reply(ask_id=ask["ask_id"], text=f"Reply {place}", fields={"people": "7"})
+                for place, ask in enumerate(waiting.ext.asks)
+            )
 
-    found = await answer(
-        server, "question", ask, native(waiting, *replies), options={"resume_style": style}
-    )
+            found = await answer(
+                *(fake, "question", words, native(waiting, *replies)),
+                options={"resume_style": style},
+            )
 
-    assert len(waiting.ext.asks) == number
-    assert (found.ext.status, found.ext.asks) == ("completed", [])
-    text = result.plain_text(found)
-    assert all(re.search(rf"\b{reply.text}\b", text) for reply in replies)
-    assert "people: 7" in text
+            assert len(waiting.ext.asks) == number
+            assert (found.ext.status, found.ext.asks) == ("completed", [])
+            text = result.plain_text(found)
+            assert all(re.search(rf"\b{reply.text}\b", text) for reply in replies)
+            assert "people: 7" in text
 
 
-async def test_an_option_and_words_of_ones_own_are_both_told(server: httpx.AsyncClient) -> None:
-    ask = UserTurn(text="Plan it")
-    waiting = await answer(server, "question", ask)
-    reply = Reply(ask_id=waiting.ext.asks[0]["ask_id"], selected=("left",), text="before noon")
+async def test_option_and_text_are_both_used(fake: FakeUpstream) -> None:
+    waiting = await answer(fake, "question", "Plan it")
     chosen = Reply(ask_id=waiting.ext.asks[0]["ask_id"], selected=("left",))
+    explained = replace(chosen, text="before noon")
 
-    found = await answer(server, "question", ask, native(waiting, reply))
-    plain = await answer(server, "question", ask, native(waiting, chosen))
+    found = await answer(fake, "question", "Plan it", native(waiting, explained))
+    plain = await answer(fake, "question", "Plan it", native(waiting, chosen))
 
     assert "- left; before noon" in result.plain_text(found)
     assert "- left\n" in result.plain_text(plain)
 
 
-async def test_declining_is_understood(server: httpx.AsyncClient) -> None:
-    waiting = await answer(server, "question")
+async def test_declined_question_is_understood(fake: FakeUpstream) -> None:
+    waiting = await answer(fake, "question")
     reply = Reply(ask_id=waiting.ext.asks[0]["ask_id"], is_declined=True)
 
-    found = await answer(server, "question", HELLO, native(waiting, reply))
+    found = await answer(fake, "question", QUESTION, native(waiting, reply))
 
     assert "rather not say" in result.plain_text(found)
 
 
-async def test_words_after_an_open_question_are_taken_as_its_answer(
-    server: httpx.AsyncClient,
-) -> None:
-    waiting = await answer(server, "question")
+async def test_message_after_a_question_is_its_answer(fake: FakeUpstream) -> None:
+    waiting = await answer(fake, "question")
 
-    found = await answer(server, "question", HELLO, native(waiting), UserTurn(text="From the mill"))
+    found = await answer(fake, "question", QUESTION, native(waiting), "From the mill")
 
     assert found.ext.status == "completed"
     assert "> From the mill" in result.plain_text(found)
 
 
-async def test_call_that_nobody_answered_is_refused(server: httpx.AsyncClient) -> None:
+async def test_unanswered_call_is_refused(api: httpx.AsyncClient) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "t", "arguments": "{}"}}
     messages = [
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": None, "tool_calls": [call]},
     ]
 
-    response = await server.post("/chat/completions", json={"model": "m", "messages": messages})
+    response = await api.post("/chat/completions", json={"model": "m", "messages": messages})
 
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "invalid_request"
@@ -349,17 +324,16 @@ async def test_call_that_nobody_answered_is_refused(server: httpx.AsyncClient) -
 # --- the rest of the API --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"{", b"[]", b"{}", b'{"messages":[]}', b'{"messages":[{"role":"user"}],"model":""}'],
-)
-async def test_bad_request_is_refused_as_the_service_does(
-    server: httpx.AsyncClient, content: bytes
+async def test_invalid_requests_are_refused(
+    api: httpx.AsyncClient, subtests: pytest.Subtests
 ) -> None:
-    response = await server.post("/chat/completions", content=content)
+    nameless = b'{"messages":[{"role":"user"}],"model":""}'
+    for content in (b"{", b"[]", b"{}", b'{"messages":[]}', nameless):
+        with subtests.test(content):
+            response = await api.post("/chat/completions", content=content)
 
-    assert response.status_code == 400
-    assert set(response.json()["error"]) == {"message", "type", "code", "param"}
+            assert response.status_code == 400
+            assert set(response.json()["error"]) == {"message", "type", "code", "param"}
 
 
 async def test_models_are_listed_beside_the_endpoint(fake: FakeUpstream) -> None:
@@ -372,18 +346,17 @@ async def test_models_are_listed_beside_the_endpoint(fake: FakeUpstream) -> None
     assert fake.requests[-1].path == "/xerotier/proj_demo/v1/models"
 
 
-@pytest.mark.parametrize(("word", "status"), [("hello", 200), ("error", 503), ("refuse", 200)])
-async def test_answer_can_be_had_in_one_piece(
-    server: httpx.AsyncClient, word: str, status: int
-) -> None:
-    prompt = Prompt(model="tributary/demo-fork", turns=(UserTurn(text=word),), stream=False)
+async def test_answer_without_streaming(api: httpx.AsyncClient, subtests: pytest.Subtests) -> None:
+    for word, status_code, status in [
+        ("hello", 200, "completed"),
+        ("error", 503, "failed"),
+        ("refuse", 200, "incomplete"),
+    ]:
+        with subtests.test(word):
+            response = await post(api, word, model="tributary/demo-fork", stream=False)
 
-    response = await post(server, prompt)
-
-    assert response.status_code == status
-    parser = XEROTIER.parser(model="m", options={})
-    fold = result.Fold()
-    fold.extend(parser.feed_body(response.content))
-    result.finish(parser, fold)
-    expected = {"hello": "completed", "error": "failed", "refuse": "incomplete"}[word]
-    assert fold.result().ext.status == expected
+            parser, fold = XEROTIER.parser(model="m", options={}), result.Fold()
+            fold.extend(parser.feed_body(response.content))
+            result.finish(parser, fold)
+            assert response.status_code == status_code
+            assert fold.result().ext.status == status

@@ -1,4 +1,4 @@
-"""Reads a Dockerfile, as far as ours goes: one instruction a line, stages, no heredocs."""
+"""Reads a Dockerfile that has one instruction on each line, stages, and no heredocs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Step:
 
     @property
     def list(self) -> list[str]:
-        """Of the form in brackets, as for CMD."""
+        """The words of the form in brackets, as for CMD."""
         return list(json.loads(self.text))
 
 
@@ -61,7 +61,7 @@ def read(path: Path = ROOT / "Dockerfile") -> list[Stage]:
 
 
 def copied(step: Step) -> tuple[list[str], str, str]:
-    """Sources, destination, and the stage that they come from (empty: the source tree)."""
+    """Sources, destination, and the stage of the sources (empty for the source tree)."""
     words = shlex.split(step.text)
     stage = next((word.removeprefix("--from=") for word in words if word.startswith("--from=")), "")
     paths = [word for word in words if not word.startswith("--")]

@@ -1,10 +1,10 @@
-"""Takes the Dockerfile's steps without a container engine: ``python -m tests.deployment.image``.
+"""Builds the image without a container engine: ``python -m tests.deployment.image``.
 
-Every stage gets a folder for its root. COPY and the commands of Python run there, with the paths
-written anew; what needs a root file system of one's own (packages of the system, removing pip
-from the base) is named and left out. Then the last stage's command serves, as its user, from
-files that it may not write, until the image's own health check is content. It takes about a
-minute, and so is no part of the tests: `make image-check`.
+Every stage has a folder as its root. COPY and the commands of Python run there, with adapted
+paths. Steps that need a root file system of their own (system packages, removing pip from the
+base) are listed and left out. Then the last stage's command serves, as its user and from files
+that it may not write, until the image's own health check passes. This takes about a minute, so it
+is not a test: `make image-check`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tests.deployment.dockerfile import ROOT, Stage, Step, copied, read
 
-# Of the system, and not of ours.
+# Commands that need a root file system of their own.
 NOT_HERE = ("apt-get", "pip uninstall")
 PATIENCE_SECONDS = 120
 
@@ -38,8 +38,8 @@ class Image:
         self.left_out: list[str] = []
         self._tools = folder / "tools"
         self._tools.mkdir()
-        # The base image's Python: this one, copied, because other users cannot reach it where it
-        # lies below somebody's home.
+        # Stands for the base image's Python. It is copied because other users cannot reach one
+        # that lies below somebody's home.
         shutil.copytree(
             sys.base_prefix,
             self._tools / "base",
@@ -102,7 +102,7 @@ def serve(image: Image, last: Stage) -> None:
         "PORT": str(port),
     }
     place = Path(image.placed(root, last.one("WORKDIR").text))
-    entrance = last.one("ENTRYPOINT").list
+    entrypoint = last.one("ENTRYPOINT").list
     identity = {"user": user, "group": user, "extra_groups": []} if os.getuid() == 0 else {}
     refuse_writing(place, user)
 
@@ -110,10 +110,10 @@ def serve(image: Image, last: Stage) -> None:
         return subprocess.run([*command], cwd=place, env=environment, **identity).returncode
 
     python = Path(environment["PATH"].split(":")[0], "python")
-    # As the entrance names it, found on the image's own path.
-    program = [str(python), *entrance[1:]]
+    # As the entrypoint names it, found on the image's own path.
+    program = [str(python), *entrypoint[1:]]
     assert run(*program, "migrate", "--verbosity", "0") == 0
-    say(f"as user {user}: {' '.join([*entrance, *last.one('CMD').list])}")
+    say(f"as user {user}: {' '.join([*entrypoint, *last.one('CMD').list])}")
     served = subprocess.Popen(
         [*program, *last.one("CMD").list], cwd=place, env=environment, **identity
     )
@@ -123,18 +123,18 @@ def serve(image: Image, last: Stage) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while run(str(python), *check[1:]) != 0:
             assert served.poll() is None, "the server has ended"
-            assert time.monotonic() < deadline, "the health check was never content"
+            assert time.monotonic() < deadline, "the health check never passed"
             time.sleep(0.5)
-        say("the health check is content")
+        say("the health check passes")
     finally:
         number = getattr(signal, last.one("STOPSIGNAL").text)
         served.send_signal(number)
-        assert served.wait(60) == 0, "it did not end in order"
-    say("ended in order")
+        assert served.wait(60) == 0, "it did not end cleanly"
+    say("ended cleanly")
 
 
 def refuse_writing(place: Path, user: int) -> None:
-    """Nobody but root owns the program, and the one folder for data is the user's."""
+    """Checks that the user may not write to the program."""
     subprocess.run(["chmod", "-R", "go-w,a+rX", str(place)], check=True)
     if os.getuid() != 0:
         return

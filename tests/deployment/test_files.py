@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -12,7 +11,9 @@ import pytest
 from cryptography.fernet import Fernet
 from django.core.management import get_commands
 
+from chat.management.commands.serve import DRAIN_MARGIN_SECONDS
 from project import settings as defaults
+from project.server import Limits
 from tests.deployment.dockerfile import ROOT, Stage, Step, copied, read
 
 COMPOSE = (ROOT / "compose.yaml").read_text()
@@ -24,22 +25,22 @@ def stages() -> list[Stage]:
     return read()
 
 
-def test_everything_that_the_image_copies_is_there_and_let_through(stages: list[Stage]) -> None:
-    let_through = (ROOT / ".dockerignore").read_text().splitlines()
+def test_copied_files_exist_and_are_not_ignored(stages: list[Stage]) -> None:
+    not_ignored = (ROOT / ".dockerignore").read_text().splitlines()
     for step in (step for stage in stages for step in stage.all("COPY")):
         sources, _, stage = copied(step)
         for source in () if stage else sources:
             assert (ROOT / source).exists()
-            assert f"!{source}" in let_through
-    assert let_through[1] == "*"
+            assert f"!{source}" in not_ignored
+    assert not_ignored[1] == "*"
 
 
-def test_the_base_is_pinned_to_a_version(stages: list[Stage]) -> None:
+def test_base_image_is_pinned_to_a_version(stages: list[Stage]) -> None:
     for stage in stages:
         assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", stage.base)
 
 
-def test_the_image_runs_as_nobody_in_particular_and_without_tools(stages: list[Stage]) -> None:
+def test_image_has_no_root_user_and_no_build_tools(stages: list[Stage]) -> None:
     last = stages[-1]
 
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", last.one("USER").text)
@@ -48,29 +49,26 @@ def test_the_image_runs_as_nobody_in_particular_and_without_tools(stages: list[S
     assert not re.search("gcc|build-essential|-dev ", (ROOT / "Dockerfile").read_text())
 
 
-def test_no_instruction_holds_a_secret(stages: list[Stage]) -> None:
+def test_image_holds_no_secret(stages: list[Stage]) -> None:
     for stage in stages:
         assert not {"SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL"} & stage.environment.keys()
 
 
-def test_what_the_image_starts_are_commands_of_ours(stages: list[Stage]) -> None:
+def test_started_commands_exist(stages: list[Stage]) -> None:
     started = [stages[-1].one("CMD").list[0], *re.findall(r'command: \["(\w+)"\]', COMPOSE)]
 
     assert set(started) == {"serve", "runner", "migrate"}
     assert set(started) <= get_commands().keys()
 
 
-def test_the_health_check_is_a_module_of_ours(stages: list[Stage]) -> None:
+def test_health_check_module_exists(stages: list[Stage]) -> None:
     _, _, check = stages[-1].one("HEALTHCHECK").text.partition(" CMD ")
 
     assert Step("CMD", check).list == ["python", "-m", "project.probe"]
     assert (ROOT / "project" / "probe.py").exists()
 
 
-def test_a_container_gets_the_time_that_it_needs_to_drain() -> None:
-    from chat.management.commands.serve import DRAIN_MARGIN_SECONDS
-    from project.server import Limits
-
+def test_containers_have_time_to_drain() -> None:
     (drain,) = re.findall(r"DRAIN_SECONDS: \$\{DRAIN_SECONDS:-(\d+)\}", COMPOSE)
     (grace,) = re.findall(r"stop_grace_period: (\d+)s\n +ulimits", COMPOSE)[:1]
 
@@ -78,11 +76,11 @@ def test_a_container_gets_the_time_that_it_needs_to_drain() -> None:
 
 
 def test_one_service_builds_the_image_of_all() -> None:
-    """With Docker's image store of today the second of two builds of one name fails."""
+    # With Docker's present image store the second of two builds of one name fails.
     assert len(re.findall(r"^ *build:", COMPOSE, re.MULTILINE)) == 1
 
 
-def test_every_setting_of_the_deployment_is_one_of_ours() -> None:
+def test_settings_of_the_deployment_exist() -> None:
     known = (ROOT / "project" / "settings.py").read_text()
     named = re.findall(r"^ +([A-Z_]+): ", COMPOSE, re.MULTILINE)
 
@@ -91,7 +89,7 @@ def test_every_setting_of_the_deployment_is_one_of_ours() -> None:
         assert f'"{setting}"' in known or setting.startswith("POSTGRES_")
 
 
-def test_the_secrets_of_the_deployment_are_made_by_one_command(tmp_path: Path) -> None:
+def test_one_command_makes_the_secrets_once(tmp_path: Path) -> None:
     command = [str(ROOT / "deploy" / "make-secrets"), str(tmp_path / "secrets")]
     subprocess.run(command, check=True, stdout=subprocess.PIPE)
     made = {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()}
@@ -107,7 +105,7 @@ def test_the_secrets_of_the_deployment_are_made_by_one_command(tmp_path: Path) -
         assert name in made
 
 
-def test_what_the_proxies_let_in_is_what_we_take() -> None:
+def test_proxies_accept_the_largest_upload() -> None:
     limits = [
         re.search(r"client_max_body_size (\d+)m;", (ROOT / "deploy" / "nginx.conf").read_text()),
         re.search(r"max_size (\d+)MiB", (ROOT / "deploy" / "Caddyfile").read_text()),
@@ -118,10 +116,10 @@ def test_what_the_proxies_let_in_is_what_we_take() -> None:
         assert int(limit[1]) * 1024 * 1024 > defaults.MAX_UPLOAD_BYTES
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")
+@pytest.mark.needs("systemd-analyze")
 @pytest.mark.parametrize("unit", UNITS, ids=[unit.name for unit in UNITS])
-def test_systemd_takes_the_unit(unit: Path, tmp_path: Path) -> None:
-    """With a program that is there in place of ours, which is not installed here."""
+def test_systemd_accepts_the_unit(unit: Path, tmp_path: Path) -> None:
+    # Systemd looks for the program, and ours is not installed here.
     for each in unit.parent.iterdir():
         text = each.read_text().replace("/opt/tributary/venv/bin/python", "/bin/true")
         (tmp_path / each.name).write_text(text)

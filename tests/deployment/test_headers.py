@@ -1,3 +1,5 @@
+"""Headers of every answer."""
+
 from __future__ import annotations
 
 import pytest
@@ -6,7 +8,7 @@ from django.test import Client
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/accounts/login/", "/", "/nothing-here/", "/static/js/live.js"])
-def test_no_page_may_ask_for_a_camera_or_a_place(client: Client, path: str) -> None:
+def test_pages_may_not_use_camera_or_location(client: Client, path: str) -> None:
     response = client.get(path)
     response.close()
     policy = response.headers["Permissions-Policy"]

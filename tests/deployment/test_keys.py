@@ -1,4 +1,4 @@
-"""Processes that were given different keys notice it before they seal or sign anything."""
+"""Processes with different keys notice it before they encrypt or sign anything."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _installed(settings: Any, upstream: Upstream) -> None:
     adopt_keys()
 
 
-def test_the_same_keys_are_taken_again_and_again(settings: Any) -> None:
+def test_same_keys_are_accepted_again(settings: Any) -> None:
     adopt_keys()
 
     assert KeyMark.objects.count() == 2
@@ -51,7 +51,7 @@ def test_another_signing_key_is_refused(settings: Any) -> None:
         adopt_keys()
 
 
-def test_a_new_signing_key_beside_the_old_one_is_taken_and_then_alone(
+def test_signing_key_is_changed_with_the_old_one_as_fallback(
     settings: Any,
 ) -> None:
     settings.SECRET_KEY = "second signing key"
@@ -66,7 +66,7 @@ def test_a_new_signing_key_beside_the_old_one_is_taken_and_then_alone(
         adopt_keys()
 
 
-def test_a_process_without_the_newest_key_is_refused(settings: Any) -> None:
+def test_process_without_the_newest_key_is_refused(settings: Any) -> None:
     settings.ENCRYPTION_KEYS = [NEW, OLD]
     adopt_keys()
 
@@ -76,7 +76,7 @@ def test_a_process_without_the_newest_key_is_refused(settings: Any) -> None:
         adopt_keys()
 
 
-def test_after_a_rotation_the_newest_key_is_enough(settings: Any, upstream: Upstream) -> None:
+def test_newest_key_is_enough_after_a_rotation(settings: Any, upstream: Upstream) -> None:
     settings.ENCRYPTION_KEYS = [NEW, OLD]
     adopt_keys()
     assert key_state().outdated == 2
@@ -91,9 +91,7 @@ def test_after_a_rotation_the_newest_key_is_enough(settings: Any, upstream: Upst
     assert upstream.open_secret_options() == {"headers": "X-Pass: 1"}
 
 
-def test_the_old_key_is_not_forgotten_while_something_cannot_be_read(
-    settings: Any, upstream: Upstream
-) -> None:
+def test_old_key_is_kept_while_something_is_unreadable(settings: Any, upstream: Upstream) -> None:
     Upstream.objects.filter(pk=upstream.pk).update(sealed_options="damaged")
     settings.ENCRYPTION_KEYS = [NEW, OLD]
     adopt_keys()
@@ -104,7 +102,7 @@ def test_the_old_key_is_not_forgotten_while_something_cannot_be_read(
     assert KeyMark.objects.filter(kind=KeyKind.ENCRYPTION).count() == 2
 
 
-def test_a_credential_that_changes_during_a_rotation_is_kept(
+def test_credential_changed_during_a_rotation_is_kept(
     settings: Any, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from chat import vault
@@ -125,9 +123,7 @@ def test_a_credential_that_changes_during_a_rotation_is_kept(
     assert upstream.open_key() == "entered meanwhile"
 
 
-def test_lost_keys_are_given_up_only_when_somebody_says_so(
-    settings: Any, upstream: Upstream
-) -> None:
+def test_lost_keys_are_given_up_only_on_command(settings: Any, upstream: Upstream) -> None:
     settings.ENCRYPTION_KEYS, settings.SECRET_KEY = [FOREIGN], "third"
 
     with pytest.raises(CommandError, match="same ENCRYPTION_KEYS"):
@@ -141,12 +137,12 @@ def test_lost_keys_are_given_up_only_when_somebody_says_so(
         upstream.open_key()
 
 
-def test_the_command_tells_how_it_stands_and_never_a_key(settings: Any) -> None:
+def test_command_reports_counts_and_no_keys(settings: Any) -> None:
     settings.ENCRYPTION_KEYS = [NEW, OLD]
-    said = io.StringIO()
+    output = io.StringIO()
 
-    call_command("keys", "rotate", stdout=said)
+    call_command("keys", "rotate", stdout=output)
 
-    assert "2 readable, 0 of them sealed with an older key, 0 unreadable" in said.getvalue()
-    assert NEW not in said.getvalue()
+    assert "2 readable, 0 of them sealed with an older key, 0 unreadable" in output.getvalue()
+    assert NEW not in output.getvalue()
     assert SECRET not in "".join(KeyMark.objects.values_list("mark", flat=True))

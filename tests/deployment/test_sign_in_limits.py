@@ -12,15 +12,13 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 import redis
 
 from project.cache import SharedCache
-
-ROOT = Path(__file__).resolve().parents[2]
-REDIS = "redis://127.0.0.1:6379/9"
-POSTGRES = "postgres://postgres@127.0.0.1:5432"
+from tests.support.databases import MIGRATED
+from tests.support.processes.site import ROOT
+from tests.support.servers import PostgreSQL, Redis
 
 # Guesses by one person against one account, in a process of its own; prints how many were tried
 # by the account, and not turned away before.
@@ -58,55 +56,35 @@ def guess(times: int, account: str, data_dir: Path, **settings: str) -> dict[str
     return dict(json.loads(done.stdout))
 
 
-def has_redis() -> bool:
-    try:
-        return bool(redis.Redis.from_url(REDIS, socket_connect_timeout=1).ping())
-    except redis.RedisError:
-        return False
-
-
-needs_redis = pytest.mark.skipif(not has_redis(), reason="no Redis on 127.0.0.1:6379")
-
-
 @pytest.fixture
 def account() -> str:
     return f"{uuid.uuid4()}@example.org"
 
 
 @pytest.fixture
-def postgres() -> Iterator[str]:
+def postgres(postgres_server: PostgreSQL) -> Iterator[str]:
     """A database of our own, with our tables."""
-    try:
-        server = psycopg.connect(f"{POSTGRES}/postgres", autocommit=True, connect_timeout=2)
-    except psycopg.OperationalError:
-        pytest.skip("no PostgreSQL on 127.0.0.1:5432")
     name = f"limits_{uuid.uuid4().hex[:12]}"
-    with server:
-        server.execute(f'CREATE DATABASE "{name}"')
-        yield f"{POSTGRES}/{name}"
-        server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    postgres_server.create(name, of=MIGRATED)
+    yield postgres_server.url(name)
+    postgres_server.drop(name)
 
 
-@needs_redis
-def test_two_processes_count_together_in_redis(tmp_path: Path, account: str) -> None:
-    first = guess(30, account, tmp_path / "a", REDIS_URL=REDIS)
-    second = guess(30, account, tmp_path / "b", REDIS_URL=REDIS)
+def test_processes_count_together_in_redis(
+    tmp_path: Path, account: str, redis_server: Redis
+) -> None:
+    first = guess(30, account, tmp_path / "a", REDIS_URL=redis_server.url)
+    second = guess(30, account, tmp_path / "b", REDIS_URL=redis_server.url)
 
     assert first["backend"] == "project.cache.SharedCache"
     assert 0 < int(str(first["allowed"])) < 30
     assert second["allowed"] == 0
 
 
-def test_without_redis_they_count_together_in_the_database(
+@pytest.mark.slow
+def test_processes_count_together_in_the_database(
     tmp_path: Path, account: str, postgres: str
 ) -> None:
-    table = (
-        "CREATE TABLE chat_cache (cache_key varchar(255) PRIMARY KEY, value text NOT NULL,"
-        " expires timestamptz NOT NULL)"
-    )
-    with psycopg.connect(postgres) as database:
-        database.execute(table)
-
     first = guess(30, account, tmp_path / "a", DATABASE_URL=postgres)
     second = guess(30, account, tmp_path / "b", DATABASE_URL=postgres)
 
@@ -114,7 +92,9 @@ def test_without_redis_they_count_together_in_the_database(
     assert second["allowed"] == 0
 
 
-def test_each_process_counts_for_itself_while_redis_is_away(tmp_path: Path, account: str) -> None:
+# A Redis that hangs is tried below, in this process.
+@pytest.mark.slow
+def test_process_counts_alone_while_redis_is_away(tmp_path: Path, account: str) -> None:
     found = guess(30, account, tmp_path, REDIS_URL="redis://127.0.0.1:1/0")
 
     assert 0 < int(str(found["allowed"])) < 30
@@ -124,7 +104,11 @@ def cache_at(address: str) -> SharedCache:
     return SharedCache(address, {"KEY_PREFIX": f"test-{uuid.uuid4().hex}"})
 
 
-def test_only_the_first_question_waits_for_a_redis_that_hangs() -> None:
+def test_only_the_first_question_waits_for_a_hanging_redis(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("project.cache.ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr("project.cache.AWAY_SECONDS", 3600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         cache = cache_at(f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
 
@@ -141,24 +125,20 @@ def test_only_the_first_question_waits_for_a_redis_that_hangs() -> None:
     assert connections == 1
 
 
-@needs_redis
 @pytest.mark.parametrize("written", [b"cbuiltins\nexit\n(tR.", b"\x80\x04K\x01."])
-def test_what_somebody_else_wrote_into_redis_is_neither_executed_nor_believed(
-    written: bytes,
-) -> None:
-    cache = cache_at(REDIS)
+def test_foreign_value_in_redis_is_ignored(written: bytes, redis_server: Redis) -> None:
+    cache = cache_at(redis_server.url)
     name = cache.make_key("guesses")
-    with redis.Redis.from_url(REDIS) as server:
+    with redis.Redis.from_url(redis_server.url) as server:
         server.set(name, written, ex=60)
 
     assert cache.get("guesses", []) == []
 
 
-@needs_redis
-def test_forgetting_leaves_what_others_keep_in_the_same_redis() -> None:
-    cache = cache_at(REDIS)
+def test_clearing_keeps_foreign_values_in_redis(redis_server: Redis) -> None:
+    cache = cache_at(redis_server.url)
     theirs = f"somebody-else-{uuid.uuid4().hex}"
-    with redis.Redis.from_url(REDIS) as server:
+    with redis.Redis.from_url(redis_server.url) as server:
         server.set(theirs, "1", ex=60)
 
         cache.clear()

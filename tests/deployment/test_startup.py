@@ -1,4 +1,4 @@
-"""What a process refuses to start with, in one line that says what to change."""
+"""Settings that a process refuses to start with, in one line that says what to change."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError
 
 from project import env, startup
+from tests.support.processes.site import ROOT
+
+UNUSABLE_ADDRESSES = [
+    "tributary.example.org",
+    "ftp://a.example",
+    "https://",
+    "https://a.example/chat",
+    "http://[x",
+]
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["tributary.example.org", "ftp://a.example", "https://", "https://a.example/chat", "http://[x"],
-)
-def test_an_address_that_no_link_can_be_made_from_is_refused(address: str, settings: Any) -> None:
-    settings.SITE_URL = address
-
-    with pytest.raises(CommandError, match="SITE_URL"):
-        startup.refuse_wrong_address()
+def test_unusable_site_address_is_refused(settings: Any, subtests: pytest.Subtests) -> None:
+    for address in UNUSABLE_ADDRESSES:
+        settings.SITE_URL = address
+        with subtests.test(msg=address), pytest.raises(CommandError, match="SITE_URL"):
+            startup.refuse_wrong_address()
 
 
-def test_a_site_under_a_name_that_is_not_allowed_is_refused(settings: Any) -> None:
+def test_site_address_must_be_an_allowed_host(settings: Any) -> None:
     settings.SITE_URL = "https://tributary.example.org"
     settings.ALLOWED_HOSTS = ["localhost"]
 
@@ -37,14 +42,14 @@ def test_a_site_under_a_name_that_is_not_allowed_is_refused(settings: Any) -> No
 
 
 @pytest.mark.parametrize("allowed", ["tributary.example.org", ".example.org", "*"])
-def test_a_site_under_an_allowed_name_may_start(allowed: str, settings: Any) -> None:
+def test_site_address_on_an_allowed_host_may_start(allowed: str, settings: Any) -> None:
     settings.SITE_URL = "https://tributary.example.org"
     settings.ALLOWED_HOSTS = [allowed]
 
     startup.refuse_wrong_address()
 
 
-def test_networks_that_are_none_are_refused(settings: Any) -> None:
+def test_malformed_networks_are_refused(settings: Any) -> None:
     settings.UPSTREAM_PRIVATE_NETWORKS = "10.0.0.0/8"
 
     with pytest.raises(CommandError, match=r"UPSTREAM_PRIVATE_NETWORKS: .*write it like"):
@@ -52,7 +57,7 @@ def test_networks_that_are_none_are_refused(settings: Any) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_second_process_with_keys_of_its_own_is_refused(settings: Any) -> None:
+def test_second_process_with_other_keys_is_refused(settings: Any) -> None:
     startup.refuse_other_keys()
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
 
@@ -60,7 +65,7 @@ def test_a_second_process_with_keys_of_its_own_is_refused(settings: Any) -> None
         startup.refuse_other_keys()
 
 
-def test_a_number_that_is_none_is_said_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malformed_number_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAIN_SECONDS", "soon")
 
     with pytest.raises(ImproperlyConfigured, match="DRAIN_SECONDS must be a number"):
@@ -68,45 +73,45 @@ def test_a_number_that_is_none_is_said_by_name(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("value", ["inf", "nan", "-1"])
-def test_a_number_that_no_setting_can_have_is_said_by_name(
-    value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_impossible_number_is_named(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAX_BODY_BYTES", value)
 
     with pytest.raises(ImproperlyConfigured, match="MAX_BODY_BYTES must be a number from 0 on"):
         env.number("MAX_BODY_BYTES", 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("METRICS_NETWORKS", "10.0.0.0/8,web", "'web' does not appear"),
-        ("DATABASE_URL", "mysql://u:canary@h/n", "must begin with sqlite:// or postgres://"),
-        ("REDIS_URL", "http://u:canary@h", "must begin with redis://"),
-        ("LOG_LEVEL", "loud", "must be one of DEBUG"),
-        ("LOG_FORMAT", "xml", "must be one of line, json"),
-        ("UPSTREAM_TRANSPORT", "pigeon", "must be one of wire, stock"),
-        ("TIME_ZONE", "Nowhere/At/All", "no time zone"),
-        ("ENCRYPTION_KEYS", "canary", "key 1 is no Fernet key"),
-        ("PORT", "70000", "must be a port from 0 to 65535"),
-        ("UPSTREAM_PROXY", "http://u:canary@proxy:3128", "needs UPSTREAM_TRANSPORT=stock"),
-    ],
-)
-def test_every_setting_that_cannot_be_right_is_said_by_name(
-    name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+# (setting, value, what is said of it)
+WRONG_SETTINGS = [
+    ("METRICS_NETWORKS", "10.0.0.0/8,web", "'web' does not appear"),
+    ("DATABASE_URL", "mysql://u:canary@h/n", "must begin with sqlite:// or postgres://"),
+    ("REDIS_URL", "http://u:canary@h", "must begin with redis://"),
+    ("LOG_LEVEL", "loud", "must be one of DEBUG"),
+    ("LOG_FORMAT", "xml", "must be one of line, json"),
+    ("UPSTREAM_TRANSPORT", "pigeon", "must be one of wire, stock"),
+    ("TIME_ZONE", "Nowhere/At/All", "no time zone"),
+    ("ENCRYPTION_KEYS", "canary", "key 1 is no Fernet key"),
+    ("PORT", "70000", "must be a port from 0 to 65535"),
+    ("UPSTREAM_PROXY", "http://u:canary@proxy:3128", "needs UPSTREAM_TRANSPORT=stock"),
+]
+
+
+def test_wrong_setting_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
-    monkeypatch.setenv(name, value)
+    for name, value, words in WRONG_SETTINGS:
+        with subtests.test(msg=name), monkeypatch.context() as environment:
+            environment.setenv(name, value)
 
-    with pytest.raises(ImproperlyConfigured) as refused:
-        runpy.run_path(str(Path(__file__).parents[2] / "project" / "settings.py"))
+            with pytest.raises(ImproperlyConfigured) as refused:
+                runpy.run_path(str(ROOT / "project" / "settings.py"))
 
-    assert name in str(refused.value)
-    assert said in str(refused.value)
-    assert "canary" not in str(refused.value)
+            assert name in str(refused.value)
+            assert words in str(refused.value)
+            assert "canary" not in str(refused.value)
 
 
-def test_a_secret_file_that_is_not_there_is_said_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_secret_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_KEY_FILE", "/nowhere/secret")
 
     with pytest.raises(ImproperlyConfigured, match="SECRET_KEY_FILE: /nowhere/secret"):
@@ -122,16 +127,16 @@ def test_a_secret_file_that_is_not_there_is_said_by_name(monkeypatch: pytest.Mon
         ("http://[x", ""),
     ],
 )
-def test_the_site_s_own_name_is_taken_from_its_address(url: str, host: str) -> None:
+def test_host_is_taken_from_the_site_address(url: str, host: str) -> None:
     assert env.host_of(url) == host
 
 
-def test_a_setting_that_cannot_be_right_is_one_line_and_not_worth_another_try(
+def test_wrong_setting_is_one_line_and_a_final_exit_code(
     tmp_path: Path,
 ) -> None:
     refused = subprocess.run(
         [sys.executable, "manage.py", "serve"],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         env={"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path), "PORT": "none"},
         stderr=subprocess.PIPE,
         text=True,

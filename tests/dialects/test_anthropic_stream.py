@@ -1,85 +1,73 @@
-"""The Messages stream beyond its recordings: what our side ends, and what long answers cost."""
+"""The Messages stream beyond its recordings: endings, native turns, cost, hostile events."""
 
 import json
-from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chat import dialects
 from chat.dialects.anthropic_stream import AnthropicParser
 from chat.dialects.base import AssistantTurn, Cause, Prompt, UserTurn
-from chat.events import ChatEnd, ErrorInfo, Event, JsonObject, ReplayData, Result
-from chat.result import Fold, finish
-from chat.wire.sse import Decoder, Frame
-from tests.dialects.test_hostile import check, run
-from tests.dialects.test_linear_cost import FEW, MANY, MOST, calls_of, lines_of
-from tests.fixtures import RECORDINGS, events_path
+from chat.events import ChatEnd, JsonObject, ReplayData, Result
+from chat.wire.sse import Frame
+from tests.dialects.cost import Stream, assert_linear
+from tests.dialects.decoding import check_log, decode, frames_in, named_frame
+from tests.dialects.strategies import CAUSES, Strategy, examples, json_values
+from tests.fixtures import ROOT, STREAMS, events_path
 
 MESSAGES = dialects.get("anthropic_messages")
-MINE = [path for path in RECORDINGS if path.parent.name == "anthropic_messages"]
-
-
-def line(name: str, **members: object) -> bytes:
-    return f"event: {name}\ndata: {json.dumps({'type': name, **members})}\n\n".encode()
+MINE = ROOT / MESSAGES.name
 
 
 def started(index: int, **block: object) -> bytes:
-    return line("content_block_start", index=index, content_block=block)
+    return named_frame("content_block_start", index=index, content_block=block)
 
 
 def delta(index: int, kind: str, **members: object) -> bytes:
-    return line("content_block_delta", index=index, delta={"type": kind, **members})
+    return named_frame("content_block_delta", index=index, delta={"type": kind, **members})
 
 
 def stopped(index: int) -> bytes:
-    return line("content_block_stop", index=index)
+    return named_frame("content_block_stop", index=index)
 
 
-START = line("message_start", message={"id": "m1", "role": "assistant", "content": []})
-END = line("message_delta", delta={"stop_reason": "end_turn"}) + line("message_stop")
+START = named_frame("message_start", message={"id": "m1", "role": "assistant", "content": []})
+END = named_frame("message_delta", delta={"stop_reason": "end_turn"}) + named_frame("message_stop")
 TEXT = started(0, type="text", text="")
 
 
-def frames(*parts: bytes) -> list[Frame]:
-    decoder = Decoder()
-    return decoder.feed(b"".join(parts)) + decoder.close()
-
-
-def decode(*parts: bytes, cause: Cause = "eof", run_id: str = "") -> tuple[list[Event], Result]:
-    parser = MESSAGES.parser(model="m", options={"run_id": run_id})
-    state = Fold()
-    events = [event for frame in frames(*parts) for event in parser.feed(frame)]
-    state.extend(events)
-    error = ErrorInfo(message="Too slow.", kind="timeout") if cause == "failed" else None
-    events += finish(parser, state, cause, error=error)
-    end = events[-1]
+def result_of(*parts: bytes, cause: Cause = "eof", **options: object) -> Result:
+    end = decode(MESSAGES, frames_in(*parts), cause, **options)[-1]
     assert isinstance(end, ChatEnd)
-    return events, end.result
+    return end.result
 
 
 # --- what our side ends ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("cause", "status"),
-    [("stopped", "stopped"), ("interrupted", "interrupted"), ("failed", "failed"), ("eof", "cut")],
-)
-def test_t42_text_so_far_is_kept_and_can_go_back(cause: Cause, status: str) -> None:
-    _, result = decode(START, TEXT, delta(0, "text_delta", text="So far"), cause=cause)
+def test_t42_interrupted_text_is_kept_and_sent_back(subtests: pytest.Subtests) -> None:
+    for cause, status in [
+        ("stopped", "stopped"),
+        ("interrupted", "interrupted"),
+        ("failed", "failed"),
+        ("eof", "cut"),
+    ]:
+        with subtests.test(cause=cause):
+            text = delta(0, "text_delta", text="So far")
 
-    assert result.ext.status == status
-    assert result.output[0].content == "So far"
-    assert result.ext.native["content"] == [{"type": "text", "text": "So far"}]
+            result = result_of(START, TEXT, text, cause=cause)
+
+            assert result.ext.status == status
+            assert result.output[0].content == "So far"
+            assert result.ext.native["content"] == [{"type": "text", "text": "So far"}]
 
 
-def test_t42_stop_during_a_call_never_offers_it() -> None:
+def test_t42_call_cut_by_a_stop_is_not_offered() -> None:
     call = started(0, type="tool_use", id="t1", name="tide", input={})
+    pieces = delta(0, "input_json_delta", partial_json="{}")
 
-    _, result = decode(
-        START, call, delta(0, "input_json_delta", partial_json="{}"), cause="stopped"
-    )
+    result = result_of(START, call, pieces, cause="stopped")
 
     assert result.ext.status == "stopped"
     assert result.output[0].metadata.type == "incomplete"
@@ -88,23 +76,23 @@ def test_t42_stop_during_a_call_never_offers_it() -> None:
 
 def test_t15_nothing_is_read_after_the_last_event() -> None:
     parser = MESSAGES.parser(model="m", options={})
-    for frame in frames(START, TEXT, END):
+    for frame in frames_in(START, TEXT, END):
         parser.feed(frame)
 
     assert parser.is_done
-    assert all(not parser.feed(frame) for frame in frames(TEXT, END))
+    assert all(not parser.feed(frame) for frame in frames_in(TEXT, END))
 
 
-def test_stop_that_comes_after_the_end_leaves_it_as_it_was() -> None:
-    _, result = decode(START, TEXT, delta(0, "text_delta", text="All."), END, cause="stopped")
+def test_stop_after_the_end_changes_nothing() -> None:
+    result = result_of(START, TEXT, delta(0, "text_delta", text="All."), END, cause="stopped")
 
     assert result.ext.status == "completed"
 
 
-def test_ids_made_for_calls_carry_the_run() -> None:
+def test_generated_call_ids_contain_the_run() -> None:
     call = started(0, type="tool_use", name="tide", input={"n": 1})
 
-    _, result = decode(START, call, stopped(0), END, run_id="3f2a")
+    result = result_of(START, call, stopped(0), END, run_id="3f2a")
 
     assert result.output[0].call_id == "toolu_3f2a_0"
     assert result.output[0].id_synthesised
@@ -114,22 +102,30 @@ def test_ids_made_for_calls_carry_the_run() -> None:
 # --- what goes back is what came ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["plain", "thinking", "t27_redacted_thinking", "web_search", "fallback", "mcp_tools"]
-)
-def test_t27_native_turn_is_what_the_complete_answer_would_have_held(name: str) -> None:
-    (recording,) = [path for path in MINE if path.stem == name]
-    _, streamed = decode(recording.read_bytes())
-    body = {"type": "message", "stop_reason": "end_turn", **streamed.ext.native}
-
-    parser = MESSAGES.parser(model="m", options={})
-    events = parser.feed_body(json.dumps(body).encode()) + parser.close()
-
-    (native,) = [e.data for e in events if isinstance(e, ReplayData) and e.kind == "native"]
-    assert native == streamed.ext.native
+WITH_NATIVE_TURN = [
+    "plain",
+    "thinking",
+    "t27_redacted_thinking",
+    "web_search",
+    "fallback",
+    "mcp_tools",
+]
 
 
-def test_recordings_hold_every_kind_of_block() -> None:
+def test_t27_native_turn_equals_the_complete_answer(subtests: pytest.Subtests) -> None:
+    for name in WITH_NATIVE_TURN:
+        with subtests.test(name=name):
+            streamed = result_of((MINE / f"{name}.sse").read_bytes()).ext.native
+            body = {"type": "message", "stop_reason": "end_turn", **streamed}
+
+            parser = MESSAGES.parser(model="m", options={})
+            events = parser.feed_body(json.dumps(body).encode()) + parser.close()
+
+            (native,) = [e.data for e in events if isinstance(e, ReplayData) and e.kind == "native"]
+            assert native == streamed
+
+
+def test_recordings_hold_every_block_type() -> None:
     known = {
         *("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"),
         *("web_search", "web_fetch", "code_execution", "bash_code_execution"),
@@ -138,23 +134,23 @@ def test_recordings_hold_every_kind_of_block() -> None:
     }
     kinds = {
         json.loads(frame.data)["content_block"]["type"].removesuffix("_tool_result")
-        for path in MINE
-        if path.suffix == ".sse" and path.stem != "t06_without_blank_lines"
-        for frame in frames(path.read_bytes())
+        for path in STREAMS
+        if path.parent == MINE and path.stem != "t06_without_blank_lines"
+        for frame in frames_in(path.read_bytes())
         if frame.event == "content_block_start" and '"content_block":' in frame.data
     }
 
     assert known <= kinds
 
 
-@pytest.mark.parametrize("secret", ["RW5jcnlwdGVkUGFnZQ==", "SW5kZXg="])
-def test_encrypted_members_are_in_the_native_turn_and_nowhere_else(secret: str) -> None:
-    (path,) = [path for path in MINE if path.stem == "web_search"]
-    lines = events_path(path).read_text().splitlines()
+def test_encrypted_members_stay_in_the_native_turn(subtests: pytest.Subtests) -> None:
+    lines = events_path(MINE / "web_search.sse").read_text().splitlines()
     shown = [row for row in lines if '"replay.data"' not in row and '"chat.end"' not in row]
 
-    assert any(secret in row for row in lines if '"kind":"native"' in row)
-    assert not any(secret in row for row in shown)
+    for secret in ("RW5jcnlwdGVkUGFnZQ==", "SW5kZXg="):
+        with subtests.test(secret):
+            assert any(secret in row for row in lines if '"kind":"native"' in row)
+            assert not any(secret in row for row in shown)
 
 
 # --- cost ------------------------------------------------------------------------------------
@@ -193,7 +189,7 @@ def calls_with_results(count: int) -> bytes:
 
 
 def usages(count: int) -> bytes:
-    return START + line("message_delta", delta={}, usage={"output_tokens": 5}) * count + END
+    return START + named_frame("message_delta", delta={}, usage={"output_tokens": 5}) * count + END
 
 
 def signatures(count: int) -> bytes:
@@ -203,20 +199,18 @@ def signatures(count: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize(
-    "stream",
-    [text_deltas, general_way, arguments, blocks, calls_with_results, usages, signatures],
-    ids=lambda stream: stream.__name__,
-)
-def test_cost_grows_with_the_events(stream: Callable[[int], bytes]) -> None:
-    few, many = stream(FEW), stream(MANY)
-    name = MESSAGES.name
-
-    assert calls_of(name, many) <= MOST * calls_of(name, few)
-    assert lines_of(name, many) <= MOST * lines_of(name, few)
+LONG_STREAMS: list[Stream] = [
+    *(text_deltas, general_way, arguments, blocks, calls_with_results, usages, signatures)
+]
 
 
-def test_quick_way_is_taken_for_plain_deltas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_is_linear(subtests: pytest.Subtests) -> None:
+    for stream in LONG_STREAMS:
+        with subtests.test(stream.__name__):
+            assert_linear(MESSAGES.name, stream)
+
+
+def test_fast_path_reads_plain_deltas(monkeypatch: pytest.MonkeyPatch) -> None:
     general: list[str] = []
     handle = AnthropicParser.on_payload
 
@@ -227,7 +221,7 @@ def test_quick_way_is_taken_for_plain_deltas(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(AnthropicParser, "on_payload", spy)
     thought = started(1, type="thinking", thinking="")
     call = started(2, type="tool_use", id="t", name="n", input={})
-    decode(
+    result_of(
         *(START, TEXT, thought, call),
         delta(0, "text_delta", text="ä"),
         delta(1, "thinking_delta", thinking="b"),
@@ -248,11 +242,7 @@ WORDS = st.sampled_from(
         *("a", "\ud83c", "\udf0a", "\x00", '{"a":1}', "{", ""),
     ]
 )
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | WORDS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
-    max_leaves=8,
-)
+JSON = json_values(WORDS, WORDS)
 KINDS = st.sampled_from(
     [
         *("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"),
@@ -270,80 +260,57 @@ INDEXES = st.integers(0, 3) | JSON
 BLOCKS = st.fixed_dictionaries(
     {"type": KINDS | JSON},
     optional={
-        "text": WORDS | JSON,
+        **dict.fromkeys(["signature", "data", "input", "content", "is_error", "to"], JSON),
+        **dict.fromkeys(["server_name", "encrypted_content"], JSON),
+        **dict.fromkeys(["text", "name"], WORDS | JSON),
+        **dict.fromkeys(["id", "tool_use_id"], st.sampled_from(["s1", "s2"]) | JSON),
         "thinking": WORDS,
-        "signature": JSON,
-        "data": JSON,
-        "id": st.sampled_from(["s1", "s2"]) | JSON,
-        "tool_use_id": st.sampled_from(["s1", "s2"]) | JSON,
-        "name": WORDS | JSON,
-        "input": JSON,
-        "content": JSON,
-        "is_error": JSON,
         "citations": st.lists(JSON, max_size=2) | JSON,
-        "to": JSON,
-        "server_name": JSON,
-        "encrypted_content": JSON,
     },
 )
 DELTAS = st.fixed_dictionaries(
     {"type": DELTA_KINDS | JSON},
     optional={
-        "text": WORDS | JSON,
+        **dict.fromkeys(["text", "signature", "partial_json", "content"], WORDS | JSON),
+        **dict.fromkeys(["citation", "encrypted_content"], JSON),
         "thinking": WORDS,
-        "signature": WORDS | JSON,
-        "partial_json": WORDS | JSON,
-        "citation": JSON,
-        "content": WORDS | JSON,
-        "encrypted_content": JSON,
     },
 )
+MESSAGES_SO_FAR = st.fixed_dictionaries(
+    {}, optional={"id": JSON, "usage": JSON, "content": st.lists(BLOCKS, max_size=2)}
+)
+USAGES = st.dictionaries(st.just("output_tokens"), JSON) | JSON
+STOPS = st.fixed_dictionaries(
+    {"stop_reason": st.sampled_from(["end_turn", "tool_use", "refusal", "max_tokens"])},
+    optional={"stop_details": JSON},
+)
+
+
+def event(name: str, optional: dict[str, Strategy] | None = None, **members: Strategy) -> Strategy:
+    return st.fixed_dictionaries({"type": st.just(name), **members}, optional=optional)
+
+
 EVENTS = st.one_of(
-    st.fixed_dictionaries({"type": st.just("message_start"), "message": JSON}),
-    st.fixed_dictionaries(
-        {
-            "type": st.just("message_start"),
-            "message": st.fixed_dictionaries(
-                {}, optional={"id": JSON, "usage": JSON, "content": st.lists(BLOCKS, max_size=2)}
-            ),
-        }
-    ),
-    st.fixed_dictionaries(
-        {"type": st.just("content_block_start"), "index": INDEXES, "content_block": BLOCKS}
-    ),
-    st.fixed_dictionaries(
-        {"type": st.just("content_block_delta"), "index": INDEXES, "delta": DELTAS}
-    ),
-    st.fixed_dictionaries({"type": st.just("content_block_stop"), "index": INDEXES}),
-    st.fixed_dictionaries(
-        {"type": st.just("message_delta"), "delta": JSON | DELTAS},
-        optional={"usage": st.dictionaries(st.just("output_tokens"), JSON) | JSON},
-    ),
-    st.fixed_dictionaries(
-        {
-            "type": st.just("message_delta"),
-            "delta": st.fixed_dictionaries(
-                {"stop_reason": st.sampled_from(["end_turn", "tool_use", "refusal", "max_tokens"])},
-                optional={"stop_details": JSON},
-            ),
-        }
-    ),
+    event("message_start", message=JSON),
+    event("message_start", message=MESSAGES_SO_FAR),
+    event("content_block_start", index=INDEXES, content_block=BLOCKS),
+    event("content_block_delta", index=INDEXES, delta=DELTAS),
+    event("content_block_stop", index=INDEXES),
+    event("message_delta", delta=JSON | DELTAS, optional={"usage": USAGES}),
+    event("message_delta", delta=STOPS),
     st.sampled_from([{"type": "message_stop"}, {"type": "ping"}, {"type": "error"}]),
     JSON,
 )
-CAUSES = st.sampled_from(["eof", "stopped", "interrupted", "failed"])
 
 
 @given(events=st.lists(EVENTS, max_size=14), cause=CAUSES)
-@settings(max_examples=100, deadline=None)
-def test_no_event_raises_and_what_goes_back_can_be_sent(
-    events: list[JsonObject], cause: Cause
-) -> None:
-    sent = [Frame(_name_of(event), json.dumps(event)) for event in events]
+@examples(100)
+def test_any_events_can_be_stored_and_sent_back(events: list[JsonObject], cause: Cause) -> None:
+    sent = [Frame(name_of_event(event), json.dumps(event)) for event in events]
 
-    found = run(MESSAGES, sent, cause)
+    found = decode(MESSAGES, sent, cause)
 
-    check(found)
+    check_log(found)
     end = found[-1]
     assert isinstance(end, ChatEnd)
     answer = AssistantTurn(result=end.result, is_native=True)
@@ -353,18 +320,18 @@ def test_no_event_raises_and_what_goes_back_can_be_sent(
 
 
 @given(events=st.lists(EVENTS, max_size=14))
-@settings(max_examples=50, deadline=None)
-def test_quick_way_says_what_the_general_way_says(events: list[JsonObject]) -> None:
-    sent = [Frame(_name_of(event), json.dumps(event)) for event in events]
+@examples(50)
+def test_fast_path_agrees_with_the_general_path(events: list[JsonObject]) -> None:
+    sent = [Frame(name_of_event(event), json.dumps(event)) for event in events]
 
     with pytest.MonkeyPatch.context() as patch:
-        quick = run(MESSAGES, sent, "eof")
+        quick = decode(MESSAGES, sent, "eof")
         patch.setattr(AnthropicParser, "has_quick_way", False)
-        general = run(MESSAGES, sent, "eof")
+        general = decode(MESSAGES, sent, "eof")
 
     assert quick == general
 
 
-def _name_of(event: JsonObject) -> str | None:
+def name_of_event(event: JsonObject) -> str | None:
     name = event.get("type") if isinstance(event, dict) else None
     return name if isinstance(name, str) and name.isascii() and name.isprintable() else None

@@ -1,4 +1,4 @@
-"""``manage.py decode``, as a person types it; without a database."""
+"""The command ``manage.py decode``, which works without a database."""
 
 import json
 import os
@@ -25,24 +25,26 @@ def decoded(*arguments: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
-@pytest.mark.parametrize("recording", COMPARED, ids=name_of)
-def test_events_are_lines_of_json(recording: Path) -> None:
+def test_events_of_every_recording(subtests: pytest.Subtests) -> None:
     names = ("--model", "asked/model", "--endpoint", "Test server")
-    lines = decoded("--dialect", recording.parent.name, *names, str(recording))
+    for recording in COMPARED:
+        with subtests.test(name_of(recording)):
+            lines = decoded("--dialect", recording.parent.name, *names, str(recording))
 
-    expected = [json.loads(line) for line in events_path(recording).read_bytes().splitlines()]
-    assert lines == expected
-    assert lines[-1]["type"] == "chat.end"
-
-
-@pytest.mark.parametrize("split", ["1", "2", "7", "100000"])
-def test_read_size_changes_nothing(split: str) -> None:
-    lines = decoded("--dialect", "lmstudio", "--split", split, str(PLAIN))
-
-    assert lines == decoded("--dialect", "lmstudio", str(PLAIN))
+            stored = events_path(recording).read_bytes().splitlines()
+            assert lines == [json.loads(line) for line in stored]
+            assert lines[-1]["type"] == "chat.end"
 
 
-def test_each_file_ends_in_its_own_chat_end() -> None:
+def test_read_size_changes_nothing(subtests: pytest.Subtests) -> None:
+    for split in ["1", "2", "7", "100000"]:
+        with subtests.test(split):
+            lines = decoded("--dialect", "lmstudio", "--split", split, str(PLAIN))
+
+            assert lines == decoded("--dialect", "lmstudio", str(PLAIN))
+
+
+def test_each_file_has_its_own_chat_end() -> None:
     lines = decoded("--dialect", "lmstudio", str(PLAIN), str(PLAIN))
 
     assert [line["seq"] for line in lines if line["type"] == "chat.end"] == [len(lines) // 2] * 2
@@ -63,7 +65,7 @@ def test_frames_are_printed_as_decoded() -> None:
     assert "".join(line["raw"] for line in lines).encode() == PLAIN.read_bytes()
 
 
-def test_standard_input_is_read_without_a_database(tmp_path: Path) -> None:
+def test_standard_input_needs_no_database(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "decode", "--dialect", "lmstudio", "-"],
         cwd=ROOT,
@@ -79,22 +81,22 @@ def test_standard_input_is_read_without_a_database(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.sqlite3"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--dialect", "nope", str(PLAIN)], "no dialect 'nope'"),
-        (["--dialect", "lmstudio", "/nowhere/at/all"], "/nowhere/at/all"),
-        (["--dialect", "lmstudio", "/"], "/"),
-        (["--dialect", "lmstudio", "--split", "0", str(PLAIN)], "at least 1"),
-        (["--dialect", "lmstudio"], "FILE"),
-    ],
-)
-def test_mistake_is_named(arguments: list[str], message: str) -> None:
-    with pytest.raises(CommandError, match=message):
-        decoded(*arguments)
+MISTAKES = [
+    (["--dialect", "nope", str(PLAIN)], "no dialect 'nope'"),
+    (["--dialect", "lmstudio", "/nowhere/at/all"], "/nowhere/at/all"),
+    (["--dialect", "lmstudio", "/"], "/"),
+    (["--dialect", "lmstudio", "--split", "0", str(PLAIN)], "at least 1"),
+    (["--dialect", "lmstudio"], "FILE"),
+]
 
 
-def test_event_that_is_too_large_ends_the_run_and_keeps_the_text(
+def test_mistakes_are_named(subtests: pytest.Subtests) -> None:
+    for arguments, message in MISTAKES:
+        with subtests.test(message=message), pytest.raises(CommandError, match=message):
+            decoded(*arguments)
+
+
+def test_oversized_event_fails_the_run_and_keeps_its_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording = tmp_path / "large.sse"
@@ -112,15 +114,16 @@ def test_event_that_is_too_large_ends_the_run_and_keeps_the_text(
     assert frames[-1]["error"] == ext["error"]["message"]
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n  \n", b": comment\n\n"])
-def test_recording_of_nothing_is_a_cut_run(tmp_path: Path, content: bytes) -> None:
-    recording = tmp_path / "empty.sse"
-    recording.write_bytes(content)
+def test_empty_recording_is_a_cut_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for content in [b"", b"\n\n  \n", b": comment\n\n"]:
+        with subtests.test(content=content):
+            recording = tmp_path / "empty.sse"
+            recording.write_bytes(content)
 
-    lines = decoded("--dialect", "lmstudio", str(recording))
+            lines = decoded("--dialect", "lmstudio", str(recording))
 
-    assert [line["type"] for line in lines] == ["chat.start", "error", "chat.end"]
-    assert lines[-1]["result"]["ext"]["status"] == "cut"
+            assert [line["type"] for line in lines] == ["chat.start", "error", "chat.end"]
+            assert lines[-1]["result"]["ext"]["status"] == "cut"
 
 
 def test_complete_answer_may_follow_blank_lines(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The tracker keeps the life of items whatever a dialect reports."""
+"""The item tracker emits a valid sequence of item events whatever a dialect reports."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def names(tracker: ItemTracker) -> list[str]:
     return [str(type(event).__struct_config__.tag) for event in tracker.take()]
 
 
-def test_delta_opens_what_is_missing() -> None:
+def test_delta_opens_its_item() -> None:
     tracker = ItemTracker()
 
     tracker.text("message", "a")
@@ -39,7 +39,7 @@ def test_empty_text_opens_nothing() -> None:
     assert tracker.take() == []
 
 
-def test_opening_again_closes_the_earlier_one() -> None:
+def test_opening_again_closes_the_previous_item() -> None:
     tracker = ItemTracker()
 
     tracker.open_text("message")
@@ -48,7 +48,7 @@ def test_opening_again_closes_the_earlier_one() -> None:
     assert tracker.take() == [MessageStart(item=0), MessageEnd(item=0), MessageStart(item=1)]
 
 
-def test_closing_happens_once() -> None:
+def test_item_is_closed_once() -> None:
     tracker = ItemTracker()
     tracker.open_text("message")
 
@@ -59,7 +59,7 @@ def test_closing_happens_once() -> None:
     assert names(tracker) == ["message.start", "message.end"]
 
 
-def test_items_are_closed_in_their_order_and_by_choice() -> None:
+def test_items_close_in_order_by_choice() -> None:
     tracker = ItemTracker()
     tracker.open_text("reasoning", choice=1)
     tracker.open_text("reasoning")
@@ -72,7 +72,7 @@ def test_items_are_closed_in_their_order_and_by_choice() -> None:
     assert closed == [(0, 0), (0, 1), (1, 0)]
 
 
-def test_switching_closes_the_other_kind() -> None:
+def test_switching_kinds_closes_the_other_item() -> None:
     tracker = ItemTracker()
 
     tracker.switch_text("reasoning", "a")
@@ -86,7 +86,7 @@ def test_switching_closes_the_other_kind() -> None:
     ]
 
 
-def test_call_is_announced_when_its_name_is_certain() -> None:
+def test_call_starts_once_its_name_is_complete() -> None:
     tracker = ItemTracker()
     call = tracker.open_call(tool="get_")
     assert tracker.take() == []
@@ -100,7 +100,7 @@ def test_call_is_announced_when_its_name_is_certain() -> None:
     ]
 
 
-def test_call_is_announced_before_anything_else_opens() -> None:
+def test_call_starts_before_the_next_item() -> None:
     tracker = ItemTracker()
 
     tracker.open_call(tool="a")
@@ -109,7 +109,7 @@ def test_call_is_announced_before_anything_else_opens() -> None:
     assert tracker.take() == [ToolCallStart(item=0, tool="a"), ReasoningStart(item=1)]
 
 
-def test_text_that_came_before_the_name_is_not_lost() -> None:
+def test_arguments_before_the_name_are_kept() -> None:
     tracker = ItemTracker()
     call = tracker.open_call()
 
@@ -127,7 +127,7 @@ def test_text_that_came_before_the_name_is_not_lost() -> None:
     assert arguments.arguments == {"a": 1}
 
 
-def test_call_of_an_unfinished_answer_is_never_offered() -> None:
+def test_call_of_an_incomplete_answer_fails() -> None:
     tracker = ItemTracker()
     call = tracker.open_call(tool="t")
     tracker.call_text(call, '{"a":1}')
@@ -140,7 +140,7 @@ def test_call_of_an_unfinished_answer_is_never_offered() -> None:
     assert failure.arguments_raw == '{"a":1}'
 
 
-def test_arguments_that_are_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_arguments_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(items, "MAX_ARGUMENT_CHARACTERS", 10)
     tracker = ItemTracker()
     call = tracker.open_call(tool="t")
@@ -155,7 +155,7 @@ def test_arguments_that_are_too_long_are_refused(monkeypatch: pytest.MonkeyPatch
     assert len(call.joined()) <= 10
 
 
-def test_half_a_character_at_the_end_of_a_call_is_replaced() -> None:
+def test_lone_surrogate_in_arguments_is_replaced() -> None:
     tracker = ItemTracker()
     call = tracker.open_call(tool="t")
     tracker.call_text(call, '{"a":"\ud83c')
@@ -167,7 +167,7 @@ def test_half_a_character_at_the_end_of_a_call_is_replaced() -> None:
     assert failure.arguments_raw == '{"a":"\ufffd'
 
 
-def test_call_that_was_answered_is_closed() -> None:
+def test_answered_call_is_closed() -> None:
     tracker = ItemTracker()
     call = tracker.open_call(tool="t", executes="upstream")
 

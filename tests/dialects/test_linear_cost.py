@@ -1,28 +1,18 @@
-"""Four times the deltas cost four times the work: counted in calls and in characters."""
-
-import json
-import sys
-from collections.abc import Callable
+"""The cost of decoding grows linearly with the number of deltas."""
 
 import pytest
 
 from chat import dialects
 from chat.pieces import LONG_PIECE
-from chat.result import Fold, finish
-from chat.wire.sse import Decoder
-
-FEW, MANY = 600, 2_400
-# What does not depend on the number of deltas may be saved, never added.
-MOST = 4.4
+from chat.result import Fold
+from tests.dialects.cost import MOST, Stream, assert_linear, calls_of
+from tests.dialects.decoding import data_frame, frames_in
+from tests.dialects.decoding import named_frame as lmstudio_line
 
 
 def openai_line(delta: dict[str, object]) -> bytes:
     chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": delta}]}
-    return b"data: " + json.dumps(chunk).encode() + b"\n\n"
-
-
-def lmstudio_line(name: str, **members: object) -> bytes:
-    return f"event: {name}\ndata: {json.dumps({'type': name, **members})}\n\n".encode()
+    return data_frame(chunk)
 
 
 def openai_text(count: int) -> bytes:
@@ -125,21 +115,21 @@ def own_many_items(count: int) -> bytes:
 
 def completions_text(count: int) -> bytes:
     chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "text": "word "}]}
-    return b"data: " + json.dumps(chunk).encode() + b"\n\n" + completions_more(count)
+    return data_frame(chunk) + completions_more(count)
 
 
 def completions_more(count: int) -> bytes:
     """Chunks that none of the quick ways takes."""
     chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "text": "word ", "token": 7}]}
-    return (b"data: " + json.dumps(chunk).encode() + b"\n\n") * count
+    return data_frame(chunk) * count
 
 
 def openai_tool_statuses(count: int) -> bytes:
     members = {"tool_call_id": "a", "name": "t", "status": "UPDATING", "message": "on"}
-    return f"event: tool_status\ndata: {json.dumps(members)}\n\n".encode() * count
+    return (b"event: tool_status\n" + data_frame(members)) * count
 
 
-STREAMS: list[tuple[str, Callable[[int], bytes]]] = [
+STREAMS: list[tuple[str, Stream]] = [
     ("openai_chat", openai_text),
     ("lmstudio", lmstudio_text),
     ("openai_chat", openai_general_way),
@@ -162,71 +152,22 @@ STREAMS: list[tuple[str, Callable[[int], bytes]]] = [
 ]
 
 
-def run(dialect: str, data: bytes) -> None:
-    decoder, state = Decoder(), Fold()
-    parser = dialects.get(dialect).parser(model="m", options={})
-    for start in range(0, len(data), 4096):
-        for frame in decoder.feed(data[start : start + 4096]):
-            state.extend(parser.feed(frame))
-    finish(parser, state)
+def test_cost_is_linear(subtests: pytest.Subtests) -> None:
+    for dialect, stream in STREAMS:
+        with subtests.test(stream.__name__):
+            assert_linear(dialect, stream)
 
 
-def calls_of(dialect: str, data: bytes) -> int:
-    """Calls of functions, those written in C included."""
-    count = 0
-
-    def profile(_frame: object, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(profile)
-    try:
-        run(dialect, data)
-    finally:
-        sys.setprofile(None)
-    return count
+def test_cost_of_a_long_answer_is_linear(subtests: pytest.Subtests) -> None:
+    for dialect, stream in STREAMS[:2]:
+        with subtests.test(stream.__name__):
+            assert calls_of(dialect, stream(20_000)) <= MOST * calls_of(dialect, stream(5_000))
 
 
-def lines_of(dialect: str, data: bytes) -> int:
-    """Lines executed: a loop over all that came before is no call, but it is lines."""
-    count = 0
-
-    def trace(_frame: object, event: str, _argument: object) -> object:
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    sys.settrace(trace)  # type: ignore[arg-type]
-    try:
-        run(dialect, data)
-    finally:
-        sys.settrace(None)
-    return count
-
-
-@pytest.mark.parametrize(
-    ("dialect", "stream"), STREAMS[:2], ids=[s.__name__ for _, s in STREAMS[:2]]
-)
-def test_long_answer_costs_what_its_deltas_cost(
-    dialect: str, stream: Callable[[int], bytes]
-) -> None:
-    assert calls_of(dialect, stream(20_000)) <= MOST * calls_of(dialect, stream(5_000))
-
-
-@pytest.mark.parametrize(("dialect", "stream"), STREAMS, ids=[s.__name__ for _, s in STREAMS])
-def test_calls_grow_with_the_deltas(dialect: str, stream: Callable[[int], bytes]) -> None:
-    assert calls_of(dialect, stream(MANY)) <= MOST * calls_of(dialect, stream(FEW))
-
-
-@pytest.mark.parametrize(("dialect", "stream"), STREAMS, ids=[s.__name__ for _, s in STREAMS])
-def test_lines_grow_with_the_deltas(dialect: str, stream: Callable[[int], bytes]) -> None:
-    assert lines_of(dialect, stream(MANY)) <= MOST * lines_of(dialect, stream(FEW))
-
-
-def test_fold_keeps_pieces_until_it_is_asked() -> None:
+def test_fold_joins_text_only_on_demand() -> None:
     parser = dialects.get("lmstudio").parser(model="m", options={})
-    state, decoder = Fold(), Decoder()
-    for frame in decoder.feed(lmstudio_text(10_000)):
+    state = Fold()
+    for frame in frames_in(lmstudio_text(10_000)):
         state.extend(parser.feed(frame))
 
     (part,) = state._parts.values()

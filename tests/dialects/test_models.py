@@ -1,6 +1,7 @@
 """Model lists of every known shape."""
 
 import json
+from itertools import product
 
 import pytest
 
@@ -10,38 +11,40 @@ LM = dialects.get("lmstudio")
 OPENAI = dialects.get("openai_chat")
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ({"object": "list", "data": [{"id": "a"}, {"id": "b"}]}, [("a", "a"), ("b", "b")]),
-        ({"data": [{"id": "a", "display_name": "A"}]}, [("a", "A")]),
-        ({"data": [{"id": "a", "name": "A"}]}, [("a", "A")]),
-        ({"models": [{"name": "accounts/x", "displayName": "X"}]}, [("accounts/x", "X")]),
-        ([{"model": "a"}, "b"], [("a", "a"), ("b", "b")]),
-        (
-            {"data": {"endpoint": {"status": "RUNNING"}, "other": None}},
-            [("endpoint", "endpoint"), ("other", "other")],
-        ),
-        ({"data": [{"id": ""}, {"id": 7}, 7, None, {}]}, []),
-        ({"data": []}, []),
-        ({"error": "no"}, []),
-        ("text", []),
-        (None, []),
-    ],
-)
-def test_list_is_read(value: object, expected: list[tuple[str, str]]) -> None:
-    models = OPENAI.read_models(json.dumps(value).encode())
-
-    assert [(model.id, model.label) for model in models] == expected
+LISTS = [
+    ({"object": "list", "data": [{"id": "a"}, {"id": "b"}]}, [("a", "a"), ("b", "b")]),
+    ({"data": [{"id": "a", "display_name": "A"}]}, [("a", "A")]),
+    ({"data": [{"id": "a", "name": "A"}]}, [("a", "A")]),
+    ({"models": [{"name": "accounts/x", "displayName": "X"}]}, [("accounts/x", "X")]),
+    ([{"model": "a"}, "b"], [("a", "a"), ("b", "b")]),
+    (
+        {"data": {"endpoint": {"status": "RUNNING"}, "other": None}},
+        [("endpoint", "endpoint"), ("other", "other")],
+    ),
+    ({"data": [{"id": ""}, {"id": 7}, 7, None, {}]}, []),
+    ({"data": []}, []),
+    ({"error": "no"}, []),
+    ("text", []),
+    (None, []),
+]
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"\xff\xfe", b"[" * 100_000, b'{"data": NaN}'])
-@pytest.mark.parametrize("dialect", [LM, OPENAI], ids=["lmstudio", "openai_chat"])
-def test_what_is_no_list_has_no_models(dialect: dialects.Dialect, body: bytes) -> None:
-    assert dialect.read_models(body) == []
+def test_lists_are_read(subtests: pytest.Subtests) -> None:
+    for value, expected in LISTS:
+        with subtests.test(value=value):
+            models = OPENAI.read_models(json.dumps(value).encode())
+
+            assert [(model.id, model.label) for model in models] == expected
 
 
-def test_lm_studio_offers_what_can_chat() -> None:
+def test_other_bodies_have_no_models(subtests: pytest.Subtests) -> None:
+    bodies = (b"", b"<html>", b"\xff\xfe", b"[" * 100_000, b'{"data": NaN}')
+    for dialect, body in product((LM, OPENAI), bodies):
+        with subtests.test(dialect=dialect.name, body=body[:20]):
+            assert dialect.read_models(body) == []
+
+
+def test_lm_studio_lists_only_chat_models() -> None:
     body = {
         "models": [
             {

@@ -1,10 +1,9 @@
-"""Values of kinds that nobody documents: what is stored of a run can be read again, and is the same."""
+"""Values of undocumented types are stored and read back unchanged."""
 
 from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
 
 import pytest
 
@@ -12,14 +11,16 @@ from chat import dialects, events
 from chat.dialects.base import Parser
 from chat.events import Json, JsonObject
 from chat.result import Fold, fold
-from chat.wire.sse import Decoder
+from tests.dialects.decoding import data_frame, frames_in
 from tests.fixtures import STREAMS, name_of, parser_of
+from tests.support.selection import sample
 
 ODD: list[Json] = [
     *(None, True, -1, -0.5, 1.5, 0, 2**53, 10**30, 1e300, "", "123"),
     *([], {}, [None], [[]], {"a": None}, {"type": "text"}, [{"type": "text"}]),
 ]
-TIMES = 12
+# Variants of each recording.
+SEEDS = 12
 
 
 def mutated(value: Json, chance: random.Random, share: float) -> Json:
@@ -43,10 +44,9 @@ def mutated_line(line: bytes, chance: random.Random) -> bytes:
     return b"data: " + json.dumps(mutated(value, chance, chance.choice((0.02, 0.1)))).encode()
 
 
-def check(parser: Parser, body: bytes) -> events.Result:
-    """Whatever came: each event, and the result, are read back as what they were."""
-    decoder = Decoder()
-    found = [event for frame in decoder.feed(body) for event in parser.feed(frame)]
+def check_stored(parser: Parser, body: bytes) -> events.Result:
+    """Each event, and the result, are read back from the log as what they were."""
+    found = [event for frame in frames_in(body) for event in parser.feed(frame)]
     found += parser.close()
     state = Fold()
     for seq, event in enumerate(found, start=1):
@@ -61,16 +61,14 @@ def check(parser: Parser, body: bytes) -> events.Result:
     return events.decode_result(events.encode(result))
 
 
-@pytest.mark.parametrize("recording", STREAMS, ids=name_of)
-def test_a_recording_with_odd_values_is_read_back_as_it_was_stored(recording: Path) -> None:
-    lines = recording.read_bytes().split(b"\n")
-    for seed in range(TIMES):
-        chance = random.Random(f"{name_of(recording)} {seed}")
-        check(parser_of(recording), b"\n".join(mutated_line(line, chance) for line in lines))
-
-
-def stream_of(*payloads: JsonObject) -> bytes:
-    return b"".join(b"data: %s\n\n" % json.dumps(payload).encode() for payload in payloads)
+def test_recordings_with_odd_values(subtests: pytest.Subtests) -> None:
+    for recording in STREAMS:
+        lines = recording.read_bytes().split(b"\n")
+        with subtests.test(name_of(recording)):
+            for seed in sample(range(SEEDS), 4):
+                chance = random.Random(f"{name_of(recording)} {seed}")
+                body = b"\n".join(mutated_line(line, chance) for line in lines)
+                check_stored(parser_of(recording), body)
 
 
 def chunk(**members: Json) -> JsonObject:
@@ -78,29 +76,30 @@ def chunk(**members: Json) -> JsonObject:
 
 
 def ended(**result: Json) -> bytes:
-    return stream_of(
-        {"type": "chat.start"}, {"type": "chat.end", "result": {"output": [], **result}}
-    )
+    end = {"type": "chat.end", "result": {"output": [], **result}}
+    return data_frame({"type": "chat.start"}) + data_frame(end)
 
 
-@pytest.mark.parametrize(
-    ("dialect", "body"),
-    [
-        ("lmstudio", ended(stats={"input_tokens": 12.5, "total_output_tokens": 3.0})),
-        ("lmstudio", ended(output=[{"type": ["message"], "content": "x"}])),
-        ("openai_chat", stream_of(chunk(choices=[{"index": True, "delta": {"content": "x"}}]))),
-        ("openai_chat", stream_of(chunk(usage={"prompt_tokens": 1, "cost": 0}))),
-        ("openai_chat", stream_of(chunk(usage={"prompt_tokens": 1, "cost": 10**400}))),
-    ],
-    ids=["half a token", "a list for a kind", "true for an index", "no cost", "a huge cost"],
-)
-def test_odd_values_that_once_did_harm(dialect: str, body: bytes) -> None:
-    check(dialects.get(dialect).parser(model="m", options={}), body)
+def test_odd_values_that_once_failed(subtests: pytest.Subtests) -> None:
+    index = [{"index": True, "delta": {"content": "x"}}]
+    fractions = {"input_tokens": 12.5, "total_output_tokens": 3.0}
+    for label, dialect, body in [
+        ("half a token", "lmstudio", ended(stats=fractions)),
+        ("a list for a type", "lmstudio", ended(output=[{"type": ["message"], "content": "x"}])),
+        ("true for an index", "openai_chat", data_frame(chunk(choices=index))),
+        ("no cost", "openai_chat", data_frame(chunk(usage={"prompt_tokens": 1, "cost": 0}))),
+        (
+            *("a huge cost", "openai_chat"),
+            data_frame(chunk(usage={"prompt_tokens": 1, "cost": 10**400})),
+        ),
+    ]:
+        with subtests.test(label):
+            check_stored(dialects.get(dialect).parser(model="m", options={}), body)
 
 
-def test_tokens_of_lm_studio_are_whole() -> None:
+def test_lm_studio_tokens_are_integers() -> None:
     parser = dialects.get("lmstudio").parser(model="m", options={})
 
-    result = check(parser, ended(stats={"input_tokens": 12.5, "tokens_per_second": 7.25}))
+    result = check_stored(parser, ended(stats={"input_tokens": 12.5, "tokens_per_second": 7.25}))
 
     assert (result.stats.input_tokens, result.stats.tokens_per_second) == (12, 7.25)

@@ -1,4 +1,4 @@
-"""What an upstream sends is counted by kind, cheaply, and nothing that it sends can break that."""
+"""Counting the events of an upstream by kind."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from chat import dialects
 from chat.dialects import seen
-from chat.dialects.base import Parser
 from chat.dialects.seen import MAX_NAMES, OTHERS, Seen, Tally, merged
-from chat.wire.sse import Decoder
+from tests.dialects.decoding import data_frame, frames_in, named_frame
 
 
 def chunk(delta: dict[str, object] | None, **members: object) -> dict[str, object]:
@@ -21,16 +20,12 @@ def chunk(delta: dict[str, object] | None, **members: object) -> dict[str, objec
 
 
 def data(*payloads: object) -> bytes:
-    return b"".join(b"data: %b\n\n" % json.dumps(payload).encode() for payload in payloads)
-
-
-def parser_of(name: str) -> Parser:
-    return dialects.get(name).parser(model="m", options={})
+    return b"".join(map(data_frame, payloads))
 
 
 def tally_of(name: str, stream: bytes) -> dict[str, Seen]:
-    parser, tally, decoder = parser_of(name), Tally(), Decoder()
-    for frame in [*decoder.feed(stream), *decoder.close()]:
+    parser, tally = dialects.get(name).parser(model="m", options={}), Tally()
+    for frame in frames_in(stream):
         tally.add(frame, parser.feed(frame))
     parser.close()
     return {kind.name: kind for kind in tally.result(parser)}
@@ -40,7 +35,7 @@ def counts_of(name: str, stream: bytes) -> dict[str, int]:
     return {kind.name: kind.count for kind in tally_of(name, stream).values()}
 
 
-def test_chunks_are_told_apart_by_what_they_carry() -> None:
+def test_chunks_are_counted_by_content() -> None:
     finish = chunk({})
     finish["choices"][0]["finish_reason"] = "tool_calls"
     call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
@@ -67,17 +62,13 @@ def test_chunks_are_told_apart_by_what_they_carry() -> None:
 
 
 def test_named_events_keep_their_names() -> None:
-    events = [{"type": "chat.start", "model_instance_id": "m"}]
-    events += [{"type": "message.delta", "content": "a"}] * 5
-    stream = b"".join(
-        b"event: %b\ndata: %b\n\n" % (event["type"].encode(), json.dumps(event).encode())
-        for event in events
-    )
+    stream = named_frame("chat.start", model_instance_id="m")
+    stream += named_frame("message.delta", content="a") * 5
 
     assert counts_of("lmstudio", stream) == {"chat.start": 1, "message.delta": 5}
 
 
-def test_an_unknown_event_is_kept_with_its_first_sample() -> None:
+def test_unknown_event_keeps_its_first_sample() -> None:
     stream = data(
         chunk({"content": "a"}), *({"type": "x_new.thing", "n": number} for number in range(3))
     )
@@ -88,7 +79,7 @@ def test_an_unknown_event_is_kept_with_its_first_sample() -> None:
     assert json.loads(kind.sample) == {"type": "x_new.thing", "n": 0}
 
 
-def test_an_unknown_member_is_counted_as_often_as_it_came() -> None:
+def test_unknown_member_is_counted() -> None:
     stream = data(*(chunk({"content": "a"}, mood=number) for number in range(4)))
 
     found = tally_of("openai_chat", stream)
@@ -98,14 +89,14 @@ def test_an_unknown_member_is_counted_as_often_as_it_came() -> None:
     assert (kind.count, kind.is_known, json.loads(kind.sample)) == (4, False, {"mood": 0})
 
 
-def test_text_that_is_no_json_is_a_kind_of_its_own() -> None:
+def test_invalid_json_is_a_kind_of_its_own() -> None:
     kind = tally_of("openai_chat", b"data: oops\n\n")["(text that is no JSON)"]
 
     assert (kind.count, kind.is_known, kind.sample) == (1, False, "oops")
 
 
-def test_a_name_that_is_known_but_for_some_payloads_says_so() -> None:
-    stream = b"event: message.delta\ndata: " + b'{"type":"message.delta","content":"a"}\n\n'
+def test_partly_known_name_is_listed_twice() -> None:
+    stream = named_frame("message.delta", content="a")
     stream += b"event: message.delta\ndata: oops\n\n"
 
     found = tally_of("lmstudio", stream)
@@ -117,7 +108,7 @@ def test_a_name_that_is_known_but_for_some_payloads_says_so() -> None:
     )
 
 
-def test_names_and_samples_without_end_are_held_to_a_size() -> None:
+def test_names_and_samples_are_bounded() -> None:
     stream = data(*({"type": f"x_{number}", "text": "y" * 5000} for number in range(500)))
 
     found = tally_of("openai_chat", stream)
@@ -127,9 +118,7 @@ def test_names_and_samples_without_end_are_held_to_a_size() -> None:
     assert max(len(kind.sample) for kind in found.values()) == seen.SAMPLE_CHARACTERS
 
 
-def test_of_a_long_answer_only_the_first_delta_is_read_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_the_first_delta_is_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[object] = []
     name_of = seen.name_of
     monkeypatch.setattr(seen, "name_of", lambda frame: read.append(frame) or name_of(frame))
@@ -153,7 +142,7 @@ def test_counts_of_two_streams_are_added() -> None:
 @given(
     st.binary(max_size=300) | st.text(max_size=300).map(lambda text: f"data: {text}\n\n".encode())
 )
-def test_nothing_that_is_sent_raises(stream: bytes) -> None:
+def test_any_stream_gives_storable_counts(stream: bytes) -> None:
     for kind in tally_of("openai_chat", stream).values():
         assert kind.count > 0
         assert "\x00" not in kind.name

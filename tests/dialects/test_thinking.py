@@ -1,4 +1,4 @@
-"""Tags around thinking are found however the text is cut."""
+"""Splitting reasoning between tags from the text, wherever the text is cut."""
 
 import pytest
 from hypothesis import given
@@ -36,24 +36,21 @@ def split(mode: Mode, chunks: list[str]) -> tuple[str, str]:
     return texts["reasoning"], texts["message"]
 
 
-@pytest.mark.parametrize(("mode", "text", "reasoning", "message"), CASES)
-def test_text_is_split(mode: Mode, text: str, reasoning: str, message: str) -> None:
-    assert split(mode, [text]) == (reasoning, message)
-
-
-@pytest.mark.parametrize(("mode", "text", "reasoning", "message"), CASES)
-def test_cuts_change_nothing(mode: Mode, text: str, reasoning: str, message: str) -> None:
-    assert split(mode, list(text)) == (reasoning, message)
-    for cut in range(len(text)):
-        assert split(mode, [text[:cut], text[cut:]]) == (reasoning, message)
+def test_text_is_split_wherever_it_is_cut(subtests: pytest.Subtests) -> None:
+    for mode, text, reasoning, message in CASES:
+        with subtests.test(mode=mode, text=text):
+            assert split(mode, [text]) == (reasoning, message)
+            assert split(mode, list(text)) == (reasoning, message)
+            for cut in range(len(text)):
+                assert split(mode, [text[:cut], text[cut:]]) == (reasoning, message)
 
 
 @given(st.lists(st.sampled_from(["<think>", "</think>", "<", "think", ">", " ", "a", "\n", "/"])))
-def test_any_cut_of_anything_gives_the_same(parts: list[str]) -> None:
+def test_any_cut_of_any_text_changes_nothing(parts: list[str]) -> None:
     assert split("auto", parts) == split("auto", ["".join(parts)])
 
 
-def test_separate_reasoning_makes_tags_text() -> None:
+def test_separate_reasoning_disables_tags() -> None:
     splitter = ThinkSplitter()
 
     held = splitter.feed(" <thi")
@@ -63,7 +60,7 @@ def test_separate_reasoning_makes_tags_text() -> None:
     assert splitter.feed("nk>x") == [("message", "nk>x")]
 
 
-def test_nothing_is_held_once_the_message_began() -> None:
+def test_nothing_is_held_back_after_the_message_began() -> None:
     splitter = ThinkSplitter()
 
     splitter.feed("Hello")
@@ -72,7 +69,7 @@ def test_nothing_is_held_once_the_message_began() -> None:
     assert splitter.feed("<think>") == [("message", "<think>")]
 
 
-def test_endless_blanks_are_not_held_back_for_ever() -> None:
+def test_endless_blanks_are_not_held_back() -> None:
     splitter = ThinkSplitter()
 
     pieces = [piece for _ in range(1000) for piece in splitter.feed("\n")]

@@ -1,6 +1,7 @@
-"""Every trap of the wire is met by a recording, or by a test of what no recording can hold."""
+"""Every known trap of the upstream protocols has a recording or a test."""
 
 import re
+from itertools import product
 
 import pytest
 
@@ -49,49 +50,51 @@ RECORDED = {
 }
 # These are about reads, requests, sockets and pages: the test that meets each.
 TESTED = {
-    4: "wire/test_decoder.py::test_every_two_way_split_gives_the_same_events",
-    28: "dialects/test_anthropic_asking.py::test_t28_foreign_answer_loses_its_thinking_and_keeps_its_calls",
-    29: "dialects/test_anthropic_asking.py::test_t29_call_without_a_result_is_cut_out",
-    30: "dialects/test_anthropic_asking.py::test_t30_every_result_is_in_one_message_and_first_in_it",
-    31: "dialects/test_anthropic_asking.py::test_foreign_answer_of_reasoning_alone_gets_a_placeholder",
-    36: "dialects/test_asking.py::test_lm_studio_gets_earlier_turns_as_text_and_the_run_says_so",
-    37: "dialects/test_asking.py::test_lost_response_id_falls_back_to_text",
-    38: "upstreams/test_client.py::test_error_body_that_echoes_the_key_is_cleaned",
+    4: "wire/test_decoder.py::test_any_two_way_split_gives_the_same_events",
+    28: "dialects/test_anthropic_requests.py::test_t28_foreign_answer_keeps_calls_without_thinking",
+    29: "dialects/test_anthropic_requests.py::test_t29_call_without_result_is_removed",
+    30: "dialects/test_anthropic_requests.py::test_t30_tool_results_share_one_message_and_come_first",
+    31: "dialects/test_anthropic_requests.py::test_t31_foreign_reasoning_alone_gets_a_placeholder",
+    36: "dialects/test_lmstudio_requests.py::test_t36_earlier_turns_become_text",
+    37: "dialects/test_lmstudio_requests.py::test_t37_lost_response_id_falls_back_to_text",
+    38: "upstreams/test_client.py::test_key_in_an_error_body_is_redacted",
     39: "runs/test_secret_options.py::test_a_secret_option_that_comes_back_is_stored_and_shown_nowhere",
     40: "rendering/test_hostile.py::test_no_field_of_any_event_becomes_markup",
     42: "runs/test_limits.py::test_a_stop_closes_the_upstream_in_every_phase",
     44: "runs/test_limits.py::test_an_answer_without_end_is_cut_off_and_kept_so_far",
-    45: "browser/test_watching.py::test_two_viewers_and_a_reload_show_the_same_answer_all_the_way",
+    45: "browser/test_viewers.py::test_viewers_and_a_reload_show_the_same",
 }
 
 
-def test_every_number_is_listed() -> None:
+def test_every_trap_is_listed() -> None:
     assert sorted([*RECORDED, *TESTED]) == list(range(1, 48))
 
 
-@pytest.mark.parametrize("number", RECORDED)
-def test_trap_has_a_recording(number: int) -> None:
-    assert any(path.name.startswith(f"t{number:02}_") for path in RECORDINGS)
+def test_traps_have_a_recording(subtests: pytest.Subtests) -> None:
+    for number in RECORDED:
+        with subtests.test(number=number):
+            assert any(path.name.startswith(f"t{number:02}_") for path in RECORDINGS)
 
 
-@pytest.mark.parametrize("number", TESTED)
-def test_trap_has_a_test(number: int) -> None:
-    path, _, name = TESTED[number].partition("::")
+def test_traps_have_a_test(subtests: pytest.Subtests) -> None:
+    for number, test in TESTED.items():
+        with subtests.test(number=number):
+            path, _, name = test.partition("::")
 
-    assert re.search(rf"^(async )?def {name}\(", (TESTS / path).read_text(), re.MULTILINE)
+            assert re.search(rf"^(async )?def {name}\(", (TESTS / path).read_text(), re.MULTILINE)
 
 
-def test_recording_is_of_a_listed_trap() -> None:
+def test_recordings_belong_to_listed_traps() -> None:
     numbers = [re.match(r"t(\d\d)_", path.name) for path in RECORDINGS]
 
     assert {int(number[1]) for number in numbers if number} <= set(RECORDED)
 
 
 # What ``manage.py decode`` makes of each is checked with the recordings themselves.
-@pytest.mark.parametrize("suffix", [".sse", ".json"])
-@pytest.mark.parametrize("dialect", dialects.DIALECTS)
-def test_dialect_has_whole_answers_as_a_stream_and_as_one_body(dialect: str, suffix: str) -> None:
-    mine = [p for p in RECORDINGS if p.parent.name == dialect and p.suffix == suffix]
-    results = [decode_result(result_path(path).read_bytes()) for path in mine]
+def test_dialects_have_complete_streams_and_bodies(subtests: pytest.Subtests) -> None:
+    for dialect, suffix in product(dialects.DIALECTS, (".sse", ".json")):
+        with subtests.test(dialect=dialect, suffix=suffix):
+            mine = [p for p in RECORDINGS if p.parent.name == dialect and p.suffix == suffix]
+            results = [decode_result(result_path(path).read_bytes()) for path in mine]
 
-    assert any(result.ext.status in ("completed", "waiting") for result in results)
+            assert any(result.ext.status in ("completed", "waiting") for result in results)

@@ -1,4 +1,4 @@
-"""Checks of health that nobody has asked before, in a process that serves."""
+"""Health checks without cached answers, and a process that serves."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from chat.health import answers, figures
 from chat.health.checks import Checks
 from chat.health.process import Process
 from chat.models import Runner
+from tests.support.loop_clock import LoopClock
 
 
 @pytest.fixture
@@ -31,4 +32,10 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
 
 @pytest.fixture
 def runner_row(transactional_db: None) -> Runner:
-    return Runner.objects.create(host="elsewhere", pid=1)
+    return Runner.objects.create(host="another-machine", pid=1)
+
+
+@pytest.fixture
+async def clock() -> LoopClock:
+    """The clock of all time-outs of this test."""
+    return LoopClock()

@@ -22,14 +22,9 @@ from django.template import Context, Variable
 from project.log_errors import WITHHELD, describe
 from project.logs import fields_of
 from project.own_secrets import secrets_of
+from tests.support.servers import PostgreSQL
 
 CANARY = "canary-4f6b20e9d1"
-SOURCES = [
-    path
-    for room in ("chat", "project")
-    for path in sorted((settings.BASE_DIR / room).rglob("*.py"))
-    if "demo" not in path.parts
-]
 Write = Callable[[logging.LogRecord], str]
 
 
@@ -65,31 +60,37 @@ def raised(error: BaseException) -> logging.LogRecord:
 # --- the form ---------------------------------------------------------------------------
 
 
-def messages() -> Iterator[Any]:
-    """Each first argument of a call of a logger in our code."""
-    # Every worker of a test run asks for this: what names no logger need not be parsed.
-    for path, text in ((path, path.read_text()) for path in SOURCES):
-        for node in ast.walk(ast.parse(text)) if "logger" in text else ():
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+def messages() -> Iterator[tuple[str, ast.expr]]:
+    """Each message that our code gives to a logger, and where it stands."""
+    for folder in ("chat", "project"):
+        for path in sorted((settings.BASE_DIR / folder).rglob("*.py")):
+            text = path.read_text()
+            if "demo" in path.parts or "logger" not in text:
                 continue
-            if getattr(node.func.value, "id", "") != "logger":
-                continue
-            at = 1 if node.func.attr == "log" else 0
-            where = f"{path.relative_to(settings.BASE_DIR)}:{node.lineno}"
-            yield pytest.param(node.args[at], id=where)
+            for node in ast.walk(ast.parse(text)):
+                if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                    continue
+                if getattr(node.func.value, "id", "") == "logger":
+                    place = 1 if node.func.attr == "log" else 0
+                    where = f"{path.relative_to(settings.BASE_DIR)}:{node.lineno}"
+                    yield where, node.args[place]
 
 
-@pytest.mark.parametrize("argument", list(messages()))
-def test_every_message_of_ours_is_a_literal_in_our_form(argument: ast.expr) -> None:
-    assert isinstance(argument, ast.Constant)
-    assert "%" not in argument.value or fields_of(argument.value) is not None
+def test_every_message_of_ours_has_the_same_form(subtests: pytest.Subtests) -> None:
+    found = list(messages())
+    assert len(found) > 50
+
+    for where, message in found:
+        with subtests.test(msg=where):
+            assert isinstance(message, ast.Constant)
+            assert "%" not in message.value or fields_of(message.value) is not None
 
 
-def test_fields_become_members_with_their_types() -> None:
-    told = as_json(record("run.ended run=%s events=%d seconds=%.3f", "abc", 3, 1.25))
+def test_fields_become_typed_members() -> None:
+    written = as_json(record("run.ended run=%s events=%d seconds=%.3f", "abc", 3, 1.25))
 
-    assert told.pop("time").endswith("Z")
-    assert told == {
+    assert written.pop("time").endswith("Z")
+    assert written == {
         "level": "info",
         "logger": "chat.x",
         "event": "run.ended",
@@ -99,17 +100,21 @@ def test_fields_become_members_with_their_types() -> None:
     }
 
 
-def test_a_message_without_fields_is_an_event() -> None:
+def test_message_without_fields_is_an_event() -> None:
     assert as_json(record("shutdown failed"))["event"] == "shutdown failed"
 
 
-def test_words_of_other_libraries_are_a_message() -> None:
-    told = as_json(record("Not Found: %s", "/x/", name="django.request", status_code=404))
+def test_message_of_another_library_is_kept() -> None:
+    written = as_json(record("Not Found: %s", "/x/", name="django.request", status_code=404))
 
-    assert (told["event"], told["message"], told["status"]) == ("log", "Not Found: /x/", 404)
+    assert (written["event"], written["message"], written["status"]) == (
+        "log",
+        "Not Found: /x/",
+        404,
+    )
 
 
-def test_a_line_cannot_look_like_two(write: Write) -> None:
+def test_line_breaks_are_escaped(write: Write) -> None:
     written = write(record("Not Found: %s", "/x\n2026 INFO forged\u2028y\x1b[2J", name="django"))
 
     assert len(written.splitlines()) == 1
@@ -119,30 +124,31 @@ def test_a_line_cannot_look_like_two(write: Write) -> None:
 # --- secrets ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"trib_{CANARY}",
-        f"Authorization: Bearer {CANARY}",
-        f"headers={{'authorization': 'Basic {CANARY}'}}",
-        f'"x-api-key": "{CANARY}"',
-        f"Cookie: sessionid={CANARY}; csrftoken={CANARY}",
-        f"postgres://user:{CANARY}@db/tributary",
-        f"redis://:{CANARY}@cache:6379/0",
-        f"GET /x/?a=1&token={CANARY}&b=2",
-        f"/invite/{CANARY}/",
-    ],
-)
-def test_what_opens_something_is_hidden(write: Write, text: str) -> None:
-    written = write(record("something happened: %s", text, name="other"))
+WITH_SECRET = [
+    f"trib_{CANARY}",
+    f"Authorization: Bearer {CANARY}",
+    f"headers={{'authorization': 'Basic {CANARY}'}}",
+    f'"x-api-key": "{CANARY}"',
+    f"Cookie: sessionid={CANARY}; csrftoken={CANARY}",
+    f"postgres://user:{CANARY}@db/tributary",
+    f"redis://:{CANARY}@cache:6379/0",
+    f"GET /x/?a=1&token={CANARY}&b=2",
+    f"/invite/{CANARY}/",
+]
 
-    assert CANARY not in written
-    assert "[secret]" in written
+
+def test_credential_is_hidden(write: Write, subtests: pytest.Subtests) -> None:
+    for text in WITH_SECRET:
+        with subtests.test(msg=text):
+            written = write(record("something happened: %s", text, name="other"))
+
+            assert CANARY not in written
+            assert "[secret]" in written
 
 
 @pytest.mark.parametrize("name", ["line", "json"])
 @pytest.mark.parametrize("written_as", ["pass word/1", "pass%20word%2F1"])
-def test_our_own_passwords_are_hidden_wherever_they_stand(name: str, written_as: str) -> None:
+def test_own_passwords_are_hidden_everywhere(name: str, written_as: str) -> None:
     known = secrets_of("postgres://me:pass%20word%2F1@db/x", "", "short")
 
     written = formatter(name, secrets=known).format(record("failed error=%s", written_as))
@@ -151,7 +157,7 @@ def test_our_own_passwords_are_hidden_wherever_they_stand(name: str, written_as:
     assert "word" not in written
 
 
-def test_short_values_and_addresses_without_a_password_are_no_secrets() -> None:
+def test_short_values_and_plain_addresses_are_no_secrets() -> None:
     assert secrets_of("sqlite:////data/tributary.sqlite3", "redis://cache/0", "abc", "") == []
 
 
@@ -169,7 +175,7 @@ def _template() -> object:
     return Variable("missing.member").resolve(Context({"words": CANARY}))
 
 
-TELLING_TOO_MUCH: dict[str, Callable[[], object]] = {
+QUOTING_DATA: dict[str, Callable[[], object]] = {
     "a number that is none": lambda: int(CANARY),
     "a missing key": lambda: {}[CANARY],
     "a tag of an event": _wrong_value,
@@ -179,38 +185,41 @@ TELLING_TOO_MUCH: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", TELLING_TOO_MUCH)
-def test_texts_that_may_quote_what_was_worked_on_are_withheld(write: Write, name: str) -> None:
-    with pytest.raises(Exception) as caught:
-        TELLING_TOO_MUCH[name]()
+def test_text_that_may_quote_data_is_withheld(write: Write, subtests: pytest.Subtests) -> None:
+    for name, fail in QUOTING_DATA.items():
+        with subtests.test(msg=name):
+            with pytest.raises(Exception) as caught:
+                fail()
 
-    written = write(raised(caught.value))
+            written = write(raised(caught.value))
 
-    assert CANARY not in written
-    assert type(caught.value).__name__ in written
-    assert Path(__file__).name in written
-
-
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (FileNotFoundError(2, "No such file", "/data/x"), "No such file: '/data/x'"),
-        (TypeError("unsupported operand"), "unsupported operand"),
-        (OperationalError("database is locked"), "database is locked"),
-        (IntegrityError(f"null value in column\nDETAIL:  row ({CANARY})"), "null value in column"),
-        (DataError(f'invalid input syntax for uuid: "{CANARY}"'), WITHHELD),
-        (ValueError(CANARY), WITHHELD),
-        (LookupError(), "LookupError"),
-    ],
-)
-def test_texts_that_hold_nothing_are_shown(write: Write, error: Exception, told: str) -> None:
-    written = write(raised(error))
-
-    assert told in written.replace('\\"', '"')
-    assert CANARY not in written
+            assert CANARY not in written
+            assert type(caught.value).__name__ in written
+            assert Path(__file__).name in written
 
 
-def test_causes_and_groups_are_shown_by_the_same_rule(write: Write) -> None:
+# (error, what is logged of it)
+HARMLESS = [
+    (FileNotFoundError(2, "No such file", "/data/x"), "No such file: '/data/x'"),
+    (TypeError("unsupported operand"), "unsupported operand"),
+    (OperationalError("database is locked"), "database is locked"),
+    (IntegrityError(f"null value in column\nDETAIL:  row ({CANARY})"), "null value in column"),
+    (DataError(f'invalid input syntax for uuid: "{CANARY}"'), WITHHELD),
+    (ValueError(CANARY), WITHHELD),
+    (LookupError(), "LookupError"),
+]
+
+
+def test_harmless_text_is_shown(write: Write, subtests: pytest.Subtests) -> None:
+    for error, shown in HARMLESS:
+        with subtests.test(msg=repr(error)):
+            written = write(raised(error))
+
+            assert shown in written.replace('\\"', '"')
+            assert CANARY not in written
+
+
+def test_causes_and_groups_follow_the_same_rule(write: Write) -> None:
     cause, inner = ValueError(CANARY), OSError("away")
     error = ExceptionGroup(CANARY, [inner, KeyError(CANARY)])
     error.__cause__ = cause
@@ -223,11 +232,11 @@ def test_causes_and_groups_are_shown_by_the_same_rule(write: Write) -> None:
         assert name in written
 
 
-def test_when_debugging_everything_is_shown() -> None:
+def test_debugging_shows_everything() -> None:
     assert CANARY in describe(ValueError(CANARY), with_texts=True)
 
 
-def test_what_twisted_shows_of_a_failure_is_left_out(write: Write) -> None:
+def test_failure_texts_of_twisted_are_left_out(write: Write) -> None:
     words = f"Unhandled Error\nTraceback (most recent call last):\nValueError: {CANARY}"
 
     written = write(record("%s", words, name="twisted"))
@@ -236,7 +245,7 @@ def test_what_twisted_shows_of_a_failure_is_left_out(write: Write) -> None:
     assert CANARY not in written
 
 
-def test_what_asyncio_shows_of_a_task_is_left_out(write: Write) -> None:
+def test_task_errors_of_asyncio_are_left_out(write: Write) -> None:
     async def broken() -> None:
         raise ValueError(CANARY)
 
@@ -262,12 +271,13 @@ def test_what_asyncio_shows_of_a_task_is_left_out(write: Write) -> None:
         assert "never retrieved" in write(one)
 
 
-def test_a_row_that_postgresql_refuses_is_not_repeated(write: Write) -> None:
-    try:
-        database = psycopg.connect("postgresql://postgres@127.0.0.1:5432/postgres")
-    except psycopg.OperationalError:
-        pytest.skip("no PostgreSQL on 127.0.0.1:5432")
-    with database, database.cursor() as cursor:
+def test_row_that_postgresql_refuses_is_not_logged(
+    write: Write, postgres_server: PostgreSQL
+) -> None:
+    with (
+        psycopg.connect(postgres_server.url("postgres")) as database,
+        database.cursor() as cursor,
+    ):
         cursor.execute(
             "CREATE TEMP TABLE words (id int PRIMARY KEY, text text NOT NULL, x int NOT NULL)"
         )

@@ -1,4 +1,4 @@
-"""Tries to sign in leave a count and, where they fail, a line that does not say who it was to be."""
+"""Attempts to sign in are counted and, where they fail, logged without the account's name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from chat.models import User
 from tests.conftest import PASSWORD
-from tests.figures.reading import Change
+from tests.figures.helpers import Change
 
 
 def sign_in(email: str, password: str) -> None:
@@ -21,7 +21,7 @@ def sign_in(email: str, password: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["bob", "nobody"])
-def test_a_refused_try_is_counted_and_told_with_its_address_alone(
+def test_refused_attempt_is_counted_and_logged_by_address(
     bob: User, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -30,12 +30,12 @@ def test_a_refused_try_is_counted_and_told_with_its_address_alone(
     sign_in(f"{name}@example.org", "wrong-canary")
 
     assert change.of("tributary_sign_ins_total", result="refused") == 1
-    told = [one.getMessage() for one in caplog.records if one.name == "chat.accounts"]
-    assert told == ["sign_in.failed result=refused address=127.0.0.1"]
+    logged = [one.getMessage() for one in caplog.records if one.name == "chat.accounts"]
+    assert logged == ["sign_in.failed result=refused address=127.0.0.1"]
     assert "canary" not in caplog.text
 
 
-def test_a_try_that_is_right_is_counted(bob: User) -> None:
+def test_accepted_attempt_is_counted(bob: User) -> None:
     change = Change()
 
     sign_in(bob.email, PASSWORD)
@@ -44,7 +44,7 @@ def test_a_try_that_is_right_is_counted(bob: User) -> None:
     assert change.of("tributary_sign_ins_total", result="refused") == 0
 
 
-def test_a_try_too_many_is_counted_as_such(bob: User, settings: Any) -> None:
+def test_limited_attempt_is_counted(bob: User, settings: Any) -> None:
     del settings.ACCOUNT_RATE_LIMITS
     cache.clear()
     change = Change()

@@ -1,4 +1,4 @@
-"""Answers that leave files behind, pictures, and hostile bytes."""
+"""Answers that leave files behind, and the bytes of pictures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from django.db import transaction
+from django.test import Client
 
 from chat import events
 from chat.actions.conversations import ModelChoice, send_message
@@ -20,8 +21,14 @@ Answer = Callable[..., Run]
 
 
 @pytest.fixture
+def alice_client(alice: User, signed_in: Callable[[User], Client]) -> Client:
+    return signed_in(alice)
+
+
+@pytest.fixture
 def answer(conversation: Conversation, upstream: Upstream, alice: User) -> Answer:
-    """``answer(event, …)``: a finished run whose log holds these events, ended as a reaper does."""
+    """``answer(event, …)``: a run whose log holds these events, ended as the reaper ends it.
+    ``below`` is the message that it follows, ``of`` its conversation."""
 
     def make(
         *log: events.Event, below: Message | None = None, of: Conversation = conversation
@@ -64,7 +71,7 @@ def _chunk(kind: bytes, body: bytes) -> bytes:
 
 
 def announced_png(width: int, height: int) -> bytes:
-    """A head that promises so many pixels, and nothing else."""
+    """A header that announces this size, without any pixels."""
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header)
 
@@ -87,4 +94,13 @@ WEBP_EXTENDED = (
     + (12).to_bytes(3, "little")
     + (13).to_bytes(3, "little")
 )
+# With the size that their bytes tell.
+PICTURES: list[tuple[bytes, str, tuple[int, int]]] = [
+    (png(4, 3), "image/png", (4, 3)),
+    (GIF, "image/gif", (5, 6)),
+    (JPEG, "image/jpeg", (8, 7)),
+    (WEBP_LOSSY, "image/webp", (9, 10)),
+    (WEBP_LOSSLESS, "image/webp", (11, 12)),
+    (WEBP_EXTENDED, "image/webp", (13, 14)),
+]
 PAGE = b"<!doctype html><script>alert(document.domain)</script>"

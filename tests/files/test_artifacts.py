@@ -1,4 +1,4 @@
-"""Versions of an artifact: previewed without an origin, compared, and found from their card."""
+"""Versions of an artifact: previewed without an origin, compared, linked from their card."""
 
 from __future__ import annotations
 
@@ -21,18 +21,16 @@ from chat.rendering.differences import SHOWN_LINES, compare, count_changes
 from chat.views import artifacts, previews
 from chat.views.previews import Ticket, sign
 from tests.files.conftest import Answer
+from tests.support.stored import rolled_back
 
 pytestmark = pytest.mark.django_db
 
 PAGE = "<h1>Gauge</h1><script>document.title = 'ran'</script>"
-
-
-@pytest.fixture
-def alice_client(alice: User, signed_in) -> Client:
-    return signed_in(alice)
+SignIn = Callable[[User], Client]
 
 
 def make(answer: Answer, *contents: str, **fields: Any) -> Artifact:
+    """An artifact with a version of each content."""
     fields = {"title": "Gauge", "language": "html", **fields}
     updates = [
         ArtifactUpdate(op="updated", artifact_id="a", content=content, **fields)
@@ -42,11 +40,16 @@ def make(answer: Answer, *contents: str, **fields: Any) -> Artifact:
     return Artifact.objects.get()
 
 
-def page(client: Client, route: str, *place: object) -> str:
-    return client.get(reverse(route, args=place)).content.decode()
+def page(client: Client, route: str, *arguments: object) -> str:
+    return client.get(reverse(route, args=arguments)).content.decode()
+
+
+def first_version(client: Client, artifact: Artifact) -> str:
+    return page(client, "artifact", artifact.public_id, 1)
 
 
 def frame_of(html: str) -> dict[str, str]:
+    """The attributes of the preview's frame."""
     found = re.search(r"<iframe ([^>]*)>", html)
     assert found
     return {name: unescape(value) for name, value in re.findall(r'([\w-]+)="([^"]*)"', found[1])}
@@ -55,13 +58,13 @@ def frame_of(html: str) -> dict[str, str]:
 # --- previews ----------------------------------------------------------------------------------
 
 
-def assert_nothing(response: HttpResponse) -> None:
+def assert_refused(response: HttpResponse) -> None:
     assert response.status_code == 404
     assert b"Gauge" not in response.content
     assert response["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
 
 
-def test_scripts_are_off_until_a_person_asks(alice_client: Client, answer: Answer) -> None:
+def test_scripts_run_on_demand_only(alice_client: Client, answer: Answer) -> None:
     artifact = make(answer, PAGE)
     address = reverse("artifact", args=[artifact.public_id, 1])
 
@@ -88,15 +91,16 @@ def test_scripts_are_off_until_a_person_asks(alice_client: Client, answer: Answe
         ("", "<!-- " * 2000 + "<script>x()</script>"),
         ("", "<!---->" * 2000 + "<script>x()</script>"),
     ],
+    ids=["type", "comment and type", "no type", "open comments", "comments"],
 )
-def test_a_document_that_runs_reports_and_keeps_its_type(
+def test_running_document_reports_errors_and_keeps_its_type(
     alice_client: Client, answer: Answer, before: str, after: str
 ) -> None:
     address = reverse("artifact", args=[make(answer, before + after).public_id, 1])
 
     quiet, running = (
-        alice_client.get(frame_of(asked.content.decode())["src"]).content.decode()
-        for asked in (alice_client.get(address), alice_client.post(address))
+        alice_client.get(frame_of(shown.content.decode())["src"]).content.decode()
+        for shown in (alice_client.get(address), alice_client.post(address))
     )
 
     assert quiet == before + after
@@ -104,29 +108,26 @@ def test_a_document_that_runs_reports_and_keeps_its_type(
     assert running.endswith(f"</script>{after}")
 
 
-def test_a_viewer_sees_the_error_and_has_nowhere_to_send_it(
-    answer: Answer, viewer: User, bob: User, signed_in: Callable[[User], Client]
+def test_viewer_sees_errors_and_cannot_send_them(
+    answer: Answer, viewer: User, bob: User, signed_in: SignIn
 ) -> None:
     address = reverse("artifact", args=[make(answer, PAGE).public_id, 1])
 
-    said = [signed_in(who).post(address).content.decode() for who in (viewer, bob)]
+    pages = [signed_in(person).post(address).content.decode() for person in (viewer, bob)]
 
-    assert ["preview-words" in page for page in said] == [True, True]
-    assert ["Send to chat" in page for page in said] == [False, True]
+    assert ["preview-words" in page for page in pages] == [True, True]
+    assert ["Send to chat" in page for page in pages] == [False, True]
 
 
-def test_what_has_no_script_asks_for_no_permission(alice_client: Client, answer: Answer) -> None:
-    artifact = make(answer, "<h1>Gauge</h1>")
-
-    html = page(alice_client, "artifact", artifact.public_id, 1)
+def test_document_without_scripts_has_no_run_button(alice_client: Client, answer: Answer) -> None:
+    html = first_version(alice_client, make(answer, "<h1>Gauge</h1>"))
 
     assert "<iframe" in html
     assert "Run</span>" not in html
 
 
-def test_a_preview_has_headers_that_leave_it_nothing(alice_client: Client, answer: Answer) -> None:
-    artifact = make(answer, PAGE)
-    frame = frame_of(page(alice_client, "artifact", artifact.public_id, 1))
+def test_preview_is_isolated_by_its_headers(alice_client: Client, answer: Answer) -> None:
+    frame = frame_of(first_version(alice_client, make(answer, PAGE)))
 
     response = alice_client.get(frame["src"])
 
@@ -156,130 +157,132 @@ def test_only_pages_with_previews_may_frame_them(
     assert "frame-src" not in alice_client.get(reverse("home"))["Content-Security-Policy"]
 
 
-def test_an_address_is_of_one_person_version_and_ten_minutes(
-    alice: User, bob: User, answer: Answer, monkeypatch: pytest.MonkeyPatch
+def test_preview_address_is_for_one_person_version_and_ten_minutes(
+    alice: User, answer: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     artifact = make(answer, PAGE, "<h1>Other</h1>")
-    ticket = Ticket(
-        kind="artifact", public_id=artifact.public_id, number=1, user=alice.public_id, runs=False
-    )
-    address, client = sign(ticket), Client()
+    fields = {"kind": "artifact", "public_id": artifact.public_id, "user": alice.public_id}
+    address = sign(Ticket(**fields, number=1, runs=False))
+    other_address = sign(Ticket(**fields, number=2, runs=False))
+    client = Client()
     assert client.get(address).status_code == 200
 
-    said = signing.loads(address.split("/")[2], salt=previews.SALT)
-    forged = signing.dumps([*said[:2], 2, *said[3:]], salt="another")
-    assert_nothing(client.get(f"/preview/{forged}/"))
-    # Somebody else's words under this signature.
-    body = address.split("/")[2]
-    other = sign(Ticket(**{**_members(ticket), "number": 2})).split("/")[2]
-    assert_nothing(client.get(f"/preview/{other.split(':')[0]}:{body.split(':', 1)[1]}/"))
-    assert_nothing(client.get(f"{address}index.html"))
-    assert_nothing(client.get(address, headers={"Sec-Fetch-Dest": "document"}))
+    signed, other = address.split("/")[2], other_address.split("/")[2]
+    content = signing.loads(signed, salt=previews.SALT)
+    forged = signing.dumps([*content[:2], 2, *content[3:]], salt="another")
+    assert_refused(client.get(f"/preview/{forged}/"))
+    # Another ticket under this one's signature.
+    assert_refused(client.get(f"/preview/{other.split(':')[0]}:{signed.split(':', 1)[1]}/"))
+    assert_refused(client.get(f"{address}index.html"))
+    assert_refused(client.get(address, headers={"Sec-Fetch-Dest": "document"}))
     monkeypatch.setattr(previews, "LIFETIME_SECONDS", -1)
-    assert_nothing(client.get(address))
+    assert_refused(client.get(address))
 
 
-def _members(ticket: Ticket) -> dict[str, Any]:
-    return {name: getattr(ticket, name) for name in Ticket.__slots__}
-
-
-def test_who_loses_the_room_loses_its_previews(bob: User, answer: Answer, signed_in) -> None:
-    artifact = make(answer, PAGE)
-    frame = frame_of(page(signed_in(bob), "artifact", artifact.public_id, 1))
+def test_preview_ends_with_access_to_the_conversation(
+    bob: User, answer: Answer, signed_in: SignIn
+) -> None:
+    frame = frame_of(first_version(signed_in(bob), make(answer, PAGE)))
     assert Client().get(frame["src"]).status_code == 200
 
     Membership.objects.filter(user=bob).delete()
 
-    assert_nothing(Client().get(frame["src"]))
+    assert_refused(Client().get(frame["src"]))
 
 
-def test_a_drawing_is_shown_and_markdown_needs_no_frame(
-    alice_client: Client, answer: Answer
-) -> None:
+def test_drawing_is_framed(alice_client: Client, answer: Answer) -> None:
     drawing = make(answer, "<svg viewBox='0 0 1 1'></svg>", language="svg")
-    shown = Client().get(frame_of(page(alice_client, "artifact", drawing.public_id, 1))["src"])
+
+    shown = Client().get(frame_of(first_version(alice_client, drawing))["src"])
+
     assert shown["Content-Type"] == "text/html; charset=utf-8"
     assert shown.content.endswith(b"<svg viewBox='0 0 1 1'></svg>")
-    Artifact.objects.all().delete()
 
+
+def test_markdown_needs_no_frame(alice_client: Client, answer: Answer) -> None:
     text = make(answer, "# Tides\n\n<b onclick=x>raw</b>", language="markdown")
-    html = page(alice_client, "artifact", text.public_id, 1)
+
+    html = first_version(alice_client, text)
 
     assert "Tides</h1>" in html
     assert "<b onclick" not in html
     assert "<iframe" not in html
 
 
-@pytest.mark.parametrize(
-    "members",
-    [
+def test_diagram_is_drawn_from_its_source(
+    alice_client: Client, answer: Answer, subtests: pytest.Subtests
+) -> None:
+    for fields in (
         {"language": "mermaid"},
         {"language": "Mermaid"},
         {"content_type": "text/vnd.mermaid"},
         {"content_type": "application/vnd.ant.mermaid"},
         {"title": "tides.mmd"},
-    ],
-    ids=str,
-)
-def test_a_diagram_is_drawn_from_its_source(
-    alice_client: Client, answer: Answer, members: dict[str, str]
-) -> None:
-    artifact = make(answer, 'graph TD; A["<b onclick=x>"]-->B', **{"language": "", **members})
+    ):
+        with subtests.test(str(fields)), rolled_back():
+            fields = {"language": "", **fields}
+            artifact = make(answer, 'graph TD; A["<b onclick=x>"]-->B', **fields)
 
-    html = page(alice_client, "artifact", artifact.public_id, 1)
+            html = first_version(alice_client, artifact)
 
-    assert 'class="codeblock diagram"' in html
-    assert "&lt;b onclick=x&gt;" in html
-    assert "<b onclick" not in html
+            assert 'class="codeblock diagram"' in html
+            assert "&lt;b onclick=x&gt;" in html
+            assert "<b onclick" not in html
 
 
 @pytest.mark.parametrize(
-    "members", [{"language": "python", "title": "mermaid.py"}, {"title": "On mermaids"}], ids=str
+    "fields", [{"language": "python", "title": "mermaid.py"}, {"title": "On mermaids"}], ids=str
 )
-def test_what_only_speaks_of_diagrams_is_none(
-    alice_client: Client, answer: Answer, members: dict[str, str]
+def test_mention_of_mermaid_is_no_diagram(
+    alice_client: Client, answer: Answer, fields: dict[str, str]
 ) -> None:
-    artifact = make(answer, "graph TD; A-->B", **{"language": "", **members})
+    artifact = make(answer, "graph TD; A-->B", **{"language": "", **fields})
 
-    assert "codeblock diagram" not in page(alice_client, "artifact", artifact.public_id, 1)
+    assert "codeblock diagram" not in first_version(alice_client, artifact)
 
 
-def test_code_without_a_preview_is_shown_as_code(alice_client: Client, answer: Answer) -> None:
-    artifact = make(answer, "print(1)", language="python")
-
-    html = page(alice_client, "artifact", artifact.public_id, 1)
+def test_code_is_shown_as_code(alice_client: Client, answer: Answer) -> None:
+    html = first_version(alice_client, make(answer, "print(1)", language="python"))
 
     assert ">Preview<" not in html
     assert "source-code" in html
 
 
-# --- changes --------------------------------------------------------------------------------------
-
-
-def test_any_two_versions_are_compared_from_the_older_to_the_newer(
+def test_direction_marks_are_removed_from_title_and_language(
     alice_client: Client, answer: Answer
 ) -> None:
+    artifact = make(answer, "x = 1", title="invoice\u202egpj.exe", language="py\u202e")
+
+    html = first_version(alice_client, artifact)
+
+    assert "invoice" in html
+    assert "\u202e" not in html
+
+
+# --- changes -----------------------------------------------------------------------------------
+
+
+def test_versions_are_compared_from_older_to_newer(alice_client: Client, answer: Answer) -> None:
     artifact = make(answer, "a\nb\nc\n", "a\nx\nc\n", "a\nx\nc\nd\n", language="text")
+    key = artifact.public_id
 
-    html = page(alice_client, "artifact_difference", artifact.public_id, 3)
-    backwards = page(alice_client, "artifact_comparison", artifact.public_id, 1, 3)
+    last = page(alice_client, "artifact_difference", key, 3)
+    all_changes = page(alice_client, "artifact_comparison", key, 1, 3)
+    first = page(alice_client, "artifact_difference", key, 1)
+    missing = alice_client.get(reverse("artifact_comparison", args=[key, 1, 9]))
 
-    assert _changed(html) == [("added", "d")]
-    assert _changed(backwards) == [("removed", "b"), ("added", "x"), ("added", "d")]
-    assert (
-        "this is the first version"
-        in page(alice_client, "artifact_difference", artifact.public_id, 1).lower()
-    )
-    missing = reverse("artifact_comparison", args=[artifact.public_id, 1, 9])
-    assert alice_client.get(missing).status_code == 404
+    assert changed_lines(last) == [("added", "d")]
+    assert changed_lines(all_changes) == [("removed", "b"), ("added", "x"), ("added", "d")]
+    assert "this is the first version" in first.lower()
+    assert missing.status_code == 404
 
 
-def _changed(html: str) -> list[tuple[str, str]]:
+def changed_lines(html: str) -> list[tuple[str, str]]:
     lines = re.findall(r'<tr class="line-(\w+)">.*?<td class="line-text">(.*?)</td></tr>', html)
     return [(kind, unescape(text)) for kind, text in lines if kind != "same"]
 
 
-def test_hostile_lines_stay_text_in_a_comparison(alice_client: Client, answer: Answer) -> None:
+def test_hostile_lines_are_escaped_in_a_comparison(alice_client: Client, answer: Answer) -> None:
     hostile = "</td><script>alert(1)</script>\u202e<img src=x onerror=alert(1)>"
     artifact = make(answer, "a", hostile)
 
@@ -303,7 +306,7 @@ def test_hostile_lines_stay_text_in_a_comparison(alice_client: Client, answer: A
         ("", "", (0, 0)),
     ],
 )
-def test_a_card_counts_what_a_page_shows(old: str, new: str, counts: tuple[int, int]) -> None:
+def test_card_and_page_count_the_same_changes(old: str, new: str, counts: tuple[int, int]) -> None:
     difference = compare(old, new)
 
     assert count_changes(old, new) == counts
@@ -324,7 +327,7 @@ def test_unchanged_lines_far_from_a_change_are_left_out() -> None:
     assert (hunks[1][4].old, hunks[1][4].new) == (61, 62)
 
 
-def test_what_is_too_different_costs_no_time_and_is_still_right() -> None:
+def test_very_different_texts_are_compared_roughly() -> None:
     old = "\n".join(f"line {zlib.crc32(bytes([n % 250, n // 250]))}" for n in range(9_000))
     new = "\n".join(reversed(old.split("\n"))) + "\nmore"
 
@@ -336,13 +339,11 @@ def test_what_is_too_different_costs_no_time_and_is_still_right() -> None:
     assert count_changes(old, new) == (1, 0)
 
 
-def test_of_a_long_change_no_more_is_laid_out_than_is_shown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_shown_lines_of_a_long_change_are_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
     laid_out: list[object] = []
     line = differences._line
     monkeypatch.setattr(
-        differences, "_line", lambda *said, **at: laid_out.append(said) or line(*said, **at)
+        differences, "_line", lambda *text, **at: laid_out.append(text) or line(*text, **at)
     )
     same = "same\n" * 20_000
 
@@ -353,9 +354,9 @@ def test_of_a_long_change_no_more_is_laid_out_than_is_shown(
     assert len(laid_out) < 3 * SHOWN_LINES
 
 
-def test_a_card_whose_text_stays_the_same_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    monkeypatch.setattr(differences, "_lines", lambda text: read.append(text) or [text])
+def test_unchanged_text_of_a_card_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+    monkeypatch.setattr(differences, "_lines", lambda text: compared.append(text) or [text])
     card = cards.Artifact("a", 1)
 
     for seq, title in enumerate("abc", start=1):
@@ -364,10 +365,10 @@ def test_a_card_whose_text_stays_the_same_is_not_compared(monkeypatch: pytest.Mo
             ArtifactUpdate(op="updated", artifact_id="a", title=title, content=content), seq
         )
 
-    assert (card.changes, read) == ((0, 0), [])
+    assert (card.changes, compared) == ((0, 0), [])
 
 
-def test_versions_that_are_too_long_are_not_compared(
+def test_long_versions_are_not_compared(
     alice_client: Client, answer: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(artifacts, "COMPARED_CHARACTERS", 5)
@@ -379,12 +380,10 @@ def test_versions_that_are_too_long_are_not_compared(
     assert "<table" not in html
 
 
-# --- from the card to the version -----------------------------------------------------------------
+# --- from the card to the version --------------------------------------------------------------
 
 
-def test_the_place_of_an_event_leads_to_the_version_that_is_kept_of_it(
-    alice_client: Client, answer: Answer
-) -> None:
+def test_event_leads_to_the_version_stored_of_it(alice_client: Client, answer: Answer) -> None:
     make(answer, "1")
     run = answer(
         ArtifactUpdate(op="updated", artifact_id="a", content="2"),

@@ -1,9 +1,10 @@
-"""People attach pictures to their words: looked at, stored with the message, shown in the turn."""
+"""Pictures that people attach: checked, stored with the message, kept by an edit."""
 
 from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Callable
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -12,10 +13,12 @@ from django.test import Client
 from django.urls import reverse
 
 from chat.management.commands.serve import UPLOADS
-from chat.models import Attachment, Conversation, Message, Role, StoredFile, Upstream, User
+from chat.models import Attachment, Conversation, Message, Role, StoredFile, Team, Upstream, User
 from tests.files.conftest import GIF, JPEG, PAGE, announced_png, png
 
 pytestmark = pytest.mark.django_db
+
+Post = Callable[..., HttpResponse]
 
 
 def upload(
@@ -24,40 +27,27 @@ def upload(
     return SimpleUploadedFile(name, body or png(), content_type=kind)
 
 
-class Sender:
-    """Posts what the composer posts."""
+@pytest.fixture
+def post(alice_client: Client, upstream: Upstream) -> Post:
+    """Posts what the composer posts: ``post(address, picture, …)``."""
 
-    def __init__(self, client: Client, conversation: Conversation, upstream: Upstream) -> None:
-        self.client = client
-        self._conversation = conversation
-        self._choice = f"{upstream.public_id.hex}:demo/model"
-
-    def send(self, *pictures: SimpleUploadedFile, **fields: str) -> HttpResponse:
-        address = reverse("conversation_send", args=[self._conversation.public_id])
-        return self._post(address, pictures, fields)
-
-    def start(self, *pictures: SimpleUploadedFile, **fields: str) -> HttpResponse:
-        return self._post(reverse("conversation_new"), pictures, fields)
-
-    def edit(self, message: Message, **fields: str) -> HttpResponse:
-        return self._post(reverse("message_edit", args=[message.public_id]), (), fields)
-
-    def _post(
-        self, address: str, pictures: tuple[SimpleUploadedFile, ...], fields: dict[str, str]
-    ) -> HttpResponse:
-        data = {
+    def post_form(address: str, *pictures: SimpleUploadedFile, **fields: str) -> HttpResponse:
+        form = {
             "text": "What is this?",
-            "choice": self._choice,
+            "choice": f"{upstream.public_id.hex}:demo/model",
             "key": str(uuid.uuid4()),
             "pictures": list(pictures),
-            **fields,
         }
-        return self.client.post(address, data)
+        return alice_client.post(address, {**form, **fields})
+
+    return post_form
 
 
 @pytest.fixture
-def sender(alice: User, conversation: Conversation, upstream: Upstream, signed_in) -> Sender:
-    return Sender(signed_in(alice), conversation, upstream)
+def send(post: Post, conversation: Conversation) -> Post:
+    """Sends a message to the conversation: ``send(picture, …)``."""
+    address = reverse("conversation_send", args=[conversation.public_id])
+    return lambda *pictures, **fields: post(address, *pictures, **fields)
 
 
 def question() -> Message:
@@ -69,8 +59,8 @@ def attached(message: Message) -> list[tuple[str, str]]:
     return list(rows.values_list("file__name", "file__media_type"))
 
 
-def test_pictures_are_stored_with_the_message(sender: Sender, alice: User) -> None:
-    response = sender.send(upload(), upload(JPEG, "photo.JPG", "application/x-anything"))
+def test_pictures_are_stored_with_the_message(send: Post, alice: User) -> None:
+    response = send(upload(), upload(JPEG, "photo.JPG", "application/x-anything"))
 
     assert response.status_code == 302
     assert attached(question()) == [("spring.png", "image/png"), ("photo.jpg", "image/jpeg")]
@@ -78,40 +68,40 @@ def test_pictures_are_stored_with_the_message(sender: Sender, alice: User) -> No
     assert (bytes(first.body), first.created_by, first.size_bytes) == (png(), alice, len(png()))
 
 
-def test_a_new_conversation_begins_with_pictures_too(sender: Sender, team) -> None:
-    response = sender.start(upload(), team=team.public_id.hex)
+def test_conversation_can_begin_with_pictures(post: Post, team: Team) -> None:
+    response = post(reverse("conversation_new"), upload(), team=team.public_id.hex)
 
     assert response.status_code == 302
     assert attached(question()) == [("spring.png", "image/png")]
     assert StoredFile.objects.get().conversation == question().conversation
 
 
-def test_an_edit_keeps_the_pictures(sender: Sender) -> None:
-    sender.send(upload(), upload(GIF, "wave.gif"))
+def test_edit_keeps_the_pictures(post: Post, send: Post) -> None:
+    send(upload(), upload(GIF, "wave.gif"))
     first = question()
 
-    sender.edit(first, text="And this?")
+    post(reverse("message_edit", args=[first.public_id]), text="And this?")
 
     assert question() != first
     assert attached(question()) == attached(first)
     assert StoredFile.objects.count() == 2
 
 
-def test_the_same_key_attaches_once(sender: Sender) -> None:
+def test_same_key_attaches_once(send: Post) -> None:
     key = str(uuid.uuid4())
 
-    sender.send(upload(), key=key)
-    again = sender.send(upload(), key=key)
+    send(upload(), key=key)
+    again = send(upload(), key=key)
 
     assert again.status_code == 302
     assert Attachment.objects.count() == 1
 
 
-def test_a_repeated_key_with_another_picture_is_not_lost_silently(sender: Sender) -> None:
+def test_same_key_with_another_picture_is_refused(send: Post) -> None:
     key = str(uuid.uuid4())
-    sender.send(upload(), key=key)
+    send(upload(), key=key)
 
-    again = sender.send(upload(GIF, "wave.gif"), key=key)
+    again = send(upload(GIF, "wave.gif"), key=key)
 
     assert again.status_code == 409
     assert "already been sent" in again.content.decode()
@@ -129,10 +119,10 @@ def test_a_repeated_key_with_another_picture_is_not_lost_silently(sender: Sender
     ],
     ids=["a page", "svg", "cut", "huge", "many pixels", "many bytes"],
 )
-def test_what_is_no_sane_picture_is_refused_and_nothing_sent(
-    sender: Sender, body: bytes, sentence: str
+def test_invalid_picture_is_refused_and_nothing_sent(
+    send: Post, body: bytes, sentence: str
 ) -> None:
-    response = sender.send(upload(body, "pretty.png"))
+    response = send(upload(body, "pretty.png"))
 
     assert response.status_code == 409
     assert sentence in response.content.decode()
@@ -140,19 +130,19 @@ def test_what_is_no_sane_picture_is_refused_and_nothing_sent(
     assert (Message.objects.count(), StoredFile.objects.count()) == (0, 0)
 
 
-def test_more_pictures_than_a_message_takes_are_refused(sender: Sender) -> None:
-    response = sender.send(*[upload() for _ in range(9)])
+def test_too_many_pictures_are_refused(send: Post) -> None:
+    response = send(*[upload() for _ in range(9)])
 
     assert "8 pictures at most" in response.content.decode()
     assert Message.objects.count() == 0
 
 
-def test_words_without_pictures_are_sent_as_ever(sender: Sender) -> None:
-    assert sender.send().status_code == 302
+def test_message_without_pictures_is_sent(send: Post) -> None:
+    assert send().status_code == 302
     assert attached(question()) == []
 
 
-def test_the_server_takes_large_bodies_where_the_composer_posts(conversation: Conversation) -> None:
+def test_server_accepts_large_bodies_where_the_composer_posts(conversation: Conversation) -> None:
     addresses = [
         reverse("conversation_new"),
         reverse("conversation_send", args=[conversation.public_id]),

@@ -26,6 +26,7 @@ from chat.models import (
 from chat.runs.database import DatabaseThreads
 from chat.runs.runner import Runner
 from chat.runs.tail import MemoryTail
+from tests.support.processes.site import SOON_SECONDS
 
 threads = DatabaseThreads("demo-test", size=1)
 Ask = Callable[..., Run]
@@ -60,49 +61,38 @@ def ask(alice: User, conversation: Conversation, upstream: Upstream) -> Ask:
     return send
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not await threads.call(holds):
-            await asyncio.sleep(0.01)
+async def until_stored(run: Run) -> None:
+    """The answer is complete, and all files that it announced were fetched."""
+    completed = Run.objects.filter(pk=run.pk, status="completed")
+    wanted = MockupFile.objects.filter(status=FetchStatus.WANTED)
+    async with asyncio.timeout(SOON_SECONDS):
+        for condition in (completed.exists, lambda: not wanted.exists()):
+            while not await threads.call(condition):
+                await asyncio.sleep(0.01)
 
 
-async def answered(run: Run) -> None:
-    await until(lambda: Run.objects.filter(pk=run.pk, status="completed").exists())
+def read_versions() -> list[dict[str, MockupFile]]:
+    versions = MockupVersion.objects.order_by("number").prefetch_related("files__file")
+    return [{file.path: file for file in version.files.all()} for version in versions]
 
 
-def nothing_is_wanted() -> bool:
-    return not MockupFile.objects.filter(status=FetchStatus.WANTED).exists()
-
-
-async def test_a_mockup_is_stored_and_its_update_fetches_what_changed(
-    running: None, ask: Ask
-) -> None:
+async def test_mockup_update_fetches_only_changed_files(running: None, ask: Ask) -> None:
     first = await threads.call(ask, "demo-mockup", "Build a tide board.")
-    await answered(first)
-    await until(nothing_is_wanted)
-    second = await threads.call(ask, "demo-mockup", "Change it.", first.message)
-    await answered(second)
-    await until(nothing_is_wanted)
+    await until_stored(first)
+    await until_stored(await threads.call(ask, "demo-mockup", "Change it.", first.message))
 
-    def read() -> tuple[list[dict[str, MockupFile]], int]:
-        versions = MockupVersion.objects.order_by("number").prefetch_related("files__file")
-        return (
-            [{file.path: file for file in version.files.all()} for version in versions],
-            StoredFile.objects.count(),
-        )
-
-    versions, stored = await threads.call(read)
+    versions = await threads.call(read_versions)
     before, after = versions[0], versions[-1]
     assert {file.status for files in versions for file in files.values()} == {"stored"}
     shared = {path for path in after if path in before and after[path].file == before[path].file}
+    changed = set(after) - shared
     assert shared
-    assert set(after) - shared
-    assert stored == len(before) + len(set(after) - shared)
+    assert changed
+    assert await threads.call(StoredFile.objects.count) == len(before) + len(changed)
 
 
-async def test_artifacts_of_the_demo_have_versions(running: None, ask: Ask) -> None:
-    run = await threads.call(ask, "demo-artifacts", "Write it down.")
-    await answered(run)
+async def test_artifacts_have_versions(running: None, ask: Ask) -> None:
+    await until_stored(await threads.call(ask, "demo-artifacts", "Write it down."))
 
     rows = await threads.call(lambda: list(ArtifactVersion.objects.values("number", "content")))
     assert max(row["number"] for row in rows) >= 2

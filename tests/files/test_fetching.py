@@ -1,4 +1,4 @@
-"""The files of mockups come from their upstream: with its key, within limits, to nobody else."""
+"""Files of mockups are fetched from their server: with its key, within limits, nowhere else."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ from chat.runs.tail import MemoryTail
 from chat.upstreams.addresses import REFUSED_TEXT, AddressPolicy
 from chat.upstreams.client import Client, open_client
 from tests.files.conftest import Answer, png
-from tests.upstreams.conftest import replying
-from tests.upstreams.hostile import Behaviour, HostileServer, Peer
-from tests.upstreams.hostile import answer as http_answer
+from tests.support.hostile_server import Behaviour, HostileServer, Peer, replying
+from tests.support.hostile_server import answer as http_answer
+from tests.support.processes.site import SOON_SECONDS
 
 KEY = "sk-canary-0123456789abcdef"
+A = "/v1/mockups/b-1/a"
+B = "/v1/mockups/b-1/b"
 threads = DatabaseThreads("fetch-test", size=2)
 
 
@@ -55,10 +57,11 @@ class Bundles:
         upstream.save()
 
     async def make(self, server: HostileServer, *events: MockupUpdate, **fields: object) -> Run:
+        """``fields`` are those of the server's row."""
         await threads.call(self._point, f"{server.url}/v1", **fields)
-        return await threads.call(self.answer, *events)
+        return await self.add(*events)
 
-    async def more(self, *events: MockupUpdate) -> Run:
+    async def add(self, *events: MockupUpdate) -> Run:
         return await threads.call(self.answer, *events)
 
     async def fetch(self) -> dict[str, MockupFile]:
@@ -76,7 +79,7 @@ class Bundles:
         file = (await self.files())[path]
         return bytes(await threads.call(lambda: StoredFile.objects.get(pk=file.file_id).body))
 
-    async def wait_no_longer(self) -> None:
+    async def make_due(self) -> None:
         """What is to be tried again later is due now."""
         earlier = timezone.now() - timedelta(seconds=1)
         await threads.call(lambda: MockupFile.objects.update(due_at=earlier))
@@ -98,7 +101,7 @@ def updated(*changed: str, bundle_id: str = "b-1") -> MockupUpdate:
     return MockupUpdate(op="updated", bundle_id=bundle_id, changed=list(changed))
 
 
-def serving(bodies: dict[str, bytes]) -> Behaviour:
+def serving(bodies: dict[str, bytes]) -> HostileServer:
     """Answers with the body of each target, and 404 for the others."""
 
     async def behave(peer: Peer) -> None:
@@ -108,15 +111,22 @@ def serving(bodies: dict[str, bytes]) -> Behaviour:
         await peer.send(http_answer(b"nothing" if body is None else body, status=status))
         await peer.finish()
 
-    return behave
+    return HostileServer(behave)
 
 
-async def test_listed_files_are_fetched_with_the_key_and_stored(bundles: Bundles) -> None:
+def outcome(file: MockupFile) -> tuple[str, str]:
+    return file.status, file.reason
+
+
+# --- what is fetched ---------------------------------------------------------------------------
+
+
+async def test_listed_files_are_fetched_with_the_key(bundles: Bundles) -> None:
     pages = {
         "/v1/mockups/b-1/index.html": b"<h1>Shop</h1>",
         "/v1/mockups/b-1/img/%C3%BC%20%3F.png": png(),
     }
-    async with HostileServer(serving(pages)) as server:
+    async with serving(pages) as server:
         await bundles.make(server, created("index.html", "img/ü ?.png"))
         files = await bundles.fetch()
 
@@ -128,92 +138,164 @@ async def test_listed_files_are_fetched_with_the_key_and_stored(bundles: Bundles
     assert {request.method for request in server.requests} == {"GET"}
 
 
-async def test_the_room_learns_of_the_last_file(
+async def test_last_file_updates_the_conversation(
     bundles: Bundles, conversation: Conversation
 ) -> None:
-    async with HostileServer(serving({"/v1/mockups/b-1/a": b"1"})) as server:
+    async def revision() -> int:
+        return (await threads.call(Conversation.objects.get, pk=conversation.pk)).revision
+
+    async with serving({A: b"1"}) as server:
         await bundles.make(server, created("a", "missing"))
-        before = (await threads.call(Conversation.objects.get, pk=conversation.pk)).revision
+        before = await revision()
         await bundles.fetch()
 
-    after = (await threads.call(Conversation.objects.get, pk=conversation.pk)).revision
-    assert after == before + 1
+    assert await revision() == before + 1
 
 
-async def test_changed_files_are_fetched_again_and_others_are_not(bundles: Bundles) -> None:
-    pages = {"/v1/mockups/b-1/a": b"first", "/v1/mockups/b-1/b": b"same"}
-    async with HostileServer(serving(pages)) as server:
+async def test_only_changed_files_are_fetched_again(bundles: Bundles) -> None:
+    pages = {A: b"first", B: b"same"}
+    async with serving(pages) as server:
         await bundles.make(server, created("a", "b"))
         await bundles.fetch()
-        pages["/v1/mockups/b-1/a"] = b"second"
-        await bundles.more(updated("a"))
+        pages[A] = b"second"
+        await bundles.add(updated("a"))
         await bundles.fetch()
 
     assert await bundles.body("a") == b"second"
-    targets = [request.target for request in server.requests]
-    assert sorted(targets) == ["/v1/mockups/b-1/a"] * 2 + ["/v1/mockups/b-1/b"]
+    assert sorted(request.target for request in server.requests) == [A, A, B]
 
 
-async def test_two_versions_that_want_the_same_bytes_ask_once(bundles: Bundles) -> None:
-    async with HostileServer(
-        serving({"/v1/mockups/b-1/a": b"1", "/v1/mockups/b-1/b": b"2"})
-    ) as server:
+async def test_versions_share_a_fetch(bundles: Bundles) -> None:
+    async with serving({A: b"1", B: b"2"}) as server:
         await bundles.make(server, created("a", "b"), updated("a"))
         await bundles.fetch()
 
-    rows = await threads.call(
-        lambda: list(
-            MockupFile.objects.order_by("version__number", "path").values_list("path", "status")
-        )
-    )
-    assert rows == [("a", "refused"), ("b", "stored"), ("a", "stored"), ("b", "stored")]
+    rows = MockupFile.objects.order_by("version__number", "path").values_list("path", "status")
+    assert await threads.call(lambda: list(rows)) == [
+        *(("a", "refused"), ("b", "stored")),
+        *(("a", "stored"), ("b", "stored")),
+    ]
     assert len(server.requests) == 2
 
 
-async def test_two_runners_do_not_fetch_the_same_file(bundles: Bundles) -> None:
-    async with HostileServer(serving({"/v1/mockups/b-1/a": b"1"})) as server:
+async def test_two_runners_fetch_a_file_once(bundles: Bundles) -> None:
+    async with serving({A: b"1"}) as server:
         await bundles.make(server, created("a"))
         await asyncio.gather(bundles.fetch(), bundles.fetch())
 
     assert len(server.requests) == 1
 
 
-async def test_what_a_lost_runner_had_taken_is_fetched_when_its_lease_is_over(
-    bundles: Bundles,
-) -> None:
-    async with HostileServer(serving({"/v1/mockups/b-1/a": b"1"})) as server:
+async def test_file_of_a_lost_runner_is_fetched_after_its_lease(bundles: Bundles) -> None:
+    async with serving({A: b"1"}) as server:
         await bundles.make(server, created("a"))
         assert len(await threads.call(take_due)) == 1
 
         assert (await bundles.fetch())["a"].status == "wanted"
-        await bundles.wait_no_longer()
+        await bundles.make_due()
         assert (await bundles.fetch())["a"].status == "stored"
 
 
-async def test_a_fetch_that_never_ends_is_given_up(bundles: Bundles) -> None:
-    async with HostileServer(serving({})) as server:
+async def test_file_is_given_up_after_so_many_attempts(bundles: Bundles) -> None:
+    async with serving({}) as server:
         await bundles.make(server, created("a"))
         for _ in range(mockups.ATTEMPTS):
             await threads.call(take_due)
-            await bundles.wait_no_longer()
+            await bundles.make_due()
         files = await bundles.fetch()
 
-    assert (files["a"].status, files["a"].reason) == ("refused", GONE)
+    assert outcome(files["a"]) == ("refused", GONE)
     assert server.requests == []
 
 
-async def test_a_runner_fetches_also_what_was_wanted_before_it_began(bundles: Bundles) -> None:
-    async with HostileServer(serving({"/v1/mockups/b-1/a": b"1"})) as server:
+async def test_runner_fetches_what_was_wanted_before_it_started(bundles: Bundles) -> None:
+    async with serving({A: b"1"}) as server:
         await bundles.make(server, created("a"))
         runner = Runner(tail=MemoryTail(), bell=Doorbell())
         await runner.start()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SOON_SECONDS):
             while (await bundles.files())["a"].status != "stored":
                 await asyncio.sleep(0.01)
         await runner.drain(0)
 
 
-# --- hostile servers ----------------------------------------------------------------------------
+async def test_empty_files_are_stored(bundles: Bundles) -> None:
+    async with serving({A: b""}) as server:
+        await bundles.make(server, created("a"))
+        files = await bundles.fetch()
+
+    assert (files["a"].status, await bundles.body("a")) == ("stored", b"")
+    assert await threads.call(Mockup.objects.count) == 1
+
+
+async def test_size_of_a_bundle_is_limited(bundles: Bundles, settings: object) -> None:
+    settings.MOCKUP_BUNDLE_BYTES = 150
+    async with serving({A: bytes(100), B: bytes(100)}) as server:
+        await bundles.make(server, created("a", "b"))
+        files = await bundles.fetch()
+
+    assert sorted(file.status for file in files.values()) == ["refused", "stored"]
+
+
+async def test_busy_server_is_retried_a_limited_number_of_times(bundles: Bundles) -> None:
+    busy = replying(http_answer(b"", status="503 Service Unavailable"))
+    async with HostileServer(busy) as server:
+        await bundles.make(server, created("a"))
+        statuses = []
+        for _ in range(mockups.ATTEMPTS + 1):
+            statuses.append((await bundles.fetch())["a"].status)
+            await bundles.make_due()
+
+    assert statuses == ["wanted"] * (mockups.ATTEMPTS - 1) + ["refused"] * 2
+    assert len(server.requests) == mockups.ATTEMPTS
+
+
+# --- what is not fetched -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bundle_id", ["../v1/models", "a/b", "..", "%2e%2e", "a\\b"])
+async def test_bundle_ids_with_a_path_are_refused(bundles: Bundles, bundle_id: str) -> None:
+    async with serving({}) as server:
+        await bundles.make(server, created("a", bundle_id=bundle_id))
+        files = await bundles.fetch()
+
+    assert outcome(files["a"]) == ("refused", BAD_PATH)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("fields", [{"is_enabled": False}, {"dialect": "gone"}])
+async def test_disabled_server_is_not_asked(bundles: Bundles, fields: dict[str, object]) -> None:
+    async with serving({}) as server:
+        await bundles.make(server, created("a"), **fields)
+        files = await bundles.fetch()
+
+    assert outcome(files["a"]) == ("refused", NO_SERVER)
+    assert server.connections == 0
+
+
+async def test_nothing_is_fetched_for_a_deleted_conversation(bundles: Bundles) -> None:
+    async with serving({}) as server:
+        await bundles.make(server, created("a"))
+        await threads.call(lambda: Conversation.objects.update(deleted_at=timezone.now()))
+        await bundles.fetch()
+
+    assert server.connections == 0
+
+
+async def test_bundle_deleted_during_its_fetch_is_no_error(bundles: Bundles) -> None:
+    async def behave(peer: Peer) -> None:
+        await peer.request()
+        await threads.call(Mockup.objects.all().delete)
+        await peer.send(http_answer(b"nothing", status="404 Not Found"))
+        await peer.finish()
+
+    async with HostileServer(behave) as server:
+        await bundles.make(server, created("index.html"))
+
+        assert await bundles.fetch() == {}
+
+
+# --- hostile servers ---------------------------------------------------------------------------
 
 
 async def endless(peer: Peer) -> None:
@@ -227,18 +309,18 @@ async def drip(peer: Peer) -> None:
     await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
     while True:
         await peer.send(b".")
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.01)
 
 
 async def echo_key(peer: Peer) -> None:
     """Repeats the credential wherever an answer has room for it."""
     request = await peer.request()
-    said = request.header("authorization") or ""
+    key = request.header("authorization") or ""
     await peer.send(
         http_answer(
-            f'{{"error":{{"message":"bad key {said}","code":"{said}"}}}}'.encode(),
-            status=f"403 {said}",
-            headers=f"X-Key: {said}\r\n",
+            f'{{"error":{{"message":"bad key {key}","code":"{key}"}}}}'.encode(),
+            status=f"403 {key}",
+            headers=f"X-Key: {key}\r\n",
         )
     )
     await peer.finish()
@@ -248,17 +330,17 @@ def redirect(to: str) -> Behaviour:
     return replying(http_answer(b"", status="302 Found", headers=f"Location: {to}\r\n"))
 
 
-async def test_a_body_without_end_is_cut_off_at_the_limit(bundles: Bundles, settings) -> None:
+async def test_endless_body_is_cut_off_at_the_limit(bundles: Bundles, settings: object) -> None:
     settings.MOCKUP_FILE_BYTES = 100_000
     async with HostileServer(endless) as server:
         await bundles.make(server, created("a"))
         files = await bundles.fetch()
         await server.wait_gone()
 
-    assert (files["a"].status, files["a"].reason) == ("refused", TOO_LARGE)
+    assert outcome(files["a"]) == ("refused", TOO_LARGE)
 
 
-async def test_a_dripping_body_ends_at_the_deadline(bundles: Bundles, settings) -> None:
+async def test_dripping_body_ends_at_the_deadline(bundles: Bundles, settings: object) -> None:
     settings.MOCKUP_FETCH_SECONDS = 0.3
     async with HostileServer(drip) as server:
         await bundles.make(server, created("a"))
@@ -285,10 +367,7 @@ async def test_redirects_are_not_followed(bundles: Bundles) -> None:
 async def test_forbidden_addresses_are_not_connected_to(
     bundles: Bundles, answer: Answer, upstream: Upstream
 ) -> None:
-    async with (
-        HostileServer(serving({"/v1/mockups/b-1/a": b"1"})) as server,
-        open_client(AddressPolicy.parse("")) as strict,
-    ):
+    async with serving({A: b"1"}) as server, open_client(AddressPolicy.parse("")) as strict:
         await bundles.make(server, created("a"))
         files = await Bundles(answer=answer, upstream=upstream, client=strict).fetch()
 
@@ -297,7 +376,7 @@ async def test_forbidden_addresses_are_not_connected_to(
     assert server.connections == 0
 
 
-async def test_the_key_is_in_no_error_and_no_log(
+async def test_key_is_in_no_error_and_no_log(
     bundles: Bundles, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -310,21 +389,18 @@ async def test_the_key_is_in_no_error_and_no_log(
     assert "canary" not in repr(files["a"].__dict__)
 
 
-async def test_the_key_is_taken_out_of_what_is_stored(bundles: Bundles) -> None:
-    async with HostileServer(serving({"/v1/mockups/b-1/a": f"let k='{KEY}'".encode()})) as server:
+async def test_key_is_removed_from_stored_files(bundles: Bundles) -> None:
+    async with serving({A: f"let k='{KEY}'".encode()}) as server:
         await bundles.make(server, created("a"))
         await bundles.fetch()
 
     assert KEY.encode() not in await bundles.body("a")
 
 
-async def test_the_key_goes_to_no_other_server(bundles: Bundles) -> None:
-    async with (
-        HostileServer(serving({})) as server,
-        HostileServer(serving({"/files/b-1/a": b"1"})) as other,
-    ):
-        elsewhere = {"mockup_prefix": f"http://localhost:{other.port}/files/"}
-        await bundles.make(server, created("a"), options=elsewhere)
+async def test_key_is_sent_to_no_other_server(bundles: Bundles) -> None:
+    async with serving({}) as server, serving({"/files/b-1/a": b"1"}) as other:
+        options = {"mockup_prefix": f"http://localhost:{other.port}/files/"}
+        await bundles.make(server, created("a"), options=options)
         files = await bundles.fetch()
 
     assert files["a"].status == "stored"
@@ -332,84 +408,7 @@ async def test_the_key_goes_to_no_other_server(bundles: Bundles) -> None:
     assert server.requests == []
 
 
-@pytest.mark.parametrize("bundle_id", ["../v1/models", "a/b", "..", "%2e%2e", "a\\b"])
-async def test_bundle_ids_cannot_lead_elsewhere(bundles: Bundles, bundle_id: str) -> None:
-    async with HostileServer(serving({})) as server:
-        await bundles.make(server, created("a", bundle_id=bundle_id))
-        files = await bundles.fetch()
-
-    assert (files["a"].status, files["a"].reason) == ("refused", BAD_PATH)
-    assert server.requests == []
-
-
-async def test_a_bundle_has_room_for_so_much(bundles: Bundles, settings) -> None:
-    settings.MOCKUP_BUNDLE_BYTES = 150
-    pages = {f"/v1/mockups/b-1/{name}": bytes(100) for name in "ab"}
-    async with HostileServer(serving(pages)) as server:
-        await bundles.make(server, created("a", "b"))
-        files = await bundles.fetch()
-
-    assert sorted(file.status for file in files.values()) == ["refused", "stored"]
-
-
-async def test_a_busy_server_is_asked_again_later_and_not_for_ever(bundles: Bundles) -> None:
-    busy = replying(http_answer(b"", status="503 Service Unavailable"))
-    async with HostileServer(busy) as server:
-        await bundles.make(server, created("a"))
-        statuses = []
-        for _ in range(mockups.ATTEMPTS + 1):
-            statuses.append((await bundles.fetch())["a"].status)
-            await bundles.wait_no_longer()
-
-    assert statuses == ["wanted"] * (mockups.ATTEMPTS - 1) + ["refused"] * 2
-    assert len(server.requests) == mockups.ATTEMPTS
-
-
-@pytest.mark.parametrize("fields", [{"is_enabled": False}, {"dialect": "gone"}])
-async def test_a_server_that_is_switched_off_is_not_asked(
-    bundles: Bundles, fields: dict[str, object]
-) -> None:
-    async with HostileServer(serving({})) as server:
-        await bundles.make(server, created("a"), **fields)
-        files = await bundles.fetch()
-
-    assert (files["a"].status, files["a"].reason) == ("refused", NO_SERVER)
-    assert server.connections == 0
-
-
-async def test_a_deleted_conversation_is_not_fetched_for(
-    bundles: Bundles, conversation: Conversation
-) -> None:
-    async with HostileServer(serving({})) as server:
-        await bundles.make(server, created("a"))
-        await threads.call(lambda: Conversation.objects.update(deleted_at=timezone.now()))
-        await bundles.fetch()
-
-    assert server.connections == 0
-
-
-async def test_a_bundle_that_is_erased_while_it_is_fetched_disturbs_nothing(
-    bundles: Bundles,
-) -> None:
-    async def behave(peer: Peer) -> None:
-        await peer.request()
-        await threads.call(Mockup.objects.all().delete)
-        await peer.send(http_answer(b"nothing", status="404 Not Found"))
-        await peer.finish()
-
-    async with HostileServer(behave) as server:
-        await bundles.make(server, created("index.html"))
-
-        assert await bundles.fetch() == {}
-
-
-async def test_empty_files_are_files(bundles: Bundles) -> None:
-    async with HostileServer(serving({"/v1/mockups/b-1/a": b""})) as server:
-        await bundles.make(server, created("a"))
-        files = await bundles.fetch()
-
-    assert (files["a"].status, await bundles.body("a")) == ("stored", b"")
-    assert await threads.call(Mockup.objects.count) == 1
+# --- addresses ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -423,7 +422,7 @@ async def test_empty_files_are_files(bundles: Bundles) -> None:
         ("https://h/p/v1", "https://files.h/m", "https://files.h/m"),
     ],
 )
-def test_where_bundles_lie(base_url: str, option: object, prefix: str) -> None:
+def test_address_of_bundles(base_url: str, option: object, prefix: str) -> None:
     options = {} if option is None else {"mockup_prefix": option}
 
     assert prefix_of(Upstream(base_url=base_url, options=options)) == prefix

@@ -27,7 +27,7 @@ def folded(*events: Event) -> Fold:
 
 
 def renamed(times: int) -> list[Event]:
-    """A long artifact, and updates that say nothing of its content."""
+    """A long artifact, and updates without its content."""
     made = ArtifactUpdate(op="created", artifact_id="a", content=LONG)
     return [
         made,
@@ -35,7 +35,7 @@ def renamed(times: int) -> list[Event]:
     ]
 
 
-def test_updates_that_leave_a_long_content_out_do_not_multiply_it() -> None:
+def test_updates_without_content_do_not_multiply_it() -> None:
     result = folded(*renamed(1000)).result()
 
     (artifact,) = result.ext.artifacts
@@ -46,7 +46,7 @@ def test_updates_that_leave_a_long_content_out_do_not_multiply_it() -> None:
 
 
 @pytest.mark.django_db
-def test_a_version_whose_content_is_not_repeated_is_stored_with_it(
+def test_every_version_is_stored_with_its_content(
     answer: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folding, "MOST_REPEATED_CHARACTERS", 2 * len(LONG))
@@ -57,7 +57,7 @@ def test_a_version_whose_content_is_not_repeated_is_stored_with_it(
 
 
 @pytest.mark.django_db
-def test_a_long_content_is_not_stored_for_each_of_thousands_of_updates(
+def test_stored_content_of_many_updates_is_bounded(
     answer: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(artifacts, "MOST_CHARACTERS", 3 * len(LONG))
@@ -70,21 +70,21 @@ def test_a_long_content_is_not_stored_for_each_of_thousands_of_updates(
     assert [row.content for row in rows] == [LONG] * 4
 
 
-class Counted(str):
-    """An id that counts how often it is compared."""
+class CountedId(str):
+    """Counts how often it is compared."""
 
     comparisons: ClassVar[int] = 0
 
     def __eq__(self, other: object) -> bool:
-        Counted.comparisons += 1
+        CountedId.comparisons += 1
         return str.__eq__(self, other)
 
     __hash__ = str.__hash__
 
 
-def test_media_of_one_item_are_told_apart_without_comparing_each_with_all() -> None:
+def test_media_of_one_item_are_not_compared_with_each_other() -> None:
     media: list[Event] = [
-        MediaUpdate(item=0, media_type="audio/wav", media_id=Counted(number), data="AAAA")
+        MediaUpdate(item=0, media_type="audio/wav", media_id=CountedId(number), data="AAAA")
         for number in range(1000)
     ]
     result = folded(*media).result()
@@ -92,10 +92,10 @@ def test_media_of_one_item_are_told_apart_without_comparing_each_with_all() -> N
     (medium,) = result.output
     assert isinstance(medium, MediaItem)
     assert medium.file == "sound-1-1000.wav"
-    assert Counted.comparisons < 10 * len(media)
+    assert CountedId.comparisons < 10 * len(media)
 
 
-def test_pieces_of_a_sound_are_not_copied_for_each_new_one() -> None:
+def test_pieces_of_a_sound_are_appended_without_a_copy() -> None:
     pieces = [
         MediaUpdate(
             item=0, media_id="m", media_type="audio/wav", state="partial", data="AA", transcript="a"

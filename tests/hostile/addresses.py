@@ -1,7 +1,6 @@
-"""Addresses that lie: about their scheme, their host, or where they lead.
+"""Hostile addresses: disguised schemes, deceptive hosts, and paths into the application.
 
-In the manner of the web platform's tests of URLs, written for this product: each kind is a short
-list, and what hides a scheme is done to every scheme.
+The kinds follow the URL tests of the web platform; each disguise is applied to every scheme.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ SCRIPT = "hit()"
 PAGE = f"<script>parent.{SCRIPT};{SCRIPT}</script>"
 FOREIGN = "evil.test"
 
-# Scheme -> what stands behind its colon.
+# Scheme -> what follows its colon.
 SCHEMES = {
     "javascript": f"{SCRIPT}//",
     "vbscript": 'MsgBox("x")',
@@ -33,7 +32,7 @@ SCHEMES = {
     "tel": "+1900123",
 }
 
-# What hides a scheme from whoever compares texts, and not from a browser.
+# Spellings of a scheme that a comparison of texts misses and a browser understands.
 DISGUISES: dict[str, Callable[[str], str]] = {
     "plain": lambda scheme: f"{scheme}:",
     "mixed case": lambda scheme: "".join(
@@ -58,7 +57,7 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "full width": lambda scheme: "".join(chr(ord(one) + 0xFEE0) for one in scheme) + ":",
     "line separator before": lambda scheme: f"\u2028{scheme}:",
 }
-# In full only for what runs; of the others the ones that differ in kind.
+# Schemes that run scripts get all disguises, the others these.
 _ALWAYS = ("plain", "mixed case", "tab inside", "control before", "entity for the colon")
 _RUNS = ("javascript", "vbscript", "data", "blob", "file")
 
@@ -102,7 +101,7 @@ OTHER_SCRIPT = [
     "url:javascript:hit()",
     "wyciwyg://0/javascript:hit()",
 ]
-# Nothing of ours is reached by what content says: all of these would be.
+# Content must never link into the application; all of these would.
 RELATIVE = [
     *("", "#", "#composer", "?", "?at=1", ".", "..", "/", "/accounts/logout/", "accounts/logout/"),
     *("./c/", "../c/", "../../../admin/", "/admin/", "/static/js/room.js", "/%2e%2e/admin/"),
@@ -115,7 +114,7 @@ RELATIVE = [
     *(":", ":80", "://evil.test", "@evil.test", "evil.test", "www.evil.test", "%", "%00", "\0"),
     *("http%3A//evil.test/", "http&colon;//evil.test", " ", "\t", "\n", "\u2028", "\\", "\\.."),
 ]
-# The host that is read first is not the one where the browser goes; or it is none at all.
+# The host that a person reads is not the one where the browser goes, or it is no host at all.
 DECEIVING = [
     "https://good.test@evil.test/",
     "https://good.test:443@evil.test/",
@@ -155,8 +154,8 @@ DECEIVING = [
     "https://evil.test<.good.test/",
     "https://evil.test^.good.test/",
     "https://evil.test|.good.test/",
-    "https://аpple.com/",  # the first letter is Cyrillic
-    "https://аррӏе.com/",  # all of them
+    "https://аpple.com/",  # The first letter is Cyrillic.
+    "https://аррӏе.com/",  # All letters are Cyrillic.
     "https://gооgle.com/",
     "https://paypaⅼ.com/",
     "https://xn--pple-43d.com/",

@@ -1,5 +1,5 @@
-"""Hostile texts from a grammar: tags, attributes, schemes and encodings, badly nested, in every
-place that Markdown has for a text. The same seed gives the same texts."""
+"""Random hostile texts: tags, attributes, schemes and encodings, badly nested, in every place that
+Markdown has for text. The same seed gives the same texts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LOADING = _words(
     "dynsrc longdesc cite ping manifest codebase classid archive profile usemap icon content "
     "to values from attributionsrc"
 )
-# What htmx reads, in its spellings.
+# Attributes of htmx, in all spellings.
 LIVE = [
     *(f"hx-{verb}=/reached" for verb in ("get", "post", "put", "patch", "delete", "query")),
     *(f"data-hx-{verb}=/reached" for verb in ("get", "post", "put", "patch", "delete")),
@@ -91,7 +91,7 @@ LIVE = [
         "hx-disable=false",
     ),
 ]
-# What the page's own scripts look for.
+# Attributes that the page's own scripts look for.
 OURS = [
     *("data-part=/reached", "data-panel", "data-copy-source=/reached", "data-file=x", "data-live"),
     *("data-run=x", "data-stream=/reached", "data-list=/reached", "data-changes=/reached"),
@@ -122,7 +122,7 @@ SHEETS = [
     "@keyframes x{from{color:red}}*{animation:x 1ms}",
     "#composer{display:none}",
 ]
-# Whole pieces: what broke sanitisers before, in shapes of our own.
+# Known attacks on sanitizers, rewritten.
 PIECES = [
     "<script>hit()</script>",
     "<script src=//evil.test/x.js></script>",
@@ -299,7 +299,7 @@ def sheet(rng: random.Random) -> str:
 
 
 def markup(rng: random.Random) -> str:
-    """HTML of one to four pieces, in whatever order."""
+    """HTML of one to four random pieces."""
     parts: tuple[Make, ...] = (tag, tag, closing, sheet, lambda rng: rng.choice(PIECES))
     return "".join(rng.choice(parts)(rng) for _ in range(rng.randrange(1, 5)))
 

@@ -1,11 +1,13 @@
-"""A run whose log grows as a test says, and the live part of the process around it."""
+"""A run whose log a test writes event by event, and the live part of the process around it."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from importlib import import_module
+from typing import TypeVar
 
 import pytest
 from django.conf import settings
@@ -24,15 +26,17 @@ from chat.runs.segments import Write, bodies_of
 from chat.runs.tail import Entry, MemoryTail
 from chat.runs.tails import live_tail
 from chat.runs.writer import SegmentWriter
-from tests.live.connection import Program, StreamTab, Tab
+from tests.live.connection import Connection, Program, StreamTab, Tab, fresh_page
+from tests.support.pages import cursor_of
 
 threads = DatabaseThreads("test", size=1)
 
 SignIn = Callable[[User], str]
+Begin = Callable[..., "LiveRun"]
 
 
 class LiveRun:
-    """A run that this test executes by hand: what is said is committed, and then shown."""
+    """A run that the test executes by hand: events are committed, and then shown."""
 
     def __init__(self, run: Run, writer: SegmentWriter, tail: MemoryTail) -> None:
         self.row = run
@@ -41,6 +45,10 @@ class LiveRun:
         self._fold = Fold()
         self._writer = writer
         self._tail = tail
+
+    @property
+    def room(self) -> uuid.UUID:
+        return self.row.conversation.public_id
 
     async def say(self, *events: canonical.Event) -> None:
         await self._write(events)
@@ -59,7 +67,7 @@ class LiveRun:
         await self._write(closing, is_end=True)
 
     async def replay(self, story: Iterable[canonical.Event], *, at_once: int = 1) -> None:
-        """A whole story, so many events in a commit; its own end ends the run."""
+        """A whole story, ``at_once`` events in a commit; its own end ends the run."""
         events = list(story)
         for start in range(0, len(events), at_once):
             part = events[start : start + at_once]
@@ -84,9 +92,21 @@ class LiveRun:
         self.entries += entries
         self._tail.publish(self.id, entries)
 
+    async def assert_shown(self, page: Tab | StreamTab) -> None:
+        """At the end of the run the page equals a reload, under the same cursor."""
+        await page.until_over(self.id)
+        row = await threads.call(Run.objects.get, pk=self.row.pk)
+        expected = await threads.call(fresh_page, row)
+        assert page.pages[self.id].state() == expected.state()
+        assert page.cursors[self.id] == cursor_of(self.entries)
+
 
 @pytest.fixture
-async def writer(transactional_db: None) -> AsyncIterator[SegmentWriter]:
+async def writer(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[SegmentWriter]:
+    """Commits at once: these tests do not need the pause in which runs share a commit."""
+    monkeypatch.setattr("chat.runs.pace.FLUSH_SECONDS", 0.0)
     writer = SegmentWriter()
     writer.start()
     yield writer
@@ -96,33 +116,38 @@ async def writer(transactional_db: None) -> AsyncIterator[SegmentWriter]:
 @pytest.fixture
 def begin(
     conversation: Conversation, upstream: Upstream, alice: User, writer: SegmentWriter
-) -> Callable[..., LiveRun]:
-    """Begins a run in Alice's shared conversation; call it in a thread from async tests.
+) -> Begin:
+    """Begins a run in Alice's shared conversation, or in another one. Async tests call it in a
+    thread. With ``is_local=False`` its runner is another process, and there is no tail here."""
 
-    With ``is_heard=False`` its runner is in another process: nothing comes by the tail.
-    """
-
-    def begin(*, is_heard: bool = True, is_claimed: bool = True) -> LiveRun:
+    def begin(
+        *, room: Conversation | None = None, is_local: bool = True, is_claimed: bool = True
+    ) -> LiveRun:
         run = verbs.send_message(
             alice,
-            conversation,
+            room or conversation,
             parent=None,
             text="Hello",
             choice=ModelChoice(upstream=upstream, model="m"),
             idempotency_key=uuid.uuid4(),
         )
         if is_claimed:
-            run.runner = Runner.objects.create(host="elsewhere", pid=1)
+            run.runner = Runner.objects.create(host="another", pid=1)
             run.status = RunStatus.RUNNING
             run.save()
-        return LiveRun(run, writer, live_tail if is_heard else MemoryTail())
+        return LiveRun(run, writer, live_tail if is_local else MemoryTail())
 
     return begin
 
 
 @pytest.fixture
-async def run(begin: Callable[..., LiveRun]) -> LiveRun:
+async def run(begin: Begin) -> LiveRun:
     return await threads.call(begin)
+
+
+@pytest.fixture
+async def queued_run(begin: Begin) -> LiveRun:
+    return await threads.call(begin, is_claimed=False)
 
 
 @pytest.fixture
@@ -146,13 +171,24 @@ def bobs_session(sign_in: SignIn, bob: User) -> str:
 
 
 @pytest.fixture
+def alices_session(sign_in: SignIn, alice: User) -> str:
+    return sign_in(alice)
+
+
+@pytest.fixture
 def charlies_session(sign_in: SignIn, charlie: User) -> str:
     return sign_in(charlie)
 
 
 @pytest.fixture
+def lost_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every notification is lost: changes are found by polling alone."""
+    monkeypatch.setattr("chat.doorbell.Doorbell.ring", lambda self, topic: None)
+
+
+@pytest.fixture
 async def live(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    """The live part of a process, looking often; everything in it ends with the test."""
+    """The live part of a process, which polls often. Everything in it ends with the test."""
     watch = Watch()
     monkeypatch.setattr("chat.consumers.tabs.watch", watch)
     monkeypatch.setattr("chat.consumers.run_events.watch", watch)
@@ -160,9 +196,7 @@ async def live(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Async
     monkeypatch.setattr("chat.live.watch.CHECK_SECONDS", 0.02)
     yield
     await watch.close()
-    await hubs.close()
-    await readers.close()
-    await threads.close()
+    await close_shared()
 
 
 @pytest.fixture
@@ -170,8 +204,29 @@ async def own_hubs(transactional_db: None) -> AsyncIterator[Hubs]:
     own = Hubs()
     yield own
     await own.close()
+    await close_shared()
+
+
+async def close_shared() -> None:
+    await hubs.close()
     await readers.close()
     await threads.close()
+
+
+Kind = TypeVar("Kind", bound=Connection)
+
+
+@asynccontextmanager
+async def opening(kind: type[Kind], session: str) -> AsyncIterator[Callable[..., Kind]]:
+    """Opens connections, with this session unless another is given, and closes them afterwards."""
+    opened: list[Kind] = []
+
+    def open_one(*args: object, session: str = session, **options: object) -> Kind:
+        opened.append(kind(*args, session=session, **options))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield open_one
+    await asyncio.gather(*(one.close() for one in opened))
 
 
 OpenTab = Callable[..., Tab]
@@ -180,36 +235,27 @@ OpenProgram = Callable[..., Program]
 
 
 @pytest.fixture
-async def open_tab(live: None) -> AsyncIterator[OpenTab]:
-    tabs: list[Tab] = []
-
-    def open_tab(*args: object, **options: object) -> Tab:
-        tabs.append(Tab(*args, **options))
-        return tabs[-1]
-
-    yield open_tab
-    await asyncio.gather(*(tab.close() for tab in tabs))
+async def open_tab(live: None, bobs_session: str) -> AsyncIterator[OpenTab]:
+    """Bob's, unless ``session`` says otherwise; as are the two below."""
+    async with opening(Tab, bobs_session) as open_tab:
+        yield open_tab
 
 
 @pytest.fixture
-async def open_stream(live: None) -> AsyncIterator[OpenStream]:
-    streams: list[StreamTab] = []
-
-    def open_stream(*args: object, **options: object) -> StreamTab:
-        streams.append(StreamTab(*args, **options))
-        return streams[-1]
-
-    yield open_stream
-    await asyncio.gather(*(stream.close() for stream in streams))
+async def open_stream(live: None, bobs_session: str) -> AsyncIterator[OpenStream]:
+    async with opening(StreamTab, bobs_session) as open_stream:
+        yield open_stream
 
 
 @pytest.fixture
-async def open_program(live: None) -> AsyncIterator[OpenProgram]:
-    programs: list[Program] = []
+async def open_program(live: None, bobs_session: str) -> AsyncIterator[OpenProgram]:
+    async with opening(Program, bobs_session) as open_program:
+        yield open_program
 
-    def open_program(*args: object, **options: object) -> Program:
-        programs.append(Program(*args, **options))
-        return programs[-1]
 
-    yield open_program
-    await asyncio.gather(*(program.close() for program in programs))
+@pytest.fixture
+async def bobs_tab(open_tab: OpenTab, run: LiveRun) -> Tab:
+    """Follows the run from its beginning."""
+    tab = open_tab()
+    tab.follow(run.id)
+    return tab

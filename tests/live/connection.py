@@ -1,34 +1,38 @@
-"""Live connections to the application in this process: what goes in, and everything that came out."""
+"""ASGI connections to the application in this process: browser pages and API clients."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import urlencode
 from uuid import UUID
 
-from chat import events as canonical
 from chat.live.cursor import render_answer
 from chat.models import Run
-from chat.rendering.patches import Answer
-from chat.runs.feed import check_of
 from chat.runs.tail import Entry
 from chat.wire.sse import Decoder, Frame
 from project.asgi import application
 from project.outflow import SEND_NOW
 from tests.rendering.dom import Page
+from tests.support.pages import Cursor, cursor_of, page_of
 
-# A deadline for what should happen at once, on a machine that has other things to do.
-SOON_SECONDS = 20.0
+# A deadline for what should happen at once. It costs nothing when it does.
+SOON_SECONDS = 30.0
 ORIGIN = b"http://localhost:8000"
-Cursor = tuple[int, str]
-BEGINNING: Cursor = (0, "00000000")
+Header = tuple[bytes, bytes]
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Polls for what sends no event."""
+    async with asyncio.timeout(SOON_SECONDS):
+        while not holds():
+            await asyncio.sleep(0.005)
 
 
 class Connection:
-    """One ASGI connection. ``sent`` grows; `until` waits for what should be in it."""
+    """One ASGI connection. ``sent`` holds everything that the application has sent."""
 
     def __init__(self, scope: Mapping[str, Any], *opening: Mapping[str, Any]) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -39,12 +43,15 @@ class Connection:
         self.task = asyncio.create_task(application(dict(scope), self._inbox.get, self._send))
 
     async def _send(self, event: dict[str, Any]) -> None:
+        self._record(event)
+
+    def _record(self, event: dict[str, Any]) -> None:
         self.sent.append(event)
         self.took(event)
         self._changed.set()
 
     def took(self, event: dict[str, Any]) -> None:
-        """For those who look into what was sent, before anybody is woken."""
+        """A subclass reads what was sent here, before any waiter is woken."""
 
     def put(self, event: Mapping[str, Any]) -> None:
         self._inbox.put_nowait(event)
@@ -56,7 +63,7 @@ class Connection:
                 await self._changed.wait()
 
     async def leave(self, event: Mapping[str, Any]) -> None:
-        """The client is gone; returns when the application has let go."""
+        """Disconnects; returns when the application has finished with this connection."""
         self.put(event)
         async with asyncio.timeout(SOON_SECONDS):
             await asyncio.wait({self.task})
@@ -64,23 +71,117 @@ class Connection:
         assert error is None, repr(error)
 
 
-def headers_of(session: str, *more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+def headers_of(session: str, *more: Header) -> list[Header]:
     cookie = [(b"cookie", f"sessionid={session}".encode())] if session else []
     return [(b"host", b"localhost:8000"), *cookie, *more]
 
 
-class Watching(Connection):
-    """A page with whatever brings it the patches: applies them, and knows where it stands."""
+def websocket_scope(
+    path: str, session: str, origin: bytes = ORIGIN, *, query: bytes = b""
+) -> dict[str, Any]:
+    return {
+        "type": "websocket",
+        "path": path,
+        "query_string": query,
+        "headers": headers_of(session, *([(b"origin", origin)] if origin else [])),
+        "subprotocols": [],
+    }
 
-    def __init__(self, scope: Mapping[str, Any], *opening: Mapping[str, Any]) -> None:
+
+class HttpConnection(Connection):
+    """A request and its answer, which is a stream of server-sent events unless it is an error."""
+
+    def __init__(
+        self,
+        path: str,
+        session: str,
+        *,
+        query: bytes = b"",
+        headers: Iterable[Header] = (),
+        method: str = "GET",
+    ) -> None:
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+        self.body = b""
+        self.is_finished = False
+        self._decoder = Decoder()
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "root_path": "",
+            "query_string": query,
+            "headers": headers_of(session, *headers),
+        }
+        super().__init__(scope, {"type": "http.request", "body": b"", "more_body": False})
+
+    def took(self, event: dict[str, Any]) -> None:
+        if event["type"] == "http.response.start":
+            self.status = event["status"]
+            self.headers = {name.lower(): value for name, value in event["headers"]}
+            return
+        self.body += event.get("body", b"")
+        for frame in self._decoder.feed(event.get("body", b"")):
+            self.take_frame(frame)
+        self.is_finished = not event.get("more_body", False)
+
+    def take_frame(self, frame: Frame) -> None:
+        raise NotImplementedError
+
+    async def until_answered(self) -> Self:
+        await self.until(lambda one: one.status)
+        return self
+
+    async def until_finished(self) -> Self:
+        await self.until(lambda one: one.is_finished)
+        return self
+
+    @property
+    def error_code(self) -> str:
+        return str(json.loads(self.body)["error"]["code"])
+
+    async def close(self) -> None:
+        await self.leave({"type": "http.disconnect"})
+
+
+class Program(HttpConnection):
+    """An API client that reads the events of a run."""
+
+    def __init__(
+        self,
+        run: UUID | str,
+        session: str = "",
+        *,
+        query: bytes = b"",
+        headers: Iterable[Header] = (),
+        method: str = "GET",
+    ) -> None:
+        self.frames: list[Frame] = []
+        path = f"/api/v1/runs/{run}/events"
+        super().__init__(path, session, query=query, headers=headers, method=method)
+
+    def take_frame(self, frame: Frame) -> None:
+        if frame.event:
+            self.frames.append(frame)
+
+    @property
+    def seqs(self) -> list[int]:
+        return [int(frame.id or 0) for frame in self.frames]
+
+
+class LivePage(Connection):
+    """A page that applies the patches it is sent, whatever connection brings them."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         self.messages: list[dict[str, Any]] = []
         self.pages: dict[UUID, Page] = {}
         self.cursors: dict[UUID, Cursor] = {}
         self._rendered_anew: set[UUID] = set()
-        super().__init__(scope, *opening)
+        super().__init__(*arguments, **options)
 
     def show(self, run: UUID, entries: Sequence[Entry], cursor: Cursor | None = None) -> Cursor:
-        """The page shows these events of a run; ``cursor`` says something else than it shows."""
+        """The page shows these events of a run. With ``cursor`` it claims another position."""
         if run in self.pages:
             self._rendered_anew.add(run)
         self.pages[run] = page_of(run, entries)
@@ -94,13 +195,13 @@ class Watching(Connection):
             self.apply(message)
 
     def apply(self, frame: dict[str, Any]) -> bool:
-        """Whether the frame was for the page as it is."""
+        """Whether the frame was meant for the page as it is."""
         run = UUID(frame["run"])
         is_misplaced = not frame["replaces"] and frame["after"] != self.cursors[run][0]
         if is_misplaced and run in self._rendered_anew:
-            # It crossed the new rendering on its way; pages drop it.
+            # It crossed the new rendering on its way. Real pages drop it as well.
             return False
-        # A patch for a page that stands elsewhere would tear this one.
+        # A patch for another position would tear the page.
         assert not is_misplaced
         self.pages[run].apply(frame["content"])
         self.cursors[run] = frame["seq"], frame["check"]
@@ -108,8 +209,12 @@ class Watching(Connection):
 
     @property
     def said(self) -> list[dict[str, Any]]:
-        """Everything but the proof that the connection lives."""
+        """All messages but heartbeats."""
         return [message for message in self.messages if "heartbeat" not in message]
+
+    @property
+    def heartbeats(self) -> int:
+        return len(self.messages) - len(self.said)
 
     def frames(self, run: UUID) -> list[dict[str, Any]]:
         return [one for one in self.messages if one.get("run") == run.hex]
@@ -121,10 +226,10 @@ class Watching(Connection):
         await self.until(lambda tab: any(not frame["live"] for frame in tab.frames(run)))
 
 
-class Tab(Watching):
-    """A page with its websocket; acknowledges what it has applied unless it is ``deaf``.
+class Tab(LivePage):
+    """A page with its websocket. It acknowledges what it has applied unless ``is_deaf``.
 
-    Now and then its server cannot send at once.
+    Every fourth time its server cannot send at once.
     """
 
     def __init__(self, session: str = "", *, origin: bytes = ORIGIN, is_deaf: bool = False) -> None:
@@ -133,15 +238,8 @@ class Tab(Watching):
         self._asked_at_once = 0
         self.received_bytes = 0
         self._is_deaf = is_deaf
-        scope = {
-            "type": "websocket",
-            "path": "/live/",
-            "query_string": b"",
-            "headers": headers_of(session, *([(b"origin", origin)] if origin else [])),
-            "subprotocols": [],
-            SEND_NOW: self.send_now,
-        }
-        super().__init__(scope, {"type": "websocket.connect"})
+        scope = websocket_scope("/live/", session, origin)
+        super().__init__(scope | {SEND_NOW: self.send_now}, {"type": "websocket.connect"})
 
     def send_now(self, text: str) -> bool:
         self._asked_at_once += 1
@@ -149,14 +247,11 @@ class Tab(Watching):
         if self._asked_at_once % 4 == 0:
             return False
         self.sent_at_once += 1
-        event = {"type": "websocket.send", "text": text}
-        self.sent.append(event)
-        self.took(event)
-        self._changed.set()
+        self._record({"type": "websocket.send", "text": text})
         return True
 
     def sending(self, text: str) -> None:
-        """For those who want something to go wrong there."""
+        """A test replaces this to make sending fail."""
 
     def took(self, event: dict[str, Any]) -> None:
         if event["type"] == "websocket.close":
@@ -186,7 +281,7 @@ class Tab(Watching):
     def follow(
         self, run: UUID, entries: Sequence[Entry] = (), *, cursor: Cursor | None = None
     ) -> None:
-        """Follows from a page that shows ``entries``; ``cursor`` says something else than it shows."""
+        """Follows from a page that shows ``entries``. With ``cursor`` it claims another position."""
         seq, check = self.show(run, entries, cursor)
         self.say(type="follow", run=run.hex, seq=seq, check=check)
 
@@ -200,29 +295,24 @@ class Tab(Watching):
 Shown = tuple[UUID, Sequence[Entry]]
 
 
-class StreamTab(Watching):
+class StreamTab(LivePage, HttpConnection):
     """A page where websockets are blocked: its address says what it shows, and it only listens.
 
-    ``shown`` are the runs on the page with their events; ``cursor`` says something else than that.
+    ``shown`` are the runs on the page with their events. With ``cursor`` it claims another position.
     """
 
     def __init__(
         self,
-        session: str = "",
         *shown: Shown,
+        session: str = "",
         room: UUID | None = None,
         revision: int = 0,
         cursor: Cursor | None = None,
         wait: str | None = None,
         hello: str | None = None,
-        headers: Sequence[tuple[bytes, bytes]] = (),
+        headers: Iterable[Header] = (),
         method: str = "GET",
     ) -> None:
-        self.status = 0
-        self.headers: dict[bytes, bytes] = {}
-        self.body = b""
-        self.is_finished = False
-        self._decoder = Decoder()
         greeting = {
             "type": "hello",
             "room": room and room.hex,
@@ -230,103 +320,27 @@ class StreamTab(Watching):
             "runs": [cursor_message(run, cursor or cursor_of(entries)) for run, entries in shown],
         }
         query = {"hello": json.dumps(greeting) if hello is None else hello}
-        scope = {
-            "type": "http",
-            "method": method,
-            "path": "/live/stream/",
-            "raw_path": b"/live/stream/",
-            "root_path": "",
-            "query_string": urlencode(query | ({"wait": wait} if wait else {})).encode(),
-            "headers": headers_of(session, *headers),
-        }
-        super().__init__(scope, {"type": "http.request", "body": b"", "more_body": False})
+        query |= {"wait": wait} if wait else {}
+        super().__init__(
+            "/live/stream/",
+            session,
+            query=urlencode(query).encode(),
+            headers=headers,
+            method=method,
+        )
         for run, entries in shown:
             self.show(run, entries, cursor)
 
-    def took(self, event: dict[str, Any]) -> None:
-        if event["type"] == "http.response.start":
-            self.status = event["status"]
-            self.headers = {name.lower(): value for name, value in event["headers"]}
-            return
-        self.body += event.get("body", b"")
-        for frame in self._decoder.feed(event.get("body", b"")):
-            if not frame.is_comment:
-                self.take(frame.data)
-        self.is_finished = not event.get("more_body", False)
-
-    async def until_finished(self) -> None:
-        await self.until(lambda tab: tab.is_finished)
-
-    async def close(self) -> None:
-        await self.leave({"type": "http.disconnect"})
+    def take_frame(self, frame: Frame) -> None:
+        if not frame.is_comment:
+            self.take(frame.data)
 
 
 def cursor_message(run: UUID, cursor: Cursor) -> dict[str, Any]:
     return {"run": run.hex, "seq": cursor[0], "check": cursor[1]}
 
 
-class Program(Connection):
-    """Reads the events of a run as a program does."""
-
-    def __init__(
-        self,
-        run: UUID | str,
-        session: str = "",
-        *headers: tuple[bytes, bytes],
-        query: bytes = b"",
-        method: str = "GET",
-    ) -> None:
-        self.status = 0
-        self.headers: dict[bytes, bytes] = {}
-        self.body = b""
-        self.frames: list[Frame] = []
-        self.is_finished = False
-        self._decoder = Decoder()
-        path = f"/api/v1/runs/{run}/events"
-        scope = {
-            "type": "http",
-            "method": method,
-            "path": path,
-            "raw_path": path.encode(),
-            "root_path": "",
-            "query_string": query,
-            "headers": headers_of(session, *headers),
-        }
-        super().__init__(scope, {"type": "http.request", "body": b"", "more_body": False})
-
-    def took(self, event: dict[str, Any]) -> None:
-        if event["type"] == "http.response.start":
-            self.status = event["status"]
-            self.headers = {name.lower(): value for name, value in event["headers"]}
-            return
-        self.body += event.get("body", b"")
-        self.frames += [one for one in self._decoder.feed(event.get("body", b"")) if one.event]
-        self.is_finished = not event.get("more_body", False)
-
-    async def until_finished(self) -> None:
-        await self.until(lambda program: program.is_finished)
-
-    @property
-    def seqs(self) -> list[int]:
-        return [int(frame.id or 0) for frame in self.frames]
-
-    async def close(self) -> None:
-        await self.leave({"type": "http.disconnect"})
-
-
-def page_of(run: UUID, entries: Sequence[Entry]) -> Page:
-    """A page that was just loaded, with exactly these events."""
-    answer = Answer(run.hex)
-    for entry in entries:
-        answer.apply(canonical.decode(entry.body))
-    return Page(run.hex, answer.snapshot(), answer.phase())
-
-
 def fresh_page(run: Run) -> Page:
     """What a reload would show."""
     rendered = render_answer(run)
     return Page(rendered.run_id, rendered.html, rendered.phase_html)
-
-
-def cursor_of(entries: Sequence[Entry]) -> Cursor:
-    return (entries[-1].seq, f"{check_of(entries):08x}") if entries else BEGINNING

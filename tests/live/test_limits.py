@@ -1,32 +1,34 @@
-"""What one person may hold open."""
+"""How many live connections one person may hold open."""
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from tests.live.conftest import LiveRun, OpenProgram, OpenTab, SignIn, threads
+from tests.live.conftest import LiveRun, OpenProgram, OpenStream, OpenTab
+from tests.live.connection import HttpConnection
 
 BUSY = 1013
 
 
 @pytest.fixture(autouse=True)
-def _two_at_most(settings: object) -> None:
+def _two_connections(settings: object) -> None:
     settings.CONNECTIONS_PER_PERSON = 2
 
 
-async def test_one_tab_too_many_is_sent_away_until_another_leaves(
-    run: LiveRun, open_tab: OpenTab, bobs_session: str
-) -> None:
-    first, second = open_tab(bobs_session), open_tab(bobs_session)
+def assert_too_many(refused: HttpConnection) -> None:
+    assert (refused.status, refused.error_code) == (429, "too_many")
+    assert refused.headers[b"retry-after"] == b"5"
+
+
+async def test_extra_tab_waits_for_another_to_close(run: LiveRun, open_tab: OpenTab) -> None:
+    first, second = open_tab(), open_tab()
     for tab in (first, second):
         await tab.until(lambda tab: any(e["type"] == "websocket.accept" for e in tab.sent))
-    third = open_tab(bobs_session)
+    third = open_tab()
     await third.until_closed()
 
     await first.close()
-    fourth = open_tab(bobs_session)
+    fourth = open_tab()
     fourth.follow(run.id)
     await run.tell("Hello")
     await fourth.until_seq(run.id, len(run.entries))
@@ -35,42 +37,46 @@ async def test_one_tab_too_many_is_sent_away_until_another_leaves(
     assert fourth.close_code is None
 
 
-async def test_one_stream_too_many_is_refused_in_words(
-    run: LiveRun, open_program: OpenProgram, bobs_session: str
+async def test_extra_page_stream_waits_for_another_to_close(open_stream: OpenStream) -> None:
+    first = await open_stream().until_answered()
+    await open_stream().until_answered()
+
+    refused = await open_stream().until_finished()
+    await first.close()
+    back = await open_stream().until_answered()
+
+    assert_too_many(refused)
+    assert back.status == 200
+
+
+async def test_extra_event_stream_is_refused_with_an_error(
+    run: LiveRun, open_program: OpenProgram
 ) -> None:
     for _ in range(2):
-        await open_program(run.id, bobs_session).until(lambda program: program.status == 200)
+        assert (await open_program(run.id).until_answered()).status == 200
 
-    refused = open_program(run.id, bobs_session)
-    await refused.until_finished()
+    refused = await open_program(run.id).until_finished()
 
-    assert refused.status == 429
-    assert json.loads(refused.body)["error"]["code"] == "too_many"
-    assert refused.headers[b"retry-after"] == b"5"
+    assert_too_many(refused)
 
 
-async def test_everybody_has_their_own_share(
-    run: LiveRun,
-    open_program: OpenProgram,
-    bobs_session: str,
-    sign_in: SignIn,
-    alice: object,
+async def test_limit_is_per_person(
+    run: LiveRun, open_program: OpenProgram, alices_session: str
 ) -> None:
     for _ in range(2):
-        await open_program(run.id, bobs_session).until(lambda program: program.status == 200)
+        await open_program(run.id).until_answered()
 
-    another = open_program(run.id, await threads.call(sign_in, alice))
-    await another.until(lambda program: program.status)
+    another = await open_program(run.id, session=alices_session).until_answered()
 
     assert another.status == 200
 
 
-@pytest.mark.parametrize("is_signed_in", [True, False])
-async def test_no_answer_for_programs_can_become_a_page(
-    run: LiveRun, open_program: OpenProgram, bobs_session: str, is_signed_in: bool
+@pytest.mark.parametrize("options", [{}, {"session": ""}], ids=["signed in", "signed out"])
+async def test_event_stream_never_renders_as_a_page(
+    run: LiveRun, open_program: OpenProgram, options: dict[str, str]
 ) -> None:
-    program = open_program(run.id, bobs_session if is_signed_in else "")
-    await program.until(lambda program: program.status)
+    program = open_program(run.id, **options)
+    await program.until_answered()
 
     assert program.headers[b"x-content-type-options"] == b"nosniff"
     assert b"default-src 'none'" in program.headers[b"content-security-policy"]

@@ -1,38 +1,37 @@
-"""A page that was made from another database is told, and loads itself anew."""
+"""A page that was rendered from another database is told to load itself anew."""
+
+import pytest
 
 from chat.live.epoch import read_epoch
 from tests.live.conftest import LiveRun, OpenTab, threads
+from tests.live.connection import Tab, cursor_message
 
 
-def cursors(run: LiveRun, seq: int, check: str) -> list[dict[str, object]]:
-    return [{"run": run.id.hex, "seq": seq, "check": check}]
+@pytest.fixture
+async def tab(open_tab: OpenTab) -> Tab:
+    return open_tab()
 
 
-async def test_a_page_from_before_a_restore_is_told_and_gets_nothing_else(
-    run: LiveRun, open_tab: OpenTab, bobs_session: str
-) -> None:
+def greet(tab: Tab, run: LiveRun, epoch: str) -> None:
+    """As a page does that was rendered before the run had events."""
+    cursor = tab.show(run.id, [])
+    tab.say(type="hello", room=run.room.hex, epoch=epoch, runs=[cursor_message(run.id, cursor)])
+
+
+async def test_page_from_before_a_restore_is_told_and_closed(run: LiveRun, tab: Tab) -> None:
     await run.tell("What the database says now.")
-    tab = open_tab(bobs_session)
 
-    seq, check = tab.show(run.id, [])
-    room = run.row.conversation.public_id.hex
-    tab.say(type="hello", room=room, epoch="0" * 16, runs=cursors(run, seq, check))
+    greet(tab, run, "0" * 16)
     await tab.until_closed()
 
     assert tab.said == [{"gone": True, "reason": "restored"}]
-    # Below 4000: the page comes back, and does not think that its person may not look.
+    # A code below 4000 lets the page come back, and does not claim that its person lost access.
     assert tab.close_code == 1013
 
 
-async def test_a_page_of_this_database_goes_on(
-    run: LiveRun, open_tab: OpenTab, bobs_session: str
-) -> None:
-    epoch = await threads.call(read_epoch)
-    tab = open_tab(bobs_session)
+async def test_page_of_the_current_database_goes_on(run: LiveRun, tab: Tab) -> None:
+    greet(tab, run, await threads.call(read_epoch))
 
-    seq, check = tab.show(run.id, [])
-    room = run.row.conversation.public_id.hex
-    tab.say(type="hello", room=room, epoch=epoch, runs=cursors(run, seq, check))
     await run.tell("It goes on.")
     await tab.until_seq(run.id, len(run.entries))
 

@@ -1,8 +1,9 @@
-"""What a page learns of its room: a colleague's turn, a rename, a place in line."""
+"""What a page learns of its conversation: new turns, renames, queue positions, draining servers."""
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from uuid import UUID
 
 import pytest
@@ -10,18 +11,14 @@ import pytest
 from chat.actions import conversations as verbs
 from chat.actions.conversations import ModelChoice
 from chat.consumers import tabs
-from chat.doorbell import QUEUED, ROOMS, Doorbell, room_topic
+from chat.doorbell import QUEUED, ROOMS, Doorbell, Ear, room_topic
 from chat.live import watch as watch_module
 from chat.live.watch import Answers, Identity
 from chat.models import Conversation, Run, RunStatus, Upstream, User
-from tests.live.conftest import LiveRun, OpenTab, threads
-from tests.live.connection import Tab
+from tests.live.conftest import Begin, LiveRun, OpenTab, threads
+from tests.live.connection import SOON_SECONDS, Tab, until
 
-
-@pytest.fixture
-def silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every doorbell is lost."""
-    monkeypatch.setattr("chat.doorbell.Doorbell.ring", lambda self, topic: None)
+lost_notifications = pytest.mark.usefixtures("lost_notifications")
 
 
 def write(user: User, conversation: Conversation, upstream: Upstream) -> Run:
@@ -50,17 +47,16 @@ async def enter(tab: Tab, room: Conversation) -> int:
     return room.revision
 
 
+@lost_notifications
 @pytest.mark.parametrize("change", [write, rename, change_in_the_admin])
-async def test_a_change_of_the_room_is_announced_although_every_doorbell_is_lost(
-    silence: None,
+async def test_change_is_announced_without_notifications(
     open_tab: OpenTab,
-    bobs_session: str,
     conversation: Conversation,
     upstream: Upstream,
     alice: User,
     change: Callable[[User, Conversation, Upstream], object],
 ) -> None:
-    tab = open_tab(bobs_session)
+    tab = open_tab()
     seen = await enter(tab, conversation)
 
     await threads.call(change, alice, conversation, upstream)
@@ -70,14 +66,13 @@ async def test_a_change_of_the_room_is_announced_although_every_doorbell_is_lost
     assert tab.said[0]["revision"] > seen
 
 
-async def test_a_page_that_is_up_to_date_hears_nothing(
-    silence: None, open_tab: OpenTab, bobs_session: str, conversation: Conversation
-) -> None:
-    tab = open_tab(bobs_session)
+@lost_notifications
+async def test_current_page_is_told_nothing(open_tab: OpenTab, conversation: Conversation) -> None:
+    tab = open_tab()
     revision = await enter(tab, conversation)
 
-    # An older page of the same room is answered; by then the other was looked at as well.
-    older = open_tab(bobs_session)
+    # By the time an older page of the same room is answered, the other one was checked as well.
+    older = open_tab()
     older.hello(conversation.public_id, revision - 1)
     await older.until(lambda tab: tab.said)
 
@@ -85,10 +80,11 @@ async def test_a_page_that_is_up_to_date_hears_nothing(
     assert older.said == [{"room": conversation.public_id.hex, "revision": revision}]
 
 
-async def test_the_end_of_a_run_changes_the_room(
-    silence: None, run: LiveRun, open_tab: OpenTab, bobs_session: str, conversation: Conversation
+@lost_notifications
+async def test_end_of_a_run_changes_the_room(
+    run: LiveRun, open_tab: OpenTab, conversation: Conversation
 ) -> None:
-    tab = open_tab(bobs_session)
+    tab = open_tab()
     await enter(tab, conversation)
     await run.tell("Hello")
 
@@ -98,100 +94,190 @@ async def test_the_end_of_a_run_changes_the_room(
     assert tab.said[0]["room"] == conversation.public_id.hex
 
 
-async def test_a_waiting_run_is_told_its_place_and_when_it_has_left_the_line(
-    silence: None, begin: Callable[..., LiveRun], open_tab: OpenTab, bobs_session: str
-) -> None:
-    ahead = await threads.call(lambda: begin(is_claimed=False))
-    run = await threads.call(lambda: begin(is_claimed=False))
-    tab = open_tab(bobs_session)
-    tab.follow(run.id)
-
-    await tab.until(lambda tab: tab.said)
-    await set_status(ahead, RunStatus.RUNNING)
-    await tab.until(lambda tab: len(tab.said) == 2)
-    await set_status(run, RunStatus.RUNNING)
-    await tab.until(lambda tab: len(tab.said) == 3)
-
-    assert tab.said == [
-        {"queue": run.id.hex, "place": "Place 2 in line"},
-        {"queue": run.id.hex, "place": "Place 1 in line"},
-        {"queue": run.id.hex, "place": ""},
-    ]
-
-
-async def test_a_page_is_told_when_a_server_is_drained_and_when_it_goes_on(
-    silence: None, upstream: Upstream, open_tab: OpenTab, bobs_session: str
-) -> None:
-    tab = open_tab(bobs_session)
-
-    await drain(upstream, is_draining=True)
-    await tab.until(lambda tab: tab.said)
-    await drain(upstream, is_draining=False)
-    await tab.until(lambda tab: len(tab.said) == 2)
-
-    assert tab.said == [{"draining": [upstream.public_id.hex]}, {"draining": []}]
-
-
-async def drain(upstream: Upstream, *, is_draining: bool) -> None:
-    await threads.call(lambda: Upstream.objects.update(is_draining=is_draining))
+# --- the queue -----------------------------------------------------------------------------
 
 
 async def set_status(run: LiveRun, status: RunStatus) -> None:
     await threads.call(lambda: Run.objects.filter(pk=run.row.pk).update(status=status))
 
 
-async def test_a_stopped_run_that_nobody_had_claimed_ends_on_every_page(
-    silence: None,
-    begin: Callable[..., LiveRun],
-    open_tab: OpenTab,
-    bobs_session: str,
-    alice: User,
+async def set_draining(is_draining: bool) -> None:
+    await threads.call(lambda: Upstream.objects.update(is_draining=is_draining))
+
+
+@lost_notifications
+async def test_queued_run_is_told_each_position(
+    queued_run: LiveRun, begin: Begin, open_tab: OpenTab
 ) -> None:
-    run = await threads.call(lambda: begin(is_claimed=False))
-    tab = open_tab(bobs_session)
-    tab.follow(run.id)
+    second = await threads.call(begin, is_claimed=False)
+    tab = open_tab()
+    tab.follow(second.id)
 
-    await threads.call(verbs.stop_run, alice, run.row)
-    await tab.until_over(run.id)
+    await tab.until(lambda tab: tab.said)
+    await set_status(queued_run, RunStatus.RUNNING)
+    await tab.until(lambda tab: len(tab.said) == 2)
+    await set_status(second, RunStatus.RUNNING)
+    await tab.until(lambda tab: len(tab.said) == 3)
 
-    assert "topped" in tab.pages[run.id].answer.text()
+    assert tab.said == [
+        {"queue": second.id.hex, "place": "Place 2 in line"},
+        {"queue": second.id.hex, "place": "Place 1 in line"},
+        {"queue": second.id.hex, "place": ""},
+    ]
 
 
-# --- the doorbell ------------------------------------------------------------------------
+@lost_notifications
+async def test_draining_server_is_announced(upstream: Upstream, open_tab: OpenTab) -> None:
+    tab = open_tab()
+
+    await set_draining(True)
+    await tab.until(lambda tab: tab.said)
+    await set_draining(False)
+    await tab.until(lambda tab: len(tab.said) == 2)
+
+    assert tab.said == [{"draining": [upstream.public_id.hex]}, {"draining": []}]
 
 
-async def test_a_ring_wakes_who_waits_for_its_topic_and_nobody_else() -> None:
+@lost_notifications
+async def test_run_stopped_before_claim_ends_on_its_page(
+    queued_run: LiveRun, open_tab: OpenTab, alice: User
+) -> None:
+    tab = open_tab()
+    tab.follow(queued_run.id)
+
+    await threads.call(verbs.stop_run, alice, queued_run.row)
+    await tab.until_over(queued_run.id)
+
+    assert "topped" in tab.pages[queued_run.id].answer.text()
+
+
+# --- notifications -------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def running(*bells: Doorbell) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(bell.listen()) for bell in bells]
+    await until(lambda: all(bell._loop for bell in bells))
+    yield
+    assert not any(task.done() for task in tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def until_set(subscription: Ear) -> None:
+    async with asyncio.timeout(SOON_SECONDS):
+        await subscription.wait()
+
+
+async def test_notification_reaches_its_topic_alone() -> None:
     bell = Doorbell()
     room = room_topic(uuid.uuid4())
     wanted, other = bell.subscribe(room), bell.subscribe(QUEUED)
-    listening = asyncio.create_task(bell.listen())
-    await asyncio.sleep(0)
 
-    await asyncio.to_thread(bell.ring, room)
+    async with running(bell):
+        await asyncio.to_thread(bell.ring, room)
+        await until_set(wanted)
 
-    async with asyncio.timeout(10):
-        await wanted.wait()
     assert not other.is_set()
-    listening.cancel()
 
 
-async def test_a_ring_for_a_room_brings_the_check_forward(
-    silence: None,
+async def test_notification_reaches_other_processes() -> None:
+    here, there = Doorbell(), Doorbell()
+    subscription = there.subscribe(QUEUED)
+
+    async with running(here, there):
+        await there.until_subscribed()
+        here.ring(QUEUED)
+        await until_set(subscription)
+
+
+async def test_failing_layer_loses_only_the_notification(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(layer: str) -> None:
+        raise ConnectionError("no layer today")
+
+    bell = Doorbell()
+    subscription = bell.subscribe(QUEUED)
+    monkeypatch.setattr("chat.doorbell.get_channel_layer", broken)
+
+    async with running(bell):
+        bell.ring(QUEUED)
+        await until_set(subscription)
+        await until(lambda: "doorbell.lost what=ring" in caplog.text)
+
+
+async def test_unsubscribing_leaves_nothing_behind() -> None:
+    bell = Doorbell()
+    event = bell.subscribe(QUEUED)
+
+    bell.unsubscribe(QUEUED, event)
+    bell.unsubscribe(QUEUED, event)
+
+    assert not bell._waiters
+
+
+# --- checks that a notification brings forward -----------------------------------------------
+
+
+class Checks:
+    """Records whose rooms each check asks about."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rooms: list[set[UUID]] = []
+        self._monkeypatch = monkeypatch
+        self._check = watch_module.check
+        monkeypatch.setattr(watch_module, "check", self)
+        monkeypatch.setattr(watch_module, "PAUSE_SECONDS", 0.01)
+
+    def __call__(self, questions: Iterable[tuple[Identity, frozenset[UUID]]]) -> Answers:
+        questions = list(questions)
+        answers = self._check(questions)
+        self.rooms.append({room for _, rooms in questions for room in rooms})
+        return answers
+
+    async def stop_polling(self) -> None:
+        """From now on every check is caused by a notification, and none is under way."""
+        is_idle = asyncio.Event()
+        wait_at_most = watch_module.wait_at_most
+
+        async def wait(event: asyncio.Event, seconds: float) -> bool:
+            if seconds > SOON_SECONDS and not event.is_set():
+                is_idle.set()
+            return await wait_at_most(event, seconds)
+
+        self._monkeypatch.setattr(watch_module, "wait_at_most", wait)
+        self._monkeypatch.setattr(watch_module, "CHECK_SECONDS", 3600.0)
+        async with asyncio.timeout(SOON_SECONDS):
+            await is_idle.wait()
+
+    async def until_asked(self, topic: str, rooms: set[UUID]) -> None:
+        """The notification may come together with a check of everybody that a newcomer caused."""
+        self.rooms.clear()
+        while rooms not in self.rooms:
+            count = len(self.rooms)
+            tabs.watch._bell.wake(topic)
+            await until(lambda count=count: len(self.rooms) > count)
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> Checks:
+    return Checks(monkeypatch)
+
+
+@lost_notifications
+async def test_notification_brings_the_check_forward(
     open_tab: OpenTab,
-    bobs_session: str,
     conversation: Conversation,
     upstream: Upstream,
     alice: User,
-    monkeypatch: pytest.MonkeyPatch,
+    checks: Checks,
 ) -> None:
-    tab = open_tab(bobs_session)
+    tab = open_tab()
     await enter(tab, conversation)
-    async with asyncio.timeout(10):
-        while not tabs.watch._bell._waiters.get(ROOMS):
-            await asyncio.sleep(0.01)
-    # From now on nobody looks by himself.
-    monkeypatch.setattr("chat.live.watch.CHECK_SECONDS", 3600.0)
-    await asyncio.sleep(0.1)
+    await until(lambda: checks.rooms and checks.rooms[-1] == {conversation.public_id})
+    await checks.stop_polling()
 
     await threads.call(rename, alice, conversation, upstream)
     assert not any("room" in message for message in tab.said)
@@ -200,13 +286,12 @@ async def test_a_ring_for_a_room_brings_the_check_forward(
     await tab.until(lambda tab: any("room" in message for message in tab.said))
 
 
-async def test_a_ring_for_a_room_has_its_own_viewers_looked_at_and_nobody_else(
-    silence: None,
+@lost_notifications
+async def test_notification_checks_only_viewers_of_its_room(
     open_tab: OpenTab,
-    bobs_session: str,
     conversation: Conversation,
     alice: User,
-    monkeypatch: pytest.MonkeyPatch,
+    checks: Checks,
 ) -> None:
     def make_other() -> Conversation:
         return Conversation.objects.create(
@@ -215,78 +300,11 @@ async def test_a_ring_for_a_room_has_its_own_viewers_looked_at_and_nobody_else(
 
     other = await threads.call(make_other)
     for room in (conversation, other):
-        await enter(open_tab(bobs_session), room)
+        await enter(open_tab(), room)
     everybody = {conversation.public_id, other.public_id}
-    async with asyncio.timeout(10):
-        while {room for one in tabs.watch.connections for room in one.rooms} != everybody:
-            await asyncio.sleep(0.01)
-    # From now on nobody looks by himself.
-    monkeypatch.setattr("chat.live.watch.CHECK_SECONDS", 3600.0)
-    asked: list[set[UUID]] = []
-    check = watch_module.check
+    await until(lambda: checks.rooms and checks.rooms[-1] == everybody)
+    await checks.stop_polling()
 
-    def noted(questions: Iterable[tuple[Identity, frozenset[UUID]]]) -> Answers:
-        questions = list(questions)
-        asked.append({room for _, rooms in questions for room in rooms})
-        return check(questions)
-
-    monkeypatch.setattr(watch_module, "check", noted)
-    bell = tabs.watch._bell
-
-    async def until_asked(topic: str, rooms: set[UUID]) -> None:
-        async with asyncio.timeout(10):
-            # A ring may come together with the look at everybody that a newcomer wants.
-            while rooms not in asked:
-                bell.wake(topic)
-                await asyncio.sleep(0.05)
-        asked.clear()
-
-    await until_asked(room_topic(other.public_id), {other.public_id})
-    await until_asked(room_topic(conversation.public_id), {conversation.public_id})
-    await until_asked(ROOMS, everybody)
-
-
-async def test_a_ring_reaches_the_other_processes_through_the_layer() -> None:
-    here, there = Doorbell(), Doorbell()
-    heard = there.subscribe(QUEUED)
-    listening = [asyncio.create_task(bell.listen()) for bell in (here, there)]
-    await asyncio.sleep(0.05)
-
-    here.ring(QUEUED)
-
-    async with asyncio.timeout(10):
-        await heard.wait()
-    for task in listening:
-        task.cancel()
-
-
-async def test_a_layer_that_fails_costs_nothing_but_the_ring(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def broken(layer: str) -> None:
-        raise ConnectionError("no layer today")
-
-    bell = Doorbell()
-    heard = bell.subscribe(QUEUED)
-    monkeypatch.setattr("chat.doorbell.get_channel_layer", broken)
-    listening = asyncio.create_task(bell.listen())
-    await asyncio.sleep(0)
-
-    bell.ring(QUEUED)
-
-    async with asyncio.timeout(10):
-        await heard.wait()
-        while "doorbell.lost what=ring" not in caplog.text:
-            await asyncio.sleep(0.01)
-    assert not listening.done()
-    listening.cancel()
-
-
-async def test_who_no_longer_waits_leaves_nothing_behind() -> None:
-    bell = Doorbell()
-    event = bell.subscribe(QUEUED)
-
-    bell.unsubscribe(QUEUED, event)
-    bell.unsubscribe(QUEUED, event)
-
-    assert not bell._waiters
+    await checks.until_asked(room_topic(other.public_id), {other.public_id})
+    await checks.until_asked(room_topic(conversation.public_id), {conversation.public_id})
+    await checks.until_asked(ROOMS, everybody)

@@ -1,4 +1,4 @@
-"""What the streaming self-test listens to: a few events at a steady pace, for people, within bounds."""
+"""The streaming self-test: a few events at a steady pace, for signed-in people, within limits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from chat.consumers import streaming_test
 from chat.consumers.streaming_test import AT_ONCE, Pace
 from chat.live.viewer import CLOSE_LATER, CLOSE_SIGNED_OUT
-from chat.wire.sse import Decoder
-from tests.live.connection import ORIGIN, Connection, headers_of
+from chat.wire.sse import Frame
+from tests.live.connection import ORIGIN, Connection, HttpConnection, websocket_scope
 
 ADDRESS = "/live/test/"
 
@@ -23,120 +23,101 @@ def _quick(live: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(streaming_test.PACES, "quiet", Pace(2, 3600.0))
 
 
-class Listening(Connection):
-    """Hears the test by the one carrier or by the other."""
+class SocketClient(Connection):
+    signed_out, busy = CLOSE_SIGNED_OUT, CLOSE_LATER
 
     def __init__(self, session: str, *, pace: str = "answer", origin: bytes = ORIGIN) -> None:
         self.events: list[dict[str, Any]] = []
-        self.outcome: int | None = None
-        self.is_finished = False
-        scope = {
-            "type": self.kind,
-            "path": ADDRESS,
-            "raw_path": ADDRESS.encode(),
-            "root_path": "",
-            "method": "GET",
-            "query_string": f"pace={pace}".encode(),
-            "headers": headers_of(session, (b"origin", origin)),
-            "subprotocols": [],
-        }
-        super().__init__(scope, self.opening)
-
-    async def until_finished(self) -> None:
-        await self.until(lambda listening: listening.is_finished)
-
-    async def close(self) -> None:
-        await self.leave(self.goodbye)
-
-
-class BySocket(Listening):
-    kind = "websocket"
-    opening = {"type": "websocket.connect"}
-    goodbye = {"type": "websocket.disconnect", "code": 1001}
-    signed_out, busy = CLOSE_SIGNED_OUT, CLOSE_LATER
+        # The close code, as the status of the other one.
+        self.status = 0
+        scope = websocket_scope(ADDRESS, session, origin, query=f"pace={pace}".encode())
+        super().__init__(scope, {"type": "websocket.connect"})
 
     def took(self, event: dict[str, Any]) -> None:
         if event["type"] == "websocket.send":
             self.events.append(json.loads(event["text"]))
         if event["type"] == "websocket.close":
-            self.outcome = event.get("code", 1000)
-            self.is_finished = True
+            self.status = event.get("code", 1000)
+
+    async def until_answered(self) -> None:
+        await self.until(lambda client: client.status)
+
+    # Its status comes with the end.
+    until_finished = until_answered
+
+    async def close(self) -> None:
+        await self.leave({"type": "websocket.disconnect", "code": 1001})
 
 
-class ByStream(Listening):
-    kind = "http"
-    opening = {"type": "http.request", "body": b"", "more_body": False}
-    goodbye = {"type": "http.disconnect"}
+class StreamClient(HttpConnection):
     signed_out, busy = 401, 429
 
-    def took(self, event: dict[str, Any]) -> None:
-        if event["type"] == "http.response.start":
-            self.outcome = event["status"]
-        elif self.outcome == 200:
-            self.events += [json.loads(frame.data) for frame in Decoder().feed(event["body"])]
-        self.is_finished = event.get("more_body") is False or (
-            "body" in event and not event["body"]
-        )
+    def __init__(self, session: str, *, pace: str = "answer", origin: bytes = ORIGIN) -> None:
+        self.events: list[dict[str, Any]] = []
+        query, headers = f"pace={pace}".encode(), [(b"origin", origin)]
+        super().__init__(ADDRESS, session, query=query, headers=headers)
+
+    def take_frame(self, frame: Frame) -> None:
+        self.events.append(json.loads(frame.data))
 
 
-WAYS = pytest.mark.parametrize("listen", [BySocket, ByStream])
+Client = SocketClient | StreamClient
+both_transports = pytest.mark.parametrize("connect", [SocketClient, StreamClient])
 
 
-@WAYS
-async def test_each_event_says_which_it_is_and_when_it_was_sent(
-    listen: type[Listening], bobs_session: str
-) -> None:
-    listening = listen(bobs_session)
-    await listening.until_finished()
-    await listening.close()
+@both_transports
+async def test_events_are_numbered_and_paced(connect: type[Client], bobs_session: str) -> None:
+    client = connect(bobs_session)
+    await client.until_finished()
+    await client.close()
 
-    assert [(event["number"], event["of"]) for event in listening.events] == [
+    assert [(event["number"], event["of"]) for event in client.events] == [
         (number, 5) for number in range(1, 6)
     ]
-    sent = [event["sent_ms"] for event in listening.events]
+    sent = [event["sent_ms"] for event in client.events]
     assert sent == sorted(sent)
-    # No sooner than the pace says.
+    # Never sooner than the pace says, however busy the machine is.
     assert all(at >= 10 * number - 1 for number, at in enumerate(sent))
 
 
-@WAYS
-@pytest.mark.parametrize("session", ["", "x" * 32])
-async def test_nobody_hears_nothing(listen: type[Listening], session: str) -> None:
-    listening = listen(session)
-    await listening.until(lambda listening: listening.outcome)
-    await listening.close()
+@both_transports
+@pytest.mark.parametrize("session", ["", "x" * 32], ids=["none", "unknown"])
+async def test_stranger_gets_no_events(connect: type[Client], session: str) -> None:
+    client = connect(session)
+    await client.until_answered()
+    await client.close()
 
-    assert listening.outcome == listen.signed_out
-    assert listening.events == []
-
-
-@WAYS
-async def test_another_site_hears_nothing(listen: type[Listening], bobs_session: str) -> None:
-    listening = listen(bobs_session, origin=b"https://evil.example")
-    await listening.until(lambda listening: listening.outcome)
-    await listening.close()
-
-    assert listening.outcome != 200
-    assert listening.events == []
+    assert client.status == connect.signed_out
+    assert client.events == []
 
 
-@WAYS
-async def test_one_person_listens_a_few_times_at_once(
-    listen: type[Listening], bobs_session: str, charlies_session: str
+@both_transports
+async def test_other_sites_get_no_events(connect: type[Client], bobs_session: str) -> None:
+    client = connect(bobs_session, origin=b"https://evil.example")
+    await client.until_answered()
+    await client.close()
+
+    assert client.status != 200
+    assert client.events == []
+
+
+@both_transports
+async def test_concurrent_tests_per_person_are_limited(
+    connect: type[Client], bobs_session: str, charlies_session: str
 ) -> None:
-    several = [listen(bobs_session, pace="quiet") for _ in range(AT_ONCE)]
+    several = [connect(bobs_session, pace="quiet") for _ in range(AT_ONCE)]
     for each in several:
         await each.until(lambda each: each.events)
 
-    refused, another = listen(bobs_session), listen(charlies_session)
-    await refused.until(lambda refused: refused.outcome)
+    refused, another = connect(bobs_session), connect(charlies_session)
+    await refused.until_answered()
     await another.until_finished()
     await several.pop().close()
-    again = listen(bobs_session)
+    again = connect(bobs_session)
     await again.until(lambda again: len(again.events) == 5)
     await asyncio.gather(*(each.close() for each in (*several, refused, another, again)))
 
-    assert refused.outcome == listen.busy
+    assert refused.status == connect.busy
     assert refused.events == []
     assert len(another.events) == 5
     assert not streaming_test.running._by_person

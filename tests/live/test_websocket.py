@@ -1,14 +1,15 @@
-"""The websocket of a tab against everything that is not a page of ours."""
+"""The websocket of a tab: junk, strangers, other origins, repeated and excessive requests."""
 
 import json
 import uuid
 
 import pytest
 
+from chat.consumers import tabs
 from chat.live.viewer import CLOSE_SIGNED_OUT, MOST_RUNS
-from chat.models import User
-from tests.live.conftest import LiveRun, OpenTab, threads
-from tests.live.connection import Tab, cursor_of, page_of
+from tests.live.conftest import Begin, LiveRun, OpenTab, threads
+from tests.live.connection import Tab, cursor_message
+from tests.support.pages import cursor_of, page_of
 
 RUN = uuid.UUID(int=7).hex
 JUNK = [
@@ -39,37 +40,37 @@ JUNK = [
 ]
 
 
-async def until_heard(tab: Tab, run: LiveRun) -> None:
+async def assert_follows(tab: Tab, run: LiveRun) -> None:
     """The connection still works: it follows and gets frames."""
     tab.follow(run.id)
-    await run.tell("Still here")
+    await run.add("Still here")
     await tab.until_seq(run.id, len(run.entries))
 
 
-@pytest.mark.parametrize("text", JUNK, ids=lambda text: repr(text[:40]))
-async def test_junk_is_ignored(
-    run: LiveRun, open_tab: OpenTab, bobs_session: str, text: str
-) -> None:
-    tab = open_tab(bobs_session)
+async def test_junk_is_ignored(run: LiveRun, open_tab: OpenTab, subtests: pytest.Subtests) -> None:
+    await run.tell("Hello")
 
-    tab.say_text(text)
+    for text in JUNK:
+        with subtests.test(msg=repr(text[:40])):
+            tab = open_tab()
 
-    await until_heard(tab, run)
+            tab.say_text(text)
+
+            await assert_follows(tab, run)
 
 
-async def test_binary_messages_are_ignored(
-    run: LiveRun, open_tab: OpenTab, bobs_session: str
-) -> None:
-    tab = open_tab(bobs_session)
+async def test_binary_message_is_ignored(run: LiveRun, open_tab: OpenTab) -> None:
+    await run.tell("Hello")
+    tab = open_tab()
 
     tab.put({"type": "websocket.receive", "bytes": b"\xff\xfe{}", "text": None})
 
-    await until_heard(tab, run)
+    await assert_follows(tab, run)
 
 
-async def test_nobody_is_accepted_told_and_closed(run: LiveRun, open_tab: OpenTab) -> None:
+async def test_stranger_is_accepted_told_and_closed(run: LiveRun, open_tab: OpenTab) -> None:
     await run.tell("Not for everybody")
-    tab = open_tab()
+    tab = open_tab(session="")
 
     tab.follow(run.id)
     await tab.until_closed()
@@ -83,17 +84,18 @@ async def test_nobody_is_accepted_told_and_closed(run: LiveRun, open_tab: OpenTa
     assert tab.close_code == CLOSE_SIGNED_OUT
 
 
-async def test_a_session_that_is_none_is_nobody_s(run: LiveRun, open_tab: OpenTab) -> None:
-    tab = open_tab("x" * 32)
+async def test_unknown_session_is_signed_out(run: LiveRun, open_tab: OpenTab) -> None:
+    tab = open_tab(session="x" * 32)
 
     await tab.until_closed()
 
     assert tab.close_code == CLOSE_SIGNED_OUT
 
 
-@pytest.mark.parametrize(
-    "origin",
-    [
+async def test_other_origins_are_refused(
+    run: LiveRun, open_tab: OpenTab, subtests: pytest.Subtests
+) -> None:
+    for origin in (
         b"",
         b"null",
         b"https://evil.example",
@@ -106,100 +108,82 @@ async def test_a_session_that_is_none_is_nobody_s(run: LiveRun, open_tab: OpenTa
         b"http://evil.example/http://localhost:8000",
         b"http://\xe9vil.example",
         b"file://",
-    ],
-)
-async def test_a_page_of_another_origin_is_refused(
-    run: LiveRun, open_tab: OpenTab, bobs_session: str, origin: bytes
-) -> None:
-    tab = open_tab(bobs_session, origin=origin)
+    ):
+        with subtests.test(msg=repr(origin)):
+            tab = open_tab(origin=origin)
 
-    tab.follow(run.id)
-    await tab.until_closed()
+            tab.follow(run.id)
+            await tab.until_closed()
 
-    assert [event["type"] for event in tab.sent] == ["websocket.close"]
+            assert [event["type"] for event in tab.sent] == ["websocket.close"]
 
 
-async def test_a_run_that_is_followed_twice_comes_once(
-    run: LiveRun, open_tab: OpenTab, bobs_session: str
-) -> None:
-    tab = open_tab(bobs_session)
-    tab.follow(run.id)
+async def test_run_followed_twice_comes_once(run: LiveRun, bobs_tab: Tab) -> None:
     await run.tell("Once")
-    await tab.until_seq(run.id, len(run.entries))
+    await bobs_tab.until_seq(run.id, len(run.entries))
 
-    tab.follow(run.id, run.entries)
+    bobs_tab.follow(run.id, run.entries)
     await run.add(" and for all")
     await run.end()
-    await tab.until_seq(run.id, len(run.entries))
+    await bobs_tab.until_seq(run.id, len(run.entries))
 
-    assert tab.cursors[run.id] == cursor_of(run.entries)
-    assert tab.pages[run.id].state() == page_of(run.id, run.entries).state()
+    assert bobs_tab.cursors[run.id] == cursor_of(run.entries)
+    assert bobs_tab.pages[run.id].state() == page_of(run.id, run.entries).state()
 
 
-async def test_more_runs_than_anybody_reads_are_not_followed(
-    run: LiveRun, open_tab: OpenTab, bobs_session: str, monkeypatch: pytest.MonkeyPatch, begin
+async def test_runs_beyond_the_limit_are_not_followed(
+    run: LiveRun, bobs_tab: Tab, monkeypatch: pytest.MonkeyPatch, begin: Begin
 ) -> None:
     monkeypatch.setattr("chat.live.viewer.MOST_RUNS", 1)
     other = await threads.call(begin)
-    tab = open_tab(bobs_session)
-    tab.follow(run.id)
-    tab.follow(other.id)
+    bobs_tab.follow(other.id)
 
     await other.tell("Not this one")
     await run.tell("This one")
     await run.end()
-    await tab.until_over(run.id)
+    await bobs_tab.until_over(run.id)
 
-    assert tab.frames(other.id) == []
+    assert bobs_tab.frames(other.id) == []
     assert MOST_RUNS == 20
 
 
-async def test_an_old_cursor_in_the_greeting_is_followed(
-    run: LiveRun, open_tab: OpenTab, bobs_session: str, bob: User
+async def test_hello_follows_runs_from_their_cursors(
+    run: LiveRun, bobs_tab: Tab, open_tab: OpenTab
 ) -> None:
     await run.tell("Hello again")
-    tab = open_tab(bobs_session)
-    tab.follow(run.id)
-    await tab.until_seq(run.id, len(run.entries))
-    seq, check = tab.cursors[run.id]
+    await bobs_tab.until_seq(run.id, len(run.entries))
 
-    back = open_tab(bobs_session)
-    back.pages[run.id], back.cursors[run.id] = tab.pages[run.id], (seq, check)
-    cursor = {"run": run.id.hex, "seq": seq, "check": check}
-    room = run.row.conversation.public_id.hex
-    back.say_text(json.dumps({"type": "hello", "room": room, "revision": 1, "runs": [cursor]}))
+    back = open_tab()
+    back.pages[run.id], back.cursors[run.id] = bobs_tab.pages[run.id], bobs_tab.cursors[run.id]
+    runs = [cursor_message(run.id, back.cursors[run.id])]
+    back.say_text(json.dumps({"type": "hello", "room": run.room.hex, "revision": 1, "runs": runs}))
     await run.add(" and again")
     await back.until_seq(run.id, len(run.entries))
 
     assert not any(frame["replaces"] for frame in back.frames(run.id))
 
 
-async def test_a_client_that_leaves_leaves_nothing_behind(
-    run: LiveRun, live: None, bobs_session: str
-) -> None:
-    from chat.consumers import tabs
-
-    tab = Tab(bobs_session)
-    tab.follow(run.id)
+async def test_closed_tab_leaves_nothing_behind(run: LiveRun, bobs_tab: Tab) -> None:
     await run.tell("Hello")
-    await tab.until_seq(run.id, len(run.entries))
+    await bobs_tab.until_seq(run.id, len(run.entries))
 
-    await tab.close()
+    await bobs_tab.close()
 
     assert not tabs.watch._connections
 
 
-async def test_acknowledgement_asks_no_thread(
-    run: LiveRun, open_tab: OpenTab, bobs_session: str, monkeypatch: pytest.MonkeyPatch
+async def test_acknowledgement_needs_no_thread(
+    run: LiveRun, open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def hop() -> None:
+    async def go_to_thread() -> None:
         raise AssertionError("a message must not wait for the threads")
 
-    tab = open_tab(bobs_session)
+    await run.tell("Hello")
+    tab = open_tab()
     await tab.until(lambda tab: tab.sent)
-    monkeypatch.setattr("channels.consumer.aclose_old_connections", hop)
+    monkeypatch.setattr("channels.consumer.aclose_old_connections", go_to_thread)
 
     tab.say(type="ack", runs={run.id.hex: 1})
 
-    await until_heard(tab, run)
+    await assert_follows(tab, run)
     assert not tab.task.done()

@@ -1,4 +1,4 @@
-"""Every pair of colours that text is made of can be read, in both schemes."""
+"""Contrast of text and background colours in both color schemes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ SOFT = ("accent-soft", "good-soft", "wait-soft", "bad-soft")
 AAA = 7.0
 AA = 4.5
 
+# Text colour, background, least contrast.
 PAIRS = [
     *[("ink", surface, AAA) for surface in (*SURFACES, *SOFT)],
     *[("ink-2", surface, AAA) for surface in SURFACES],
@@ -26,16 +27,21 @@ PAIRS = [
 ]
 
 
-def test_black_on_white_is_the_known_ratio() -> None:
+def test_black_on_white_has_the_known_ratio() -> None:
     assert contrast((0, 0, 0), (1, 0, 0)) == pytest.approx(21, abs=0.01)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize(("text", "ground", "least"), PAIRS)
-def test_text_can_be_read(scheme: str, text: str, ground: str, least: float) -> None:
+def test_text_has_enough_contrast(scheme: str) -> None:
     colours = SCHEMES[scheme]
 
-    assert contrast(colours[text], colours[ground]) >= least
+    too_low = [
+        (text, background, ratio)
+        for text, background, least in PAIRS
+        if (ratio := contrast(colours[text], colours[background])) < least
+    ]
+
+    assert too_low == []
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

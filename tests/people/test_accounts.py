@@ -3,91 +3,84 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 from django.contrib.sessions.models import Session
 from django.core.cache import cache
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.test import Client, RequestFactory
 from django.urls import get_resolver, reverse
 
 from chat.actions import people
 from chat.models import AuditEvent, Team, User
 from chat.views import errors
-from tests.conftest import PASSWORD
-
-SignIn = Callable[[User], Client]
-
-HTMX = {"HX-Request": "true"}
+from tests.conftest import PASSWORD, MakeUser
+from tests.people.conftest import NEW_PASSWORD, SignIn
 
 
-def _sign_in(client: Client, user: User, **fields: str):
+def post_sign_in(client: Client, user: User, **fields: str) -> HttpResponse:
     data = {"login": user.email, "password": PASSWORD, **fields}
     return client.post(reverse("account_login"), data)
 
 
-# --- signing in and out -----------------------------------------------------------------------
+def is_signed_in(client: Client) -> bool:
+    return "_auth_user_id" in client.session
 
 
-def test_person_signs_in_by_address_and_password(bob: User) -> None:
-    answer = _sign_in(Client(), bob, login="BOB@example.org")
+# --- signing in and out ------------------------------------------------------------------------
+
+
+def test_person_signs_in_by_email_and_password(bob: User) -> None:
+    answer = post_sign_in(Client(), bob, login="BOB@example.org")
 
     assert answer.status_code == 302
     assert answer.url == reverse("home")
 
 
-def test_person_comes_back_to_where_they_were(bob: User) -> None:
+def test_signing_in_leads_back_to_the_page_asked_for(bob: User) -> None:
     client = Client()
-    asked = client.get(reverse("people"))
-    page = client.get(asked.url)
+    page = client.get(client.get(reverse("people")).url)
     hidden = re.search(r'name="next" value="([^"]+)"', page.content.decode())
 
-    answer = _sign_in(client, bob, next=hidden[1])
+    answer = post_sign_in(client, bob, next=hidden[1])
 
     assert answer.url == reverse("people")
 
 
 @pytest.mark.parametrize("target", ["https://evil.test/", "//evil.test", "javascript:alert(1)"])
 def test_signing_in_leads_to_no_other_site(bob: User, target: str) -> None:
-    answer = _sign_in(Client(), bob, next=target)
-
-    assert answer.url == reverse("home")
+    assert post_sign_in(Client(), bob, next=target).url == reverse("home")
 
 
 @pytest.mark.parametrize(
     "fields", [{"password": "wrong"}, {"login": "nobody@example.org"}, {"login": ""}]
 )
-def test_wrong_credentials_do_not_say_which_part_was_wrong(
-    bob: User, fields: dict[str, str]
-) -> None:
+def test_wrong_credentials_are_refused(bob: User, fields: dict[str, str]) -> None:
     client = Client()
 
-    answer = _sign_in(client, bob, **fields)
+    answer = post_sign_in(client, bob, **fields)
 
     assert answer.status_code == 200
-    assert "_auth_user_id" not in client.session
+    assert not is_signed_in(client)
 
 
-def test_unknown_person_and_wrong_password_get_the_same_words(bob: User) -> None:
-    unknown = _sign_in(Client(), bob, login="nobody@example.org")
-    wrong = _sign_in(Client(), bob, password="wrong")
+def test_unknown_email_and_wrong_password_give_the_same_error(bob: User) -> None:
+    unknown = post_sign_in(Client(), bob, login="nobody@example.org")
+    wrong = post_sign_in(Client(), bob, password="wrong")
 
     assert unknown.context["form"].errors == wrong.context["form"].errors
 
 
-def test_account_that_is_switched_off_does_not_get_in(bob: User) -> None:
+def test_deactivated_account_cannot_sign_in(bob: User) -> None:
     User.objects.filter(pk=bob.pk).update(is_active=False)
     client = Client()
 
-    _sign_in(client, bob)
+    post_sign_in(client, bob)
 
-    assert "_auth_user_id" not in client.session
+    assert not is_signed_in(client)
 
 
-def test_signing_out_needs_a_post_and_clears_the_browsers_storage(
-    signed_in: SignIn, bob: User
-) -> None:
+def test_signing_out_needs_a_post_and_clears_the_storage(signed_in: SignIn, bob: User) -> None:
     client = signed_in(bob)
 
     asked = client.get(reverse("account_logout"))
@@ -95,10 +88,10 @@ def test_signing_out_needs_a_post_and_clears_the_browsers_storage(
 
     assert asked.status_code == 200
     assert answer["Clear-Site-Data"] == '"storage"'
-    assert "_auth_user_id" not in client.session
+    assert not is_signed_in(client)
 
 
-def test_nobody_signs_up_by_themselves(db: None) -> None:
+def test_nobody_can_sign_up(db: None) -> None:
     client = Client()
     data = {"email": "x@example.org", "password1": PASSWORD, "password2": PASSWORD}
 
@@ -109,13 +102,13 @@ def test_nobody_signs_up_by_themselves(db: None) -> None:
     assert not User.objects.exists()
 
 
-def test_only_the_addresses_that_we_need_are_routed() -> None:
+def test_unused_account_pages_have_no_address() -> None:
     names = {name for name in get_resolver().reverse_dict if isinstance(name, str)}
 
     assert {name for name in names if name.startswith(("socialaccount", "account_email"))} == set()
 
 
-# --- oneself ------------------------------------------------------------------------------------
+# --- one's own settings ------------------------------------------------------------------------
 
 
 def test_person_changes_their_name(signed_in: SignIn, bob: User) -> None:
@@ -134,15 +127,15 @@ def test_unusable_name_is_refused_beside_the_field(signed_in: SignIn, bob: User,
 
 
 def test_settings_change_nothing_else(signed_in: SignIn, bob: User) -> None:
-    signed_in(bob).post(
-        reverse("settings"), {"name": "Bob", "email": "x@example.org", "is_staff": "1"}
-    )
+    fields = {"name": "Bob", "email": "x@example.org", "is_staff": "1"}
+
+    signed_in(bob).post(reverse("settings"), fields)
 
     bob.refresh_from_db()
     assert (bob.email, bob.is_staff) == ("bob@example.org", False)
 
 
-def test_announcements_are_one_s_own_and_kept(signed_in: SignIn, alice: User, bob: User) -> None:
+def test_announcements_are_kept_for_one_person(signed_in: SignIn, alice: User, bob: User) -> None:
     assert bob.announcements == "states"
 
     signed_in(bob).post(reverse("announcements"), {"announcements": "ends", "name": "Robert"})
@@ -155,9 +148,7 @@ def test_announcements_are_one_s_own_and_kept(signed_in: SignIn, alice: User, bo
     assert 'data-announcements="ends"' in page
 
 
-def test_announcements_that_are_none_of_the_choices_are_refused(
-    signed_in: SignIn, bob: User
-) -> None:
+def test_unknown_announcements_are_refused(signed_in: SignIn, bob: User) -> None:
     answer = signed_in(bob).post(reverse("announcements"), {"announcements": "shouting"})
 
     bob.refresh_from_db()
@@ -165,45 +156,37 @@ def test_announcements_that_are_none_of_the_choices_are_refused(
     assert b"field-error" in answer.content
 
 
-def test_password_change_keeps_this_session_and_ends_the_others(
-    signed_in: SignIn, bob: User
-) -> None:
-    here, elsewhere = signed_in(bob), signed_in(bob)
-    new = "seven willow rivers"
+def test_new_password_ends_the_other_sessions(signed_in: SignIn, bob: User) -> None:
+    here, other = signed_in(bob), signed_in(bob)
+    fields = {"oldpassword": PASSWORD, "password1": NEW_PASSWORD, "password2": NEW_PASSWORD}
 
-    here.post(
-        reverse("account_change_password"),
-        {"oldpassword": PASSWORD, "password1": new, "password2": new},
-    )
+    here.post(reverse("account_change_password"), fields)
 
     assert here.get(reverse("settings")).status_code == 200
-    assert elsewhere.get(reverse("settings")).status_code == 302
+    assert other.get(reverse("settings")).status_code == 302
 
 
-def test_signing_out_elsewhere_keeps_this_session_and_other_people(
+def test_ending_other_sessions_keeps_this_one_and_other_people(
     signed_in: SignIn, bob: User, charlie: User
 ) -> None:
-    here, elsewhere, other = signed_in(bob), signed_in(bob), signed_in(charlie)
+    here, other, charlies = signed_in(bob), signed_in(bob), signed_in(charlie)
 
     here.post(reverse("sessions_end"))
 
     assert here.get(reverse("settings")).status_code == 200
-    assert elsewhere.get(reverse("settings")).status_code == 302
-    assert other.get(reverse("settings")).status_code == 200
+    assert other.get(reverse("settings")).status_code == 302
+    assert charlies.get(reverse("settings")).status_code == 200
     assert AuditEvent.objects.get().detail == {"ended": 1}
 
 
-# --- switched off -----------------------------------------------------------------------------------
+# --- switched off ------------------------------------------------------------------------------
 
 
 @pytest.mark.django_db(transaction=True)
-def test_switching_off_ends_every_session_at_once(
-    signed_in: SignIn, administrator: User, bob: User
-) -> None:
+def test_deactivating_ends_every_session(signed_in: SignIn, administrator: User, bob: User) -> None:
     bobs = signed_in(bob)
-    admins = signed_in(administrator)
 
-    admins.post(reverse("person_deactivate", args=[bob.public_id]))
+    signed_in(administrator).post(reverse("person_deactivate", args=[bob.public_id]))
 
     assert bobs.get(reverse("settings")).status_code == 302
     assert Session.objects.count() == 1
@@ -211,29 +194,25 @@ def test_switching_off_ends_every_session_at_once(
     assert (row.verb, row.subject) == ("user.deactivated", bob)
 
 
-def test_switching_on_lets_the_person_in_again(
-    signed_in: SignIn, administrator: User, bob: User
-) -> None:
+def test_reactivated_person_may_sign_in(signed_in: SignIn, administrator: User, bob: User) -> None:
     people.set_active(administrator, bob, is_active=False)
 
     signed_in(administrator).post(reverse("person_activate", args=[bob.public_id]))
 
     bob.refresh_from_db()
     assert bob.is_active
-    assert set(AuditEvent.objects.values_list("verb", flat=True)) == {
-        "user.activated",
-        "user.deactivated",
-    }
+    verbs = AuditEvent.objects.values_list("verb", flat=True)
+    assert set(verbs) == {"user.activated", "user.deactivated"}
 
 
-def test_nobody_switches_themselves_off(signed_in: SignIn, administrator: User) -> None:
+def test_nobody_deactivates_themselves(signed_in: SignIn, administrator: User) -> None:
     path = reverse("person_deactivate", args=[administrator.public_id])
 
     assert signed_in(administrator).post(path).status_code == 403
 
 
-def test_administrator_who_is_no_superuser_does_not_switch_off_one(
-    signed_in: SignIn, make_user: Callable[..., User], administrator: User
+def test_only_a_superuser_deactivates_one(
+    signed_in: SignIn, make_user: MakeUser, administrator: User
 ) -> None:
     helper = make_user("Hugo", is_staff=True)
     path = reverse("person_deactivate", args=[administrator.public_id])
@@ -243,7 +222,7 @@ def test_administrator_who_is_no_superuser_does_not_switch_off_one(
     assert administrator.is_active
 
 
-def test_owner_of_a_team_switches_nobody_off(
+def test_team_owner_deactivates_nobody(
     signed_in: SignIn, alice: User, bob: User, team: Team
 ) -> None:
     path = reverse("person_deactivate", args=[bob.public_id])
@@ -251,16 +230,16 @@ def test_owner_of_a_team_switches_nobody_off(
     assert signed_in(alice).post(path).status_code == 403
 
 
-# --- error pages ------------------------------------------------------------------------------------
+# --- error pages -------------------------------------------------------------------------------
 
 
-def _request(**headers: str) -> HttpRequest:
+def request_by_stranger(**headers: str) -> HttpRequest:
     request = RequestFactory().get("/", headers=headers)
     request.user = User()
     return request
 
 
-def test_not_there_is_a_page_of_ours(db: None) -> None:
+def test_404_page_is_ours(db: None) -> None:
     answer = Client().get("/nowhere/")
 
     assert answer.status_code == 404
@@ -268,44 +247,44 @@ def test_not_there_is_a_page_of_ours(db: None) -> None:
 
 
 @pytest.mark.parametrize("handler", ["bad_request", "forbidden", "not_found"])
-def test_fragment_request_gets_a_notice_instead_of_a_page(handler: str) -> None:
-    answer = getattr(errors, handler)(_request(**HTMX), Http404())
+def test_htmx_request_gets_a_notice_instead_of_a_page(handler: str) -> None:
+    request = request_by_stranger(**{"HX-Request": "true"})
+
+    answer = getattr(errors, handler)(request, Http404())
 
     assert answer["HX-Retarget"] == "#notices"
     assert b"<html" not in answer.content
     assert b'role="alert"' in answer.content
 
 
-def test_what_broke_is_told_without_the_database_or_the_reason() -> None:
+def test_500_page_needs_no_database_and_gives_no_reason() -> None:
     answer = errors.broken(RequestFactory().get("/"))
 
     assert answer.status_code == 500
     assert b"Something broke" in answer.content
 
 
-def test_reason_of_a_403_is_shown_as_text(db: None) -> None:
-    answer = errors.forbidden(_request(), PermissionError("<b>no</b>"))
+def test_reason_of_a_403_is_escaped(db: None) -> None:
+    answer = errors.forbidden(request_by_stranger(), PermissionError("<b>no</b>"))
 
     assert answer.status_code == 403
     assert b"&lt;b&gt;no&lt;/b&gt;" in answer.content
 
 
-def test_stale_form_is_told_to_reload(bob: User) -> None:
-    client = Client(enforce_csrf_checks=True)
-
-    answer = _sign_in(client, bob)
+def test_stale_form_asks_to_reload(bob: User) -> None:
+    answer = post_sign_in(Client(enforce_csrf_checks=True), bob)
 
     assert answer.status_code == 403
     assert b"Reload it, then try again" in answer.content
 
 
-def test_too_many_tries_get_a_page_of_ours(settings: object, bob: User) -> None:
+def test_too_many_attempts_get_a_page_of_ours(settings: object, bob: User) -> None:
     settings.ACCOUNT_RATE_LIMITS = {"login": "1/m/ip"}
     cache.clear()
     client = Client()
-    _sign_in(client, bob, password="wrong")
+    post_sign_in(client, bob, password="wrong")
 
-    answer = _sign_in(client, bob)
+    answer = post_sign_in(client, bob)
 
     assert answer.status_code == 429
     assert b"we wait a few minutes" in answer.content

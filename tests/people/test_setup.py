@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -10,37 +10,45 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
 from chat.actions import setup
-from chat.actions.errors import ActionRefused
 from chat.models import AuditEvent, Membership, Team, TeamRole, Upstream, User
 from tests.conftest import MakeUser
+from tests.people.conftest import NEW_PASSWORD, run_at_once
 
 FORM = {
     "name": "Ada",
     "email": "Ada@Example.org",
-    "password": "seven willow rivers",
+    "password": NEW_PASSWORD,
     "team_name": "River",
 }
 
 pytestmark = pytest.mark.django_db
 
 
-def _path() -> str:
+def setup_path() -> str:
     link = setup.setup_link()
     assert link is not None
     return urlsplit(link).path
 
 
+# --- the link ----------------------------------------------------------------------------------
+
+
 def test_link_stays_the_same_until_it_is_used() -> None:
-    assert setup.setup_link() == setup.setup_link()
+    path = setup_path()
+    assert setup_path() == path
+
+    Client().post(path, FORM)
+
+    assert Client().get(path).status_code == 404
+    assert setup.setup_link() is None
 
 
-def test_link_is_good_wherever_the_same_key_is(settings: Any, tmp_path: Path) -> None:
-    path = _path()
+def test_link_is_valid_wherever_the_same_key_is(settings: Any, tmp_path: Path) -> None:
+    path = setup_path()
 
     settings.DATA_DIR = tmp_path / "another container"
 
@@ -49,16 +57,16 @@ def test_link_is_good_wherever_the_same_key_is(settings: Any, tmp_path: Path) ->
     assert Client().get(path).status_code == 404
 
 
-def test_link_is_an_address_of_this_installation(settings: object) -> None:
+def test_link_has_the_address_of_the_site(settings: object) -> None:
     settings.SITE_URL = "https://river.example.org"
 
     assert setup.setup_link().startswith("https://river.example.org/setup/")
 
 
-def test_setting_up_makes_an_administrator_who_owns_the_team() -> None:
+def test_setup_creates_an_administrator_who_owns_the_team() -> None:
     client = Client()
 
-    answer = client.post(_path(), FORM)
+    answer = client.post(setup_path(), FORM)
 
     ada = User.objects.get()
     assert answer.url == reverse("home")
@@ -69,27 +77,22 @@ def test_setting_up_makes_an_administrator_who_owns_the_team() -> None:
     assert AuditEvent.objects.get().verb == "installation.set_up"
 
 
-def test_link_is_dead_after_use() -> None:
-    path = _path()
-    Client().post(path, FORM)
-
-    assert Client().get(path).status_code == 404
-    assert setup.setup_link() is None
-
-
-@pytest.mark.parametrize("token", ["wrong", "x" * 43, "ä", "setup-token"])
-@pytest.mark.parametrize("method", ["get", "post"])
-def test_wrong_token_gets_404(token: str, method: str) -> None:
+def test_wrong_token_gets_404(subtests: pytest.Subtests) -> None:
+    before_a_link_was_made = Client().get(reverse("setup", args=["anything"]))
     setup.setup_link()
 
-    answer = getattr(Client(), method)(reverse("setup", args=[token]), FORM)
+    for token in ("wrong", "x" * 43, "ä", "setup-token"):
+        for method in ("get", "post"):
+            with subtests.test(token=token, method=method):
+                answer = getattr(Client(), method)(reverse("setup", args=[token]), FORM)
 
-    assert answer.status_code == 404
-    assert not User.objects.exists()
+                assert answer.status_code == 404
+                assert not User.objects.exists()
+    assert before_a_link_was_made.status_code == 404
 
 
-def test_right_token_gets_404_once_somebody_is_there(make_user: MakeUser) -> None:
-    path = _path()
+def test_right_token_gets_404_once_there_are_users(make_user: MakeUser) -> None:
+    path = setup_path()
     alice = make_user("Alice")
 
     answer = Client().post(path, FORM)
@@ -98,119 +101,100 @@ def test_right_token_gets_404_once_somebody_is_there(make_user: MakeUser) -> Non
     assert list(User.objects.all()) == [alice]
 
 
-def test_nothing_is_open_before_a_link_was_made() -> None:
-    assert Client().get(reverse("setup", args=["anything"])).status_code == 404
-
-
 @pytest.mark.parametrize(
     "fields", [{"password": "short"}, {"email": "ada"}, {"name": ""}, {"team_name": ""}]
 )
-def test_form_says_what_is_missing(fields: dict[str, str]) -> None:
-    answer = Client().post(_path(), {**FORM, **fields})
+def test_invalid_form_is_refused_beside_the_field(fields: dict[str, str]) -> None:
+    answer = Client().post(setup_path(), {**FORM, **fields})
 
     assert answer.status_code == 422
     assert b"field-error" in answer.content
     assert not User.objects.exists()
 
 
-def test_setup_page_is_not_stored_and_sends_no_address_on() -> None:
-    answer = Client().get(_path())
+def test_setup_page_is_not_stored_and_sends_no_referrer() -> None:
+    answer = Client().get(setup_path())
 
     assert "no-store" in answer["Cache-Control"]
     assert answer["Referrer-Policy"] == "strict-origin"
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_who_set_up_at_once_one_becomes_administrator() -> None:
-    outcomes: list[str] = []
-    start = threading.Barrier(4)
+def test_several_setups_at_once_create_one_administrator() -> None:
+    forms = [{**FORM, "email": f"ada{number}@example.org"} for number in range(4)]
 
-    def ask(number: int) -> None:
-        start.wait(timeout=30)
-        try:
-            setup.set_up(**{**FORM, "email": f"ada{number}@example.org"})
-            outcomes.append("made")
-        except ActionRefused:
-            outcomes.append("refused")
-        finally:
-            connection.close()
+    outcomes = run_at_once(*(partial(setup.set_up, **form) for form in forms))
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-
-    assert sorted(outcomes) == ["made", "refused", "refused", "refused"]
+    assert outcomes == ["done", "refused", "refused", "refused"]
     assert User.objects.count() == Team.objects.count() == 1
 
 
-def test_command_prints_the_link() -> None:
+def printed_by_command() -> str:
     out = StringIO()
-
     call_command("setup_link", stdout=out)
+    return out.getvalue().strip()
 
-    assert out.getvalue().strip() == setup.setup_link()
+
+def test_command_prints_the_link() -> None:
+    assert printed_by_command() == setup.setup_link()
 
 
 def test_command_says_when_setup_is_done(alice: User) -> None:
-    out = StringIO()
-
-    call_command("setup_link", stdout=out)
-
-    assert "is set up" in out.getvalue()
+    assert "is set up" in printed_by_command()
 
 
-def test_sign_in_page_says_where_to_begin_while_nobody_is_there() -> None:
-    assert b"setup link" in Client().get(reverse("account_login")).content
+def test_sign_in_page_explains_setup_while_there_are_no_users(make_user: MakeUser) -> None:
+    before = Client().get(reverse("account_login"))
+    make_user("Alice")
+    after = Client().get(reverse("account_login"))
+
+    assert b"setup link" in before.content
+    assert b"setup link" not in after.content
 
 
-def test_sign_in_page_says_nothing_of_it_afterwards(alice: User) -> None:
-    assert b"setup link" not in Client().get(reverse("account_login")).content
+# --- the demo ----------------------------------------------------------------------------------
+
+DEMO_URL = "http://127.0.0.1:9100"
 
 
-# --- the demo ----------------------------------------------------------------------------
+@pytest.fixture
+def demo(settings: Any) -> None:
+    settings.DEMO_UPSTREAM_URL = DEMO_URL
+    setup.ensure_demo_upstream()
 
 
-def bases(root: str) -> set[str]:
+def demo_addresses(root: str) -> set[str]:
     """Where the demo's servers are, below its root; every dialect has a path of its own."""
     found = [f"{root}{server.path}" for server in setup.DEMO_SERVERS]
     assert len(set(found)) == len(found)
     return set(found)
 
 
-def test_demo_servers_speak_every_dialect_at_the_demos_address(settings: object) -> None:
-    settings.DEMO_UPSTREAM_URL = "http://127.0.0.1:9100/"
+def test_demo_has_a_server_for_every_dialect(settings: Any) -> None:
+    settings.DEMO_UPSTREAM_URL = f"{DEMO_URL}/"
 
     setup.ensure_demo_upstream()
 
     rows = {row.dialect: row for row in Upstream.objects.all()}
     assert set(rows) == {server.dialect for server in setup.DEMO_SERVERS}
-    assert rows["lmstudio"].base_url == "http://127.0.0.1:9100"
-    assert rows["openai_chat"].base_url == "http://127.0.0.1:9100/v1"
+    assert rows["lmstudio"].base_url == DEMO_URL
+    assert rows["openai_chat"].base_url == f"{DEMO_URL}/v1"
     assert all(row.is_demo for row in rows.values())
-    assert {row.base_url for row in rows.values()} == bases("http://127.0.0.1:9100")
+    assert {row.base_url for row in rows.values()} == demo_addresses(DEMO_URL)
     for server in setup.DEMO_SERVERS:
         assert {model["id"] for model in rows[server.dialect].model_list} == set(server.models)
 
 
-def test_demo_servers_follow_the_port(settings: object) -> None:
-    settings.DEMO_UPSTREAM_URL = "http://127.0.0.1:9100"
-    setup.ensure_demo_upstream()
+def test_demo_servers_follow_the_port(demo: None, settings: Any) -> None:
     settings.DEMO_UPSTREAM_URL = "http://127.0.0.1:9200"
 
     setup.ensure_demo_upstream()
 
-    assert set(Upstream.objects.values_list("base_url", flat=True)) == bases(
-        "http://127.0.0.1:9200"
-    )
+    addresses = Upstream.objects.values_list("base_url", flat=True)
+    assert set(addresses) == demo_addresses("http://127.0.0.1:9200")
 
 
-def test_models_that_the_demo_has_learned_are_offered_beside_those_that_were_listed(
-    settings: object,
-) -> None:
-    settings.DEMO_UPSTREAM_URL = "http://127.0.0.1:9001"  # type: ignore[attr-defined]
-    setup.ensure_demo_upstream()
+def test_new_demo_models_join_the_listed_ones(demo: None) -> None:
     row = Upstream.objects.get(dialect="openai_chat", is_demo=True)
     typed = {"id": "typed/by-hand", "label": "Mine", "detail": {}, "is_typed": True}
     known = [*row.model_list[:2], typed]
@@ -220,18 +204,13 @@ def test_models_that_the_demo_has_learned_are_offered_beside_those_that_were_lis
 
     row.refresh_from_db()
     listed = [entry["id"] for entry in row.model_list]
+    (server,) = [each for each in setup.DEMO_SERVERS if each.dialect == "openai_chat"]
     assert row.model_list[:3] == known
-    assert set(row_models("openai_chat")) < set(listed)
+    assert set(server.models) < set(listed)
     assert len(listed) == len(set(listed))
 
 
-def row_models(dialect: str) -> list[str]:
-    return [m for each in setup.DEMO_SERVERS if each.dialect == dialect for m in each.models]
-
-
-def test_demo_that_was_switched_off_stays_off(settings: object) -> None:
-    settings.DEMO_UPSTREAM_URL = "http://127.0.0.1:9100"
-    setup.ensure_demo_upstream()
+def test_disabled_demo_stays_disabled(demo: None) -> None:
     Upstream.objects.update(is_enabled=False)
 
     setup.ensure_demo_upstream()
@@ -239,27 +218,25 @@ def test_demo_that_was_switched_off_stays_off(settings: object) -> None:
     assert not Upstream.objects.filter(is_enabled=True).exists()
 
 
-def test_demo_is_hidden_without_an_address_and_returns_with_one(settings: object) -> None:
-    settings.DEMO_UPSTREAM_URL = "http://127.0.0.1:9100"
-    setup.ensure_demo_upstream()
+def test_demo_is_enabled_only_while_it_has_an_address(demo: None, settings: Any) -> None:
+    enabled = Upstream.objects.filter(is_enabled=True)
 
     settings.DEMO_UPSTREAM_URL = ""
     setup.ensure_demo_upstream()
-    hidden = Upstream.objects.filter(is_enabled=True).count()
-    settings.DEMO_UPSTREAM_URL = "http://127.0.0.1:9100"
+    without_address = enabled.count()
+    settings.DEMO_UPSTREAM_URL = DEMO_URL
     setup.ensure_demo_upstream()
 
-    assert hidden == 0
-    assert Upstream.objects.filter(is_enabled=True).count() == len(setup.DEMO_SERVERS)
+    assert without_address == 0
+    assert enabled.count() == len(setup.DEMO_SERVERS)
 
 
-def test_demo_leaves_servers_of_the_same_name_alone(settings: object) -> None:
-    Upstream.objects.create(
-        name="Demo (OpenAI)", dialect="openai_chat", base_url="http://x.test/v1"
-    )
-    settings.DEMO_UPSTREAM_URL = "http://127.0.0.1:9100"
+def test_demo_leaves_servers_of_the_same_name_alone(settings: Any) -> None:
+    own = "http://x.test/v1"
+    Upstream.objects.create(name="Demo (OpenAI)", dialect="openai_chat", base_url=own)
+    settings.DEMO_UPSTREAM_URL = DEMO_URL
 
     setup.ensure_demo_upstream()
 
-    assert Upstream.objects.get(name="Demo (OpenAI)").base_url == "http://x.test/v1"
+    assert Upstream.objects.get(name="Demo (OpenAI)").base_url == own
     assert Upstream.objects.filter(is_demo=True).count() == len(setup.DEMO_SERVERS)

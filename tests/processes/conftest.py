@@ -1,4 +1,4 @@
-"""A site for each test, on its own copy of data that were made once."""
+"""Sites on copies of data that were created once: one for each test, or one for a file."""
 
 import shutil
 from collections.abc import Iterator
@@ -8,16 +8,27 @@ import pytest
 
 from tests.support.processes.site import Site, World, seed, site_from
 
+Seeded = tuple[Path, World]
+
 
 @pytest.fixture(scope="session")
-def seeded(tmp_path_factory: pytest.TempPathFactory, migrated_database: Path) -> tuple[Path, World]:
+def seeded(tmp_path_factory: pytest.TempPathFactory, migrated_database: Path) -> Seeded:
     folder = tmp_path_factory.mktemp("seeded")
     shutil.copy(migrated_database, folder / "tributary.sqlite3")
     return folder, seed(folder)
 
 
 @pytest.fixture
-def site(seeded: tuple[Path, World], tmp_path: Path) -> Iterator[Site]:
+def site(seeded: Seeded, tmp_path: Path) -> Iterator[Site]:
+    """Not started; the test may kill it."""
     folder, world = seeded
     with site_from(folder, tmp_path / "data", world, kind=Site) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def shared_site(seeded: Seeded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """For all tests of a file, which leave it running. Not started."""
+    folder, world = seeded
+    with site_from(folder, tmp_path_factory.mktemp("shared"), world, kind=Site) as site:
         yield site

@@ -1,9 +1,11 @@
-"""The live endpoints of a real server, over real sockets."""
+"""The live endpoints of a real server, over real sockets. One site for all tests of this file."""
 
 import contextlib
 import uuid
+from collections.abc import Iterator
 from uuid import UUID
 
+import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -14,27 +16,79 @@ from chat.management.commands.decode import decode
 from chat.result import Fold, fold
 from chat.runs.public import response_id_of
 from tests.fixtures import core_of
-from tests.processes.test_crashes import ANSWER, SEEN, UNSEEN, assert_ended, assert_kept
-from tests.support.processes.site import Site
-from tests.support.processes.viewers import Program, Tab, open_socket, page_of, watching
+from tests.support.pages import page_of
+from tests.support.processes.runs import (
+    ANSWER,
+    SEEN,
+    SEEN_END,
+    UNSEEN,
+    assert_ended,
+    assert_kept,
+)
+from tests.support.processes.site import SOON_SECONDS, Site
+from tests.support.processes.viewers import Program, Tab, open_socket, watching
 
 pytestmark = pytest.mark.process
+QUESTION = "Where does the river run?"
+
+
+@pytest.fixture
+def site(shared_site: Site) -> Iterator[Site]:
+    if not shared_site.is_alive:
+        shared_site.start()
+    yield shared_site
+    shared_site.settle()
+
+
+@pytest.fixture
+def ended(site: Site) -> UUID:
+    """A completed run."""
+    site.fake.script(stream(ANSWER))
+    run = site.send(QUESTION)
+    site.until_ended(run)
+    return run
+
+
+@pytest.fixture
+def half_answered(site: Site) -> UUID:
+    """A run that waits at the gate ``rest``."""
+    site.fake.script(stream(SEEN, Gate(name="rest"), UNSEEN))
+    return site.send(QUESTION)
+
+
+@contextlib.contextmanager
+def deleted(site: Site, table: str, column: str, value: str) -> Iterator[None]:
+    """Deletes rows as the admin or another process would, without any notification, and puts them
+    back afterwards."""
+    rows = site.rows(f"SELECT * FROM {table} WHERE {column} = ?", value)
+    site.rows(f"DELETE FROM {table} WHERE {column} = ?", value)
+    try:
+        yield
+    finally:
+        for row in rows:
+            places = ", ".join("?" * len(row))
+            site.rows(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", *row.values())
 
 
 def events_of(run: UUID) -> str:
     return f"/api/v1/runs/{run}/events"
 
 
-def test_everybody_in_the_team_sees_the_same_answer_at_the_same_time(site: Site) -> None:
-    site.fake.script(stream(SEEN, Gate(name="rest"), UNSEEN))
-    site.start()
-    run = site.send("Where does the river run?")
+def get_events(
+    site: Site, run: UUID, *, by: str = "Bob", headers: dict[str, str] | None = None
+) -> httpx.Response:
+    with site.browser(by) as browser:
+        return browser.get(events_of(run), headers=headers)
+
+
+def test_team_sees_the_same_answer(site: Site, half_answered: UUID) -> None:
+    run = half_answered
     tabs = [Tab(site, run, by=name) for name in ("Alice", "Bob", "Vera")]
     for tab in tabs:
-        tab.until_shown(run, "runs down")
+        tab.until_shown(run, SEEN_END)
 
     late = Tab(site, run, by="Alice")
-    late.until_shown(run, "runs down")
+    late.until_shown(run, SEEN_END)
     site.fake.release("rest")
 
     for tab in (*tabs, late):
@@ -45,10 +99,10 @@ def test_everybody_in_the_team_sees_the_same_answer_at_the_same_time(site: Site)
         tab.leave()
 
 
-def test_a_long_answer_arrives_whole_at_a_page_and_at_a_program(site: Site) -> None:
+@pytest.mark.slow
+def test_long_answer_arrives_whole(site: Site) -> None:
     words = [f"word{number} and **more** of it.\n\n" for number in range(3000)]
     site.fake.script(stream(lmstudio_events(lmstudio_run(*words)), split_bytes=777))
-    site.start()
     run = site.send("Tell me everything")
 
     with watching(site, run) as (program, tab):
@@ -61,72 +115,57 @@ def test_a_long_answer_arrives_whole_at_a_page_and_at_a_program(site: Site) -> N
     assert b"".join(frame.raw for frame in program.frames) in program.raw
 
 
-def test_what_a_program_receives_is_lm_studios_stream_and_says_the_same(site: Site) -> None:
-    site.fake.script(stream(ANSWER))
-    site.start()
-    run = site.send("Where does the river run?")
-    site.until_ended(run)
-
-    with site.browser("Bob") as browser:
-        received = browser.get(events_of(run)).content
+def test_event_stream_reads_as_an_lmstudio_stream(site: Site, ended: UUID) -> None:
+    received = get_events(site, ended).content
 
     parser = dialects.get("lmstudio").parser(model="asked", options={})
     read = fold(decode(parser, iter([received]), Fold()))
-    stored = decode_result(site.run(run)["result"])
-    stored.response_id = response_id_of(run)
+    stored = decode_result(site.run(ended)["result"])
+    stored.response_id = response_id_of(ended)
     assert core_of(read) == core_of(stored)
     assert (read.ext.status, read.ext.stop) == (stored.ext.status, stored.ext.stop)
     assert read.ext.vendor == []
 
 
-def test_a_page_learns_of_a_colleague_s_turn(site: Site) -> None:
-    site.fake.script(stream(ANSWER), stream(ANSWER))
-    site.start()
-    run = site.send("Where does the river run?")
-    site.until_ended(run)
-    room = site.conversation_of(run)
+def test_page_learns_of_a_colleagues_turn(site: Site, ended: UUID) -> None:
+    room = site.conversation_of(ended)
     tab = Tab(site, by="Vera", room=room)
     tab.until(lambda tab: tab.messages)
     known = tab.messages[-1]["revision"]
+    site.fake.script(stream(ANSWER))
 
-    site.retry(run, by="Bob")
+    site.retry(ended, by="Bob")
 
     tab.until(lambda tab: tab.messages[-1].get("revision", 0) > known)
     assert tab.messages[-1]["room"] == room.hex
     tab.leave()
 
 
-def test_whoever_is_removed_in_mid_stream_receives_nothing_more(site: Site) -> None:
-    site.fake.script(stream(SEEN, Gate(name="rest"), UNSEEN))
-    site.start()
-    run = site.send("Where does the river run?")
+def test_removed_member_receives_nothing_more(site: Site, half_answered: UUID) -> None:
+    run = half_answered
 
     with watching(site, run) as (program, tab):
-        tab.until_shown(run, "runs down")
-        # As the admin or another process would do it: nobody rings.
-        site.rows("DELETE FROM chat_membership WHERE role = 'member'")
-        tab.until_ended()
-        program.until_ended()
-        site.fake.release("rest")
-        assert_ended(site, run, "completed")
+        tab.until_shown(run, SEEN_END)
+        with deleted(site, "chat_membership", "role", "member"):
+            tab.until_ended()
+            program.until_ended()
+            site.fake.release("rest")
+            assert_ended(site, run, "completed")
+            refused = get_events(site, run)
 
     assert tab.messages[-1] == {"gone": True, "reason": "access"}
     assert tab.close_code == 4403
     assert b"to the sea" not in program.raw
     assert program.failure is None
-    with site.browser("Bob") as browser:
-        assert browser.get(events_of(run)).status_code == 404
+    assert refused.status_code == 404
 
 
-def test_whoever_is_signed_out_everywhere_is_closed_as_signed_out(site: Site) -> None:
-    site.fake.script(stream(SEEN, Gate(name="rest"), UNSEEN))
-    site.start()
-    run = site.send("Where does the river run?")
-    tab = Tab(site, run)
-    tab.until_shown(run, "runs down")
+def test_ended_session_closes_its_tabs(site: Site, half_answered: UUID) -> None:
+    tab = Tab(site, half_answered)
+    tab.until_shown(half_answered, SEEN_END)
 
-    site.rows("DELETE FROM django_session WHERE session_key = ?", site.world.sessions["Bob"])
-    tab.until_ended()
+    with deleted(site, "django_session", "session_key", site.world.sessions["Bob"]):
+        tab.until_ended()
 
     assert tab.messages[-1] == {"gone": True, "reason": "signed-out"}
     assert tab.close_code == 4401
@@ -134,39 +173,29 @@ def test_whoever_is_signed_out_everywhere_is_closed_as_signed_out(site: Site) ->
 
 
 @pytest.mark.parametrize("origin", [None, "null", "https://evil.example", "http://127.0.0.1"])
-def test_a_websocket_from_another_origin_gets_no_handshake(site: Site, origin: str | None) -> None:
-    site.start()
-
+def test_websocket_from_another_origin_gets_403(site: Site, origin: str | None) -> None:
     with pytest.raises(InvalidStatus) as refused, open_socket(site, by="Alice", origin=origin):
         pass
 
     assert refused.value.response.status_code == 403
 
 
-def test_a_websocket_without_a_session_is_told_and_closed(site: Site) -> None:
-    site.start()
-
+def test_websocket_without_session_is_told_and_closed(site: Site) -> None:
     with open_socket(site) as socket:
-        words = socket.recv(timeout=20)
+        message = socket.recv(timeout=SOON_SECONDS)
         with contextlib.suppress(ConnectionClosed):
-            socket.recv(timeout=20)
+            socket.recv(timeout=SOON_SECONDS)
 
-    assert words == '{"gone":true,"reason":"signed-out"}'
+    assert message == '{"gone":true,"reason":"signed-out"}'
     assert socket.close_code == 4401
 
 
-def test_streams_and_refusals_share_a_connection(site: Site) -> None:
-    site.fake.script(stream(ANSWER))
-    site.start()
-    run = site.send("Where does the river run?")
-    site.until_ended(run)
-
+def test_streams_and_refusals_share_a_connection(site: Site, ended: UUID) -> None:
     with site.browser("Bob") as browser:
-        whole = browser.get(events_of(run))
+        whole = browser.get(events_of(ended))
         missing = browser.get(events_of(uuid.uuid4()))
-        rest = browser.get(events_of(run), headers={"Last-Event-ID": "3"})
-    with site.browser("Charlie") as stranger:
-        foreign = stranger.get(events_of(run))
+        rest = browser.get(events_of(ended), headers={"Last-Event-ID": "3"})
+    foreign = get_events(site, ended, by="Charlie")
 
     assert whole.text.endswith(rest.text)
     assert 0 < len(rest.text) < len(whole.text)
@@ -174,29 +203,20 @@ def test_streams_and_refusals_share_a_connection(site: Site) -> None:
     assert foreign.status_code == 404
 
 
-def test_a_stream_is_not_compressed_and_says_that_it_must_not_be_kept(site: Site) -> None:
-    site.fake.script(stream(ANSWER))
-    site.start()
-    run = site.send("Where does the river run?")
-    site.until_ended(run)
-
-    with site.browser("Bob") as browser:
-        answer = browser.get(events_of(run), headers={"Accept-Encoding": "gzip, br"})
+def test_stream_is_neither_compressed_nor_cached(site: Site, ended: UUID) -> None:
+    answer = get_events(site, ended, headers={"Accept-Encoding": "gzip, br"})
 
     assert "content-encoding" not in answer.headers
     assert answer.headers["cache-control"] == "no-cache, no-transform"
     assert answer.headers["x-accel-buffering"] == "no"
 
 
-def test_a_program_that_leaves_is_let_go_and_the_run_goes_on(site: Site) -> None:
-    site.fake.script(stream(SEEN, Gate(name="rest"), UNSEEN))
-    site.start()
-    run = site.send("Where does the river run?")
-    program = Program(site, run)
+def test_run_goes_on_when_its_reader_leaves(site: Site, half_answered: UUID) -> None:
+    program = Program(site, half_answered)
     program.until_event("message.delta")
 
     program.leave()
     site.fake.release("rest")
 
-    assert_ended(site, run, "completed")
+    assert_ended(site, half_answered, "completed")
     assert "Traceback" not in site.log

@@ -1,34 +1,36 @@
-"""The server is told to end: runs get their time, then everything says goodbye."""
+"""SIGTERM: runs get their time to end, then viewers are told and the server exits."""
 
 import pytest
 
 from chat.demo.script import Gate, stream
-from tests.processes.test_crashes import (
+from tests.support.processes.runs import (
     ANSWER,
     SEEN,
+    SEEN_END,
+    SEEN_TEXT,
     UNSEEN,
-    assert_can_be_tried_again,
-    assert_can_go_on,
+    assert_can_retry,
     assert_ended,
     assert_kept,
+    assert_resumes,
     text_of,
 )
-from tests.support.processes.site import Site
+from tests.support.processes.site import SOON_SECONDS, Site
 from tests.support.processes.viewers import watching
 
 pytestmark = pytest.mark.process
 
 
-def test_runs_that_end_in_time_are_completed_before_the_server_ends(site: Site) -> None:
+def test_sigterm_lets_runs_finish(site: Site) -> None:
     site.fake.script(stream(SEEN, Gate(name="rest"), UNSEEN))
     site.start(DRAIN_SECONDS="20")
     run = site.send("Where does the river run?")
 
     with watching(site, run) as (program, tab):
-        tab.until_shown(run, "runs down")
+        tab.until_shown(run, SEEN_END)
         site.process.terminate()
         site.fake.release("rest")
-        exit_code = site.process.wait(30)
+        exit_code = site.process.wait(SOON_SECONDS)
         program.until_ended()
         tab.until_ended()
 
@@ -39,31 +41,33 @@ def test_runs_that_end_in_time_are_completed_before_the_server_ends(site: Site) 
     assert tab.close_code == 1012
 
 
-def test_runs_that_do_not_end_in_time_are_interrupted_with_their_text(site: Site) -> None:
+@pytest.mark.slow
+def test_sigterm_interrupts_unfinished_runs(site: Site) -> None:
     site.fake.script(stream(SEEN, Gate(name="never")))
     site.start(DRAIN_SECONDS="0.2")
     run = site.send("Where does the river run?")
 
     with watching(site, run) as (program, tab):
-        tab.until_shown(run, "runs down")
+        tab.until_shown(run, SEEN_END)
         exit_code = site.terminate()
         program.until_ended()
         tab.until_ended()
 
     entries = assert_ended(site, run, "interrupted")
     assert exit_code == 0
-    assert text_of(site, run) == "The river runs **down**"
+    assert text_of(site, run) == SEEN_TEXT
     assert_kept(program, tab, run, entries)
     assert tab.close_code == 1012
     assert site.value("SELECT count(*) FROM chat_runner") == 0
     site.fake.wait_until(lambda fake: fake.disconnects == 1)
     site.start()
-    assert_can_go_on(site, run, program, tab)
-    assert_can_be_tried_again(site, run)
+    assert_resumes(site, run, program, tab)
+    assert_can_retry(site, run)
     assert site.fake.posts == 2
 
 
-def test_a_run_that_still_waits_in_line_keeps_its_place(site: Site) -> None:
+@pytest.mark.slow
+def test_queued_run_survives_sigterm(site: Site) -> None:
     site.rows("UPDATE chat_upstream SET concurrency_limit = 1")
     site.fake.script(stream(SEEN, Gate(name="never")), stream(ANSWER))
     site.start(DRAIN_SECONDS="0.2")

@@ -1,7 +1,8 @@
-"""Two sites, one behind the other, in real processes, and a fake server behind both."""
+"""Two sites in processes, one the server of the other, and a fake upstream behind the first."""
 
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ SERVERS = [
     ("Bitseek", "/bitseek/v1", "bitseek", "tributary/demo-bitseek"),
     ("Xerotier", "/xerotier/proj_demo/river/v1", "xerotier", "tributary/demo-question"),
 ]
+MODELS = [model for *_, model in SERVERS]
 
 
 @dataclass(frozen=True)
@@ -33,52 +35,43 @@ class Chain:
 
 @pytest.fixture(scope="package")
 def chain(tmp_path_factory: pytest.TempPathFactory, migrated_database: Path) -> Iterator[Chain]:
-    fake = FakeUpstream.start_in_thread()
-    first = _site(
-        tmp_path_factory,
-        migrated_database,
-        [
-            {
-                "name": name,
-                "dialect": dialect,
-                "base_url": fake.url + path,
-                "models": [model],
-                "concurrency_limit": 1,
-            }
-            for name, path, dialect, model in SERVERS
-        ],
-    )
-    try:
-        first.start()
-        last = _site(
-            tmp_path_factory,
-            migrated_database,
-            [
+    with ExitStack() as stack:
+
+        def launch(*servers: dict[str, Any]) -> ProgramSite:
+            folder = tmp_path_factory.mktemp("chained")
+            shutil.copy(migrated_database, folder / "tributary.sqlite3")
+            site = ProgramSite(folder, servers)
+            stack.callback(site.close)
+            site.launch()
+            return site
+
+        fake = FakeUpstream.start_in_thread()
+        stack.callback(fake.stop)
+        first = launch(
+            *(
                 {
-                    "name": "The first",
-                    "dialect": "lmstudio",
-                    "base_url": first.url,
-                    "key": first.token,
-                    "models": [model for *_, model in SERVERS],
+                    "name": name,
+                    "dialect": dialect,
+                    "base_url": fake.url + path,
+                    "models": [model],
+                    "concurrency_limit": 1,
                 }
-            ],
+                for name, path, dialect, model in SERVERS
+            )
         )
-        try:
-            last.start()
-            yield Chain(fake, first, last)
-        finally:
-            last.close()
-    finally:
-        first.close()
-        fake.stop()
-
-
-def _site(
-    folders: pytest.TempPathFactory, database: Path, servers: list[dict[str, Any]]
-) -> ProgramSite:
-    folder = folders.mktemp("chained")
-    shutil.copy(database, folder / "tributary.sqlite3")
-    return ProgramSite(folder, servers)
+        # It is prepared while the first one starts.
+        last = launch(
+            {
+                "name": "The first",
+                "dialect": "lmstudio",
+                "base_url": first.url,
+                "key": first.tokens["alice"],
+                "models": MODELS,
+            }
+        )
+        for site in (first, last):
+            site.until_ready()
+        yield Chain(fake, first, last)
 
 
 @pytest.fixture

@@ -1,5 +1,4 @@
-"""Makes the data of a site for programs: Alice's team and Dana's, a token for each kind of actor,
-and the servers named.
+"""Makes the data of a site for API clients: two teams, a token for each kind of actor, servers.
 
 Runs in a process of its own with the site's ``DATA_DIR``; ``SERVERS`` is a JSON list of what each
 server has. Prints the tokens by actor, and Alice's session.
@@ -17,7 +16,7 @@ def main() -> None:
 
     django.setup()
     for server in json.loads(os.environ["SERVERS"]):
-        make(server)
+        make_server(server)
     print(json.dumps(make_people()))
 
 
@@ -30,24 +29,26 @@ def make_people() -> dict[str, object]:
         name: User.objects.create_user(f"{name}@example.org", None, name=name.capitalize())
         for name in ("alice", "bob", "vera", "erin", "dana")
     }
-    for name in ("alice", "bob", "vera", "erin"):
-        Membership.objects.create(team=river, user=people[name], role=TeamRole.MEMBER)
-    for name in ("alice", "dana"):
-        Membership.objects.create(team=mountain, user=people[name], role=TeamRole.MEMBER)
+    for team, members in (
+        (river, ("alice", "bob", "vera", "erin")),
+        (mountain, ("alice", "dana")),
+    ):
+        for name in members:
+            Membership.objects.create(team=team, user=people[name], role=TeamRole.MEMBER)
     tokens = {
-        **{name: token(people[name], river) for name in ("alice", "bob", "vera", "erin")},
-        "dana": token(people["dana"], mountain),
-        "alice elsewhere": token(people["alice"], mountain),
-        "alice revoked": token(people["alice"], river, revoked=True),
-        "alice expired": token(people["alice"], river, expired=True),
+        **{name: make_token(people[name], river) for name in ("alice", "bob", "vera", "erin")},
+        "dana": make_token(people["dana"], mountain),
+        "alice for another team": make_token(people["alice"], mountain),
+        "alice revoked": make_token(people["alice"], river, revoked=True),
+        "alice expired": make_token(people["alice"], river, expired=True),
     }
-    # Since their tokens were made, one has become a reader, and one was switched off.
+    # Since their tokens were made, Vera became a viewer and Erin was deactivated.
     Membership.objects.filter(user=people["vera"]).update(role=TeamRole.VIEWER)
     User.objects.filter(pk=people["erin"].pk).update(is_active=False)
     return {"tokens": tokens, "session": sign_in(people["alice"])}
 
 
-def token(user: Any, team: Any, *, revoked: bool = False, expired: bool = False) -> str:
+def make_token(user: Any, team: Any, *, revoked: bool = False, expired: bool = False) -> str:
     from django.utils import timezone
 
     from chat.actions.tokens import create_token, revoke_token
@@ -61,11 +62,11 @@ def token(user: Any, team: Any, *, revoked: bool = False, expired: bool = False)
     return text
 
 
-def make(server: dict[str, Any]) -> None:
+def make_server(fields: dict[str, Any]) -> None:
     from chat.models import Upstream
 
-    key, models = str(server.pop("key", "")), server.pop("models")
-    upstream = Upstream(**server)
+    key, models = str(fields.pop("key", "")), fields.pop("models")
+    upstream = Upstream(**fields)
     upstream.model_list = [
         {"id": model, "label": model, "detail": {}, "is_typed": False} for model in models
     ]

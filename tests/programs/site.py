@@ -1,4 +1,4 @@
-"""A site in a process of its own, asked by a program with a token."""
+"""A site in a process of its own, and API clients that ask it."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ import httpx
 
 from chat import events as canonical
 from chat.wire.sse import Decoder, Frame
+from tests.support.browser.site import free_port
 from tests.support.processes.site import (
     ROOT,
     SOON_SECONDS,
     Process,
+    Site,
     SqliteRecords,
     environment,
 )
 
 JsonObject = dict[str, Any]
+CHAT = "/api/v1/chat"
 
 
 class ProgramSite(Process):
-    """A server process with a token for each kind of actor, and the given servers. It is asked
-    with Alice's."""
+    """A server process with a token for each kind of actor, and the given servers."""
 
-    command = ("serve", "--port", "0")
-    ready = re.compile(r"serving address=(http://127\.0\.0\.1:\d+)\n")
+    ready = Site.ready
 
     def __init__(self, folder: Path, servers: Sequence[JsonObject]) -> None:
         super().__init__(folder)
-        self.url = ""
+        port = free_port()
+        self.command = ("serve", "--port", str(port))
+        self.url = f"http://127.0.0.1:{port}"
         made = subprocess.run(
             [sys.executable, "-m", "tests.programs.seed"],
             cwd=ROOT,
@@ -47,84 +50,103 @@ class ProgramSite(Process):
             text=True,
         ).stdout
         self.tokens: dict[str, str] = json.loads(made)["tokens"]
-        self.token = self.tokens["alice"]
         self.session: str = json.loads(made)["session"]
         self.rows = SqliteRecords(folder / "tributary.sqlite3").rows
 
-    def until_ready(self) -> re.Match[str]:
-        found = super().until_ready()
-        self.url = found[1]
-        return found
+    def value(self, statement: str, *values: object) -> Any:
+        (row,) = self.rows(statement, *values)
+        return next(iter(row.values()))
+
+    def credentials(self, actor: str) -> dict[str, str]:
+        """The headers of an actor: one of ``tokens``, or somebody without a valid token."""
+        others: dict[str, dict[str, str]] = {
+            "anonymous": {},
+            "session cookie": {"Cookie": f"sessionid={self.session}"},
+            "invented token": {"Authorization": "Bearer trib_" + "x" * 43},
+            "basic": {"Authorization": f"Basic {self.tokens['alice']}"},
+        }
+        if actor in others:
+            return others[actor]
+        return {"Authorization": f"Bearer {self.tokens[actor]}"}
 
     @contextlib.contextmanager
-    def client(self) -> Iterator[httpx.Client]:
+    def client(self, actor: str = "alice") -> Iterator[httpx.Client]:
         with httpx.Client(
             base_url=self.url,
-            headers={"Authorization": f"Bearer {self.token}"},
+            headers=self.credentials(actor),
             timeout=SOON_SECONDS,
             trust_env=False,
+            # Nothing is encrypted here, and reading all authorities each time takes 30 ms.
+            verify=False,
         ) as client:
             yield client
 
-    def get(self, path: str) -> JsonObject:
-        with self.client() as client:
-            answer = client.get(path)
-        assert answer.status_code == 200, answer.text
-        return dict(answer.json())
+    def request(
+        self, method: str, path: str, *, actor: str = "alice", **options: Any
+    ) -> httpx.Response:
+        """``options`` are those of httpx."""
+        with self.client(actor) as client:
+            return client.request(method, path, **options)
+
+    def get(self, path: str, *, actor: str = "alice") -> httpx.Response:
+        return self.request("GET", path, actor=actor)
 
     def ask(self, **body: object) -> JsonObject:
-        with self.client() as client:
-            answer = client.post("/api/v1/chat", json=body)
+        """The whole answer, without a stream."""
+        answer = self.request("POST", CHAT, json=body)
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
     def last_result(self) -> canonical.Result:
-        """What the run that was made last has stored."""
-        (row,) = self.rows("SELECT result FROM chat_run ORDER BY id DESC LIMIT 1")
-        return canonical.decode_result(row["result"])
+        """What the newest run has stored."""
+        stored = self.value("SELECT result FROM chat_run ORDER BY id DESC LIMIT 1")
+        return canonical.decode_result(stored)
 
 
-class Listener:
-    """A streamed answer, read in a thread of its own."""
+class StreamClient:
+    """Reads a streamed answer in a thread of its own."""
 
-    def __init__(
-        self, site: ProgramSite, headers: JsonObject | None = None, **body: object
-    ) -> None:
+    def __init__(self, site: ProgramSite, **body: object) -> None:
         self.frames: list[Frame] = []
         self.headers: httpx.Headers | None = None
         self.has_ended = False
         self._changed = threading.Condition()
-        self._request = (site, headers or {}, {"stream": True, **body})
-        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._site = site
+        self._body = {"stream": True, **body}
+        self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
-    def _listen(self) -> None:
-        site, headers, body = self._request
+    def _read(self) -> None:
         decoder = Decoder()
         with (
-            site.client() as client,
-            client.stream("POST", "/api/v1/chat", json=body, headers=headers) as answer,
+            self._site.client() as client,
+            client.stream("POST", CHAT, json=self._body) as answer,
         ):
-            self._tell(answer.headers, [])
+            self._add(answer.headers, [])
             for chunk in answer.iter_raw():
-                self._tell(answer.headers, decoder.feed(chunk))
+                self._add(answer.headers, decoder.feed(chunk))
         with self._changed:
             self.has_ended = True
             self._changed.notify_all()
 
-    def _tell(self, headers: httpx.Headers, frames: list[Frame]) -> None:
+    def _add(self, headers: httpx.Headers, frames: list[Frame]) -> None:
         with self._changed:
             self.headers = headers
             self.frames += [frame for frame in frames if frame.event]
             self._changed.notify_all()
 
-    def until(self, holds: Callable[[Listener], object]) -> None:
+    def until(self, holds: Callable[[StreamClient], object]) -> None:
         with self._changed:
             if not self._changed.wait_for(lambda: holds(self), SOON_SECONDS):
                 raise TimeoutError(f"it did not arrive: {self.names}")
 
-    def until_ended(self) -> None:
-        self.until(lambda listener: listener.has_ended)
+    def until_event(self, *names: str) -> None:
+        """Until one of these has come."""
+        self.until(lambda client: set(names) & set(client.names))
+
+    def until_ended(self) -> StreamClient:
+        self.until(lambda client: client.has_ended)
+        return self
 
     @property
     def names(self) -> list[str | None]:
@@ -142,15 +164,15 @@ class Listener:
         return canonical.decode_result(json.dumps(end["result"]))
 
 
-class Leaver:
-    """A streamed answer whose client closes its socket when the test says so."""
+class RawClient:
+    """Asks for a stream over a socket of its own, which it can close in the middle."""
 
     def __init__(self, site: ProgramSite, headers: Mapping[str, str], **body: object) -> None:
         host, _, port = site.url.removeprefix("http://").partition(":")
         content = json.dumps({"stream": True, **body})
         head = {
             "Host": host,
-            "Authorization": f"Bearer {site.token}",
+            **site.credentials("alice"),
             "Content-Type": "application/json",
             "Content-Length": str(len(content)),
             **headers,
@@ -158,7 +180,7 @@ class Leaver:
         lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
         self.received = ""
         self._socket = socket.create_connection((host, int(port)), timeout=SOON_SECONDS)
-        self._socket.sendall(f"POST /api/v1/chat HTTP/1.1\r\n{lines}\r\n{content}".encode())
+        self._socket.sendall(f"POST {CHAT} HTTP/1.1\r\n{lines}\r\n{content}".encode())
 
     def until(self, text: str) -> None:
         while text not in self.received:
@@ -172,5 +194,5 @@ class Leaver:
         assert found, self.received
         return found[1].replace("-", "")
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         self._socket.close()

@@ -1,10 +1,11 @@
-"""Tokens in the settings: shown once, revoked at once."""
+"""Access tokens in the settings: shown once, limited, revoked at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -14,99 +15,103 @@ from chat.actions.errors import ActionRefused
 from chat.models import AccessToken, AuditEvent, Membership, Team, TeamRole, Upstream, User
 from project.logs import without_secrets
 
-SignIn = Callable[[User], Client]
-
 
 @pytest.fixture
-def browser(alice: User, team: Team, signed_in: SignIn) -> Client:
+def browser(alice: User, team: Team, signed_in: Callable[[User], Client]) -> Client:
     return signed_in(alice)
 
 
-def make(browser: Client, team: Team, **fields: str) -> str:
-    said = {"name": "nightly", "team": team.public_id.hex, "lifetime": "30", **fields}
-    return browser.post(reverse("tokens"), said).content.decode()
+def create(browser: Client, team: Team, /, **fields: str) -> HttpResponse:
+    form = {"name": "nightly", "team": team.public_id.hex, "lifetime": "30", **fields}
+    return browser.post(reverse("tokens"), form)
 
 
-def shown_in(page: str) -> str:
-    return page.partition('value="trib_')[2].partition('"')[0]
+def token_in(answer: HttpResponse) -> str:
+    """The token that a page shows."""
+    return "trib_" + answer.content.decode().partition('value="trib_')[2].partition('"')[0]
 
 
-def test_a_token_is_shown_once_and_only_its_hash_is_kept(
+def list_page(browser: Client) -> str:
+    return browser.get(reverse("tokens")).content.decode()
+
+
+def test_token_is_shown_once_and_stored_as_its_hash(
     browser: Client, team: Team, upstream: Upstream
 ) -> None:
-    page = make(browser, team)
-    secret = shown_in(page)
+    answer = create(browser, team)
+    text = token_in(answer)
+    secret = text.removeprefix("trib_")
     token = AccessToken.objects.get()
 
-    assert tokens.find_token(f"trib_{secret}") == token
+    assert tokens.find_token(text) == token
     assert secret not in str(AccessToken.objects.values())
     assert secret not in str(AuditEvent.objects.values())
-    assert secret not in browser.get(reverse("tokens")).content.decode()
+    assert secret not in list_page(browser)
     # The example can be pasted without the secret in it.
-    assert page.count(secret) == 1
-    assert "demo/model" in page
+    assert answer.content.decode().count(secret) == 1
+    assert "demo/model" in answer.content.decode()
 
 
-def test_a_revoked_token_is_dead_and_listed_as_ended(browser: Client, team: Team) -> None:
-    text = "trib_" + shown_in(make(browser, team))
+def test_revoked_token_is_invalid_and_listed_as_ended(browser: Client, team: Team) -> None:
+    text = token_in(create(browser, team))
     token = AccessToken.objects.get()
 
-    browser.post(reverse("token_revoke", args=[token.public_id]))
-    browser.post(reverse("token_revoke", args=[token.public_id]))
+    for _ in range(2):
+        browser.post(reverse("token_revoke", args=[token.public_id]))
 
     assert tokens.find_token(text) is None
-    assert "Ended (1)" in browser.get(reverse("tokens")).content.decode()
+    assert "Ended (1)" in list_page(browser)
     assert AuditEvent.objects.filter(verb="token.revoked").count() == 1
 
 
-def test_another_s_token_is_not_there(browser: Client, bob: User, team: Team) -> None:
+def test_token_of_another_person_is_404(browser: Client, bob: User, team: Team) -> None:
     token, text = tokens.create_token(bob, team, name="bob's", days=1)
 
     answer = browser.post(reverse("token_revoke", args=[token.public_id]))
 
     assert answer.status_code == 404
     assert tokens.find_token(text) is not None
-    assert "bob&#x27;s" not in browser.get(reverse("tokens")).content.decode()
+    assert "bob&#x27;s" not in list_page(browser)
 
 
 @pytest.mark.parametrize(
-    ("fields", "status"),
+    "fields",
     [
-        ({"name": ""}, 422),
-        ({"name": "x" * 81}, 422),
-        ({"name": "a\u202eb"}, 422),
-        ({"lifetime": "1000000"}, 422),
-        ({"team": "0" * 32}, 422),
+        {"name": ""},
+        {"name": "x" * 81},
+        {"name": "a\u202eb"},
+        {"lifetime": "1000000"},
+        {"team": "0" * 32},
     ],
 )
-def test_what_makes_no_token_is_said_beside_its_field(
-    browser: Client, team: Team, fields: dict[str, str], status: int
+def test_invalid_form_is_refused_beside_its_field(
+    browser: Client, team: Team, fields: dict[str, str]
 ) -> None:
-    said = {"name": "nightly", "team": team.public_id.hex, "lifetime": "30", **fields}
+    answer = create(browser, team, **fields)
 
-    answer = browser.post(reverse("tokens"), said)
-
-    assert answer.status_code == status
+    assert answer.status_code == 422
     assert "field-error" in answer.content.decode()
     assert not AccessToken.objects.exists()
 
 
-def test_a_hostile_name_is_text(browser: Client, team: Team) -> None:
-    make(browser, team, name="<script>alert(1)</script>")
+def test_hostile_name_is_escaped(browser: Client, team: Team) -> None:
+    create(browser, team, name="<script>alert(1)</script>")
 
-    assert "<script>alert" not in browser.get(reverse("tokens")).content.decode()
+    assert "<script>alert" not in list_page(browser)
 
 
-def test_one_that_does_not_work_any_more_says_why(browser: Client, alice: User, team: Team) -> None:
-    text = "trib_" + shown_in(make(browser, team))
+def test_token_of_a_viewer_is_invalid_and_says_why(
+    browser: Client, alice: User, team: Team
+) -> None:
+    text = token_in(create(browser, team))
     Membership.objects.filter(user=alice).update(role=TeamRole.VIEWER)
 
     assert tokens.find_token(text) is None
-    assert "You may not write in River" in browser.get(reverse("tokens")).content.decode()
+    assert "You may not write in River" in list_page(browser)
 
 
-def test_a_password_does_not_matter_to_a_token(browser: Client, alice: User, team: Team) -> None:
-    text = "trib_" + shown_in(make(browser, team))
+def test_new_password_keeps_the_tokens(browser: Client, alice: User, team: Team) -> None:
+    text = token_in(create(browser, team))
 
     alice.set_password("another one for Alice")
     alice.save()
@@ -114,7 +119,7 @@ def test_a_password_does_not_matter_to_a_token(browser: Client, alice: User, tea
     assert tokens.find_token(text) is not None
 
 
-def test_use_is_noted_to_the_minute(alice: User, team: Team) -> None:
+def test_last_use_is_recorded_to_the_minute(alice: User, team: Team) -> None:
     _, text = tokens.create_token(alice, team, name="x", days=None)
 
     tokens.find_token(text)
@@ -126,7 +131,7 @@ def test_use_is_noted_to_the_minute(alice: User, team: Team) -> None:
     assert AccessToken.objects.get().last_used_at == first
 
 
-def test_nobody_keeps_more_than_they_can_look_through(
+def test_number_of_tokens_is_limited(
     alice: User, team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens, "MOST_TOKENS", 1)
@@ -136,7 +141,7 @@ def test_nobody_keeps_more_than_they_can_look_through(
         tokens.create_token(alice, team, name="two", days=1)
 
 
-def test_one_that_has_expired_takes_no_place(
+def test_expired_token_does_not_count(
     alice: User, team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens, "MOST_TOKENS", 1)
@@ -148,14 +153,18 @@ def test_one_that_has_expired_takes_no_place(
     assert AccessToken.objects.usable().get().name == "two"
 
 
-@pytest.mark.parametrize("text", ["", "trib_", "x" * 100_000, "trib_\ud800", "Bearer trib_x"])
-def test_nothing_else_is_a_token(alice: User, team: Team, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["", "trib_", "x" * 100_000, "trib_\ud800", "Bearer trib_x"],
+    ids=["nothing", "prefix", "long", "surrogate", "header"],
+)
+def test_other_text_is_no_token(alice: User, team: Team, text: str) -> None:
     tokens.create_token(alice, team, name="one", days=1)
 
     assert tokens.find_token(text) is None
 
 
-def test_the_log_writes_no_token(alice: User, team: Team) -> None:
+def test_log_contains_no_token(alice: User, team: Team) -> None:
     _, text = tokens.create_token(alice, team, name="one", days=1)
 
     assert text not in without_secrets(f"refused path=/?a={text} header={text}")

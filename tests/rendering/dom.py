@@ -1,4 +1,4 @@
-"""A page in Python that takes patches the way htmx does: all targets first, then the changes."""
+"""A strict HTML tree, and a page in it that applies patches the way htmx does."""
 
 from dataclasses import dataclass, field
 from html import escape
@@ -14,12 +14,20 @@ class Element:
     children: list["Element | str"] = field(default_factory=list)
 
     def add(self, *nodes: "Element | str") -> None:
-        """Text beside text is one text, as it is for a reader."""
+        """Joins adjacent texts, as readers see them."""
         for node in nodes:
             if isinstance(node, str) and self.children and isinstance(self.children[-1], str):
                 self.children[-1] += node
             elif node:
                 self.children.append(node)
+
+    def elements(self) -> list["Element"]:
+        """This one and all below it."""
+        found = [self]
+        for child in self.children:
+            if isinstance(child, Element):
+                found += child.elements()
+        return found
 
     def find(self, id: str) -> "Element | None":
         if self.attributes.get("id") == id:
@@ -27,12 +35,23 @@ class Element:
         found = (child.find(id) for child in self.children if isinstance(child, Element))
         return next((element for element in found if element is not None), None)
 
-    def elements(self) -> list["Element"]:
-        nested = [child.elements() for child in self.children if isinstance(child, Element)]
-        return [self, *(element for some in nested for element in some)]
+    def find_all(self, tag: str = "", class_: str = "") -> list["Element"]:
+        return [
+            element
+            for element in self.elements()
+            if (not tag or element.tag == tag)
+            and (not class_ or class_ in element.attributes.get("class", "").split())
+        ]
+
+    def ids(self) -> list[str]:
+        return [e.attributes["id"] for e in self.elements() if "id" in e.attributes]
 
     def text(self) -> str:
         return "".join(child if isinstance(child, str) else child.text() for child in self.children)
+
+    def words(self) -> str:
+        """The text with single spaces."""
+        return " ".join(self.text().split())
 
     def inner(self) -> str:
         """The canonical form: attributes sorted, everything escaped one way."""
@@ -70,16 +89,12 @@ class _Builder(HTMLParser):
 
 
 def parse(html: str) -> Element:
-    """Strict: every element is closed in order, or it fails."""
+    """Fails unless every element is closed in order."""
     builder = _Builder()
     builder.feed(html)
     builder.close()
     assert builder.open == [builder.root], f"left open: {[one.tag for one in builder.open]}"
     return builder.root
-
-
-def canonical(html: str) -> str:
-    return parse(html).inner()
 
 
 class Page:
@@ -96,6 +111,7 @@ class Page:
         return found
 
     def apply(self, frame: str) -> None:
+        """Looks up all targets first, then changes them."""
         partials = parse(frame).children
         tasks = []
         for one in partials:
@@ -111,6 +127,6 @@ class Page:
             target.add(*nodes)
 
     def state(self) -> tuple[str, str]:
-        ids = [e.attributes["id"] for e in self.root.elements() if "id" in e.attributes]
+        ids = self.root.ids()
         assert len(ids) == len(set(ids)), "an id is there twice"
         return self.answer.inner(), self.strip.inner()

@@ -1,9 +1,10 @@
-"""Runs as event lists, for the tests of rendering."""
+"""Runs as lists of events, for the tests of rendering."""
 
 from collections.abc import Iterable
 
 from chat import events
 from chat.events import Event
+from chat.rendering.patches import Answer
 
 RUN = "0123456789abcdef0123456789abcdef"
 
@@ -14,6 +15,18 @@ def numbered(story: Iterable[Event], *, step_ms: int = 130) -> list[Event]:
         event.seq = seq
         event.t = seq * step_ms
     return made
+
+
+def answer_after(story: Iterable[Event]) -> Answer:
+    answer = Answer(RUN)
+    for event in story:
+        answer.apply(event)
+    return answer
+
+
+def answer_of(*story: Event) -> Answer:
+    """The answer after these events, which are numbered here."""
+    return answer_after(numbered(story))
 
 
 def cut(text: str, size: int) -> list[str]:

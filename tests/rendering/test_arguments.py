@@ -1,4 +1,4 @@
-"""How the arguments of a tool call read once they are complete."""
+"""The arguments of a tool call, shown once they are complete."""
 
 import lxml.html
 import pytest
@@ -6,8 +6,7 @@ import pytest
 from chat import events
 from chat.rendering.anatomy import SHOWN_CHARACTERS
 from chat.rendering.arguments import TEXTS, arguments_of
-from chat.rendering.patches import Answer
-from tests.rendering.stories import RUN, numbered
+from tests.rendering.stories import answer_of
 
 PROGRAM = 'levels = [1, 2]\nfor level in levels:\n    print(f"<b>{level}</b>")\n'
 
@@ -18,18 +17,18 @@ def texts(html: str, path: str) -> list[str]:
 
 
 def blocks(arguments: dict[str, object], tool: str = "run") -> list[tuple[str, str]]:
-    """The label above each block of code, as far as it has one, and its text."""
+    """Label and text of each block of code; the first may have no label."""
     html = str(arguments_of(arguments, tool))
-    names = texts(html, "div[@class='card-label argument-name']")
+    labels = texts(html, "div[@class='card-label argument-name']")
     codes = texts(html, "code")
-    return list(zip([""] * (len(codes) - len(names)) + names, codes, strict=True))
+    return list(zip([""] * (len(codes) - len(labels)) + labels, codes, strict=True))
 
 
-def test_a_program_stands_as_it_is_written() -> None:
+def test_program_is_shown_as_code() -> None:
     assert blocks({"code": PROGRAM}) == [("code", PROGRAM.strip("\n"))]
 
 
-def test_what_is_of_one_line_stays_json() -> None:
+def test_values_of_one_line_stay_json() -> None:
     arguments = {"code": PROGRAM, "timeout": 3, "name": "levels", "end": "one line\n"}
 
     (_, rest), program = blocks(arguments)
@@ -52,13 +51,13 @@ def test_no_arguments_are_an_empty_object() -> None:
         ("write", "content", ""),
     ],
 )
-def test_a_program_is_coloured_by_what_is_known_of_it(tool: str, name: str, language: str) -> None:
+def test_language_follows_from_the_names(tool: str, name: str, language: str) -> None:
     html = str(arguments_of({name: "a = 1\nb = 2"}, tool))
 
     assert texts(html, "span[@class='language']") == [language]
 
 
-def test_many_and_long_texts_do_not_make_a_card_endless() -> None:
+def test_many_and_long_texts_are_cut() -> None:
     many = {f"text{number}": "one\ntwo" for number in range(3 * TEXTS)}
     long = {f"text{number}": "one\n" * SHOWN_CHARACTERS for number in range(3)}
 
@@ -72,10 +71,10 @@ def test_names_and_texts_are_escaped() -> None:
     assert not any(texts(html, tag) for tag in ("img", "script", "b"))
 
 
-def test_a_card_shows_them_so() -> None:
-    call = events.ToolCallArguments(item=0, tool="run", arguments={"code": PROGRAM})
-    answer = Answer(RUN)
-    for event in numbered([events.ToolCallStart(item=0, tool="run"), call]):
-        answer.apply(event)
+def test_tool_card_shows_arguments() -> None:
+    answer = answer_of(
+        events.ToolCallStart(item=0, tool="run"),
+        events.ToolCallArguments(item=0, tool="run", arguments={"code": PROGRAM}),
+    )
 
     assert PROGRAM.strip("\n") in texts(answer.snapshot(), "code")

@@ -1,4 +1,4 @@
-"""The patches in a real browser, taken by the htmx that the pages use."""
+"""Patches in a real browser, applied by the htmx of our pages."""
 
 import functools
 import re
@@ -6,13 +6,15 @@ import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from chat.events import Event
 from chat.rendering.patches import Answer
-from tests.rendering.stories import MARKDOWN, RICH, RUN, told
-from tests.rendering.test_hostile import HOSTILE, everywhere, numbered
-from tests.rendering.test_replay import STORIES
+from tests.rendering.hostile_texts import HOSTILE, everywhere
+from tests.rendering.replay_stories import STORIES
+from tests.rendering.stories import MARKDOWN, RICH, RUN, answer_after, numbered, told
 from tests.support.chromium import launched
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -31,7 +33,7 @@ PAGE = f"""<!doctype html><meta charset="utf-8"><title>kept</title>
 <div id="p{RUN}" class="phase"></div><textarea id="composer">draft</textarea></main>
 <script src="/static/vendor/htmx/htmx.min.js"></script>"""
 
-# What a websocket message does to the page: partials only, everything else is dropped.
+# What a websocket message does to the page: only partials are applied, the rest is dropped.
 APPLY = """async frames => {
   const sourceElement = document.getElementById("live");
   for (const text of frames) await htmx.swap({text, sourceElement, target: sourceElement, swap: "none"});
@@ -43,6 +45,10 @@ STATE = """() => {
   shown.normalize();
   return shown.innerHTML;
 }"""
+# The page's own requests: its icons, and the length of a sound that came as bytes.
+OWN_REQUESTS = re.compile(
+    r"^http://127\.0\.0\.1:\d+/(static/icons\.svg|r/[0-9a-f-]{36}/media/\d+/\d+/\d+/$)"
+)
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -63,11 +69,11 @@ class Handler(SimpleHTTPRequestHandler):
 
 @pytest.fixture(autouse=True)
 def _close_connections() -> None:
-    """No database here, and the browser's event loop would forbid its use."""
+    """No database is used here, and the browser's event loop would forbid it."""
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def url() -> Iterator[str]:
     handler = functools.partial(Handler, directory=str(ROOT))
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
@@ -79,26 +85,28 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
+def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as runner, launched(runner) as browser:
         yield browser
 
 
 @pytest.fixture
-def page(browser, address) -> Iterator[object]:  # type: ignore[no-untyped-def]
+def page(browser: Any, url: str) -> Iterator[Any]:
     page = browser.new_page()
-    page.goto(address)
+    page.goto(url)
     yield page
     page.close()
 
 
-def show(page, answer: Answer) -> str:  # type: ignore[no-untyped-def]
+def show(page: Any, answer: Answer) -> str:
+    """Puts the snapshot into the page, as when it is loaded."""
     page.evaluate(SHOW, [f"r{RUN}", answer.snapshot()])
     page.evaluate(SHOW, [f"p{RUN}", answer.phase()])
-    return page.evaluate(STATE)
+    return str(page.evaluate(STATE))
 
 
-def frames_of(story: list, size: int) -> list[str]:  # type: ignore[type-arg]
+def frames_of(story: list[Event], size: int) -> list[str]:
+    """The patches of a page that gets so many events at a time."""
     answer = Answer(RUN)
     frames = []
     for start in range(0, len(story), size):
@@ -108,79 +116,71 @@ def frames_of(story: list, size: int) -> list[str]:  # type: ignore[type-arg]
     return [frame for frame in frames if frame]
 
 
-def finished(story: list) -> Answer:  # type: ignore[type-arg]
-    answer = Answer(RUN)
-    for event in story:
-        answer.apply(event)
-    return answer
+STREAMS = [
+    pytest.param(name, size, marks=[] if (name, size) == ("rich", 6) else pytest.mark.slow)
+    for name in ("rich", "letter by letter", "list", "fence", "one line")
+    for size in (1, 6)
+]
 
 
-@pytest.mark.parametrize("size", [1, 6])
-@pytest.mark.parametrize("name", ["rich", "letter by letter", "list", "fence", "one line"])
-def test_streamed_and_reloaded_pages_are_equal_in_a_browser(  # type: ignore[no-untyped-def]
-    page, name: str, size: int
-) -> None:
+@pytest.mark.parametrize(("name", "size"), STREAMS)
+def test_streamed_page_equals_reloaded_one(page: Any, name: str, size: int) -> None:
     story = STORIES[name]
     show(page, Answer(RUN))
 
     page.evaluate(APPLY, frames_of(story, size))
 
-    assert page.evaluate(STATE) == show(page, finished(story))
+    assert page.evaluate(STATE) == show(page, answer_after(story))
 
 
-def test_replacement_frames_rebuild_the_answer_in_a_browser(page) -> None:  # type: ignore[no-untyped-def]
-    answer = finished(RICH)
+@pytest.mark.slow
+def test_replacement_frames_rebuild_the_answer(page: Any) -> None:
+    answer = answer_after(RICH)
+
     page.evaluate(APPLY, answer.replacement(4000))
 
     assert page.evaluate(STATE) == show(page, answer)
 
 
-# What the page itself asks for: its icons, and how long a sound is that came as bytes.
-OURS = re.compile(
-    r"^http://127\.0\.0\.1:\d+/(static/icons\.svg|r/[0-9a-f-]{36}/media/\d+/\d+/\d+/$)"
-)
-
-
-def test_hostile_text_runs_nothing_asks_nothing_and_changes_nothing_else(page) -> None:  # type: ignore[no-untyped-def]
-    asked: list[str] = []
-    said: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+@pytest.mark.slow
+def test_hostile_text_runs_and_requests_nothing(page: Any) -> None:
+    requests: list[str] = []
+    dialogs: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
 
     for text in HOSTILE:
         show(page, Answer(RUN))
         page.evaluate(APPLY, frames_of(numbered(everywhere(text)), 1))
 
-    assert [url for url in asked if not OURS.search(url)] == []
-    assert said == []
+    assert [url for url in requests if not OWN_REQUESTS.search(url)] == []
+    assert dialogs == []
     assert page.title() == "kept"
     assert page.evaluate("() => document.getElementById('composer').value") == "draft"
     assert page.evaluate("() => document.querySelectorAll('#composer').length") == 1
 
 
-def test_an_opened_fold_stays_open_while_its_text_grows(page) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.slow
+def test_open_fold_stays_open_while_its_text_grows(page: Any) -> None:
     story = RICH[:25]
     show(page, Answer(RUN))
     page.evaluate(APPLY, frames_of(story[:18], 1))
     page.evaluate("() => { document.querySelector('details').open = true; }")
 
-    live = finished(story[:18])
-    for event in story[18:]:
-        live.apply(event)
-    page.evaluate(APPLY, [live.patches_since(18)])
+    page.evaluate(APPLY, [answer_after(story).patches_since(18)])
 
     assert page.evaluate("() => document.querySelector('details').open")
 
 
-def test_a_selection_in_the_open_block_survives_its_growth(page) -> None:  # type: ignore[no-untyped-def]
+def test_selection_survives_while_its_block_grows(page: Any) -> None:
     story = told("- Some words to select\n- while further words still arrive here", size=5)
-    show(page, finished(story[:9]))
+    live = answer_after(story[:9])
+    show(page, live)
     page.evaluate(
         "() => { const words = document.querySelector('.open li').firstChild;"
         " getSelection().setBaseAndExtent(words, 0, words, 10); }"
     )
 
-    live = finished(story[:9])
     for event in story[9:13]:
         live.apply(event)
         page.evaluate(APPLY, [live.patches_since(event.seq - 1)])
@@ -188,8 +188,9 @@ def test_a_selection_in_the_open_block_survives_its_growth(page) -> None:  # typ
     assert page.evaluate("() => getSelection().toString()") == "Some words"
 
 
-def test_a_copied_code_block_is_its_source(page) -> None:  # type: ignore[no-untyped-def]
-    show(page, finished(told(MARKDOWN)))
+@pytest.mark.slow
+def test_text_of_a_code_block_is_its_source(page: Any) -> None:
+    show(page, answer_after(told(MARKDOWN)))
 
     code = page.evaluate("() => document.querySelector('.codeblock pre code').textContent")
 

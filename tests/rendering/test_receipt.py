@@ -1,4 +1,4 @@
-"""What was streamed against what the server says at the end that it said."""
+"""What was streamed, compared with the result that the server sent at the end."""
 
 import json
 from pathlib import Path
@@ -8,11 +8,12 @@ import pytest
 
 from chat import events
 from chat.events import Json
-from chat.rendering.patches import Answer
 from chat.rendering.receipt import compare, receipt_of, responses_said, streamed
-from tests.rendering.stories import RUN, end, message, numbered
+from tests.rendering.stories import answer_of, end, message
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
+# Recordings whose final result differs on purpose.
+CONTRADICTING = {"t32_fireworks", "t32_interleaved", "t35_repair"}
 
 
 def result_of(text: str, final: Json) -> events.Result:
@@ -34,7 +35,7 @@ def final_of(text: str, **arguments: int) -> dict[str, Any]:
     return {"output": output}
 
 
-def test_the_same_words_and_calls_agree() -> None:
+def test_same_text_and_calls_agree() -> None:
     receipt = receipt_of(result_of("By the spring.", final_of("By the spring.")))
 
     assert receipt is not None
@@ -42,7 +43,7 @@ def test_the_same_words_and_calls_agree() -> None:
     assert receipt.compared == ("text", "thinking", "tool calls")
 
 
-def test_other_words_differ_and_are_shown_where_they_part() -> None:
+def test_different_text_is_shown_from_where_it_differs() -> None:
     receipt = receipt_of(result_of("By the spring.", final_of("By the mouth, far away.")))
 
     assert receipt is not None
@@ -53,7 +54,7 @@ def test_other_words_differ_and_are_shown_where_they_part() -> None:
     assert "mouth" in difference.final
 
 
-def test_other_arguments_differ() -> None:
+def test_different_arguments_differ() -> None:
     receipt = receipt_of(result_of("x", final_of("x", a=7)))
 
     assert receipt is not None
@@ -61,7 +62,7 @@ def test_other_arguments_differ() -> None:
 
 
 @pytest.mark.parametrize("shared", [0, 1, 2, 3, 7, 8])
-def test_the_letter_is_named_from_which_they_part(shared: int) -> None:
+def test_difference_names_its_first_letter(shared: int) -> None:
     text = "a" * shared
     receipt = receipt_of(result_of(f"{text}bcd", final_of(f"{text}xbcd")))
 
@@ -80,48 +81,49 @@ def test_the_letter_is_named_from_which_they_part(shared: int) -> None:
     ],
     ids=["one", "two", "open", "closed", "many"],
 )
-def test_thinking_in_the_text_of_a_final_object_is_left_out(text: str, shown: str) -> None:
-    said = {"type": "message", "content": [{"type": "output_text", "text": text}]}
-    final = responses_said({"output": [said]})
+def test_thinking_in_the_final_text_is_left_out(text: str, shown: str) -> None:
+    message = {"type": "message", "content": [{"type": "output_text", "text": text}]}
+    final = responses_said({"output": [message]})
 
     assert final is not None
     assert final.text == shown
 
 
 @pytest.mark.parametrize("final", [None, {}, {"output": []}, {"output": 7}, [], "x"])
-def test_without_a_final_output_nothing_is_claimed(final: Json) -> None:
+def test_no_final_output_gives_no_receipt(final: Json) -> None:
     assert receipt_of(result_of("x", final)) is None
 
 
 @pytest.mark.parametrize(
     ("final", "is_marked"), [("By the spring.", False), ("By the mouth.", True), (None, False)]
 )
-def test_only_a_difference_is_marked_below_the_answer(final: str | None, is_marked: bool) -> None:
+def test_answer_mentions_only_a_difference(final: str | None, is_marked: bool) -> None:
     output = [{"type": "message", "content": final}] if final else []
     ending = end(upstream_result={"output": output})
     ending.result.output = [events.MessageItem(content="By the spring.")]
-    answer = Answer(RUN)
-    for event in numbered([*message("By the spring."), ending]):
-        answer.apply(event)
+
+    answer = answer_of(*message("By the spring."), ending)
 
     assert ("final result differs" in answer.snapshot()) is is_marked
 
 
+# --- recordings ------------------------------------------------------------------------------
+
+
 def recordings(dialect: str) -> list[Path]:
-    return sorted((FIXTURES / dialect).glob("*.result.json"))
+    found = sorted((FIXTURES / dialect).glob("*.result.json"))
+    assert found
+    return found
 
 
-@pytest.mark.parametrize("file", recordings("lmstudio"), ids=lambda file: file.stem)
-def test_recordings_differ_only_where_the_dialect_found_differences(file: Path) -> None:
-    result = events.decode_result(file.read_bytes())
-    receipt = receipt_of(result)
+def test_recordings_differ_only_where_the_dialect_says_so(subtests: pytest.Subtests) -> None:
+    for file in recordings("lmstudio"):
+        with subtests.test(msg=file.stem):
+            result = events.decode_result(file.read_bytes())
+            receipt = receipt_of(result)
 
-    if receipt is not None and not receipt.agrees:
-        assert result.ext.meta.get("differences")
-
-
-# Recordings whose end says otherwise on purpose.
-CONTRADICTING = {"t32_fireworks", "t32_interleaved", "t35_repair"}
+            if receipt is not None and not receipt.agrees:
+                assert result.ext.meta.get("differences")
 
 
 def response_at_the_end(file: Path) -> Json:
@@ -131,18 +133,17 @@ def response_at_the_end(file: Path) -> Json:
     return json.loads(ends[-1])["response"] if ends else None
 
 
-ENDING = [
-    file for file in recordings("openai_responses") if responses_said(response_at_the_end(file))
-]
+def test_responses_api_ends_with_the_streamed_text(subtests: pytest.Subtests) -> None:
+    compared = set()
+    for file in recordings("openai_responses"):
+        final = responses_said(response_at_the_end(file))
+        if final is None:
+            continue
+        name = file.name.partition(".")[0]
+        compared.add(name)
+        with subtests.test(msg=name):
+            receipt = compare(streamed(events.decode_result(file.read_bytes()).output), final)
 
-
-@pytest.mark.parametrize("file", ENDING, ids=lambda file: file.name.partition(".")[0])
-def test_the_responses_api_ends_with_the_text_that_it_streamed(file: Path) -> None:
-    final = responses_said(response_at_the_end(file))
-    assert final is not None
-    name = file.name.partition(".")[0]
-
-    receipt = compare(streamed(events.decode_result(file.read_bytes()).output), final)
-
-    assert receipt.compared == ("text",)
-    assert receipt.agrees is (name not in CONTRADICTING)
+            assert receipt.compared == ("text",)
+            assert receipt.agrees is (name not in CONTRADICTING)
+    assert compared > CONTRADICTING

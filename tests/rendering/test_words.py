@@ -1,4 +1,4 @@
-"""A paragraph of words alone: rendered without the parser, and appended to while it grows."""
+"""Paragraphs of words alone are rendered without the parser, and appended to while they grow."""
 
 import pytest
 from hypothesis import example, given
@@ -8,8 +8,8 @@ from chat import events
 from chat.rendering import markdown
 from chat.rendering.patches import Answer
 from tests.rendering.dom import Page, parse
+from tests.rendering.stories import RUN, answer_of
 
-RUN = "0" * 32
 LINES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60) | st.text(
     "abc \"'(@$#-+=.:;!?%/{}^1) \u00a0\u3000\u200b\u202e\ufeff\u2028é…😀", min_size=1, max_size=30
 )
@@ -21,7 +21,7 @@ LINES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6
 @example(line=" ")
 @example(line="\"quoted\" and 'quoted'")
 @example(line="$5 {x} ^2 = 1) + 2. - 3: http://example.org/?a=b me@example.org")
-def test_words_are_what_the_parser_would_make_of_them(line: str) -> None:
+def test_shortcut_equals_the_parser(line: str) -> None:
     line = markdown.clean_source(line).rstrip(" \n")
     if not (markdown.begins_words(line) and markdown.is_words(line)):
         return
@@ -33,26 +33,24 @@ def test_words_are_what_the_parser_would_make_of_them(line: str) -> None:
         assert shortcut == markdown.render_block(line, markdown.References().scope())
 
 
-def answer_of(*pieces: str) -> Answer:
-    answer = Answer(RUN)
-    answer.apply(events.ChatStart(model_instance_id="m", seq=1))
-    answer.apply(events.MessageStart(item=0, seq=2))
-    for number, piece in enumerate(pieces, start=3):
-        answer.apply(events.MessageDelta(item=0, content=piece, seq=number))
-    return answer
+def answer_in(*pieces: str) -> Answer:
+    """The answer whose deltas are these, from seq 3 on."""
+    return answer_of(
+        events.ChatStart(model_instance_id="m"),
+        events.MessageStart(item=0),
+        *(events.MessageDelta(item=0, content=piece) for piece in pieces),
+    )
 
 
-def test_open_paragraph_of_words_is_sent_once() -> None:
-    answer = answer_of("The river ", "is high", " today")
-
-    patches = answer.patches_since(4)
+def test_growing_paragraph_is_sent_once() -> None:
+    patches = answer_in("The river ", "is high", " today").patches_since(4)
 
     assert " today" in patches
     assert "river" not in patches
 
 
-def test_paragraph_is_closed_by_the_blank_line_behind_it() -> None:
-    answer = answer_of("The river.", "\n", "\n", "The mill ", "stands")
+def test_blank_line_closes_the_paragraph() -> None:
+    answer = answer_in("The river.", "\n", "\n", "The mill ", "stands")
 
     assert "river" in answer.patches_since(4)
     assert "river" not in answer.patches_since(5)
@@ -72,9 +70,12 @@ def test_paragraph_is_closed_by_the_blank_line_behind_it() -> None:
         ("word " * 900, "and more", " of it\n\n", "next"),
     ],
 )
-def test_page_is_the_same_wherever_it_joined(pieces: tuple[str, ...]) -> None:
-    for joined in range(2, len(pieces) + 3):
-        page = Page(RUN, answer_of(*pieces[: joined - 2]).snapshot())
-        for shown in range(joined, len(pieces) + 2):
-            page.apply(answer_of(*pieces[: shown - 1]).patches_since(shown))
-        assert page.answer.inner() == parse(answer_of(*pieces).snapshot()).inner()
+def test_pages_are_equal_wherever_they_joined(pieces: tuple[str, ...]) -> None:
+    expected = parse(answer_in(*pieces).snapshot()).inner()
+
+    for joined in range(len(pieces) + 1):
+        page = Page(RUN, answer_in(*pieces[:joined]).snapshot())
+        for count in range(joined + 1, len(pieces) + 1):
+            page.apply(answer_in(*pieces[:count]).patches_since(count + 1))
+
+        assert page.answer.inner() == expected

@@ -1,4 +1,6 @@
-"""Every byte that was read is kept: in the frames, the comments, or what belonged to no event."""
+"""Every byte that was read is kept: in frames, in comments, or as what belonged to no event."""
+
+from __future__ import annotations
 
 import asyncio
 from collections import deque
@@ -12,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chat.actions import conversations as verbs
-from chat.demo.fake import FakeUpstream
 from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
 from chat.events import Event
 from chat.runs.log import RunLog, nothing
@@ -21,8 +22,8 @@ from chat.runs.segments import read_raw
 from chat.upstreams.client import Answer
 from chat.wire.sse import MAX_EVENT_BYTES
 from tests.fixtures import STREAMS, parser_of
-from tests.runs.conftest import MakeRun, StartRunner, threads
-from tests.runs.test_execution import until, until_ended
+from tests.runs.conftest import Execute
+from tests.runs.helpers import threads, until, until_ended
 
 
 class Source:
@@ -49,7 +50,7 @@ class Source:
         return portion
 
 
-class Kept:
+class MemoryLog:
     """A log that only remembers the bytes."""
 
     has_room = True
@@ -75,7 +76,7 @@ class Kept:
 
 async def read(recording: Path, source: Source) -> tuple[bytes, Outcome | None]:
     """What was kept, and how reading ended (``None``: it was cancelled)."""
-    kept = Kept()
+    kept = MemoryLog()
     reader = AnswerReader(parser_of(recording), cast(RunLog, kept), elapsed=lambda: 0)
     reading = asyncio.create_task(reader.read(cast(Answer, source)))
     if not source.hangs:
@@ -104,10 +105,10 @@ def portions(data: bytes, cuts: Sequence[int]) -> list[bytes]:
     hangs=st.booleans(),
 )
 @settings(max_examples=150, deadline=None)
-def test_what_is_kept_is_what_was_read(
+def test_all_that_was_read_is_kept(
     recording: Path, cuts: list[int], length: int, after: bytes, *, hangs: bool
 ) -> None:
-    """Whole or broken off, ended by itself, by the terminator or by a person."""
+    # Whole or broken off, ended by itself, by the terminator or by a person.
     data = recording.read_bytes()
     data = data[: length % (len(data) + 1)] + after
     source = Source(portions(data, cuts), hangs=hangs)
@@ -117,8 +118,8 @@ def test_what_is_kept_is_what_was_read(
     assert kept == source.read
 
 
-class Busy(Kept):
-    """A log whose commit does not come to its end."""
+class StuckLog(MemoryLog):
+    """A log whose commit does not end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +130,7 @@ class Busy(Kept):
         await asyncio.Event().wait()
 
 
-class Late(Source):
+class LateSource(Source):
     """Its last portion has arrived and is not read yet."""
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -143,9 +144,9 @@ class Late(Source):
 PLAIN = next(path for path in STREAMS if path.parent.name == "openai_chat")
 
 
-async def test_what_arrived_behind_the_last_read_is_kept_when_a_person_stops() -> None:
+async def test_stop_keeps_what_arrived_after_the_last_read() -> None:
     data = PLAIN.read_bytes()
-    source, kept = Late([data[:300], data[300:900]]), Busy()
+    source, kept = LateSource([data[:300], data[300:900]]), StuckLog()
     reader = AnswerReader(parser_of(PLAIN), cast(RunLog, kept), elapsed=lambda: 0)
     reading = asyncio.create_task(reader.read(cast(Answer, source)))
     while not kept.pauses:
@@ -158,9 +159,9 @@ async def test_what_arrived_behind_the_last_read_is_kept_when_a_person_stops() -
     assert kept.raw == data[:900]
 
 
-async def test_what_fills_a_read_is_not_kept_waiting() -> None:
+async def test_large_reads_do_not_wait_for_a_commit() -> None:
     comment = b": " + b"x" * LARGE_READ_BYTES + b"\n\n"
-    source, kept = Source([comment] * 3), Busy()
+    source, kept = Source([comment] * 3), StuckLog()
     reader = AnswerReader(parser_of(PLAIN), cast(RunLog, kept), elapsed=lambda: 0)
 
     await reader.read(cast(Answer, source))
@@ -169,7 +170,7 @@ async def test_what_fills_a_read_is_not_kept_waiting() -> None:
     assert kept.pauses == 0
 
 
-def test_an_event_that_is_too_large_is_kept_as_far_as_it_was_read() -> None:
+def test_oversized_event_is_kept_as_far_as_it_was_read() -> None:
     begin = b'event: chat.start\ndata: {"type":"chat.start","model_instance_id":"m"}\n\n'
     source = Source([begin + b"data: ", b"x" * (MAX_EVENT_BYTES + 1), b"never read\n\n"])
     recording = next(path for path in STREAMS if path.parent.name == "lmstudio")
@@ -184,15 +185,12 @@ def test_an_event_that_is_too_large_is_kept_as_far_as_it_was_read() -> None:
 
 
 @pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "ended"])
-async def test_what_belongs_to_no_event_is_in_the_database(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, *, is_stopped: bool
-) -> None:
+async def test_bytes_of_no_event_are_stored(begin: Execute, *, is_stopped: bool) -> None:
     whole = lmstudio_events(lmstudio_run("Hello."))
     half = whole[: whole.index(b"Hello") + 2]
-    fake.script(stream(half, Gate(name="more")) if is_stopped else stream(whole, b": the end"))
-    run = await threads.call(make_run, base_url=fake.url)
+    ends = stream(whole, b": the end")
+    run = await begin(stream(half, Gate(name="more")) if is_stopped else ends)
 
-    await start_runner()
     if is_stopped:
         await until(lambda: read_raw(run))
         await threads.call(verbs.stop_run, run.requested_by, run)

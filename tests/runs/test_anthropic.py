@@ -1,56 +1,39 @@
-"""Answers over the Messages API that go on, through a real runner and the demo."""
+"""Answers over the Messages API that continue, through a real runner and the demo."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from chat.actions import conversations as verbs
 from chat.actions import questions, tools
-from chat.actions.conversations import ModelChoice
 from chat.demo.fake import FakeUpstream
-from chat.models import Question, Run, Team, Upstream, User
+from chat.models import Run, Team, User
 from chat.result import plain_text
-from tests.runs.conftest import StartRunner, threads
-from tests.runs.test_continuing import whole
-from tests.runs.test_execution import until, until_ended
-from tests.runs.waiting import runs_of
+from tests.runs.conftest import Execute
+from tests.runs.helpers import threads, until, until_ended
+from tests.runs.waiting import question_of, runs_of, whole
 
-Ask = Callable[[FakeUpstream, str], Run]
+Ask = Callable[[str], Awaitable[Run]]
 SCHEMA = '{"type": "object", "properties": {"station": {"type": "string"}}}'
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 0.02)
-
-
 @pytest.fixture
-def ask(transactional_db: None, alice: User, team: Team, upstream: Upstream) -> Ask:
+def ask(begin: Execute, alice: User, team: Team) -> Ask:
     """Sends a message with a tool switched on, to the demo's thinker."""
 
-    def send(fake: FakeUpstream, text: str) -> Run:
-        Upstream.objects.filter(pk=upstream.pk).update(
-            base_url=f"{fake.url}/anthropic/v1", dialect="anthropic_messages"
+    async def send(text: str) -> Run:
+        tool = await threads.call(
+            tools.create_tool, alice, team, name="read_gauge", description="Now", schema=SCHEMA
         )
-        upstream.refresh_from_db()
-        tool = tools.create_tool(alice, team, name="read_gauge", description="Now", schema=SCHEMA)
-        return verbs.start_conversation(
-            alice,
-            team,
-            text=text,
-            choice=ModelChoice(upstream=upstream, model="tributary/demo-thinker"),
-            idempotency_key=uuid.uuid4(),
-            tools=[tool],
-        )
+        choice = {"model": "tributary/demo-thinker"}
+        return await begin(text=text, dialect="anthropic_messages", choice=choice, tools=[tool])
 
     return send
 
 
 async def until_completed(run: Run) -> list[Run]:
-    """The runs of the answer, once its last one has come to a good end."""
+    """The runs of the answer, once its last one has completed."""
     answer = run.message
     await until(lambda: Run.objects.filter(message=answer, status="completed").exists())
     return await threads.call(runs_of, answer)
@@ -60,17 +43,13 @@ def messages_of(fake: FakeUpstream) -> list[list[dict[str, object]]]:
     return [record.body["messages"] for record in fake.requests]
 
 
-async def test_a_result_goes_back_beside_its_signed_thought(
-    fake: FakeUpstream, ask: Ask, start_runner: StartRunner, alice: User
+async def test_result_goes_back_beside_its_signed_thought(
+    fake: FakeUpstream, ask: Ask, alice: User
 ) -> None:
-    run = await threads.call(ask, fake, "use the tool")
-    await start_runner()
-    waiting = await until_ended(run)
-    assert waiting.status == "waiting"
+    run = await ask("use the tool")
+    assert (await until_ended(run)).status == "waiting"
 
-    question = await threads.call(
-        lambda: Question.objects.select_related("run__upstream", "conversation").get(run=run)
-    )
+    question = await threads.call(question_of, run)
     await threads.call(questions.give_result, alice, question, "level 4.2 m")
     runs = await until_completed(run)
 
@@ -81,11 +60,8 @@ async def test_a_result_goes_back_beside_its_signed_thought(
     assert [block["type"] for block in given["content"]] == ["tool_result"]
 
 
-async def test_a_pause_goes_on_by_itself_and_is_one_answer(
-    fake: FakeUpstream, ask: Ask, start_runner: StartRunner
-) -> None:
-    run = await threads.call(ask, fake, "search with a pause")
-    await start_runner()
+async def test_pause_continues_by_itself_and_is_one_answer(fake: FakeUpstream, ask: Ask) -> None:
+    run = await ask("search with a pause")
     runs = await until_completed(run)
 
     assert [run.status for run in runs] == ["incomplete", "incomplete", "completed"]

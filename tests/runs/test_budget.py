@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 
 import pytest
 from django.db import OperationalError
+from pytest_django import Settings
 
-from chat import events as canonical
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Flood, Script, lmstudio_event, lmstudio_events, lmstudio_run, stream
-from chat.models import Run
-from chat.result import plain_text
 from chat.runs import segments
 from chat.runs import writer as log_writer
 from chat.runs.budget import Budget
-from tests.runs.conftest import MakeRun, StartRunner, threads
-from tests.runs.test_execution import until_ended
+from chat.runs.log import RunLog
+from tests.runs.conftest import Execute, StartRunner
+from tests.runs.helpers import text_of, until, until_ended
 
 pytestmark = pytest.mark.usefixtures("by_thread")
 
@@ -43,18 +41,25 @@ class Outage:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_over = threading.Event()
+        self.attempts = 0
         self._commit = segments.commit
         monkeypatch.setattr(segments, "commit", self)
         monkeypatch.setattr(log_writer, "RETRY_SECONDS", (0.01, 0.02))
 
     def __call__(self, writes: list[segments.Write]) -> list[Exception | None]:
         if not self.is_over.is_set():
+            self.attempts += 1
             raise OperationalError("away")
         return self._commit(writes)
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch, settings) -> list[int]:
+def outage(monkeypatch: pytest.MonkeyPatch) -> Outage:
+    return Outage(monkeypatch)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> list[int]:
     """What the budget held after each change."""
     settings.PENDING_BYTES = LIMIT_BYTES
     held: list[int] = []
@@ -68,30 +73,33 @@ def held(monkeypatch: pytest.MonkeyPatch, settings) -> list[int]:
     return held
 
 
-async def until_full(held: list[int]) -> None:
-    async with asyncio.timeout(60):
-        while not held or held[-1] < LIMIT_BYTES:
-            await asyncio.sleep(0.01)
+@pytest.fixture
+def paused(monkeypatch: pytest.MonkeyPatch) -> set[RunLog]:
+    """The logs that have waited for room."""
+    paused: set[RunLog] = set()
+    room = RunLog.room
+
+    async def noted(log: RunLog) -> None:
+        paused.add(log)
+        await room(log)
+
+    monkeypatch.setattr(RunLog, "room", noted)
+    return paused
 
 
-def text_of(run: Run) -> str:
-    return plain_text(canonical.decode_result(run.result))
-
-
-async def test_runs_stop_reading_at_the_common_limit_and_lose_nothing(
-    fake: FakeUpstream,
-    make_run: MakeRun,
+async def test_runs_pause_at_the_common_limit_and_lose_nothing(
+    queue_run: Execute,
     start_runner: StartRunner,
-    monkeypatch: pytest.MonkeyPatch,
+    outage: Outage,
     held: list[int],
+    paused: set[RunLog],
 ) -> None:
-    outage = Outage(monkeypatch)
-    fake.script(*(long_answer() for _ in range(3)))
-    runs = [await threads.call(make_run, base_url=fake.url) for _ in range(3)]
+    runs = [await queue_run(long_answer()) for _ in range(3)]
     await start_runner()
-    await until_full(held)
-    # Long enough for all of it, if anybody went on.
-    await asyncio.sleep(0.5)
+    await until(lambda: len(paused) == len(runs))
+    # Anybody who went on would be done by then: the rest of the answers is in the sockets.
+    enough = outage.attempts + 20
+    await until(lambda: outage.attempts > enough)
     most = max(held)
 
     outage.is_over.set()
@@ -99,22 +107,19 @@ async def test_runs_stop_reading_at_the_common_limit_and_lose_nothing(
 
     assert [run.status for run in ended] == ["completed"] * 3
     assert all(text_of(run) == (WORDS * TIMES).strip() for run in ended)
-    assert most < LIMIT_BYTES + 3 * STEP_BYTES
+    assert LIMIT_BYTES <= most < LIMIT_BYTES + 3 * STEP_BYTES
     assert held[-1] == 0
 
 
-async def test_an_answer_that_cannot_be_stored_for_too_long_is_ended_and_says_so(
+async def test_answer_that_cannot_be_stored_for_too_long_fails(
     fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    monkeypatch: pytest.MonkeyPatch,
+    begin: Execute,
+    outage: Outage,
     held: list[int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("chat.runs.reading.LONGEST_PAUSE_SECONDS", 0.2)
-    outage = Outage(monkeypatch)
-    fake.script(long_answer(0))
-    run = await threads.call(make_run, base_url=fake.url)
-    await start_runner()
+    monkeypatch.setattr("chat.runs.reading.LONGEST_PAUSE_SECONDS", 0.05)
+    run = await begin(long_answer(0))
 
     await fake.until(lambda fake: fake.disconnects == 1)
     outage.is_over.set()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.utils import timezone
+from pytest_django import Settings
 
 from chat.doorbell import Doorbell
 from chat.models import Run, RunStatus
@@ -15,46 +14,46 @@ from chat.models import Runner as RunnerRow
 from chat.runs import bystander
 from chat.runs.bystander import watching_runners
 from project import lifespan
-from tests.runs.conftest import MakeRun, threads
-from tests.runs.test_execution import until
-from tests.runs.test_ownership import leave_stale
+from tests.runs.conftest import MakeRun
+from tests.runs.helpers import row_of, threads, until
+from tests.runs.test_ownership import make_stale
 
-pytestmark = pytest.mark.databases
-
-
-@pytest.fixture
-def soon(settings: Any) -> None:
-    settings.LEASE_SECONDS = 1.5
+pytestmark = pytest.mark.databases(slow=True)
 
 
-def status(run: Run) -> str:
-    return Run.objects.get(pk=run.pk).status
+@pytest.fixture(autouse=True)
+def short_lease(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After half a lease silent runners are taken for lost."""
+    settings.LEASE_SECONDS = 0.6
+    monkeypatch.setattr(bystander, "LOOKS_PER_LEASE", 30)
 
 
-def is_settled(run: Run, wanted: str) -> Callable[[], bool]:
-    return lambda: status(run) == wanted
+async def until_status(run: Run, status: str) -> None:
+    await until(lambda: Run.objects.get(pk=run.pk).status == status)
 
 
-async def test_a_server_that_leaves_runs_to_others_ends_those_of_a_lost_runner(
-    make_run: MakeRun, settings: Any, soon: None
+async def test_server_without_a_runner_settles_lost_runs(
+    make_run: MakeRun, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # That of the module belongs to the event loop of another test.
+    monkeypatch.setattr(lifespan, "doorbell", Doorbell())
     settings.RUNNER = "external"
-    sent = await threads.call(leave_stale, make_run)
-    unsent = await threads.call(leave_stale, make_run)
+    sent = await threads.call(make_stale, make_run)
+    unsent = await threads.call(make_stale, make_run)
     await threads.call(Run.objects.filter(pk=unsent.pk).update, request_sent_at=None)
 
     await lifespan.start()
     try:
-        await until(is_settled(sent, RunStatus.INTERRUPTED), seconds=60)
-        await until(is_settled(unsent, RunStatus.QUEUED), seconds=60)
-        await until(lambda: not RunnerRow.objects.exists(), seconds=60)
+        await until_status(sent, RunStatus.INTERRUPTED)
+        await until_status(unsent, RunStatus.QUEUED)
+        await until(lambda: not RunnerRow.objects.exists())
     finally:
         await lifespan.stop()
         await threads.close()
 
 
-async def test_it_leaves_alone_whoever_beats_and_goes_on_after_a_failed_look(
-    make_run: MakeRun, soon: None, monkeypatch: pytest.MonkeyPatch
+async def test_live_runners_are_left_alone_after_a_failed_look(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reap, looks = bystander.reaper.reap, []
 
@@ -67,16 +66,14 @@ async def test_it_leaves_alone_whoever_beats_and_goes_on_after_a_failed_look(
     monkeypatch.setattr(bystander.reaper, "reap", failing_first)
     # However slow this machine is.
     beats = timezone.now() + timedelta(hours=1)
-    alive = await threads.call(
-        RunnerRow.objects.create, host="elsewhere", pid=1, heartbeat_at=beats
-    )
+    alive = await threads.call(RunnerRow.objects.create, host="another", pid=1, heartbeat_at=beats)
     kept = await threads.call(make_run)
     owned = {"status": RunStatus.RUNNING, "runner": alive, "request_sent_at": timezone.now()}
     await threads.call(lambda: Run.objects.filter(pk=kept.pk).update(**owned))
-    lost = await threads.call(leave_stale, make_run)
+    lost = await threads.call(make_stale, make_run)
 
     async with watching_runners(Doorbell()):
-        await until(is_settled(lost, RunStatus.INTERRUPTED), seconds=60)
+        await until_status(lost, RunStatus.INTERRUPTED)
 
-    assert await threads.call(status, kept) == RunStatus.RUNNING
+    assert (await row_of(kept)).status == RunStatus.RUNNING
     await threads.close()

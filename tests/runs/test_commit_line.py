@@ -1,9 +1,9 @@
-"""Commits from the event loop: whatever becomes of their connection, each is in the log once."""
+"""Commits from the event loop are in the log once, whatever becomes of their connection."""
 
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 
 import pytest
 from django.db import OperationalError, connection, transaction
@@ -15,19 +15,9 @@ from chat.runs import writer as log_writer
 from chat.runs.commit_line import CommitLine
 from chat.runs.segments import OwnershipLost, Write, read_raw
 from chat.runs.writer import SegmentWriter
-from tests.runs.conftest import threads
-from tests.runs.test_writer import (
-    Claim,
-    append_together,
-    claim,
-    deltas,
-    log_of,
-    reap,
-    write,
-    writer,
-)
-
-__all__ = ["claim", "writer"]
+from tests.runs.conftest import Claim
+from tests.runs.helpers import PATIENCE_SECONDS, row_of, threads, until
+from tests.runs.test_writer import append_together, deltas, log_of, reap, write
 
 # Commits from the event loop are for PostgreSQL.
 pytestmark = pytest.mark.databases(only="postgresql")
@@ -37,13 +27,13 @@ LARGE_BYTES = 12 * 1024 * 1024
 
 
 @pytest.fixture(autouse=True)
-def never_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line is tried again right after a failure."""
     monkeypatch.setattr(commit_line, "REST_SECONDS", 0.0)
 
 
 @pytest.fixture
-def by_thread_alone(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def by_thread_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many runs each commit of the thread had."""
     counts: list[int] = []
     commit = segments.commit
@@ -67,8 +57,8 @@ def end_backend(pid: int) -> None:
         cursor.execute("SELECT pg_terminate_backend(%s)", [pid])
 
 
-async def test_words_go_into_the_log_without_a_thread(
-    writer: SegmentWriter, claim: Claim, by_thread_alone: list[int]
+async def test_plain_commits_need_no_thread(
+    writer: SegmentWriter, claim: Claim, by_thread_counts: list[int]
 ) -> None:
     runs = [await threads.call(claim) for _ in range(3)]
     now = timezone.now()
@@ -82,33 +72,30 @@ async def test_words_go_into_the_log_without_a_thread(
         writer, *(write(run, deltas("and on", after=1), raw=b"y") for run in runs)
     )
 
-    assert by_thread_alone == []
+    assert by_thread_counts == []
     for run, first in zip(runs, ("one", "two", "two"), strict=True):
         assert await threads.call(log_of, run) == deltas(first, "and on")
     assert [await threads.call(read_raw, run) for run in runs] == [b"xy", b"y", b"y"]
-    assert (await threads.call(Run.objects.get, pk=runs[1].pk)).first_token_at == now
+    assert (await row_of(runs[1])).first_token_at == now
 
 
-async def test_what_is_larger_than_the_kernel_takes_at_once_arrives(
+async def test_commit_larger_than_the_socket_buffer_arrives(
     writer: SegmentWriter,
     claim: Claim,
-    by_thread_alone: list[int],
+    by_thread_counts: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(log_writer, "LINE_BYTES", 2 * LARGE_BYTES)
     run = await threads.call(claim)
     raw = bytes(range(256)) * (LARGE_BYTES // 256)
 
-    async with asyncio.timeout(60):
-        await writer.append(write(run, deltas("x"), raw=raw))
+    await writer.append(write(run, deltas("x"), raw=raw))
 
     assert await threads.call(read_raw, run) == raw
-    assert by_thread_alone == []
+    assert by_thread_counts == []
 
 
-async def test_a_run_that_is_not_ours_is_refused_beside_one_that_is(
-    writer: SegmentWriter, claim: Claim
-) -> None:
+async def test_write_to_a_lost_run_is_refused_alone(writer: SegmentWriter, claim: Claim) -> None:
     zombie, alive = [await threads.call(claim) for _ in range(2)]
     await threads.call(reap, zombie)
     before = await threads.call(log_of, zombie)
@@ -122,73 +109,65 @@ async def test_a_run_that_is_not_ours_is_refused_beside_one_that_is(
     assert await threads.call(log_of, alive) == deltas("in time")
 
 
-async def test_a_connection_that_ended_while_nothing_was_asked_is_replaced(
-    writer: SegmentWriter, claim: Claim, by_thread_alone: list[int]
+async def test_connection_that_ended_while_idle_is_replaced(
+    writer: SegmentWriter, claim: Claim, by_thread_counts: list[int]
 ) -> None:
     run = await threads.call(claim)
     await writer.append(write(run, deltas("one")))
     first = backend_of(writer)
     await threads.call(end_backend, first)
-    async with asyncio.timeout(10):
-        while not writer._line._link.has_ended:  # type: ignore[union-attr]
-            await asyncio.sleep(0.01)
+    await until(lambda: writer._line._link.has_ended)  # type: ignore[union-attr]
 
     await writer.append(write(run, deltas("two", after=1)))
 
-    assert by_thread_alone == []
+    assert by_thread_counts == []
     assert backend_of(writer) != first
     assert await threads.call(log_of, run) == deltas("one", "two")
 
 
-async def test_a_connection_that_ends_under_a_commit_costs_nothing(
-    writer: SegmentWriter, claim: Claim, by_thread_alone: list[int]
+async def test_connection_that_ends_in_a_commit_costs_nothing(
+    writer: SegmentWriter, claim: Claim, by_thread_counts: list[int]
 ) -> None:
     run, other = [await threads.call(claim) for _ in range(2)]
     await writer.append(write(run, deltas("one")))
     pid = backend_of(writer)
-    held, released = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
+    held, released = threading.Event(), threading.Event()
 
     def hold_the_run() -> None:
-        with transaction.atomic():
-            # Its key too: the check that the run of a segment exists waits.
-            Run.objects.select_for_update().get(pk=run.pk)
-            loop.call_soon_threadsafe(held.set)
-            asyncio.run_coroutine_threadsafe(released.wait(), loop).result(30)
+        try:
+            with transaction.atomic():
+                # Its key too: the check that the run of a segment exists waits.
+                Run.objects.select_for_update().get(pk=run.pk)
+                held.set()
+                assert released.wait(PATIENCE_SECONDS)
+        finally:
+            connection.close()
 
-    holding = asyncio.create_task(threads.call(hold_the_run))
-    await held.wait()
+    holding = asyncio.create_task(asyncio.to_thread(hold_the_run))
+    await until(held.is_set)
     waiting = asyncio.create_task(writer.append(write(run, deltas("two", after=1))))
-    await asyncio.to_thread(_end_once_it_waits, pid)
-    async with asyncio.timeout(10):
-        while not by_thread_alone:
-            await asyncio.sleep(0.01)
+    await until(lambda: waits_for_a_lock(pid))
+    await threads.call(end_backend, pid)
+    await until(lambda: by_thread_counts)
     released.set()
     await holding
     await waiting
     await writer.append(write(other, deltas("also")))
 
-    assert by_thread_alone == [1]
+    assert by_thread_counts == [1]
     assert await threads.call(log_of, run) == deltas("one", "two")
     assert await threads.call(log_of, other) == deltas("also")
 
 
-def _end_once_it_waits(pid: int) -> None:
-    waits = "SELECT COUNT(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
-    try:
-        deadline = time.monotonic() + 30
-        while not segments.fetch(waits, [pid])[0][0]:
-            assert time.monotonic() < deadline, "the commit does not wait"
-            time.sleep(0.01)
-        end_backend(pid)
-    finally:
-        connection.close()
+def waits_for_a_lock(pid: int) -> bool:
+    text = "SELECT COUNT(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
+    return bool(segments.fetch(text, [pid])[0][0])
 
 
-async def test_an_answer_that_was_lost_is_found_in_the_log(
+async def test_commit_with_a_lost_reply_is_found_in_the_log(
     writer: SegmentWriter,
     claim: Claim,
-    by_thread_alone: list[int],
+    by_thread_counts: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = await threads.call(claim)
@@ -201,14 +180,14 @@ async def test_an_answer_that_was_lost_is_found_in_the_log(
     monkeypatch.setattr(CommitLine, "first_column", lose)
     await writer.append(write(run, deltas("once")))
 
-    assert by_thread_alone == [1]
+    assert by_thread_counts == [1]
     assert await threads.call(log_of, run) == deltas("once")
 
 
-async def test_after_a_failure_the_thread_commits_for_a_while(
+async def test_thread_commits_for_a_while_after_a_failure(
     writer: SegmentWriter,
     claim: Claim,
-    by_thread_alone: list[int],
+    by_thread_counts: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = await threads.call(claim)
@@ -223,17 +202,15 @@ async def test_after_a_failure_the_thread_commits_for_a_while(
         patch.setattr(commit_line, "_connect", none)
         for number, text in enumerate(("one", "two", "three")):
             await writer.append(write(run, deltas(text, after=number)))
-    assert (tries, by_thread_alone) == (["connect"], [1, 1, 1])
+    assert (tries, by_thread_counts) == (["connect"], [1, 1, 1])
 
     monkeypatch.setattr(commit_line, "REST_SECONDS", 0.0)
     await writer.append(write(run, deltas("four", after=3)))
-    assert by_thread_alone == [1, 1, 1]
+    assert by_thread_counts == [1, 1, 1]
     assert await threads.call(log_of, run) == deltas("one", "two", "three", "four")
 
 
-async def test_a_table_that_was_nearly_empty_is_not_read_whole(
-    writer: SegmentWriter, claim: Claim
-) -> None:
+async def test_plan_for_a_small_table_does_not_scan_it(writer: SegmentWriter, claim: Claim) -> None:
     run = await threads.call(claim)
     await writer.append(write(run, deltas("one")))
     text, values = segments.statement([write(run, deltas("two", after=1))])
@@ -254,18 +231,12 @@ async def test_a_table_that_was_nearly_empty_is_not_read_whole(
     assert "Seq Scan" not in ours
 
 
-async def test_closing_lets_go_of_the_connection(writer: SegmentWriter, claim: Claim) -> None:
+async def test_closing_ends_the_connection(writer: SegmentWriter, claim: Claim) -> None:
     run = await threads.call(claim)
     await writer.append(write(run, deltas("one")))
     pid = backend_of(writer)
 
     await writer.close()
 
-    def backends() -> int:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT COUNT(*) FROM pg_stat_activity WHERE pid = %s", [pid])
-            return int(cursor.fetchone()[0])
-
-    async with asyncio.timeout(10):
-        while await threads.call(backends):
-            await asyncio.sleep(0.01)
+    text = "SELECT COUNT(*) FROM pg_stat_activity WHERE pid = %s"
+    await until(lambda: not segments.fetch(text, [pid])[0][0])

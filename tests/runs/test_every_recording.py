@@ -1,22 +1,23 @@
-"""Every recording that ends with something open: settled, asked on with, and put together."""
+"""Every recording that waits for a person is settled, continued and merged."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from django.db import transaction
 
 from chat import events as canonical
 from chat.actions import questions
 from chat.actions.continuing import opening
 from chat.dialects import DIALECTS
 from chat.merging import merge, waiting_calls
-from chat.models import Conversation, Question, QuestionKind, Run, Upstream, User
+from chat.models import Conversation, QuestionKind, Run, Upstream, User
 from chat.result import Fold, finish
 from chat.runs.continuing import ContinuingParser
 from chat.runs.prompt import prepare
 from chat.wire.sse import Decoder
-from tests.runs.waiting import asking, ended
+from tests.runs.waiting import asking, ended, questions_of
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -26,17 +27,16 @@ def recorded(path: Path) -> canonical.Result:
 
 
 def that_wait() -> list[Path]:
-    """One of each dialect's recordings that a person has to settle."""
+    """The recordings that a person has to settle."""
     found = sorted(FIXTURES.glob("*/*.result.json"))
     return [path for path in found if recorded(path).ext.status == "waiting"]
 
 
 def settle_all(user: User, run: Run) -> tuple[Run, list[str]]:
-    """The run that goes on, and what was said."""
+    """The run that continues, and what was said."""
     said: list[str] = []
     follow_up: Run | None = None
-    rows = Question.objects.filter(run=run).select_related("run__upstream", "conversation")
-    for number, question in enumerate(rows):
+    for number, question in enumerate(questions_of(run)):
         words = f"said-{number}"
         if question.kind == QuestionKind.TOOL:
             follow_up = questions.give_result(user, question, words)
@@ -73,16 +73,26 @@ def continued(follow_up: Run, path: Path) -> canonical.Result:
     return fold.result()
 
 
-@pytest.mark.parametrize("path", that_wait(), ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_what_was_said_goes_back_and_the_runs_make_one_answer(
-    path: Path, alice: User, conversation: Conversation, upstream: Upstream
+def test_settled_runs_make_one_answer(
+    alice: User, conversation: Conversation, upstream: Upstream, subtests: pytest.Subtests
 ) -> None:
+    paths = that_wait()
+    assert paths
+
+    for path in paths:
+        label = f"{path.parent.name}/{path.name}"
+        with subtests.test(msg=label), transaction.atomic():
+            check(path, alice, conversation, upstream)
+            transaction.set_rollback(True)
+
+
+def check(path: Path, user: User, conversation: Conversation, upstream: Upstream) -> None:
     Upstream.objects.update(dialect=path.parent.name)
     upstream.refresh_from_db()
     first = recorded(path)
-    run = ended(asking(alice, conversation, upstream), first)
+    run = ended(asking(user, conversation, upstream), first)
 
-    follow_up, said = settle_all(alice, run)
+    follow_up, said = settle_all(user, run)
     prompt = prepare(follow_up.pk).prompt
     request = DIALECTS[path.parent.name].request(prompt)
     second = continued(follow_up, path)

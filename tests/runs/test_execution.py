@@ -1,7 +1,10 @@
+"""One run from its request to its result."""
+
+from __future__ import annotations
+
 import asyncio
 import threading
-import uuid
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -9,13 +12,10 @@ from chat import events as canonical
 from chat.actions import conversations as verbs
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import (
-    Gate,
     answer,
     busy,
     cut,
     held_open,
-    lmstudio_events,
-    lmstudio_run,
     never,
     openai_chunks,
     openai_run,
@@ -23,130 +23,109 @@ from chat.demo.script import (
 )
 from chat.dialects import DIALECTS
 from chat.dialects.base import Dialect, Prompt, UpstreamRequest
-from chat.models import Attempt, Run, RunSegment, User
-from chat.result import fold, plain_text
+from chat.models import Attempt, Run, Upstream, User
+from chat.result import fold
 from chat.runs.segments import read_events, read_raw
-from tests.runs.conftest import MakeRun, StartRunner, threads
+from tests.runs.conftest import Execute, StartRunner
+from tests.runs.helpers import (
+    HALF_AN_ANSWER,
+    TEXT,
+    has_logged,
+    row_of,
+    send_below,
+    text_of,
+    threads,
+    until,
+    until_ended,
+)
 
-TEXT = lmstudio_events(lmstudio_run("Hello ", "from ", "the river.", reasoning=["Let me ", "see."]))
+# How the run ends, and with which kind of error.
+BAD_ANSWERS = {
+    "no terminator": (cut(TEXT[:400]), "cut", "cut"),
+    "HTML": (answer("<html>Hi</html>", content_type="text/html"), "failed", "protocol"),
+    "empty": (answer("", content_type="text/event-stream"), "failed", "protocol"),
+    "401": (
+        answer({"error": {"message": "no", "code": "invalid_api_key"}}, status=401),
+        "failed",
+        "auth",
+    ),
+    "500": (answer({"error": {"message": "no"}}, status=500), "failed", "server"),
+}
 
 
-async def until(holds: Callable[[], bool], *, seconds: float = 10) -> None:
-    """Waits until the database says so."""
-    async with asyncio.timeout(seconds):
-        while not await threads.call(holds):
-            await asyncio.sleep(0.01)
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chat.runs.execution.BACKOFF_SECONDS", (0.0, 0.0))
 
 
-async def until_ended(run: Run) -> Run:
-    await until(lambda: Run.objects.filter(pk=run.pk, finished_at__isnull=False).exists())
-    return await threads.call(Run.objects.get, pk=run.pk)
-
-
-async def test_a_run_streams_into_its_log_and_its_result(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner
-) -> None:
-    fake.script(stream(TEXT))
-    run = await threads.call(make_run, base_url=fake.url)
-
-    await start_runner()
-    ended = await until_ended(run)
+async def test_run_streams_into_its_log_and_result(fake: FakeUpstream, execute: Execute) -> None:
+    ended = await execute(stream(TEXT))
 
     events = await threads.call(read_events, ended)
     assert ended.status == "completed"
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert isinstance(events[-1], canonical.ChatEnd)
     assert canonical.encode(fold(events)).decode() == ended.result
-    assert plain_text(canonical.decode_result(ended.result)) == "Hello from the river."
+    assert text_of(ended) == "Hello from the river."
     assert ended.last_seq == len(events)
     assert fake.posts == 1
 
 
-async def test_openai_upstream_streams_too(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner
-) -> None:
-    fake.script(stream(openai_chunks(openai_run("Two ", "words."))))
-    run = await threads.call(make_run, base_url=f"{fake.url}/v1", dialect="openai_chat")
+async def test_openai_upstream_streams_too(execute: Execute) -> None:
+    script = stream(openai_chunks(openai_run("Two ", "words.")))
 
-    await start_runner()
-    ended = await until_ended(run)
+    ended = await execute(script, dialect="openai_chat")
 
     assert ended.status == "completed"
-    assert plain_text(canonical.decode_result(ended.result)) == "Two words."
+    assert text_of(ended) == "Two words."
     assert (ended.input_tokens, ended.output_tokens) == (12, 34)
 
 
-async def test_a_conversation_goes_on_below_an_answer_that_lost_its_runs(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, alice: User
+async def test_answer_without_runs_can_be_replied_to(
+    queue_run: Execute, start_runner: StartRunner
 ) -> None:
-    fake.script(stream(TEXT))
+    lost = await queue_run(stream(TEXT))
+    await threads.call(Run.objects.filter(pk=lost.pk).delete)
+    run = await threads.call(send_below, lost, "And then?")
 
-    def go_on() -> Run:
-        run = make_run(base_url=fake.url)
-        answer, choice = run.message, verbs.ModelChoice(upstream=run.upstream, model="test/model")
-        run.delete()
-        key = uuid.uuid4()
-        return verbs.send_message(
-            alice,
-            answer.conversation,
-            parent=answer,
-            text="And then?",
-            choice=choice,
-            idempotency_key=key,
-        )
-
-    run = await threads.call(go_on)
     await start_runner()
-    ended = await until_ended(run)
 
-    assert ended.status == "completed"
+    assert (await until_ended(run)).status == "completed"
 
 
-async def test_a_request_is_made_beside_the_event_loop(
-    fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    monkeypatch: pytest.MonkeyPatch,
+async def test_request_is_built_off_the_event_loop(
+    execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    makers: list[threading.Thread] = []
+    builders: list[threading.Thread] = []
     dialect = type(DIALECTS["lmstudio"])
-    make = dialect.request
+    build = dialect.request
 
     def noted(self: Dialect, prompt: Prompt) -> UpstreamRequest:
-        makers.append(threading.current_thread())
-        return make(self, prompt)
+        builders.append(threading.current_thread())
+        return build(self, prompt)
 
     monkeypatch.setattr(dialect, "request", noted)
-    fake.script(stream(TEXT))
-    run = await threads.call(make_run, base_url=fake.url)
-
-    await start_runner()
-    ended = await until_ended(run)
+    ended = await execute(stream(TEXT))
 
     assert ended.status == "completed"
-    assert len(makers) == 1
-    assert threading.current_thread() not in makers
+    assert len(builders) == 1
+    assert threading.current_thread() not in builders
 
 
-async def test_raw_frames_are_the_bytes_the_upstream_sent(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner
-) -> None:
-    fake.script(stream(b": heartbeat\n\n", TEXT, split_bytes=7))
-    run = await threads.call(make_run, base_url=fake.url)
-
-    await start_runner()
-    ended = await until_ended(run)
+async def test_raw_frames_are_the_bytes_that_were_sent(execute: Execute) -> None:
+    ended = await execute(stream(b": heartbeat\n\n", TEXT, split_bytes=7))
 
     assert await threads.call(read_raw, ended) == b": heartbeat\n\n" + TEXT
 
 
-async def test_stop_in_mid_stream_keeps_the_text_and_closes_the_upstream(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, alice: User
+# --- stop ---------------------------------------------------------------------------------
+
+
+async def test_stop_in_mid_stream_keeps_the_text(
+    fake: FakeUpstream, begin: Execute, alice: User
 ) -> None:
-    fake.script(stream(TEXT[: TEXT.index(b"river") - 60], Gate(name="more"), TEXT))
-    run = await threads.call(make_run, base_url=fake.url)
-    await start_runner()
-    await until(lambda: RunSegment.objects.filter(run=run).exists())
+    run = await begin(HALF_AN_ANSWER)
+    await until(lambda: has_logged(run, b"from"))
 
     await threads.call(verbs.stop_run, alice, run)
     ended = await until_ended(run)
@@ -154,15 +133,14 @@ async def test_stop_in_mid_stream_keeps_the_text_and_closes_the_upstream(
 
     assert ended.status == "stopped"
     assert ended.stop_requested_by_id == alice.pk
+    assert text_of(ended) == "Hello from"
     assert (await threads.call(read_events, ended))[-1].result.ext.stop.reason == "stopped"
 
 
 async def test_stop_before_the_first_byte_closes_the_upstream(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, alice: User
+    fake: FakeUpstream, begin: Execute, alice: User
 ) -> None:
-    fake.script(never())
-    run = await threads.call(make_run, base_url=fake.url)
-    await start_runner()
+    run = await begin(never())
     await fake.until(lambda fake: fake.posts == 1)
 
     await threads.call(verbs.stop_run, alice, run)
@@ -176,52 +154,46 @@ async def test_stop_before_the_first_byte_closes_the_upstream(
     ]
 
 
-async def test_a_stop_closes_the_upstream_while_nothing_can_be_written(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, alice: User
+async def test_stop_closes_the_upstream_during_blocked_writes(
+    fake: FakeUpstream, queue_run: Execute, start_runner: StartRunner, alice: User
 ) -> None:
-    fake.script(stream(TEXT[: TEXT.index(b"river") - 60], Gate(name="more"), TEXT))
-    run = await threads.call(make_run, base_url=fake.url)
+    run = await queue_run(HALF_AN_ANSWER)
     runner = await start_runner()
-    await until(lambda: RunSegment.objects.filter(run=run).exists())
+    await until(lambda: has_logged(run, b"from"))
     may_write = threading.Event()
-    ends = [runner._threads] * 2 + [runner._writer._threads]
-    writing = [asyncio.ensure_future(each.call(may_write.wait, 30)) for each in ends]
+    pools = [runner._threads] * 2 + [runner._writer._threads]
+    writing = [asyncio.ensure_future(pool.call(may_write.wait, 60)) for pool in pools]
 
     await threads.call(verbs.stop_run, alice, run)
     await fake.until(lambda fake: fake.disconnects == 1)
 
-    assert not (await threads.call(Run.objects.get, pk=run.pk)).finished_at
+    assert not (await row_of(run)).finished_at
     may_write.set()
     await asyncio.gather(*writing)
     assert (await until_ended(run)).status == "stopped"
 
 
-async def test_a_run_that_is_claimed_while_it_is_being_stopped_is_stopped(
-    fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    alice: User,
-    monkeypatch: pytest.MonkeyPatch,
+async def test_run_claimed_while_it_is_being_stopped_is_stopped(
+    queue_run: Execute, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake.script(never())
-    run = await threads.call(make_run, base_url=fake.url)
+    run = await queue_run(never())
 
-    def claimed_behind_us(**_: object) -> int:
+    def claimed_meanwhile(**_: object) -> int:
         Run.objects.filter(pk=run.pk).update(status="running")
         return 0
 
-    monkeypatch.setattr("chat.actions.conversations._ask_running", claimed_behind_us)
+    monkeypatch.setattr("chat.actions.conversations._ask_running", claimed_meanwhile)
 
     assert await threads.call(verbs.stop_run, alice, run)
 
-    asked = await threads.call(Run.objects.get, pk=run.pk)
+    asked = await row_of(run)
     assert (asked.status, asked.stop_requested_by_id) == ("running", alice.pk)
 
 
 async def test_stop_before_claim_never_posts(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, alice: User
+    fake: FakeUpstream, queue_run: Execute, start_runner: StartRunner, alice: User
 ) -> None:
-    run = await threads.call(make_run, base_url=fake.url)
+    run = await queue_run()
 
     await threads.call(verbs.stop_run, alice, run)
     await start_runner()
@@ -232,190 +204,64 @@ async def test_stop_before_claim_never_posts(
     assert fake.posts == 0
 
 
-async def test_a_refused_attempt_is_tried_again_and_recorded(
-    fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    monkeypatch: pytest.MonkeyPatch,
+# --- refusals and bad answers -------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_pauses")
+async def test_refused_attempt_is_retried_and_recorded(
+    fake: FakeUpstream, execute: Execute
 ) -> None:
-    monkeypatch.setattr("chat.runs.execution.BACKOFF_SECONDS", (0.0, 0.0))
-    fake.script(busy(times=2, status=503, retry_after="0"), stream(TEXT))
-    run = await threads.call(make_run, base_url=fake.url)
+    ended = await execute(busy(times=2, status=503, retry_after="0"), stream(TEXT))
 
-    await start_runner()
-    ended = await until_ended(run)
-
-    attempts = await threads.call(lambda: list(Attempt.objects.filter(run=run).order_by("number")))
+    attempts = await threads.call(
+        lambda: list(Attempt.objects.filter(run=ended).order_by("number"))
+    )
     assert ended.status == "completed"
     assert [attempt.outcome for attempt in attempts] == ["refused", "refused", "eof"]
     assert fake.posts == 3
 
 
-async def test_three_refusals_are_the_end(
-    fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("chat.runs.execution.BACKOFF_SECONDS", (0.0, 0.0))
-    fake.script(busy(times=5, retry_after="0"))
-    run = await threads.call(make_run, base_url=fake.url)
-
-    await start_runner()
-    ended = await until_ended(run)
+@pytest.mark.usefixtures("no_pauses")
+async def test_three_refusals_fail_the_run(fake: FakeUpstream, execute: Execute) -> None:
+    ended = await execute(busy(times=5, retry_after="0"))
 
     assert (ended.status, ended.error_kind) == ("failed", "rate_limit")
     assert fake.posts == 3
 
 
-@pytest.mark.parametrize(
-    ("script", "status", "kind"),
-    [
-        pytest.param(cut(TEXT[:400]), "cut", "cut", id="no terminator"),
-        pytest.param(answer("<html>Hi</html>", content_type="text/html"), "failed", "protocol", id="HTML"),
-        pytest.param(answer("", content_type="text/event-stream"), "failed", "protocol", id="empty"),
-        pytest.param(answer({"error": {"message": "no", "code": "invalid_api_key"}}, status=401), "failed", "auth", id="401"),
-        pytest.param(answer({"error": {"message": "no"}}, status=500), "failed", "server", id="500"),
-    ],
-)  # fmt: skip
-async def test_a_bad_answer_ends_the_run_with_a_reason_and_one_post(
-    fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    script: object,
-    status: str,
-    kind: str,
+async def test_bad_answer_fails_after_one_post(
+    fake: FakeUpstream, execute: Execute, subtests: pytest.Subtests
 ) -> None:
-    fake.script(script)
-    run = await threads.call(make_run, base_url=fake.url)
+    for label, (script, status, kind) in BAD_ANSWERS.items():
+        with subtests.test(msg=label):
+            fake.clear()
 
-    await start_runner()
-    ended = await until_ended(run)
+            ended = await execute(script)
 
-    assert (ended.status, ended.error_kind) == (status, kind)
-    assert ended.error_message
-    assert fake.posts == 1
+            assert (ended.status, ended.error_kind) == (status, kind)
+            assert ended.error_message
+            assert fake.posts == 1
 
 
-async def test_a_refused_connection_is_told_in_words(
-    make_run: MakeRun, start_runner: StartRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("chat.runs.execution.BACKOFF_SECONDS", (0.0, 0.0))
-    run = await threads.call(make_run, base_url="http://127.0.0.1:9")
-
-    await start_runner()
-    ended = await until_ended(run)
+@pytest.mark.usefixtures("no_pauses")
+async def test_refused_connection_is_explained(execute: Execute) -> None:
+    ended = await execute(base_url="http://127.0.0.1:9")
 
     assert (ended.status, ended.error_kind) == ("failed", "network")
     assert "refused" in ended.error_message
-    assert await threads.call(Attempt.objects.filter(run=run).count) == 3
+    assert await threads.call(Attempt.objects.filter(run=ended).count) == 3
 
 
-async def test_the_socket_that_stays_open_after_the_end_is_closed_by_us(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner
-) -> None:
-    fake.script(held_open(TEXT))
-    run = await threads.call(make_run, base_url=fake.url)
-
-    await start_runner()
-    ended = await until_ended(run)
-
-    assert ended.status == "completed"
+async def test_connection_left_open_after_the_end_is_closed(execute: Execute) -> None:
+    assert (await execute(held_open(TEXT))).status == "completed"
 
 
-async def test_a_drained_runner_interrupts_and_keeps_the_text(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner
-) -> None:
-    fake.script(stream(TEXT[: TEXT.index(b"river") - 60], Gate(name="never")))
-    run = await threads.call(make_run, base_url=fake.url)
-    runner = await start_runner()
-    await until(lambda: RunSegment.objects.filter(run=run).exists())
+async def test_lost_response_id_is_replaced_by_text(fake: FakeUpstream, execute: Execute) -> None:
+    unknown = {"error": {"type": "invalid_request", "message": "unknown previous_response_id"}}
+    scripts = stream(TEXT), answer(unknown, status=400), stream(TEXT)
+    first = await execute(*scripts, text="Who are you?")
 
-    await runner.drain(0)
-    ended = await until_ended(run)
-
-    assert ended.status == "interrupted"
-    assert "Hello" in plain_text(canonical.decode_result(ended.result))
-
-
-async def test_a_secret_echoed_by_the_upstream_is_stored_nowhere(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, upstream: object
-) -> None:
-    canary = "sk-canary-6b1f0e2d9c"
-    fake.script(stream(TEXT.replace(b"river", canary.encode()), split_bytes=5))
-
-    def with_key() -> Run:
-        upstream.set_key(canary)
-        upstream.save()
-        return make_run(base_url=fake.url)
-
-    run = await threads.call(with_key)
-    await start_runner()
-    ended = await until_ended(run)
-
-    log = b"".join(canonical.encode(event) for event in await threads.call(read_events, ended))
-    raw = await threads.call(read_raw, ended)
-    assert canary.encode() not in log + raw + ended.result.encode()
-    assert b"[redacted]" in raw
-
-
-async def test_twenty_runs_at_once_share_their_commits_and_all_complete(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner
-) -> None:
-    fake.script(*[stream(TEXT, split_bytes=40) for _ in range(20)])
-    runs = [
-        await threads.call(make_run, base_url=fake.url, concurrency_limit=20) for _ in range(20)
-    ]
-
-    await start_runner()
-    ended = [await until_ended(run) for run in runs]
-
-    assert {run.status for run in ended} == {"completed"}
-    assert {plain_text(canonical.decode_result(run.result)) for run in ended} == {
-        "Hello from the river."
-    }
-
-
-async def test_a_run_that_breaks_our_own_code_ends_and_is_not_begun_again(
-    fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def broken(run_pk: int) -> None:
-        raise RuntimeError("nobody foresaw this")
-
-    monkeypatch.setattr("chat.runs.execution.prepare", broken)
-    run = await threads.call(make_run, base_url=fake.url)
-
-    await start_runner()
-    ended = await until_ended(run)
-
-    assert ended.status == "interrupted"
-    assert fake.posts == 0
-
-
-async def test_a_lost_response_id_is_replaced_by_the_turns_as_text(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, alice: User
-) -> None:
-    lost = {"error": {"type": "invalid_request", "message": "unknown previous_response_id"}}
-    fake.script(stream(TEXT), answer(lost, status=400), stream(TEXT))
-    first = await threads.call(make_run, "Who are you?", base_url=fake.url)
-    await start_runner()
-    await until_ended(first)
-
-    def ask_again() -> Run:
-        run = Run.objects.select_related("conversation", "message", "upstream").get(pk=first.pk)
-        return verbs.send_message(
-            alice,
-            run.conversation,
-            parent=run.message,
-            text="And now?",
-            choice=verbs.ModelChoice(upstream=run.upstream, model=run.model),
-            idempotency_key=uuid.uuid4(),
-        )
-
-    ended = await until_ended(await threads.call(ask_again))
+    ended = await until_ended(await threads.call(send_below, first, "And now?"))
 
     bodies = [record.body for record in fake.requests]
     assert ended.status == "completed"
@@ -425,15 +271,69 @@ async def test_a_lost_response_id_is_replaced_by_the_turns_as_text(
     assert ended.notes
 
 
-async def test_a_server_that_refuses_stream_options_is_asked_without_them(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner
-) -> None:
+async def test_refused_stream_options_are_left_out(fake: FakeUpstream, execute: Execute) -> None:
     refusal = {"error": {"message": "Unrecognized request argument: stream_options"}}
-    fake.script(answer(refusal, status=400), stream(openai_chunks(openai_run("Yes."))))
-    run = await threads.call(make_run, base_url=f"{fake.url}/v1", dialect="openai_chat")
+    scripts = answer(refusal, status=400), stream(openai_chunks(openai_run("Yes.")))
 
-    await start_runner()
-    ended = await until_ended(run)
+    ended = await execute(*scripts, dialect="openai_chat")
 
     assert ended.status == "completed"
     assert ["stream_options" in record.body for record in fake.requests] == [True, False]
+
+
+# --- the runner ---------------------------------------------------------------------------
+
+
+async def test_drained_runner_interrupts_and_keeps_the_text(
+    queue_run: Execute, start_runner: StartRunner
+) -> None:
+    run = await queue_run(HALF_AN_ANSWER)
+    runner = await start_runner()
+    await until(lambda: has_logged(run, b"from"))
+
+    await runner.drain(0)
+    ended = await until_ended(run)
+
+    assert ended.status == "interrupted"
+    assert text_of(ended) == "Hello from"
+
+
+async def test_secret_echoed_by_the_upstream_is_never_stored(
+    execute: Execute, upstream: Upstream
+) -> None:
+    canary = "sk-canary-6b1f0e2d9c"
+    upstream.set_key(canary)
+    await threads.call(upstream.save)
+
+    ended = await execute(stream(TEXT.replace(b"river", canary.encode()), split_bytes=5))
+
+    log = b"".join(canonical.encode(event) for event in await threads.call(read_events, ended))
+    raw = await threads.call(read_raw, ended)
+    assert canary.encode() not in log + raw + ended.result.encode()
+    assert b"[redacted]" in raw
+
+
+async def test_twenty_runs_at_once_all_complete(
+    queue_run: Execute, start_runner: StartRunner
+) -> None:
+    script = stream(TEXT, split_bytes=40)
+    runs = [await queue_run(script, concurrency_limit=20) for _ in range(20)]
+
+    await start_runner()
+    ended = [await until_ended(run) for run in runs]
+
+    assert {run.status for run in ended} == {"completed"}
+    assert {text_of(run) for run in ended} == {"Hello from the river."}
+
+
+async def test_run_that_breaks_our_code_ends_unsent(
+    fake: FakeUpstream, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(run_pk: int) -> Any:
+        raise RuntimeError("nobody foresaw this")
+
+    monkeypatch.setattr("chat.runs.execution.prepare", broken)
+    ended = await execute()
+
+    assert ended.status == "interrupted"
+    assert fake.posts == 0

@@ -1,11 +1,11 @@
-"""The feed's contract, with and without a tail: every event once, in order, to the end."""
+"""Followers of a run's log get every event once, in order and to the end, with any tail or none."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -15,27 +15,23 @@ from chat import events as canonical
 from chat.actions.endings import columns_of
 from chat.models import Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open
-from chat.runs import feed, segments
+from chat.runs import feed, pace, segments
 from chat.runs.database import readers
-from chat.runs.feed import FIRST_SECONDS, RunGone, follow
+from chat.runs.feed import RunGone, follow
 from chat.runs.lookout import Found, Lookout
 from chat.runs.redis_tail import RedisTail
 from chat.runs.segments import CHUNK_SEGMENTS, Write, bodies_of, compact
-from chat.runs.tail import (
-    ENTRY_BYTES,
-    FLUSH_TIMES,
-    Entry,
-    LiveTail,
-    MemoryTail,
-    NoTail,
-    Taking,
-)
+from chat.runs.tail import Entry, LiveTail, MemoryTail, NoTail
 from chat.runs.writer import SegmentWriter
-from tests.runs.conftest import MakeRun, threads
+from tests.runs.conftest import Claim, MakeRun
+from tests.runs.helpers import PATIENCE_SECONDS, threads
+from tests.support.selection import sample
 
-pytestmark = pytest.mark.databases
+# A sample of them runs on PostgreSQL in `make test`: those with a mark of their own.
+pytestmark = pytest.mark.databases(slow=True)
 
 TAKING = ("nothing", "all", "some")
+SEEDS = range(4)
 # A follower without a tail looks often here, so that nothing waits for its second.
 POLL_SECONDS = 0.01
 
@@ -79,12 +75,18 @@ class OverRedis:
 TAILS = {"no tail": NoTail, "memory": MemoryTail, "a tail that forgets": ForgetfulTail}
 
 
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer pauses for as long as a commit takes, not for ten times as long."""
+    monkeypatch.setattr(pace, "COMMIT_SHARE", 2)
+
+
 @pytest.fixture(params=[*TAILS, "Redis"])
 async def tail(request: pytest.FixtureRequest) -> AsyncIterator[LiveTail]:
     if request.param in TAILS:
         yield TAILS[request.param]()
         return
-    async with OverRedis(request.getfixturevalue("redis_url")) as tail:
+    async with OverRedis(request.getfixturevalue("redis_server").url) as tail:
         yield tail
 
 
@@ -93,10 +95,10 @@ class Author:
 
     def __init__(self, run: Run, writer: SegmentWriter, tail: LiveTail) -> None:
         self.run = run
+        self.tail = tail
         self.entries: list[Entry] = []
         self._fold = Fold()
         self._writer = writer
-        self._tail = tail
 
     async def begin(self) -> None:
         await self.write(canonical.ChatStart(model_instance_id="m"), canonical.MessageStart(item=0))
@@ -108,60 +110,60 @@ class Author:
         await self.write(*close_open(self._fold, "stopped"), is_end=True)
 
     async def write(self, *events: canonical.Event, is_end: bool = False) -> None:
+        write = self.next(*events, is_end=is_end)
+        await self._writer.append(write)
+        self.tail.publish(self.run.public_id, write.entries)
+
+    async def commit(self, *texts: str) -> None:
+        """Each in a segment of its own, without the writer's pauses in between."""
+        writes = [self.next(canonical.MessageDelta(item=0, content=text)) for text in texts]
+        await threads.call(lambda: [segments.commit([write]) for write in writes])
+        for write in writes:
+            self.tail.publish(self.run.public_id, write.entries)
+
+    def next(self, *events: canonical.Event, is_end: bool = False) -> Write:
         for seq, event in enumerate(events, start=len(self.entries) + 1):
             event.seq = seq
             self._fold.add(event)
         entries = bodies_of(events)
-        await self._writer.append(
-            Write(
-                run_pk=self.run.pk,
-                runner=self.run.runner_id,
-                entries=entries,
-                columns=columns_of(events[-1]) if is_end else {},
-                is_end=is_end,
-                conversation_pk=self.run.conversation_id,
-            )
-        )
         self.entries += entries
-        self._tail.publish(self.run.public_id, entries)
+        return Write(
+            run_pk=self.run.pk,
+            runner=self.run.runner_id,
+            entries=entries,
+            columns=columns_of(events[-1]) if is_end else {},
+            is_end=is_end,
+            conversation_pk=self.run.conversation_id,
+        )
+
+
+MakeAuthor = Callable[[LiveTail], Awaitable[Author]]
 
 
 @pytest.fixture
-async def writer(transactional_db: None) -> AsyncIterator[SegmentWriter]:
-    writer = SegmentWriter()
-    writer.start()
-    yield writer
-    await writer.close()
-    await readers.close()
-    await threads.close()
+def make_author(claim: Claim, writer: SegmentWriter) -> MakeAuthor:
+    async def make(tail: LiveTail) -> Author:
+        return Author(await threads.call(claim), writer, tail)
 
-
-def claimed(make_run: Callable[[], Run]) -> Run:
-    run = make_run()
-    run.runner = Runner.objects.create(host="here", pid=1)
-    run.status = RunStatus.RUNNING
-    run.save()
-    return run
+    return make
 
 
 @pytest.fixture
-async def author(make_run: MakeRun, writer: SegmentWriter, tail: LiveTail) -> Author:
-    return Author(await threads.call(claimed, make_run), writer, tail)
+async def author(make_author: MakeAuthor, tail: LiveTail) -> Author:
+    return await make_author(tail)
 
 
 class Reader:
-    """A follower in a task of its own. With ``taking`` it takes what comes while it waits: all but the
-    end, or each third time nothing."""
+    """A follower in a task of its own. ``taking`` what comes while it waits means all but the end;
+    with "some" it refuses each third time."""
 
-    def __init__(
-        self, author: Author, tail: LiveTail, after: int = 0, *, taking: str = "nothing"
-    ) -> None:
+    def __init__(self, author: Author, after: int = 0, *, taking: str = "nothing") -> None:
         self.entries: list[Entry] = []
         self.batches = 0
         self._taking = taking
         self._asked = 0
         self._changed = asyncio.Event()
-        self._task = asyncio.create_task(self._read(author.run.public_id, after, tail))
+        self._task = asyncio.create_task(self._read(author.run.public_id, after, author.tail))
 
     async def _read(self, run_id: uuid.UUID, after: int, tail: LiveTail) -> None:
         take = None if self._taking == "nothing" else self._take
@@ -179,103 +181,114 @@ class Reader:
         return True
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while len(self.entries) < count:
                 self._changed.clear()
                 await self._changed.wait()
 
     async def done(self) -> list[Entry]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await self._task
         return self.entries
 
+    async def cancel(self) -> None:
+        self._task.cancel()
+        await asyncio.wait({self._task})
+        assert self._task.cancelled()
 
-@pytest.mark.parametrize("taking", TAKING)
-async def test_a_follower_from_the_beginning_gets_every_event_once(
-    author: Author, tail: LiveTail, taking: str
-) -> None:
-    reader = Reader(author, tail, taking=taking)
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """From where the log was read, each time, and what else a test writes there."""
+    looks: list[str] = []
+    read = feed._Log.read
+
+    async def noted(log: feed._Log, after: int) -> Found:
+        looks.append(f"log {after}")
+        return await read(log, after)
+
+    monkeypatch.setattr(feed._Log, "read", noted)
+    return looks
+
+
+# --- with each tail -----------------------------------------------------------------------
+
+
+@pytest.mark.databases
+async def test_followers_get_every_event_once(author: Author) -> None:
+    followers = [Reader(author, taking=taking) for taking in TAKING]
 
     await author.begin()
     for number in range(30):
         await author.add(*(f"{number}.{part} " for part in range(number % 4 + 1)))
     await author.end()
 
-    assert await reader.done() == author.entries
+    for follower in followers:
+        assert await follower.done() == author.entries
 
 
-@pytest.mark.parametrize("seed", range(4))
-async def test_followers_from_anywhere_at_any_moment_get_the_rest(
-    author: Author, tail: LiveTail, seed: int
-) -> None:
-    choose = random.Random(seed)
-    readers_ = [(0, Reader(author, tail, taking="all"))]
-    await author.begin()
+async def test_late_followers_get_the_rest(make_author: MakeAuthor, tail: LiveTail) -> None:
+    for seed in sample(SEEDS, 2):
+        author, choose = await make_author(tail), random.Random(seed)
+        followers = [(0, Reader(author, taking="all"))]
+        await author.begin()
 
-    for number in range(25):
-        await author.add(*(f"{number} " for _ in range(choose.randint(1, 6))))
-        if choose.random() < 0.4:
-            after = choose.randint(0, len(author.entries))
-            taking = choose.choice(TAKING)
-            readers_.append((after, Reader(author, tail, after, taking=taking)))
-        if choose.random() < 0.3:
-            await asyncio.sleep(0)
-    await author.end()
+        for number in range(25):
+            await author.add(*(f"{number} " for _ in range(choose.randint(1, 6))))
+            if choose.random() < 0.4:
+                after = choose.randint(0, len(author.entries))
+                followers.append((after, Reader(author, after, taking=choose.choice(TAKING))))
+            if choose.random() < 0.3:
+                await asyncio.sleep(0)
+        await author.end()
 
-    for after, reader in readers_:
-        assert await reader.done() == author.entries[after:]
+        for after, follower in followers:
+            assert await follower.done() == author.entries[after:]
 
 
-async def test_a_follower_that_comes_after_the_end_gets_the_end(
-    author: Author, tail: LiveTail
-) -> None:
+@pytest.mark.databases
+async def test_followers_after_the_end_get_the_rest_and_end(author: Author) -> None:
     await author.begin()
     await author.end()
 
-    assert await Reader(author, tail).done() == author.entries
-    assert await Reader(author, tail, 2).done() == author.entries[2:]
+    assert await Reader(author).done() == author.entries
+    assert await Reader(author, 2).done() == author.entries[2:]
+    for beyond in (0, 1, 1000, 10**18):
+        assert await Reader(author, len(author.entries) + beyond).done() == []
 
 
-@pytest.mark.parametrize("beyond", [0, 1, 1000, 10**18])
-async def test_a_follower_that_stands_at_the_end_or_behind_it_ends_without_events(
-    author: Author, tail: LiveTail, beyond: int
+async def test_follower_of_a_queued_run_waits_for_it(
+    make_run: MakeRun, writer: SegmentWriter, tail: LiveTail, looks: list[str]
 ) -> None:
-    await author.begin()
-    await author.end()
+    def claim(run: Run) -> None:
+        run.runner = Runner.objects.create(host="here", pid=1)
+        run.status = RunStatus.RUNNING
+        run.save()
 
-    assert await Reader(author, tail, len(author.entries) + beyond).done() == []
-
-
-async def test_a_follower_of_a_queued_run_waits_for_it(
-    make_run: MakeRun, writer: SegmentWriter, tail: LiveTail
-) -> None:
     author = Author(await threads.call(make_run), writer, tail)
-    reader = Reader(author, tail)
-    await asyncio.sleep(0.05)
+    follower = Reader(author)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while len(looks) < 2:
+            await asyncio.sleep(0.01)
 
-    author.run = await threads.call(claim_now, author.run)
+    await threads.call(claim, author.run)
     await author.begin()
     await author.end()
 
-    assert await reader.done() == author.entries
+    assert await follower.done() == author.entries
 
 
-def claim_now(run: Run) -> Run:
-    return claimed(lambda: run)
-
-
-async def test_compaction_takes_nothing_from_those_who_follow(
-    author: Author, tail: LiveTail, monkeypatch: pytest.MonkeyPatch
+async def test_compaction_loses_no_event_of_followers(
+    author: Author, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "CATCH_UP_BYTES", 1)
     await author.begin()
-    for number in range(40):
-        await author.add(f"{number} ")
+    await author.commit(*(f"{number} " for number in range(40)))
     await author.end()
     await threads.call(author.run.refresh_from_db)
-    tail.forget(author.run.public_id)
+    author.tail.forget(author.run.public_id)
 
-    async with aclosing(follow(author.run.public_id, tail=tail)) as batches:
+    async with aclosing(follow(author.run.public_id, tail=author.tail)) as batches:
         seen = list(await anext(batches))
         seen += await anext(batches)
         assert await threads.call(compact, author.run)
@@ -286,62 +299,52 @@ async def test_compaction_takes_nothing_from_those_who_follow(
     assert await threads.call(RunSegment.objects.filter(run=author.run).count) == 1
 
 
-async def test_a_long_log_comes_in_pieces(
-    author: Author, tail: LiveTail, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_long_log_comes_in_batches(author: Author, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "CATCH_UP_BYTES", 2000)
     await author.begin()
-    for _ in range(30):
-        await author.add("x" * 500)
+    await author.commit(*["x" * 500] * 30)
     await author.end()
-    tail.forget(author.run.public_id)
+    author.tail.forget(author.run.public_id)
 
-    reader = Reader(author, tail)
+    follower = Reader(author)
 
-    assert await reader.done() == author.entries
-    assert reader.batches > 5
+    assert await follower.done() == author.entries
+    assert follower.batches > 5
 
 
-async def test_a_run_that_is_erased_while_it_is_followed_is_gone(
-    author: Author, tail: LiveTail
-) -> None:
-    reader = Reader(author, tail)
+async def test_missing_run_raises_run_gone(author: Author) -> None:
+    follower = Reader(author)
     await author.begin()
-    await reader.until(2)
+    await follower.until(2)
 
     await threads.call(Run.objects.filter(pk=author.run.pk).delete)
 
     with pytest.raises(RunGone):
-        await reader.done()
-
-
-async def test_a_run_that_never_was_is_gone(writer: SegmentWriter, tail: LiveTail) -> None:
+        await follower.done()
     with pytest.raises(RunGone):
-        await anext(follow(uuid.uuid4(), tail=tail))
+        await anext(follow(uuid.uuid4(), tail=author.tail))
 
 
-async def test_a_follower_that_is_cancelled_anywhere_leaves_nothing_behind(
-    author: Author, tail: LiveTail
-) -> None:
+async def test_follower_can_be_cancelled_anywhere(author: Author) -> None:
     await author.begin()
     for turns in range(12):
-        reader = Reader(author, tail)
+        follower = Reader(author)
         for _ in range(turns):
             await asyncio.sleep(0)
-        reader._task.cancel()
-        await asyncio.wait({reader._task})
-        assert reader._task.cancelled()
+        await follower.cancel()
 
-    late = Reader(author, tail)
+    late = Reader(author)
     await author.end()
     assert await late.done() == author.entries
 
 
-async def test_a_gap_is_never_skipped(author: Author, tail: LiveTail) -> None:
+# --- what a follower reads and when ---------------------------------------------------------
+
+
+async def test_entries_behind_a_gap_are_not_read(make_author: MakeAuthor) -> None:
+    author = await make_author(NoTail())
     await author.begin()
-    for number in range(5):
-        await author.add(f"{number} ")
-    tail.forget(author.run.public_id)
+    await author.commit(*"01234")
     missing = RunSegment.objects.filter(run=author.run, first_seq=4)
     await threads.call(missing.delete)
 
@@ -350,215 +353,62 @@ async def test_a_gap_is_never_skipped(author: Author, tail: LiveTail) -> None:
     assert [entry.seq for entry in entries] == [1, 2, 3]
 
 
-# --- the tail in memory ---------------------------------------------------------------------
-
-
-def some_entries(first: int, last: int, size: int = 10) -> list[Entry]:
-    return [Entry(seq, b"x" * size) for seq in range(first, last + 1)]
-
-
-def test_the_tail_gives_what_follows_or_nothing_at_all() -> None:
-    tail, run = MemoryTail(limit_bytes=5 * (10 + ENTRY_BYTES)), uuid.uuid4()
-    for seq in range(1, 9):
-        tail.publish(run, some_entries(seq, seq))
-
-    assert tail.read(run, 0) == []
-    assert tail.read(run, 2) == []
-    assert tail.read(run, 3) == some_entries(4, 8)
-    assert tail.read(run, 8) == []
-    assert tail.read(run, 100) == []
-
-
-def test_the_tail_keeps_a_flush_whole_unless_it_is_a_flood() -> None:
-    tail, run = MemoryTail(limit_bytes=5 * (10 + ENTRY_BYTES)), uuid.uuid4()
-    tail.publish(run, some_entries(1, 8))
-    tail.publish(run, some_entries(9, 28))
-
-    assert tail.read(run, 7) == []
-    assert tail.read(run, 8) == some_entries(9, 28)
-
-    kept = 5 * FLUSH_TIMES
-    last = 28 + kept + 60
-    tail.publish(run, some_entries(29, last))
-    assert tail.read(run, last - kept) == some_entries(last - kept + 1, last)
-    assert tail.read(run, last - kept - 1) == []
-
-
-def test_the_tail_keeps_the_newest_event_whatever_its_size() -> None:
-    tail, run = MemoryTail(limit_bytes=5), uuid.uuid4()
-    tail.publish(run, some_entries(1, 1))
-
-    assert tail.read(run, 0) == some_entries(1, 1)
-
-
-async def test_waiting_for_a_run_of_another_process_leaves_no_memory_behind() -> None:
-    tail = MemoryTail()
-
-    for _ in range(10):
-        await tail.wait(uuid.uuid4(), 0, timeout_seconds=0)
-
-    assert tail._runs == {}
-
-
-async def test_whoever_waits_is_woken_by_what_is_published() -> None:
-    tail, run = MemoryTail(), uuid.uuid4()
-    waiting = [asyncio.create_task(tail.wait(run, 0, timeout_seconds=3600)) for _ in range(3)]
-    await asyncio.sleep(0)
-
-    tail.publish(run, some_entries(1, 1))
-
-    async with asyncio.timeout(10):
-        await asyncio.gather(*waiting)
-    assert tail.read(run, 0) == some_entries(1, 1)
-
-
-async def test_what_comes_late_and_is_known_wakes_nobody() -> None:
-    tail, run = MemoryTail(), uuid.uuid4()
-    tail.publish(run, some_entries(1, 1))
-    waiting = asyncio.create_task(tail.wait(run, 5, timeout_seconds=3600))
-
-    for seq in range(2, 6):
-        await asyncio.sleep(0)
-        tail.publish(run, some_entries(seq, seq))
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert not waiting.done()
-    tail.publish(run, some_entries(6, 6))
-
-    async with asyncio.timeout(10):
-        await waiting
-
-
-async def test_what_is_taken_wakes_nobody() -> None:
-    tail, run = MemoryTail(), uuid.uuid4()
-    taken: list[Entry] = []
-
-    def take(entries: list[Entry]) -> bool:
-        if entries[-1].seq > 5:
-            return False
-        taken.extend(entries)
-        return True
-
-    tail.publish(run, some_entries(1, 2))
-    waiting = asyncio.create_task(
-        tail.wait(run, 1, timeout_seconds=3600, taking=Taking(take, 3600))
-    )
-    for seq in (3, 4):
-        await asyncio.sleep(0)
-        tail.publish(run, some_entries(seq, seq))
-    await asyncio.sleep(0)
-    # What does not follow on that is no business of those who take.
-    assert taken == some_entries(2, 4)
-    assert not waiting.done()
-    tail.publish(run, some_entries(5, 6))
-
-    async with asyncio.timeout(10):
-        assert await waiting == 4
-    assert tail.read(run, 4) == some_entries(5, 6)
-
-
-async def test_from_behind_a_gap_nothing_is_taken() -> None:
-    tail, run = MemoryTail(), uuid.uuid4()
-    taken: list[Entry] = []
-
-    def take(entries: list[Entry]) -> bool:
-        taken.extend(entries)
-        return True
-
-    waiting = asyncio.create_task(
-        tail.wait(run, 1, timeout_seconds=3600, taking=Taking(take, 3600))
-    )
-    await asyncio.sleep(0)
-    tail.publish(run, some_entries(3, 3))
-
-    async with asyncio.timeout(10):
-        assert await waiting == 1
-    assert taken == []
-
-
-@pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """From where the log was looked into, each time, and what else a test writes there."""
-    said: list[str] = []
-    read = feed._Log.read
-
-    async def noted(log: feed._Log, after: int) -> Found:
-        said.append(f"log {after}")
-        return await read(log, after)
-
-    monkeypatch.setattr(feed._Log, "read", noted)
-    return said
-
-
-async def test_whoever_takes_does_not_look_into_the_log_meanwhile(
-    author: Author, said: list[str], monkeypatch: pytest.MonkeyPatch
+async def test_served_follower_does_not_read_the_log(
+    make_author: MakeAuthor, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{__name__}.POLL_SECONDS", 3600.0)
-    tail = author._tail = MemoryTail()
-    reader = Reader(author, tail, taking="all")
+    monkeypatch.setattr(feed, "FAST_SECONDS", 0.01)
+    monkeypatch.setattr(feed, "FIRST_SECONDS", 0.002)
+    author = await make_author(MemoryTail())
+    follower = Reader(author, taking="all")
     await author.begin()
     await author.add("The first words.")
-    await reader.until(3)
-    before = len(said)
+    await follower.until(3)
+    before = len(looks)
 
     for number in range(30):
         await author.add(f"{number} ")
         # Longer than who reads the log listens before it looks there again.
-        await asyncio.sleep(FIRST_SECONDS)
+        await asyncio.sleep(feed.FIRST_SECONDS)
     await author.end()
 
-    assert await reader.done() == author.entries
-    assert len(said) - before < 5
+    assert await follower.done() == author.entries
+    assert len(looks) - before < 5
 
 
-async def test_a_tail_that_is_lost_is_noticed_after_one_silence(
-    author: Author, said: list[str], monkeypatch: pytest.MonkeyPatch
+async def test_lost_tail_is_noticed_after_one_silence(
+    make_author: MakeAuthor, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where it has just brought something: the log is looked at next, not after another wait."""
-
-    class Losing(MemoryTail):
+    class Noted(MemoryTail):
         async def wait(self, *args: Any, **options: Any) -> int:
-            said.append("wait")
+            looks.append("wait")
             return await super().wait(*args, **options)
 
-    monkeypatch.setattr(f"{__name__}.POLL_SECONDS", 0.2)
-    tail = author._tail = Losing()
-    reader = Reader(author, tail, taking="all")
+    monkeypatch.setattr(f"{__name__}.POLL_SECONDS", 0.05)
+    author = await make_author(Noted())
+    follower = Reader(author, taking="all")
     await author.begin()
     await author.add("Words that come over the tail.")
-    await reader.until(3)
-    author._tail = NoTail()
+    await follower.until(3)
+    author.tail = NoTail()
 
     await author.add("Words that do not.")
-    await reader.until(4)
+    await follower.until(4)
     await author.end()
 
-    assert await reader.done() == author.entries
-    # Between what the tail brought last and the look that found the rest there was one wait.
-    found = said.index("log 3")
-    assert said[found - 1] == "wait"
-    assert said[found - 2] != "wait"
+    assert await follower.done() == author.entries
+    # The log was read after one wait, although the tail had just brought something.
+    found = looks.index("log 3")
+    assert looks[found - 1] == "wait"
+    assert looks[found - 2] != "wait"
 
 
-async def test_a_tail_that_begins_anew_lets_nobody_wait() -> None:
-    tail, run = MemoryTail(), uuid.uuid4()
-    waiting = asyncio.create_task(tail.wait(run, 5, timeout_seconds=3600))
-    await asyncio.sleep(0)
-
-    tail.forget_all()
-
-    async with asyncio.timeout(10):
-        await waiting
-
-
-@pytest.mark.parametrize("segments", [1, CHUNK_SEGMENTS - 5])
-async def test_whoever_has_read_all_there_was_listens_before_it_looks_again(
-    author: Author, segments: int
-) -> None:
-    """The log of a run that goes on has grown with each look."""
+@pytest.mark.parametrize("count", [1, CHUNK_SEGMENTS - 5])
+async def test_log_read_to_its_end_is_not_behind(make_author: MakeAuthor, count: int) -> None:
+    # A live log has grown at each look: a follower that counts as behind would never listen.
+    author = await make_author(NoTail())
     await author.begin()
-    for number in range(segments):
-        await author.add(f"{number} ")
+    await author.commit(*map(str, range(count)))
     log = feed._Log(author.run.public_id, readers)
 
     found = await log.read(0)
@@ -567,16 +417,17 @@ async def test_whoever_has_read_all_there_was_listens_before_it_looks_again(
     assert not log.is_behind
 
 
-async def test_a_question_that_the_database_refuses_costs_no_other_follower_the_answer(
-    author: Author,
+@pytest.mark.databases
+async def test_refused_query_costs_no_other_follower(
+    make_author: MakeAuthor,
 ) -> None:
+    author = await make_author(NoTail())
     await author.begin()
     lookout = Lookout()
-    key = author.run.pk
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         answers = await asyncio.gather(
-            *(lookout.look(key, after) for after in (0, 2**80, 1)), return_exceptions=True
+            *(lookout.look(author.run.pk, after) for after in (0, 2**80, 1)), return_exceptions=True
         )
 
     assert [answers[0], answers[2]] == [

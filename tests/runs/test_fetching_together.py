@@ -1,4 +1,4 @@
-"""Files of mockups that several runners fetch: taken by the database's clock, stored within limits."""
+"""Several runners fetch the files of mockups by the database's clock and within the limits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shift_clock(monkeypatch: pytest.MonkeyPatch, **by: int) -> None:
     monkeypatch.setattr(timezone, "now", lambda: now)
 
 
-def test_a_host_whose_clock_is_ahead_takes_nothing_that_another_is_fetching(
+def test_fast_clock_takes_no_file_being_fetched(
     wanted: MockupFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert len(take_due()) == 1
@@ -47,30 +47,31 @@ def test_a_host_whose_clock_is_ahead_takes_nothing_that_another_is_fetching(
     assert wanted.attempts == 1
 
 
-def test_what_a_host_whose_clock_is_ahead_announced_is_fetched_at_once(wanted: MockupFile) -> None:
+def test_file_announced_by_a_fast_clock_is_fetched_at_once(wanted: MockupFile) -> None:
     MockupFile.objects.update(due_at=timezone.now() + timedelta(hours=1))
 
     assert len(take_due()) == 1
 
 
-def test_what_nobody_came_back_with_is_taken_again(wanted: MockupFile) -> None:
+def test_abandoned_file_is_taken_again(wanted: MockupFile) -> None:
     take_due()
     MockupFile.objects.update(due_at=timezone.now() - timedelta(seconds=1))
 
     assert [errand.attempt for errand in take_due()] == [2]
 
 
-def test_two_files_that_arrive_at_once_are_both_counted(
+def test_files_that_arrive_together_are_both_counted(
     wanted: MockupFile, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.MOCKUP_BUNDLE_BYTES = 150
     MockupFile.objects.create(version=wanted.version, path="style.css")
+    # The second one waits for the transaction of the first one, and cannot look before its end.
     has_room, both_have_looked = mockups._has_room, threading.Barrier(2)
 
     def looking_together(version: MockupVersion, size: int) -> bool:
         has = has_room(version, size)
         with suppress(threading.BrokenBarrierError):
-            both_have_looked.wait(1)
+            both_have_looked.wait(0.2)
         return has
 
     monkeypatch.setattr(mockups, "_has_room", looking_together)

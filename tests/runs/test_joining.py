@@ -1,4 +1,4 @@
-"""An upstream's stream as it carries on a log that has begun."""
+"""An upstream's stream as it continues a log that has begun."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def joined(*events: canonical.Event) -> list[canonical.Event]:
     return ContinuingParser(Saying(*events), first_item=2, model="m").feed(FRAME)
 
 
-def test_items_of_the_first_choice_come_behind_those_that_are_there() -> None:
+def test_items_of_the_first_choice_are_appended() -> None:
     events = joined(
         canonical.MessageStart(item=0),
         canonical.MessageDelta(item=0, choice=1, content="x"),
@@ -54,18 +54,18 @@ def test_items_of_the_first_choice_come_behind_those_that_are_there() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["", "m"])
-def test_the_log_has_one_start(name: str) -> None:
-    assert joined(canonical.ChatStart(model_instance_id=name)) == []
+def test_log_has_one_start() -> None:
+    for name in ("", "m"):
+        assert joined(canonical.ChatStart(model_instance_id=name)) == []
 
 
-def test_another_model_than_before_is_told() -> None:
+def test_change_of_model_is_logged() -> None:
     assert joined(canonical.ChatStart(model_instance_id="m-2")) == [
         canonical.MetaUpdate(values={"model": "m-2"})
     ]
 
 
-def test_the_end_is_that_of_the_parser_within() -> None:
+def test_end_is_that_of_the_inner_parser() -> None:
     parser = ContinuingParser(Saying(canonical.MessageEnd(item=0)), first_item=1, model="m")
     assert (parser.is_done, parser.ending) == (False, None)
 
@@ -76,19 +76,25 @@ def test_the_end_is_that_of_the_parser_within() -> None:
     assert parser.ending == DONE
 
 
-@pytest.mark.parametrize("name", sorted(DIALECTS))
-def test_every_dialect_s_stream_of_any_kind_carries_on(name: str) -> None:
-    inner = DIALECTS[name].parser(model="m", endpoint="e", options={})
-    parser = ContinuingParser(inner, first_item=1, model="m")
-    fold = Fold()
-    fold.add(canonical.ChatStart(model_instance_id="m"))
-    fold.add(canonical.ToolCallSuccess(item=0, tool="look", arguments={}, output="A", call_id="a"))
+def test_streams_of_every_dialect_continue_a_log(subtests: pytest.Subtests) -> None:
+    for name, dialect in DIALECTS.items():
+        with subtests.test(msg=name):
+            inner = dialect.parser(model="m", endpoint="e", options={})
+            parser = ContinuingParser(inner, first_item=1, model="m")
+            fold = Fold()
+            fold.add(canonical.ChatStart(model_instance_id="m"))
+            fold.add(
+                canonical.ToolCallSuccess(
+                    item=0, tool="look", arguments={}, output="A", call_id="a"
+                )
+            )
 
-    for frame in Decoder().feed(openai_chunks(openai_run("Hello ", "there."))):
-        fold.extend(parser.feed(frame))
-    finish(parser, fold)
+            # Of any kind: also one that the dialect does not read.
+            for frame in Decoder().feed(openai_chunks(openai_run("Hello ", "there."))):
+                fold.extend(parser.feed(frame))
+            finish(parser, fold)
 
-    result = fold.result()
-    assert fold.start.model_instance_id == "m"
-    assert (result.output[0].output, result.output[0].status) == ("A", "done")
-    assert fold.end is not None
+            result = fold.result()
+            assert fold.start.model_instance_id == "m"
+            assert (result.output[0].output, result.output[0].status) == ("A", "done")
+            assert fold.end is not None

@@ -1,4 +1,4 @@
-"""Every wait and every size of a run has an end, and a stop closes the upstream in each phase."""
+"""Every wait and every size of a run is limited, and a stop closes the upstream in each phase."""
 
 from __future__ import annotations
 
@@ -25,97 +25,82 @@ from chat.demo.script import (
 )
 from chat.dialects import items
 from chat.models import Attempt, Run, RunSegment, User
-from chat.result import plain_text
-from tests.runs.conftest import MakeRun, StartRunner, threads
-from tests.runs.test_execution import TEXT, until, until_ended
+from tests.runs.conftest import Execute
+from tests.runs.helpers import HALF, REST, text_of, threads, until, until_ended
 
-BEGUN = TEXT[: TEXT.rindex(b"event: ", 0, TEXT.index(b"river"))]
-REST = TEXT[len(BEGUN) :]
 COMMENT = b": still here\n\n"
-
-
-def text_of(run: Run) -> str:
-    return plain_text(canonical.decode_result(run.result))
+WITHOUT_A_BEGINNING = {"no head": never(), "no body": stream(Head(), Hang())}
+PHASES = {
+    "before the head": never(),
+    "after the head": stream(Head(), Hang()),
+    "before the first event": stream(COMMENT, Hang()),
+    "in the stream": stream(HALF, Gate(name="never")),
+}
 
 
 def comments(times: int, *, every_seconds: float) -> list[bytes | AnyStep]:
-    steps: list[bytes | AnyStep] = []
-    for _ in range(times):
-        steps += [COMMENT, Pause(seconds=every_seconds)]
-    return steps
+    return [COMMENT, Pause(seconds=every_seconds)] * times
 
 
-async def end_of(
-    make_run: MakeRun, start_runner: StartRunner, fake: FakeUpstream, *scripts: Script
-) -> Run:
-    fake.script(*scripts)
-    run = await threads.call(make_run, base_url=fake.url)
-    await start_runner()
-    return await until_ended(run)
+async def until_disconnected(fake: FakeUpstream) -> None:
+    await fake.until(lambda fake: fake.disconnects == 1)
 
 
 # --- waits ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("script", [never(), stream(Head(), Hang())], ids=["no head", "no body"])
-async def test_a_server_that_never_begins_is_given_up_after_the_time_for_a_head(
-    fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    settings: Settings,
-    script: Script,
+async def test_server_that_never_begins_times_out(
+    fake: FakeUpstream, execute: Execute, settings: Settings, subtests: pytest.Subtests
 ) -> None:
-    settings.UPSTREAM_HEAD_SECONDS = 0.2
+    settings.UPSTREAM_HEAD_SECONDS = 0.1
 
-    ended = await end_of(make_run, start_runner, fake, script)
+    for label, script in WITHOUT_A_BEGINNING.items():
+        with subtests.test(msg=label):
+            fake.clear()
 
-    assert (ended.status, ended.error_kind) == ("failed", "timeout")
-    assert fake.posts == 1
-    await fake.until(lambda fake: fake.disconnects == 1, timeout=20)
+            ended = await execute(script)
+
+            assert (ended.status, ended.error_kind) == ("failed", "timeout")
+            assert fake.posts == 1
+            await until_disconnected(fake)
 
 
-async def test_silence_in_the_middle_ends_the_run_and_keeps_the_text(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, settings: Settings
+async def test_silence_in_mid_stream_fails_and_keeps_the_text(
+    fake: FakeUpstream, execute: Execute, settings: Settings
 ) -> None:
     settings.UPSTREAM_IDLE_SECONDS = 0.2
 
-    ended = await end_of(make_run, start_runner, fake, stream(BEGUN, Hang()))
+    ended = await execute(stream(HALF, Hang()))
 
     assert (ended.status, ended.error_kind) == ("failed", "idle_timeout")
     assert text_of(ended) == "Hello from"
-    await fake.until(lambda fake: fake.disconnects == 1, timeout=20)
+    await until_disconnected(fake)
 
 
-async def test_comments_are_signs_of_life(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, settings: Settings
-) -> None:
+async def test_comments_are_signs_of_life(execute: Execute, settings: Settings) -> None:
     settings.UPSTREAM_IDLE_SECONDS = 0.5
 
-    waiting = comments(8, every_seconds=0.1)
-    ended = await end_of(make_run, start_runner, fake, stream(BEGUN, *waiting, REST))
+    ended = await execute(stream(HALF, *comments(8, every_seconds=0.1), REST))
 
     assert ended.status == "completed"
 
 
 async def test_comments_are_no_progress(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, settings: Settings
+    fake: FakeUpstream, execute: Execute, settings: Settings
 ) -> None:
-    settings.UPSTREAM_QUIET_SECONDS = 0.3
+    settings.UPSTREAM_QUIET_SECONDS = 0.2
 
-    waiting = comments(200, every_seconds=0.05)
-    ended = await end_of(make_run, start_runner, fake, stream(BEGUN, *waiting, REST))
+    ended = await execute(stream(HALF, *comments(2000, every_seconds=0.03), REST))
 
     assert (ended.status, ended.error_kind) == ("failed", "idle_timeout")
     assert text_of(ended) == "Hello from"
-    await fake.until(lambda fake: fake.disconnects == 1, timeout=20)
+    await until_disconnected(fake)
 
 
-async def test_a_run_may_not_go_on_for_ever(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, settings: Settings
-) -> None:
+async def test_run_has_a_time_limit(execute: Execute, settings: Settings) -> None:
     settings.RUN_SECONDS = 0.3
 
-    ended = await end_of(make_run, start_runner, fake, stream(BEGUN, Hang()))
+    ended = await execute(stream(HALF, Hang()))
 
     assert (ended.status, ended.error_kind) == ("failed", "timeout")
     assert text_of(ended) == "Hello from"
@@ -124,33 +109,28 @@ async def test_a_run_may_not_go_on_for_ever(
 # --- sizes ------------------------------------------------------------------------------
 
 
-async def test_an_event_without_end_is_cut_off(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner
-) -> None:
-    ended = await end_of(make_run, start_runner, fake, endless_line())
+async def test_endless_event_is_cut_off(fake: FakeUpstream, execute: Execute) -> None:
+    ended = await execute(endless_line())
 
     assert (ended.status, ended.error_kind) == ("failed", "too_large")
-    await fake.until(lambda fake: fake.disconnects == 1, timeout=20)
+    await until_disconnected(fake)
 
 
 async def test_an_answer_without_end_is_cut_off_and_kept_so_far(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, settings: Settings
+    fake: FakeUpstream, execute: Execute, settings: Settings
 ) -> None:
     settings.RUN_BYTES = 50_000
     event = b'event: message.delta\ndata: {"type":"message.delta","content":" la"}\n\n'
 
-    ended = await end_of(make_run, start_runner, fake, stream(BEGUN, Flood(base64=event)))
+    ended = await execute(stream(HALF, Flood(base64=event)))
 
     assert (ended.status, ended.error_kind) == ("failed", "too_large")
     assert text_of(ended).startswith("Hello from  la la ")
-    await fake.until(lambda fake: fake.disconnects == 1, timeout=20)
+    await until_disconnected(fake)
 
 
-async def test_arguments_without_end_fail_their_call_and_the_run_goes_on(
-    fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    monkeypatch: pytest.MonkeyPatch,
+async def test_endless_arguments_fail_only_their_call(
+    execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(items, "MAX_ARGUMENT_CHARACTERS", 100)
     first = {"index": 0, "id": "a", "function": {"name": "write", "arguments": '{"text":"'}}
@@ -161,11 +141,8 @@ async def test_arguments_without_end_fail_their_call_and_the_run_goes_on(
         chunk({"content": "Done."}),
         chunk({}, finish_reason="stop"),
     ]
-    fake.script(stream(openai_chunks(chunks)))
-    run = await threads.call(make_run, base_url=f"{fake.url}/v1", dialect="openai_chat")
 
-    await start_runner()
-    ended = await until_ended(run)
+    ended = await execute(stream(openai_chunks(chunks)), dialect="openai_chat")
 
     call, message = canonical.decode_result(ended.result).output
     assert isinstance(call, canonical.InvalidToolCallItem)
@@ -179,64 +156,39 @@ async def test_arguments_without_end_fail_their_call_and_the_run_goes_on(
 # --- stop -------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No doorbell joins these tests to their runner: it looks by itself, more often than once
-    a second."""
-    monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 0.05)
-
-
-async def stopped(alice: User, run: Run) -> Run:
-    await threads.call(verbs.stop_run, alice, run)
-    return await until_ended(run)
-
-
-@pytest.mark.usefixtures("quick_looks")
-@pytest.mark.parametrize(
-    "script",
-    [
-        pytest.param(never(), id="before the head"),
-        pytest.param(stream(Head(), Hang()), id="after the head"),
-        pytest.param(stream(COMMENT, Hang()), id="before the first event"),
-        pytest.param(stream(BEGUN, Gate(name="never")), id="in the stream"),
-    ],
-)
-async def test_a_stop_closes_the_upstream_in_every_phase(
-    fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    alice: User,
-    script: Script,
-) -> None:
-    fake.script(script)
-    run = await threads.call(make_run, base_url=fake.url)
-    await start_runner()
-    await fake.until(lambda fake: fake.posts == 1)
-    await until(lambda: has_begun(run, script))
-
-    ended = await stopped(alice, run)
-    await fake.until(lambda fake: fake.disconnects == 1, timeout=20)
-
-    assert ended.status == "stopped"
-    assert fake.posts == 1
-
-
-def has_begun(run: Run, script: Script) -> bool:
-    """Whether what the script sends has been read: of text it shows in the log."""
+def has_read(run: Run, script: Script) -> bool:
+    """Whether what the script sends has been read: text shows in the log."""
     has_text = any(isinstance(step, Gate) for step in script.steps)
     return not has_text or RunSegment.objects.filter(run=run).exists()
 
 
-@pytest.mark.usefixtures("quick_looks")
-async def test_a_stop_between_two_attempts_asks_no_second_time(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, alice: User
+async def test_a_stop_closes_the_upstream_in_every_phase(
+    fake: FakeUpstream, begin: Execute, alice: User, subtests: pytest.Subtests
 ) -> None:
-    fake.script(answer({"error": {"message": "So."}}, status=503, headers={"Retry-After": "25"}))
-    run = await threads.call(make_run, base_url=fake.url)
-    await start_runner()
+    for label, script in PHASES.items():
+        with subtests.test(msg=label):
+            fake.clear()
+            run = await begin(script)
+            await fake.until(lambda fake: fake.posts == 1)
+            await until(lambda run=run, script=script: has_read(run, script))
+
+            await threads.call(verbs.stop_run, alice, run)
+            ended = await until_ended(run)
+            await until_disconnected(fake)
+
+            assert ended.status == "stopped"
+            assert fake.posts == 1
+
+
+async def test_stop_between_attempts_sends_no_second(
+    fake: FakeUpstream, begin: Execute, alice: User
+) -> None:
+    error = {"error": {"message": "So."}}
+    run = await begin(answer(error, status=503, headers={"Retry-After": "25"}))
     await until(lambda: Attempt.objects.filter(run=run, outcome="refused").exists())
 
-    ended = await stopped(alice, run)
+    await threads.call(verbs.stop_run, alice, run)
+    ended = await until_ended(run)
 
     assert ended.status == "stopped"
     assert fake.posts == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
@@ -15,8 +15,15 @@ from chat.models import Run, RunSegment
 from chat.runs import reading, segments
 from chat.runs.segments import Write, read_entries
 from chat.runs.writer import SegmentWriter
-from tests.runs.conftest import MakeRun, StartRunner, threads
-from tests.runs.test_execution import TEXT, until, until_ended
+from tests.runs.conftest import Execute
+from tests.runs.helpers import (
+    PATIENCE_SECONDS,
+    TEXT,
+    let_others_work,
+    threads,
+    until,
+    until_ended,
+)
 
 pytestmark = pytest.mark.usefixtures("by_thread")
 
@@ -29,20 +36,21 @@ def word(text: str) -> bytes:
     return lmstudio_event({"type": "message.delta", "content": text})
 
 
-class Busy:
-    """The writer's database, which takes its time for one run, and all others wait for it."""
+class BlockedCommit:
+    """Once ``spared`` is set, a commit for any other run does not end before it may, and all wait
+    for it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.with_run: int | None = None
+        self.spared: int | None = None
         self.has_begun = threading.Event()
-        self.may_go_on = threading.Event()
+        self.may_end = threading.Event()
         self._commit = segments.commit
         monkeypatch.setattr(segments, "commit", self)
 
     def __call__(self, writes: Sequence[Write]) -> list[Exception | None]:
-        if any(write.run_pk == self.with_run for write in writes):
+        if self.spared and any(write.run_pk != self.spared for write in writes):
             self.has_begun.set()
-            assert self.may_go_on.wait(30)
+            assert self.may_end.wait(PATIENCE_SECONDS)
         return self._commit(writes)
 
 
@@ -56,34 +64,28 @@ def words_by_segment(run: Run) -> list[list[str]]:
     return [words for words in found if words]
 
 
-async def test_what_comes_before_the_next_commit_is_in_it(
-    fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    monkeypatch: pytest.MonkeyPatch,
+async def test_commit_takes_what_came_before_it(
+    fake: FakeUpstream, begin: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "PAUSE_SECONDS", 3600)
-    monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 0.05)
-    busy = Busy(monkeypatch)
-    fake.script(
+    blocked = BlockedCommit(monkeypatch)
+    run = await begin(
         stream(
             *(BEGINNING, word("one "), Gate(name="two"), word("two "), Gate(name="three")),
             *(word("three"), Gate(name="end"), END),
         ),
         stream(TEXT),
     )
-    run = await threads.call(make_run, base_url=fake.url)
-    await start_runner()
     await until(lambda: words_by_segment(run) == [["one "]])
-    other = await threads.call(make_run)
-    busy.with_run = other.pk
-    await until(busy.has_begun.is_set)
+    blocked.spared = run.pk
+    await begin()
+    await until(blocked.has_begun.is_set)
 
     for gate, following in (("two", "three"), ("three", "end")):
         fake.release(gate)
         await fake.until(lambda fake, following=following: following in fake.waiting)
-        await asyncio.sleep(0.1)
-    busy.may_go_on.set()
+        await let_others_work()
+    blocked.may_end.set()
     await until(lambda: len(words_by_segment(run)) > 1)
     fake.release("end")
     ended = await until_ended(run)
@@ -93,12 +95,15 @@ async def test_what_comes_before_the_next_commit_is_in_it(
 
 
 @pytest.fixture
-async def writer(transactional_db: None) -> SegmentWriter:
-    return SegmentWriter()
+async def new_writer(transactional_db: None) -> AsyncIterator[SegmentWriter]:
+    """Not started before the test has put something in the place of ``segments.commit``."""
+    writer = SegmentWriter()
+    yield writer
+    await writer.close()
 
 
-async def test_who_has_nothing_or_fails_when_asked_hears_of_it_and_nothing_is_committed(
-    writer: SegmentWriter, monkeypatch: pytest.MonkeyPatch
+async def test_run_with_nothing_to_write_is_not_committed(
+    new_writer: SegmentWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     committed: list[object] = []
     monkeypatch.setattr(segments, "commit", committed.append)
@@ -107,26 +112,26 @@ async def test_who_has_nothing_or_fails_when_asked_hears_of_it_and_nothing_is_co
         raise LookupError("broken")
 
     asks: list[Callable[[], Write | None]] = [lambda: None, fail]
-    writer.start()
-    waiting = [writer.append_when_asked(run_pk, ask) for run_pk, ask in enumerate(asks)]
+    new_writer.start()
+    waiting = [new_writer.append_when_asked(run_pk, ask) for run_pk, ask in enumerate(asks)]
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-    await writer.close()
+    await new_writer.close()
 
     assert outcomes[0] is None
     assert isinstance(outcomes[1], LookupError)
     assert committed == []
 
 
-async def test_nobody_is_asked_before_the_commit_is_due(
-    writer: SegmentWriter, monkeypatch: pytest.MonkeyPatch
+async def test_runs_are_asked_only_when_the_commit_is_due(
+    new_writer: SegmentWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    begun, may_end = threading.Event(), threading.Event()
+    has_begun, may_end = threading.Event(), threading.Event()
 
     def commit(writes: Sequence[Write]) -> list[Exception | None]:
         order.append("commit")
-        begun.set()
-        assert may_end.wait(30)
+        has_begun.set()
+        assert may_end.wait(PATIENCE_SECONDS)
         return [None for _ in writes]
 
     def ask(name: str) -> Callable[[], Write | None]:
@@ -137,14 +142,13 @@ async def test_nobody_is_asked_before_the_commit_is_due(
         return answer
 
     monkeypatch.setattr(segments, "commit", commit)
-    writer.start()
-    first = asyncio.create_task(writer.append_when_asked(1, ask("first")))
-    await until(begun.is_set)
-    second = asyncio.create_task(writer.append_when_asked(1, ask("second")))
-    await asyncio.sleep(0.05)
+    new_writer.start()
+    first = asyncio.create_task(new_writer.append_when_asked(1, ask("first")))
+    await until(has_begun.is_set)
+    second = asyncio.create_task(new_writer.append_when_asked(1, ask("second")))
+    await let_others_work()
     order.append("ended")
     may_end.set()
     await asyncio.gather(first, second)
-    await writer.close()
 
     assert order == ["first", "commit", "ended", "second", "commit"]

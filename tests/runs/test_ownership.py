@@ -1,36 +1,45 @@
-"""A runner keeps its runs, gives back what it did not begin, and takes nobody else's by mistake."""
+"""A runner keeps its runs, returns what it did not begin, and takes none of another by mistake."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
 from chat.demo.fake import FakeUpstream
-from chat.demo.script import Gate, stream
+from chat.demo.script import stream
 from chat.doorbell import Doorbell
 from chat.models import Attempt, Run, RunSegment, RunStatus
 from chat.models import Runner as RunnerRow
 from chat.runs import execution, queue, reaper
 from chat.runs.runner import Runner
 from chat.runs.tail import MemoryTail
-from tests.runs.conftest import MakeRun, StartRunner, threads
-from tests.runs.test_execution import TEXT, until, until_ended
+from tests.runs.conftest import Execute, MakeRun, StartRunner
+from tests.runs.helpers import (
+    HALF_AN_ANSWER,
+    PATIENCE_SECONDS,
+    TEXT,
+    row_of,
+    threads,
+    until,
+    until_ended,
+)
 
 pytestmark = pytest.mark.databases
+# What these check does not depend on the database: PostgreSQL is for `make test-all`.
+sqlite_first = pytest.mark.databases(slow=True)
 
-MIDDLE = TEXT.rindex(b"event: ", 0, TEXT.index(b"river"))
 
-
-def leave_stale(make_run: MakeRun) -> Run:
-    """A run of a runner that has not been heard of for minutes."""
+def make_stale(make_run: MakeRun) -> Run:
+    """A run of a runner that has not beaten for minutes."""
     run = make_run()
     silent = RunnerRow.objects.create(
-        host="elsewhere", pid=1, heartbeat_at=timezone.now() - timedelta(minutes=5)
+        host="another", pid=1, heartbeat_at=timezone.now() - timedelta(minutes=5)
     )
     Run.objects.filter(pk=run.pk).update(
         status=RunStatus.RUNNING, runner=silent, request_sent_at=timezone.now()
@@ -39,17 +48,36 @@ def leave_stale(make_run: MakeRun) -> Run:
 
 
 async def status_of(run: Run) -> str:
-    return (await threads.call(Run.objects.get, pk=run.pk)).status
+    return (await row_of(run)).status
 
 
-async def test_a_run_begun_while_the_database_was_asked_is_not_taken_for_a_broken_one(
+async def until_half(fake: FakeUpstream) -> None:
+    await fake.until(lambda fake: fake.waiting == ["more"])
+
+
+async def check_silence_counts_later(runner: Runner, run: Run) -> None:
+    await runner._tidy()
+    await runner._beat()
+    await runner._tidy()
+    assert await status_of(run) == "running"
+
+    runner._witness._judges_from = 0
+    await runner._tidy()
+    assert await status_of(run) == "interrupted"
+
+
+@pytest.fixture
+def frequent_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chat.runs.runner.HEARTBEATS_PER_LEASE", 600)
+
+
+@sqlite_first
+async def test_run_begun_during_the_look_is_not_ended_as_broken(
     fake: FakeUpstream,
-    make_run: MakeRun,
+    queue_run: Execute,
     start_runner: StartRunner,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fake.script(stream(TEXT[:MIDDLE], Gate(name="more"), TEXT[MIDDLE:]))
-    monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 0.01)
     looks = []
     view = Runner._view
 
@@ -59,142 +87,68 @@ async def test_a_run_begun_while_the_database_was_asked_is_not_taken_for_a_broke
         return view(runner, [])
 
     monkeypatch.setattr(Runner, "_view", late)
-    run = await threads.call(make_run, base_url=fake.url)
+    run = await queue_run(HALF_AN_ANSWER)
     await start_runner()
-    await fake.until(lambda fake: fake.waiting == ["more"])
+    await until_half(fake)
     before = len(looks)
-    async with asyncio.timeout(20):
-        while len(looks) < before + 3:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(looks) >= before + 3)
     fake.release("more")
 
     assert (await until_ended(run)).status == "completed"
 
 
-async def test_a_runner_that_was_taken_for_lost_claims_again(
-    fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    monkeypatch: pytest.MonkeyPatch,
+# --- lost runners ---------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("frequent_heartbeats")
+async def test_runner_taken_for_lost_claims_again(
+    queue_run: Execute, start_runner: StartRunner
 ) -> None:
-    monkeypatch.setattr("chat.runs.runner.HEARTBEATS_PER_LEASE", 300)
-    monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 0.05)
-    fake.script(stream(TEXT))
-    runner = await start_runner()
-    before = runner.uuid
+    before = (await start_runner()).uuid
     await threads.call(RunnerRow.objects.filter(pk=before).delete)
     await until(RunnerRow.objects.exclude(pk=before).exists)
 
-    run = await threads.call(make_run, base_url=fake.url)
+    run = await queue_run(stream(TEXT))
 
     assert (await until_ended(run)).status == "completed"
 
 
-async def test_after_an_outage_the_others_get_time_to_be_heard(
+async def test_outage_gives_silent_runners_time_to_beat(
     make_run: MakeRun, start_runner: StartRunner
 ) -> None:
     runner = await start_runner()
-    run = await threads.call(leave_stale, make_run)
+    run = await threads.call(make_stale, make_run)
     await runner._tidy()
     assert await status_of(run) == "running"
 
     witness = runner._witness
     witness._judges_from = 0
     witness._heard_at -= 60
-    await runner._tidy()
-    await runner._beat()
-    await runner._tidy()
-    assert await status_of(run) == "running"
-
-    witness._judges_from = 0
-    await runner._tidy()
-    assert await status_of(run) == "interrupted"
+    await check_silence_counts_later(runner, run)
 
 
-async def test_a_database_whose_clock_was_set_says_nothing_of_the_others(
+async def test_changed_database_clock_proves_no_runner_lost(
     make_run: MakeRun, start_runner: StartRunner
 ) -> None:
     runner = await start_runner()
-    run = await threads.call(leave_stale, make_run)
+    run = await threads.call(make_stale, make_run)
     await runner._beat()
     witness = runner._witness
 
     witness._judges_from = 0
     assert witness._time_then is not None
     witness._time_then -= timedelta(minutes=1)
-    await runner._tidy()
-    await runner._beat()
-    await runner._tidy()
-    assert await status_of(run) == "running"
-
-    witness._judges_from = 0
-    await runner._tidy()
-    assert await status_of(run) == "interrupted"
+    await check_silence_counts_later(runner, run)
 
 
-async def test_what_a_drained_runner_had_claimed_and_not_begun_goes_back_to_the_line(
-    make_run: MakeRun,
-) -> None:
-    runner = Runner(tail=MemoryTail(), bell=Doorbell())
-    await runner.start()
-    runner._is_draining = True
-    run = await threads.call(make_run)
-    assert await threads.call(queue.claim, runner.uuid, limit=1) == [run.pk]
-
-    await runner.drain(0)
-
-    assert await status_of(run) == "queued"
-    assert not await threads.call(RunnerRow.objects.exists)
-    await threads.close()
-
-
-async def test_a_database_that_is_away_does_not_keep_runs_from_being_interrupted(
-    fake: FakeUpstream, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def away(runner: Runner) -> None:
-        raise OperationalError("away")
-
-    fake.script(stream(TEXT[:MIDDLE], Gate(name="more"), TEXT[MIDDLE:]))
-    monkeypatch.setattr(Runner, "_mark_draining", away)
-    run = await threads.call(make_run, base_url=fake.url)
-    runner = Runner(tail=MemoryTail(), bell=Doorbell())
-    await runner.start()
-    await fake.until(lambda fake: fake.waiting == ["more"])
-
-    await runner.drain(0)
-
-    assert await status_of(run) == "interrupted"
-    await threads.close()
-
-
-async def test_a_database_that_does_not_answer_does_not_keep_runs_from_being_interrupted(
-    fake: FakeUpstream, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers = threading.Event()
-    fake.script(stream(TEXT[:MIDDLE], Gate(name="more"), TEXT[MIDDLE:]))
-    monkeypatch.setattr("chat.runs.runner.COURTESY_SECONDS", 0.01)
-    monkeypatch.setattr(Runner, "_mark_draining", lambda runner: answers.wait(60))
-    run = await threads.call(make_run, base_url=fake.url)
-    runner = Runner(tail=MemoryTail(), bell=Doorbell())
-    await runner.start()
-    await fake.until(lambda fake: fake.waiting == ["more"])
-
-    draining = asyncio.create_task(runner.drain(0))
-    try:
-        assert (await until_ended(run)).status == "interrupted"
-    finally:
-        answers.set()
-        await draining
-        await threads.close()
-
-
-async def test_a_runner_that_is_busy_is_not_taken_for_dead(
-    start_runner: StartRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("chat.runs.runner.HEARTBEATS_PER_LEASE", 300)
+@pytest.mark.usefixtures("frequent_heartbeats")
+async def test_busy_runner_keeps_beating(start_runner: StartRunner) -> None:
     runner = await start_runner()
     may_go_on = threading.Event()
-    busy = [asyncio.create_task(runner._threads.call(may_go_on.wait, 60)) for _ in range(20)]
+    calls = [
+        asyncio.create_task(runner._threads.call(may_go_on.wait, PATIENCE_SECONDS))
+        for _ in range(20)
+    ]
     await asyncio.sleep(0)
 
     rows = RunnerRow.objects.filter(pk=runner.uuid)
@@ -203,10 +157,100 @@ async def test_a_runner_that_is_busy_is_not_taken_for_dead(
         await until(lambda: rows.get().heartbeat_at > beat)
     finally:
         may_go_on.set()
-        await asyncio.gather(*busy)
+        await asyncio.gather(*calls)
 
 
-async def test_a_runner_that_could_not_start_can_be_drained(
+@pytest.mark.usefixtures("frequent_heartbeats")
+async def test_runner_without_a_row_registers_anew(
+    fake: FakeUpstream,
+    queue_run: Execute,
+    start_runner: StartRunner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Whatever else would notice it comes too late.
+    monkeypatch.setattr("chat.runs.runner.STOP_SECONDS", 3600)
+    run = await queue_run(HALF_AN_ANSWER, stream(TEXT))
+    runner = await start_runner()
+    await until_half(fake)
+    before = runner.uuid
+    segments = RunSegment.objects.filter(run=run)
+    await until(segments.exists)
+
+    # As another process does that takes it for lost, while it is frozen.
+    await threads.call(reaper.end_lost, run, RunnerRow(uuid=before))
+    await threads.call(RunnerRow.objects.filter(pk=before).delete)
+    written = await threads.call(segments.count)
+
+    await fake.until(lambda fake: fake.disconnects == 1)
+    await until(lambda: RunnerRow.objects.filter(pk=runner.uuid).exists())
+    assert runner.uuid != before
+    assert await status_of(run) == "interrupted"
+    again = await queue_run(text="Again")
+    assert (await until_ended(again)).status == "completed"
+    assert await threads.call(segments.count) == written
+
+
+# --- draining -------------------------------------------------------------------------------
+
+
+async def test_drained_runner_returns_claimed_runs_to_the_queue(
+    make_run: MakeRun, start_runner: StartRunner
+) -> None:
+    runner = await start_runner()
+    runner._is_draining = True
+    run = await threads.call(make_run)
+    assert await threads.call(queue.claim, runner.uuid, limit=1) == [run.pk]
+
+    await runner.drain(0)
+
+    assert await status_of(run) == "queued"
+    assert not await threads.call(RunnerRow.objects.exists)
+
+
+@sqlite_first
+async def test_drain_interrupts_during_an_outage(
+    fake: FakeUpstream,
+    queue_run: Execute,
+    start_runner: StartRunner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def away(runner: Runner) -> None:
+        raise OperationalError("away")
+
+    monkeypatch.setattr(Runner, "_mark_draining", away)
+    run = await queue_run(HALF_AN_ANSWER)
+    runner = await start_runner()
+    await until_half(fake)
+
+    await runner.drain(0)
+
+    assert await status_of(run) == "interrupted"
+
+
+@sqlite_first
+async def test_drain_interrupts_while_the_database_hangs(
+    fake: FakeUpstream,
+    queue_run: Execute,
+    start_runner: StartRunner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = threading.Event()
+    monkeypatch.setattr("chat.runs.runner.COURTESY_SECONDS", 0.01)
+    monkeypatch.setattr(Runner, "_mark_draining", lambda runner: answers.wait(PATIENCE_SECONDS))
+    run = await queue_run(HALF_AN_ANSWER)
+    runner = await start_runner()
+    await until_half(fake)
+
+    draining = asyncio.create_task(runner.drain(0))
+    try:
+        assert (await until_ended(run)).status == "interrupted"
+    finally:
+        answers.set()
+        await draining
+
+
+@sqlite_first
+async def test_runner_that_could_not_start_can_be_drained(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*args: object, **options: object) -> None:
@@ -224,44 +268,40 @@ async def test_a_runner_that_could_not_start_can_be_drained(
     await threads.close()
 
 
-async def test_what_was_not_sent_yet_when_a_runner_is_told_to_stop_goes_back_to_the_line(
+@sqlite_first
+async def test_run_prepared_while_draining_returns_to_the_queue(
     fake: FakeUpstream,
-    make_run: MakeRun,
+    queue_run: Execute,
     start_runner: StartRunner,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fake.script(stream(TEXT))
     is_preparing, may_go_on = threading.Event(), threading.Event()
     prepare = execution.prepare
 
-    def slow(run_pk: int) -> object:
+    def slow(run_pk: int) -> Any:
         is_preparing.set()
-        may_go_on.wait(60)
+        may_go_on.wait(PATIENCE_SECONDS)
         return prepare(run_pk)
 
-    monkeypatch.setattr(execution, "prepare", slow)
-    run = await threads.call(make_run, base_url=fake.url)
-    runner = Runner(tail=MemoryTail(), bell=Doorbell())
-    await runner.start()
-    await asyncio.to_thread(is_preparing.wait, 60)
+    run = await queue_run(stream(TEXT))
+    with monkeypatch.context() as patch:
+        patch.setattr(execution, "prepare", slow)
+        runner = await start_runner()
+        await until(is_preparing.is_set)
 
-    draining = asyncio.create_task(runner.drain(0))
-    while not runner._executions[run.pk][0]._wanted_end:
-        await asyncio.sleep(0.01)
-    may_go_on.set()
-    await draining
+        draining = asyncio.create_task(runner.drain(0))
+        await until(lambda: runner._executions[run.pk][0]._wanted_end)
+        may_go_on.set()
+        await draining
 
     assert await status_of(run) == "queued"
     assert fake.posts == 0
-    monkeypatch.undo()
     await start_runner()
     assert (await until_ended(run)).status == "completed"
     assert fake.posts == 1
 
 
-async def test_what_is_given_back_while_it_is_marked_as_sent_is_as_if_never_begun(
-    make_run: MakeRun,
-) -> None:
+async def test_run_returned_while_being_sent_is_as_never_begun(make_run: MakeRun) -> None:
     run = await threads.call(make_run)
     me = await threads.call(RunnerRow.objects.create, host="here", pid=1)
     assert await threads.call(queue.claim, me.pk, limit=1) == [run.pk]
@@ -270,46 +310,15 @@ async def test_what_is_given_back_while_it_is_marked_as_sent_is_as_if_never_begu
 
     assert await threads.call(reaper.give_back, me.pk, run.pk)
 
-    run = await threads.call(Run.objects.get, pk=run.pk)
+    run = await row_of(run)
     assert (run.status, run.runner_id, run.request_sent_at) == ("queued", None, None)
     assert not await threads.call(Attempt.objects.exists)
     assert not await threads.call(reaper.give_back, me.pk, run.pk)
     await threads.close()
 
 
-async def test_a_runner_that_lost_its_row_closes_its_connections_and_goes_on_as_another(
-    fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("chat.runs.runner.HEARTBEATS_PER_LEASE", 300)
-    # Whatever else would notice it comes too late.
-    monkeypatch.setattr("chat.runs.runner.STOP_SECONDS", 3600)
-    monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 0.05)
-    fake.script(stream(TEXT[:MIDDLE], Gate(name="never")), stream(TEXT))
-    run = await threads.call(make_run, base_url=fake.url)
-    runner = await start_runner()
-    await fake.until(lambda fake: fake.waiting == ["never"])
-    before = runner.uuid
-    there = RunSegment.objects.filter(run=run)
-    await until(lambda: there.count() > 0)
-
-    # As whoever takes it for lost does, while it is frozen.
-    await threads.call(reaper.end_lost, run, RunnerRow(uuid=before))
-    await threads.call(RunnerRow.objects.filter(pk=before).delete)
-    written = await threads.call(there.count)
-
-    await fake.until(lambda fake: fake.disconnects == 1)
-    await until(lambda: RunnerRow.objects.filter(pk=runner.uuid).exists())
-    assert runner.uuid != before
-    assert await status_of(run) == "interrupted"
-    again = await threads.call(make_run, "Again", base_url=fake.url)
-    assert (await until_ended(again)).status == "completed"
-    assert await threads.call(there.count) == written
-
-
-async def test_a_runner_says_what_it_carries(start_runner: StartRunner) -> None:
+@sqlite_first
+async def test_runner_row_tells_its_capacity(start_runner: StartRunner) -> None:
     runner = await start_runner(capacity=7)
 
     row = await threads.call(RunnerRow.objects.get, pk=runner.uuid)

@@ -1,4 +1,6 @@
-"""When commits come, and how many runs each takes: with a clock of its own."""
+"""When commits come and how many runs each takes, with a clock of its own."""
+
+from __future__ import annotations
 
 from collections import Counter, deque
 from itertools import pairwise
@@ -26,13 +28,13 @@ def commits(
     return made
 
 
-@pytest.mark.parametrize("runs", [1, 10, 2 * TURN_RUNS - 1])
-def test_few_runs_are_committed_together(runs: int) -> None:
-    assert all(len(batch) == runs for _, batch in commits(runs, 1.0))
+def test_few_runs_are_committed_together() -> None:
+    for runs in (1, 10, 2 * TURN_RUNS - 1):
+        assert all(len(batch) == runs for _, batch in commits(runs, 1.0))
 
 
 @pytest.mark.parametrize("runs", [2 * TURN_RUNS, 100, 200, 1000])
-def test_many_runs_are_committed_by_turns_and_each_once_in_a_pause(runs: int) -> None:
+def test_many_runs_take_turns_once_in_each_pause(runs: int) -> None:
     made = [(at, batch) for at, batch in commits(runs, 2.0) if at >= 1.0]
 
     turns = min(TURNS, runs // TURN_RUNS)
@@ -43,20 +45,20 @@ def test_many_runs_are_committed_by_turns_and_each_once_in_a_pause(runs: int) ->
     assert all(0.85 * expected <= count <= 1.15 * expected for count in times.values())
 
 
-def test_a_run_that_begins_among_many_waits_for_a_turn_only() -> None:
+def test_new_run_among_many_waits_for_one_turn() -> None:
     gaps = [later - at for (at, _), (later, _) in pairwise(commits(200, 2.0))]
 
     assert max(gaps) <= FLUSH_SECONDS / TURNS + COMMIT_SECONDS
 
 
-def test_a_lone_run_is_committed_as_often_as_it_costs_a_tenth() -> None:
+def test_single_run_commits_as_often_as_it_costs_a_tenth() -> None:
     cheap = 0.0005
     [(first, _), (second, _), *_] = commits(1, 0.1, spent=cheap)
 
     assert second - first == pytest.approx(COMMIT_SHARE * (cheap + RUN_SECONDS))
 
 
-def test_a_database_that_is_slower_than_the_pause_is_not_waited_for_longer() -> None:
+def test_slow_database_adds_no_pause() -> None:
     pace = Pace()
     pace.share(range(10), 0.0)
 

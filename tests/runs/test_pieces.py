@@ -1,11 +1,11 @@
-"""Text in small pieces: nothing is lost, little is kept beside it, and marked places stay."""
+"""Text in small pieces: nothing is lost, little memory is added, and counted places stay."""
 
 import tracemalloc
 
 from chat.pieces import JOINED_PIECES, LONG_PIECE, add_piece
 
 
-def test_a_text_in_words_takes_hardly_more_than_its_characters() -> None:
+def test_text_in_words_needs_little_extra_memory() -> None:
     pieces: list[str] = []
     words = [f"word {number} " for number in range(20_000)]
     text = "".join(words)
@@ -20,7 +20,7 @@ def test_a_text_in_words_takes_hardly_more_than_its_characters() -> None:
     assert taken < 1.5 * len(text)
 
 
-def test_the_number_of_copies_does_not_grow_with_the_text() -> None:
+def test_each_character_is_copied_few_times() -> None:
     copied = 0
 
     class Counted(list[str]):
@@ -37,7 +37,7 @@ def test_the_number_of_copies_does_not_grow_with_the_text() -> None:
     assert len(pieces) < 50_000 * len("twelve chars") / LONG_PIECE + 2 * JOINED_PIECES
 
 
-def test_pieces_that_somebody_has_counted_stay_where_they_are() -> None:
+def test_counted_pieces_stay_in_their_places() -> None:
     pieces = [str(number) for number in range(40)]
 
     for number in range(40, 300):

@@ -1,4 +1,4 @@
-"""Prepared statements do what the ORM's own do. ``test_postgres`` runs these on PostgreSQL too."""
+"""Prepared statements return and write what the ORM's own do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fields_of(one: Any) -> dict[str, object]:
     return {field.attname: getattr(one, field.attname) for field in one._meta.concrete_fields}
 
 
-def test_an_object_comes_with_what_belongs_to_it(
+def test_object_comes_with_its_related_objects(
     alice: User, conversation: Conversation, upstream: Upstream
 ) -> None:
     Conversation.objects.filter(pk=conversation.pk).update(
@@ -51,21 +51,19 @@ def test_an_object_comes_with_what_belongs_to_it(
     assert not len(asked)
 
 
-def test_a_conversation_without_a_server_has_none(alice: User, conversation: Conversation) -> None:
+def test_missing_related_object_is_none(alice: User, conversation: Conversation) -> None:
     found = rooms.first(person=alice.pk, room=conversation.public_id)
 
     assert found is not None
     assert found.upstream is None
 
 
-@pytest.mark.parametrize("room", [uuid.UUID(int=7), uuid.UUID(int=2**128 - 1)])
-def test_nothing_is_found_where_there_is_nothing(
-    alice: User, conversation: Conversation, room: uuid.UUID
-) -> None:
-    assert rooms.first(person=alice.pk, room=room) is None
+def test_nothing_found_is_none(alice: User, conversation: Conversation) -> None:
+    for room in (uuid.UUID(int=7), uuid.UUID(int=2**128 - 1)):
+        assert rooms.first(person=alice.pk, room=room) is None
 
 
-def test_values_have_their_kind(conversation: Conversation) -> None:
+def test_values_have_their_types(conversation: Conversation) -> None:
     prepared = Prepared(
         lambda before: Conversation.objects.filter(created_at__lt=before).values_list(
             "public_id", "parameters", "created_at"
@@ -78,18 +76,18 @@ def test_values_have_their_kind(conversation: Conversation) -> None:
     assert prepared.all(before=timezone.now() - timedelta(hours=1)) == []
 
 
-def test_one_value_comes_without_a_tuple(team: Team, alice: User) -> None:
+def test_flat_values_come_without_tuples(team: Team, alice: User) -> None:
     names = Prepared(lambda name: Team.objects.filter(name__lt=name).values_list("name", flat=True))
 
     assert names.all(name="Z") == ["River"]
 
 
-def test_what_is_not_set_cannot_be_asked_for(alice: User) -> None:
+def test_none_is_refused_as_a_parameter(alice: User) -> None:
     with pytest.raises(ValueError, match="not set"):
         rooms.all(person=alice.pk, room=None)
 
 
-def test_an_update_sets_what_it_is_told_and_counts(conversation: Conversation) -> None:
+def test_update_sets_columns_and_returns_the_count(conversation: Conversation) -> None:
     remember = PreparedUpdate(
         lambda room, model, parameters, deleted_at: (
             Conversation.objects.filter(pk=room),
@@ -115,7 +113,7 @@ def test_an_update_sets_what_it_is_told_and_counts(conversation: Conversation) -
     assert Conversation.objects.get(pk=conversation.pk).deleted_at == at
 
 
-def test_a_row_that_is_inserted_is_what_save_makes_of_it(
+def test_inserted_row_equals_a_saved_one(
     conversation: Conversation, alice: User, upstream: Upstream
 ) -> None:
     def fresh(message: Message) -> Run:
@@ -145,7 +143,7 @@ def test_a_row_that_is_inserted_is_what_save_makes_of_it(
     assert Message.objects.get(pk=message.pk).text == "100 %"
 
 
-def test_every_time_is_one_statement(
+def test_each_call_is_one_statement(
     alice: User, conversation: Conversation, django_assert_num_queries: Any
 ) -> None:
     with django_assert_num_queries(2):

@@ -1,21 +1,19 @@
-"""What is read for a request: the way from the conversation's beginning, and nothing beside it."""
+"""What is read for a request: its own branch of the conversation and nothing else."""
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
 import pytest
 
 from chat import events as canonical
-from chat.actions import conversations as verbs
-from chat.actions.conversations import ModelChoice
 from chat.actions.endings import write_ending
 from chat.dialects.base import AssistantTurn, UserTurn
 from chat.models import Run, RunStatus
 from chat.result import Fold, close_open, plain_text
 from chat.runs.prompt import prepare
 from tests.runs.conftest import MakeRun
+from tests.runs.helpers import retry, send_below
 
 pytestmark = pytest.mark.databases
 
@@ -33,30 +31,6 @@ def answered(run: Run, text: str) -> Run:
     return run
 
 
-def choice_of(run: Run) -> ModelChoice:
-    assert run.upstream is not None
-    return ModelChoice(upstream=run.upstream, model="m")
-
-
-def retried(run: Run) -> Run:
-    assert run.requested_by is not None
-    return verbs.retry(
-        run.requested_by, run.message, choice=choice_of(run), idempotency_key=uuid.uuid4()
-    )
-
-
-def followed(run: Run, text: str) -> Run:
-    assert run.requested_by is not None
-    return verbs.send_message(
-        run.requested_by,
-        run.conversation,
-        parent=run.message,
-        text=text,
-        choice=choice_of(run),
-        idempotency_key=uuid.uuid4(),
-    )
-
-
 def said(run: Run) -> list[str]:
     words: list[str] = []
     for turn in prepare(run.pk).prompt.turns:
@@ -68,30 +42,30 @@ def said(run: Run) -> list[str]:
     return words
 
 
-def test_a_request_holds_its_own_branch_and_no_other(make_run: MakeRun) -> None:
+def test_request_holds_only_its_own_branch(make_run: MakeRun) -> None:
     first = answered(make_run("Who?"), "The river.")
-    again = answered(retried(first), "The sea.")
-    of_first, of_again = followed(first, "Why?"), followed(again, "Where?")
+    again = answered(retry(first), "The sea.")
+    of_first, of_again = send_below(first, "Why?"), send_below(again, "Where?")
 
     assert said(of_first) == ["Who?", "The river.", "Why?"]
     assert said(of_again) == ["Who?", "The sea.", "Where?"]
-    assert said(retried(again)) == ["Who?"]
+    assert said(retry(again)) == ["Who?"]
 
 
-def test_an_answer_that_lost_its_runs_is_left_out(make_run: MakeRun) -> None:
+def test_answer_without_runs_is_left_out(make_run: MakeRun) -> None:
     first = answered(make_run("Who?"), "The river.")
-    second = followed(first, "Why?")
+    second = send_below(first, "Why?")
     first.delete()
 
     assert said(second) == ["Who?", "Why?"]
 
 
-def test_a_request_is_read_in_two_statements_however_long_the_conversation(
+def test_reading_takes_two_statements_at_any_length(
     make_run: MakeRun, django_assert_num_queries: Any
 ) -> None:
     run = make_run("Who?")
     for number in range(3):
-        run = followed(answered(run, "So."), f"And {number}?")
+        run = send_below(answered(run, "So."), f"And {number}?")
 
     with django_assert_num_queries(2):
         prepared = prepare(run.pk)

@@ -1,23 +1,26 @@
-"""Replies to what a run waits for: once each, by whoever may, and the answer goes on."""
+"""Replies to what a run waits for: once each, by people who may, and the answer continues."""
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 import pytest
 from django.core.exceptions import PermissionDenied
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.http import Http404
 from django.utils import timezone
+from pytest_django import Settings
 
 from chat import access
 from chat import events as canonical
 from chat.actions import conversations as verbs
-from chat.actions import outcomes, questions
+from chat.actions import outcomes, questions, tools
 from chat.actions.continuing import NOT_RUN, REFUSED, read_inputs
 from chat.actions.conversations import ModelChoice
 from chat.actions.errors import ActionRefused
@@ -33,7 +36,16 @@ from chat.models import (
     Upstream,
     User,
 )
-from tests.runs.waiting import ask, asking, call, ended, result_of, runs_of
+from tests.runs.waiting import (
+    ask,
+    asking,
+    call,
+    ended,
+    question_of,
+    questions_of,
+    result_of,
+    runs_of,
+)
 
 
 @pytest.fixture
@@ -41,20 +53,31 @@ def run(alice: User, conversation: Conversation, upstream: Upstream) -> Run:
     return asking(alice, conversation, upstream)
 
 
-def only(run: Run) -> Question:
-    return Question.objects.select_related("run__upstream", "conversation").get(run=run)
-
-
 def waiting_for(run: Run, **members: object) -> Question:
     """The question of a run that ends with it."""
     ended(run, result_of(asks=(ask(**members),), reason="ask"))
-    return only(run)
+    return question_of(run)
+
+
+@pytest.fixture
+def question(run: Run) -> Question:
+    """The call with which the run has ended."""
+    ended(run, result_of(call("c1")))
+    return question_of(run)
+
+
+@contextmanager
+def case(subtests: pytest.Subtests, label: object) -> Iterator[None]:
+    """A subtest that leaves the rows as they were."""
+    with subtests.test(msg=str(label)), transaction.atomic():
+        yield
+        transaction.set_rollback(True)
 
 
 # --- what is asked -------------------------------------------------------------------------
 
 
-def test_each_call_that_waits_becomes_a_question(run: Run) -> None:
+def test_each_waiting_call_becomes_a_question(run: Run) -> None:
     ended(run, result_of(call("c1", city="Oslo"), canonical.MessageItem(content="."), call("c2")))
 
     rows = list(run.questions.all())
@@ -66,7 +89,7 @@ def test_each_call_that_waits_becomes_a_question(run: Run) -> None:
     assert rows[0].body["arguments"] == {"city": "Oslo"}
 
 
-def test_calls_that_cannot_be_run_by_us_are_never_offered(run: Run) -> None:
+def test_calls_nobody_can_answer_are_not_asked(run: Run) -> None:
     broken = canonical.InvalidToolCallItem(
         reason="not JSON",
         metadata=canonical.FailureMetadata(type="invalid_arguments", tool_name="weather"),
@@ -83,7 +106,7 @@ def test_calls_that_cannot_be_run_by_us_are_never_offered(run: Run) -> None:
     assert [row.ask_id for row in run.questions.all()] == ["c1"]
 
 
-def test_a_model_s_question_is_asked_once_and_not_as_its_call_again(run: Run) -> None:
+def test_model_s_question_is_not_asked_again_as_a_call(run: Run) -> None:
     ended(run, result_of(call("c1", "ask_user"), call("c2"), asks=(ask("a1", call_id="c1"),)))
 
     kinds = [(row.kind, row.ask_id) for row in run.questions.order_by("kind")]
@@ -91,23 +114,26 @@ def test_a_model_s_question_is_asked_once_and_not_as_its_call_again(run: Run) ->
     assert kinds == [("ask", "a1"), ("tool", "c2")]
 
 
-@pytest.mark.parametrize("status", ["completed", "stopped", "cut", "failed", "interrupted"])
-def test_a_run_that_does_not_wait_asks_nothing(run: Run, status: canonical.Status) -> None:
-    ended(run, result_of(call("c1"), status=status))
+def test_run_that_does_not_wait_asks_nothing(run: Run, subtests: pytest.Subtests) -> None:
+    for status in ("completed", "stopped", "cut", "failed", "interrupted"):
+        with case(subtests, status):
+            ended(run, result_of(call("c1"), status=status))
 
-    assert not run.questions.exists()
-
-
-@pytest.mark.parametrize(
-    "ids", [("", ""), (None, None), ("same", "same"), ("x" * 300, "x" * 300), ("ü" * 500, "")]
-)
-def test_odd_ids_keep_nothing_from_being_asked(run: Run, ids: tuple[str | None, ...]) -> None:
-    ended(run, result_of(*(call(call_id) for call_id in ids)))
-
-    assert [row.position for row in run.questions.all()] == [0, 1]
+            assert not run.questions.exists()
 
 
-def test_nobody_is_asked_thousands_of_questions(run: Run, alice: User) -> None:
+ODD_IDS = (("", ""), (None, None), ("same", "same"), ("x" * 300, "x" * 300), ("ü" * 500, ""))
+
+
+def test_calls_with_odd_ids_are_asked(run: Run, subtests: pytest.Subtests) -> None:
+    for number, ids in enumerate(ODD_IDS):
+        with case(subtests, number):
+            ended(run, result_of(*(call(call_id) for call_id in ids)))
+
+            assert [row.position for row in run.questions.all()] == [0, 1]
+
+
+def test_number_of_questions_is_bounded(run: Run, alice: User) -> None:
     over = ended(run, result_of(*(call(str(number)) for number in range(5000))))
 
     assert run.questions.count() == outcomes.MOST_QUESTIONS
@@ -116,7 +142,7 @@ def test_nobody_is_asked_thousands_of_questions(run: Run, alice: User) -> None:
     assert {given.output for given in inputs} == {NOT_RUN}
 
 
-def test_what_cannot_be_recorded_keeps_no_run_from_ending(
+def test_failed_recording_does_not_block_the_ending(
     run: Run, alice: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(run: Run, result: canonical.Result) -> None:
@@ -135,13 +161,20 @@ def test_what_cannot_be_recorded_keeps_no_run_from_ending(
     ]
 
 
-def test_what_the_database_will_never_take_keeps_no_run_from_ending(
+def test_refused_statement_does_not_block_the_ending(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def greedy(run: Run, result: canonical.Result) -> None:
-        list(Question.objects.filter(pk__in=range(300_000)))
+        # More than SQLite takes in one statement, once its limit is this low.
+        sqlite = connection.connection
+        usual = sqlite.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 9)
+        try:
+            list(Question.objects.filter(pk__in=range(10)))
+        finally:
+            sqlite.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, usual)
 
     monkeypatch.setattr(outcomes, "STEPS", (greedy, outcomes.ask_people))
+
     over = ended(run, result_of(call("c1")))
 
     assert over.status == "waiting"
@@ -149,25 +182,26 @@ def test_what_the_database_will_never_take_keeps_no_run_from_ending(
     assert "run.outcome_lost" in caplog.text
 
 
-@pytest.mark.parametrize("words", ["database is locked", "database or disk is full"])
-def test_a_database_that_is_away_loses_nothing_of_an_ending(
-    run: Run, monkeypatch: pytest.MonkeyPatch, words: str
+def test_outage_loses_nothing_of_an_ending(
+    run: Run, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    def unlucky(run: Run, result: canonical.Result) -> None:
-        raise OperationalError(words)
+    for words in ("database is locked", "database or disk is full"):
 
-    monkeypatch.setattr(outcomes, "STEPS", (unlucky,))
+        def unlucky(run: Run, result: canonical.Result, words: str = words) -> None:
+            raise OperationalError(words)
 
-    with pytest.raises(OperationalError):
-        ended(run, result_of(call("c1")))
+        monkeypatch.setattr(outcomes, "STEPS", (unlucky,))
+
+        with case(subtests, words), pytest.raises(OperationalError):
+            ended(run, result_of(call("c1")))
 
 
 # --- settling ------------------------------------------------------------------------------
 
 
-def test_the_last_result_queues_the_run_that_goes_on(run: Run, alice: User, bob: User) -> None:
+def test_last_result_queues_the_next_run(run: Run, alice: User, bob: User) -> None:
     ended(run, result_of(call("c1"), call("c2")))
-    first, second = run.questions.select_related("run__upstream", "conversation")
+    first, second = questions_of(run)
 
     assert questions.give_result(alice, first, "Rain") is None
     follow_up = questions.give_result(bob, second, "Storm", is_error=True)
@@ -182,20 +216,18 @@ def test_the_last_result_queues_the_run_that_goes_on(run: Run, alice: User, bob:
     ]
 
 
-def test_a_refusal_is_told_to_the_model_with_its_reason(run: Run, alice: User) -> None:
-    ended(run, result_of(call("c1")))
-
-    follow_up = questions.refuse(alice, only(run), "Too far away.")
+def test_model_is_told_a_refusal_and_its_reason(run: Run, question: Question, alice: User) -> None:
+    follow_up = questions.refuse(alice, question, "Too far away.")
 
     (given,) = read_inputs(follow_up)
     assert (given.outcome, given.is_error) == ("declined", True)
     assert given.output == f"{REFUSED} Too far away."
-    assert only(run).status == QuestionStatus.DECLINED
+    assert question_of(run).status == QuestionStatus.DECLINED
 
 
-def test_going_on_without_settles_everything_that_is_open(run: Run, alice: User, bob: User) -> None:
+def test_continuing_without_settles_all_that_is_open(run: Run, alice: User, bob: User) -> None:
     over = ended(run, result_of(call("c1"), call("c2"), asks=(ask(),)))
-    done = run.questions.select_related("run__upstream", "conversation").get(ask_id="c1")
+    done = question_of(run, ask_id="c1")
     questions.give_result(bob, done, "Rain")
 
     follow_up = questions.go_on_without(alice, over)
@@ -209,7 +241,7 @@ def test_going_on_without_settles_everything_that_is_open(run: Run, alice: User,
     assert list(statuses) == ["answered", "expired", "expired"]
 
 
-def test_going_on_twice_is_going_on_once(run: Run, alice: User, bob: User) -> None:
+def test_continuing_twice_continues_once(run: Run, alice: User, bob: User) -> None:
     over = ended(run, result_of(call("c1")))
     follow_up = questions.go_on_without(alice, over)
 
@@ -218,29 +250,25 @@ def test_going_on_twice_is_going_on_once(run: Run, alice: User, bob: User) -> No
         questions.go_on_without(bob, over)
 
 
-@pytest.mark.parametrize("status", ["completed", "incomplete", "stopped"])
-def test_an_answer_that_waits_for_nothing_does_not_go_on(
-    run: Run, alice: User, status: canonical.Status
+def test_answer_that_waits_for_nothing_cannot_continue(
+    run: Run, alice: User, subtests: pytest.Subtests
 ) -> None:
-    over = ended(run, result_of(status=status, reason="stop"))
+    for status in ("completed", "incomplete", "stopped"):
+        with case(subtests, status):
+            over = ended(run, result_of(status=status, reason="stop"))
 
-    with pytest.raises(ActionRefused, match="does not wait"):
-        questions.go_on_without(alice, over)
+            with pytest.raises(ActionRefused, match="does not wait"):
+                questions.go_on_without(alice, over)
 
 
-def test_a_double_click_answers_once_and_gives_the_same_run(run: Run, alice: User) -> None:
-    ended(run, result_of(call("c1")))
-    question = only(run)
-
+def test_double_click_answers_once(run: Run, question: Question, alice: User) -> None:
     first = questions.give_result(alice, question, "Rain")
 
     assert questions.give_result(alice, question, "Rain") == first
     assert len(runs_of(run.message)) == 2
 
 
-def test_whoever_comes_second_is_told_who_was_first(run: Run, alice: User, bob: User) -> None:
-    ended(run, result_of(call("c1")))
-    question = only(run)
+def test_late_answer_names_the_first(run: Run, question: Question, alice: User, bob: User) -> None:
     questions.give_result(bob, question, "Rain")
 
     with pytest.raises(ActionRefused, match="Bob was first"):
@@ -248,12 +276,12 @@ def test_whoever_comes_second_is_told_who_was_first(run: Run, alice: User, bob: 
     with pytest.raises(ActionRefused, match="Bob was first"):
         questions.refuse(bob, question)
 
-    assert only(run).answer == {"output": "Rain", "is_error": False}
+    assert question_of(run).answer == {"output": "Rain", "is_error": False}
 
 
-def test_an_answer_changes_the_room_and_the_message(run: Run, alice: User) -> None:
+def test_answer_changes_the_revisions(run: Run, alice: User) -> None:
     ended(run, result_of(call("c1"), call("c2")))
-    question = run.questions.select_related("run__upstream", "conversation").first()
+    question = questions_of(run).first()
     before = Conversation.objects.get(pk=run.conversation_id).revision
 
     questions.give_result(alice, question, "Rain")
@@ -263,10 +291,10 @@ def test_an_answer_changes_the_room_and_the_message(run: Run, alice: User) -> No
     assert Message.objects.get(pk=run.message_id).revision == after
 
 
-def test_an_approval_is_given_or_declined_and_leaves_a_row(run: Run, alice: User) -> None:
+def test_approvals_and_refusals_are_audited(run: Run, alice: User) -> None:
     asks = (ask("p1", style="approval"), ask("p2", style="approval"))
     ended(run, result_of(asks=asks, reason="ask"))
-    first, second = run.questions.select_related("run__upstream", "conversation")
+    first, second = questions_of(run)
 
     questions.approve(alice, first, is_approved=True)
     follow_up = questions.approve(alice, second, is_approved=False, reason="Not that one")
@@ -279,7 +307,7 @@ def test_an_approval_is_given_or_declined_and_leaves_a_row(run: Run, alice: User
     assert list(verbs) == ["question.approved", "question.declined"]
 
 
-def test_a_question_is_not_answered_as_another_kind(run: Run, alice: User) -> None:
+def test_question_is_not_answered_as_another_kind(run: Run, alice: User) -> None:
     question = waiting_for(run)
 
     with pytest.raises(ActionRefused):
@@ -288,17 +316,17 @@ def test_a_question_is_not_answered_as_another_kind(run: Run, alice: User) -> No
         questions.approve(alice, question, is_approved=True)
 
 
-def test_only_the_size_of_a_result_is_checked(run: Run, alice: User, settings: object) -> None:
+def test_only_the_size_of_a_result_is_checked(
+    run: Run, question: Question, alice: User, settings: Settings
+) -> None:
     settings.TOOL_RESULT_BYTES = 10
-    ended(run, result_of(call("c1")))
-    question = only(run)
 
     with pytest.raises(ActionRefused, match="11 bytes"):
         questions.give_result(alice, question, "äääää1")
 
-    assert only(run).status == "open"
+    assert question_of(run).status == "open"
     assert questions.give_result(alice, question, "{]\x00<b>") is not None
-    assert only(run).answer["output"] == "{]\u2400<b>"
+    assert question_of(run).answer["output"] == "{]\u2400<b>"
 
 
 # --- what fits -----------------------------------------------------------------------------
@@ -308,7 +336,7 @@ COLOURS = {"options": ["Red", {"label": "Deep blue", "value": "blue"}]}
 FORM = {"fields": [{"name": "city", "label": "City", "required": True}, {"name": "day"}]}
 
 
-def test_options_and_fields_are_read_in_whatever_form_they_come(run: Run) -> None:
+def test_options_and_fields_are_read_in_any_form(run: Run) -> None:
     question = waiting_for(
         run, options=["Red", 7, {"id": "b", "text": "Blue"}, None, "Red"], **FORM
     )
@@ -322,79 +350,70 @@ def test_options_and_fields_are_read_in_whatever_form_they_come(run: Run) -> Non
     ]
 
 
-@pytest.mark.parametrize(
-    ("offer", "reply"),
-    [
-        pytest.param({}, {"text": "Whichever"}, id="words where nothing is offered"),
-        pytest.param(COLOURS, {"selected": ["blue"]}, id="one option"),
-        pytest.param(
-            {**COLOURS, "multi_select": True}, {"selected": ["Red", "blue"]}, id="several"
-        ),
-        pytest.param({**COLOURS, "allow_free_text": True}, {"text": "Green"}, id="own words"),
-        pytest.param(FORM, {"fields": {"city": "Oslo"}}, id="a form"),
-    ],
+FITTING: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+    "words where nothing is offered": ({}, {"text": "Whichever"}),
+    "one option": (COLOURS, {"selected": ["blue"]}),
+    "several": ({**COLOURS, "multi_select": True}, {"selected": ["Red", "blue"]}),
+    "own words": ({**COLOURS, "allow_free_text": True}, {"text": "Green"}),
+    "a form": (FORM, {"fields": {"city": "Oslo"}}),
+}
+UNFITTING: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+    "nothing": ({}, {"text": "  "}),
+    "no option": (COLOURS, {}),
+    "another option": (COLOURS, {"selected": ["Green"]}),
+    "the label of an option": (COLOURS, {"selected": ["Deep blue"]}),
+    "two of one": (COLOURS, {"selected": ["Red", "blue"]}),
+    "words where there are options": (COLOURS, {"text": "Green"}),
+    "a field is missing": (FORM, {"fields": {"day": "Monday"}}),
+    "another field": (FORM, {"fields": {"city": "Oslo", "hour": "9"}}),
+    "another option of a field": (CHOICE, {"fields": {"bank": "middle"}}),
+}
+SHAPELESS = (
+    {"options": "Red", "fields": 3},
+    {"options": [[], {}, {"value": ["x"]}, True], "fields": [None, {}, [1]]},
 )
-def test_a_reply_that_fits_is_taken(
-    run: Run, alice: User, offer: dict[str, object], reply: dict[str, object]
+
+
+def test_fitting_reply_is_accepted(run: Run, alice: User, subtests: pytest.Subtests) -> None:
+    for label, (offer, reply) in FITTING.items():
+        with case(subtests, label):
+            question = waiting_for(run, **offer)
+
+            follow_up = questions.answer(alice, question, **reply)
+
+            (given,) = read_inputs(follow_up)
+            assert given.text == reply.get("text", "")
+            assert list(given.selected) == reply.get("selected", [])
+            assert given.fields == reply.get("fields", {})
+
+
+def test_unfitting_reply_is_refused(run: Run, alice: User, subtests: pytest.Subtests) -> None:
+    for label, (offer, reply) in UNFITTING.items():
+        with case(subtests, label):
+            question = waiting_for(run, **offer)
+
+            with pytest.raises(ActionRefused):
+                questions.answer(alice, question, **reply)
+
+            assert question_of(run).status == "open"
+
+
+def test_malformed_question_can_be_answered_in_words(
+    run: Run, alice: User, subtests: pytest.Subtests
 ) -> None:
-    question = waiting_for(run, **offer)
+    for body in SHAPELESS:
+        with case(subtests, body):
+            question = waiting_for(run, **body)
 
-    follow_up = questions.answer(alice, question, **reply)
-
-    (given,) = read_inputs(follow_up)
-    assert given.text == reply.get("text", "")
-    assert list(given.selected) == reply.get("selected", [])
-    assert given.fields == reply.get("fields", {})
-
-
-@pytest.mark.parametrize(
-    ("offer", "reply"),
-    [
-        pytest.param({}, {"text": "  "}, id="nothing"),
-        pytest.param(COLOURS, {}, id="no option"),
-        pytest.param(COLOURS, {"selected": ["Green"]}, id="another option"),
-        pytest.param(COLOURS, {"selected": ["Deep blue"]}, id="the label of an option"),
-        pytest.param(COLOURS, {"selected": ["Red", "blue"]}, id="two of one"),
-        pytest.param(COLOURS, {"text": "Green"}, id="words where there are options"),
-        pytest.param(FORM, {"fields": {"day": "Monday"}}, id="a field is missing"),
-        pytest.param(FORM, {"fields": {"city": "Oslo", "hour": "9"}}, id="another field"),
-        pytest.param(CHOICE, {"fields": {"bank": "middle"}}, id="another option of a field"),
-    ],
-)
-def test_a_reply_that_does_not_fit_is_refused(
-    run: Run, alice: User, offer: dict[str, object], reply: dict[str, object]
-) -> None:
-    question = waiting_for(run, **offer)
-
-    with pytest.raises(ActionRefused):
-        questions.answer(alice, question, **reply)
-
-    assert only(run).status == "open"
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"options": "Red", "fields": 3},
-        {"options": [[], {}, {"value": ["x"]}, True], "fields": [None, {}, [1]]},
-    ],
-)
-def test_a_question_of_any_shape_can_be_answered_in_words(
-    run: Run, alice: User, body: dict[str, object]
-) -> None:
-    question = waiting_for(run, **body)
-
-    assert questions.answer(alice, question, text="Whichever") is not None
+            assert questions.answer(alice, question, text="Whichever") is not None
 
 
 # --- claiming ------------------------------------------------------------------------------
 
 
-def test_a_claim_keeps_the_others_from_answering_for_a_while(
-    run: Run, alice: User, bob: User, settings: object
+def test_claim_blocks_others_until_it_expires(
+    run: Run, question: Question, alice: User, bob: User, settings: Settings
 ) -> None:
-    ended(run, result_of(call("c1")))
-    question = only(run)
     questions.claim(bob, question)
 
     for attempt in (
@@ -404,97 +423,94 @@ def test_a_claim_keeps_the_others_from_answering_for_a_while(
     ):
         with pytest.raises(ActionRefused, match="Bob is answering"):
             attempt()
-    assert only(run).status == "claimed"
+    assert question_of(run).status == "claimed"
 
     over = timezone.now() - timedelta(seconds=settings.CLAIM_SECONDS + 1)
     Question.objects.filter(pk=question.pk).update(claimed_at=over)
     questions.claim(alice, question)
-    assert only(run).claimed_by == alice
+    assert question_of(run).claimed_by == alice
 
 
-def test_a_claim_is_given_back_by_whoever_has_it(run: Run, alice: User, bob: User) -> None:
-    ended(run, result_of(call("c1")))
-    question = only(run)
+def test_claim_is_released_only_by_its_owner(
+    run: Run, question: Question, alice: User, bob: User
+) -> None:
     questions.claim(bob, question)
 
     questions.release(alice, question)
-    assert only(run).claimed_by == bob
+    assert question_of(run).claimed_by == bob
 
     questions.release(bob, question)
-    assert only(run).status == "open"
+    assert question_of(run).status == "open"
     assert questions.give_result(alice, question, "Rain") is not None
 
 
-def test_a_claim_comes_too_late_once_it_is_answered(run: Run, alice: User, bob: User) -> None:
-    ended(run, result_of(call("c1")))
-    question = only(run)
+def test_answered_question_cannot_be_claimed(
+    run: Run, question: Question, alice: User, bob: User
+) -> None:
     questions.give_result(alice, question, "Rain")
 
     with pytest.raises(ActionRefused, match="Alice was first"):
         questions.claim(bob, question)
     questions.release(alice, question)
 
-    assert only(run).status == "answered"
+    assert question_of(run).status == "answered"
 
 
 # --- what went away meanwhile --------------------------------------------------------------
 
 
-def test_nothing_is_settled_in_a_conversation_that_was_deleted(run: Run, alice: User) -> None:
-    ended(run, result_of(call("c1")))
-    question = only(run)
+def test_deleted_conversation_refuses_answers(run: Run, question: Question, alice: User) -> None:
     verbs.delete(alice, run.conversation)
 
     with pytest.raises(ActionRefused, match="deleted"):
         questions.give_result(alice, question, "Rain")
 
-    assert only(run).status == "open"
+    assert question_of(run).status == "open"
     assert len(runs_of(run.message)) == 1
 
 
-@pytest.mark.parametrize("is_removed", [True, False])
-def test_a_question_stays_open_while_its_server_is_away(
-    run: Run, alice: User, upstream: Upstream, is_removed: bool
+def test_question_stays_open_while_its_server_is_away(
+    run: Run, question: Question, alice: User, subtests: pytest.Subtests
 ) -> None:
-    ended(run, result_of(call("c1")))
-    if is_removed:
-        upstream.delete()
-    else:
+    def removed_before() -> Question:
+        Upstream.objects.all().delete()
+        return question_of(run)
+
+    def removed_meanwhile() -> Question:
+        Upstream.objects.all().delete()
+        return question
+
+    def switched_off() -> Question:
         Upstream.objects.update(is_enabled=False)
+        return question_of(run)
 
-    with pytest.raises(ActionRefused, match="removed" if is_removed else "switched off"):
-        questions.give_result(alice, only(run), "Rain")
+    for change, reason in (
+        (removed_before, "removed"),
+        (removed_meanwhile, "removed"),
+        (switched_off, "switched off"),
+    ):
+        with case(subtests, change.__name__):
+            with pytest.raises(ActionRefused, match=reason):
+                questions.give_result(alice, change(), "Rain")
 
-    assert only(run).status == "open"
+            assert question_of(run).status == "open"
 
 
-def test_a_server_that_is_removed_while_an_answer_is_given_refuses_it(
-    run: Run, alice: User
+def test_answer_counts_against_the_person_s_limit(
+    run: Run, question: Question, bob: User, settings: Settings
 ) -> None:
-    ended(run, result_of(call("c1")))
-    question = only(run)
-    Upstream.objects.all().delete()
-
-    with pytest.raises(ActionRefused, match="removed"):
-        questions.give_result(alice, question, "Rain")
-
-    assert only(run).status == "open"
-
-
-def test_a_person_s_line_is_bounded_here_too(run: Run, bob: User, settings: object) -> None:
-    ended(run, result_of(call("c1")))
     settings.RUNS_PER_PERSON = 0
 
     with pytest.raises(ActionRefused):
-        questions.give_result(bob, only(run), "Rain")
+        questions.give_result(bob, question, "Rain")
 
-    assert only(run).status == "open"
+    assert question_of(run).status == "open"
 
 
 # --- pauses --------------------------------------------------------------------------------
 
 
-def test_a_pause_goes_on_by_itself_eight_times(run: Run, alice: User) -> None:
+def test_pause_continues_by_itself_eight_times(run: Run, alice: User) -> None:
     paused = result_of(status="incomplete", reason="pause")
     for position in range(9):
         ended(runs_of(run.message)[position], paused)
@@ -508,31 +524,26 @@ def test_a_pause_goes_on_by_itself_eight_times(run: Run, alice: User) -> None:
     assert questions.go_on_without(alice, runs[-1]).position == 9
 
 
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [("stop_requested_at", timezone.now()), ("upstream", None)],
-)
-def test_a_pause_does_not_go_on_where_nobody_wants_or_can_ask(
-    run: Run, column: str, value: object
-) -> None:
-    Run.objects.filter(pk=run.pk).update(**{column: value})
+def test_pause_continues_only_where_it_may(run: Run, subtests: pytest.Subtests) -> None:
+    def stop() -> None:
+        Run.objects.filter(pk=run.pk).update(stop_requested_at=timezone.now())
 
-    ended(Run.objects.get(pk=run.pk), result_of(status="incomplete", reason="pause"))
+    def remove_server() -> None:
+        Run.objects.filter(pk=run.pk).update(upstream=None)
 
-    assert len(runs_of(run.message)) == 1
+    def delete_conversation() -> None:
+        Conversation.objects.filter(pk=run.conversation_id).update(deleted_at=timezone.now())
 
+    for change in (stop, remove_server, delete_conversation):
+        with case(subtests, change.__name__):
+            change()
 
-def test_a_pause_does_not_go_on_in_a_deleted_conversation(run: Run) -> None:
-    Conversation.objects.filter(pk=run.conversation_id).update(deleted_at=timezone.now())
+            ended(Run.objects.get(pk=run.pk), result_of(status="incomplete", reason="pause"))
 
-    ended(Run.objects.get(pk=run.pk), result_of(status="incomplete", reason="pause"))
-
-    assert len(runs_of(run.message)) == 1
+            assert len(runs_of(run.message)) == 1
 
 
-def test_a_stop_that_comes_just_after_a_pause_stops_the_run_that_goes_on(
-    run: Run, alice: User
-) -> None:
+def test_stop_just_after_a_pause_stops_the_next_run(run: Run, alice: User) -> None:
     seen = Run.objects.get(pk=run.pk)
     ended(run, result_of(status="incomplete", reason="pause"))
 
@@ -545,14 +556,13 @@ def test_a_stop_that_comes_just_after_a_pause_stops_the_run_that_goes_on(
 # --- who may -------------------------------------------------------------------------------
 
 
-def test_a_question_is_there_for_who_may_see_its_conversation(
-    run: Run, bob: User, viewer: User, charlie: User, dana: User
+def test_question_is_visible_with_its_conversation(
+    question: Question, bob: User, viewer: User, charlie: User, dana: User
 ) -> None:
-    ended(run, result_of(call("c1")))
-    public_id = only(run).public_id
+    public_id = question.public_id
 
-    assert access.get_question(bob, public_id, for_write=True).run == run
-    assert access.get_question(viewer, public_id).run == run
+    assert access.get_question(bob, public_id, for_write=True) == question
+    assert access.get_question(viewer, public_id) == question
     with pytest.raises(PermissionDenied):
         access.get_question(viewer, public_id, for_write=True)
     for stranger in (charlie, dana):
@@ -562,11 +572,11 @@ def test_a_question_is_there_for_who_may_see_its_conversation(
         access.get_question(bob, uuid.uuid4())
 
 
-def test_a_question_of_a_private_conversation_is_its_owner_s(
+def test_private_question_is_visible_to_its_owner(
     alice: User, bob: User, private_conversation: Conversation, upstream: Upstream
 ) -> None:
     run = ended(asking(alice, private_conversation, upstream), result_of(call("c1")))
-    public_id = only(run).public_id
+    public_id = question_of(run).public_id
 
     assert access.get_question(alice, public_id, for_write=True).run == run
     with pytest.raises(Http404):
@@ -577,40 +587,33 @@ def test_a_question_of_a_private_conversation_is_its_owner_s(
 
 
 def at_once(*actions: Callable[[], object]) -> list[object]:
-    """What each gives or raises; all begin together, each with a connection of its own."""
+    """What each returns or raises; all begin together, each with a connection of its own."""
     together = threading.Barrier(len(actions))
-    outcomes: list[object] = [None] * len(actions)
 
-    def act(number: int) -> None:
-        together.wait(10)
+    def act(action: Callable[[], object]) -> object:
+        together.wait(60)
         try:
-            outcomes[number] = actions[number]()
+            return action()
         except ActionRefused as refusal:
-            outcomes[number] = refusal
+            return refusal
         finally:
             connection.close()
 
-    people = [threading.Thread(target=act, args=(number,)) for number in range(len(actions))]
-    for person in people:
-        person.start()
-    for person in people:
-        person.join(30)
-    return outcomes
+    with ThreadPoolExecutor(len(actions)) as pool:
+        return list(pool.map(act, actions))
 
 
 @pytest.mark.databases
 @pytest.mark.usefixtures("transactional_db")
-def test_of_many_who_answer_at_once_one_is_first(
-    alice: User, bob: User, team: Team, upstream: Upstream, conversation: Conversation
+def test_one_of_many_concurrent_answers_wins(
+    run: Run, question: Question, alice: User, bob: User
 ) -> None:
-    run = ended(asking(alice, conversation, upstream), result_of(call("c1")))
-    question = only(run)
     people = [alice, bob] * 3
 
     outcomes = at_once(
         *(
             lambda person=person, number=number: questions.give_result(
-                person, only(run), f"Rain {number}"
+                person, question_of(run), f"Rain {number}"
             )
             for number, person in enumerate(people)
         )
@@ -619,29 +622,23 @@ def test_of_many_who_answer_at_once_one_is_first(
     assert sum(isinstance(outcome, Run) for outcome in outcomes) == 1
     assert sum(isinstance(outcome, ActionRefused) for outcome in outcomes) == len(people) - 1
     assert len(runs_of(run.message)) == 2
-    question.refresh_from_db()
-    assert question.status == "answered"
+    assert question_of(run).status == "answered"
 
 
 @pytest.mark.databases
 @pytest.mark.usefixtures("transactional_db")
-def test_two_calls_answered_at_the_same_moment_go_on_once(
-    alice: User,
-    bob: User,
-    team: Team,
-    upstream: Upstream,
-    conversation: Conversation,
-    monkeypatch: pytest.MonkeyPatch,
+def test_concurrent_answers_to_two_calls_continue_once(
+    run: Run, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = ended(asking(alice, conversation, upstream), result_of(call("c1"), call("c2")))
-    first, second = run.questions.select_related("run__upstream", "conversation")
+    ended(run, result_of(call("c1"), call("c2")))
+    first, second = questions_of(run)
     both = threading.Barrier(2)
     go_on = questions._go_on
 
     def late(user: User, run: Run) -> Run | None:
         # Each has settled its own and looks for what else is open, if both can come here at once.
         with suppress(threading.BrokenBarrierError):
-            both.wait(0.5)
+            both.wait(0.2)
         return go_on(user, run)
 
     monkeypatch.setattr(questions, "_go_on", late)
@@ -655,11 +652,9 @@ def test_two_calls_answered_at_the_same_moment_go_on_once(
     assert [given.output for given in read_inputs(follow_up)] == ["Rain", "Storm"]
 
 
-def test_the_tools_of_a_conversation_go_with_each_message(
+def test_tools_are_kept_as_they_were_when_asked(
     alice: User, team: Team, upstream: Upstream
 ) -> None:
-    from chat.actions import tools
-
     tool = tools.create_tool(alice, team, name="weather", description="Now", schema="")
     run = verbs.start_conversation(
         alice,
@@ -672,7 +667,7 @@ def test_the_tools_of_a_conversation_go_with_each_message(
     tools.change_tool(alice, tool, name="weather", description="Later", schema="")
     ended(run, result_of(call("c1")))
 
-    follow_up = questions.give_result(alice, only(run), "Rain")
+    follow_up = questions.give_result(alice, question_of(run), "Rain")
 
     assert run.tools == [
         {"name": "weather", "description": "Now", "schema": {"type": "object", "properties": {}}}

@@ -1,6 +1,9 @@
+"""Which queued run is claimed next, and what keeps one waiting."""
+
+from __future__ import annotations
+
 import threading
 import uuid
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,7 +27,7 @@ def me() -> uuid.UUID:
     return Runner.objects.create(host="here", pid=1).uuid
 
 
-def test_claim_takes_no_more_than_the_server_allows(make_run: MakeRun, me: uuid.UUID) -> None:
+def test_claim_respects_the_server_s_limit(make_run: MakeRun, me: uuid.UUID) -> None:
     runs = [make_run(concurrency_limit=2) for _ in range(3)]
 
     first = queue.claim(me, limit=10)
@@ -48,7 +51,7 @@ def test_people_take_turns(make_run: MakeRun, me: uuid.UUID, alice: User, bob: U
     assert patient.pk in order[:2]
 
 
-def test_places_count_from_one_for_each_server(make_run: MakeRun) -> None:
+def test_positions_count_from_one(make_run: MakeRun) -> None:
     first, second = make_run(), make_run()
 
     assert read_line().places == {
@@ -57,9 +60,7 @@ def test_places_count_from_one_for_each_server(make_run: MakeRun) -> None:
     }
 
 
-def test_nothing_is_begun_at_a_server_that_is_drained(
-    make_run: MakeRun, me: uuid.UUID, upstream: Upstream
-) -> None:
+def test_drained_server_gets_no_runs(make_run: MakeRun, me: uuid.UUID, upstream: Upstream) -> None:
     run = make_run(is_draining=True)
 
     drained = queue.claim(me, limit=10)
@@ -70,20 +71,18 @@ def test_nothing_is_begun_at_a_server_that_is_drained(
     assert resumed == [run.pk]
 
 
-def test_a_drained_server_holds_up_its_own_line_only(
+def test_drained_server_blocks_only_its_own_queue(
     make_run: MakeRun, me: uuid.UUID, upstream: Upstream
 ) -> None:
     make_run(is_draining=True)
     other = Upstream.objects.create(name="Other", dialect="lmstudio", base_url="http://127.0.0.1:8")
-    elsewhere = make_run()
-    Run.objects.filter(pk=elsewhere.pk).update(upstream=other)
+    at_other = make_run()
+    Run.objects.filter(pk=at_other.pk).update(upstream=other)
 
-    assert queue.claim(me, limit=10) == [elsewhere.pk]
+    assert queue.claim(me, limit=10) == [at_other.pk]
 
 
-def test_the_line_of_a_drained_server_says_why_it_stands(
-    make_run: MakeRun, upstream: Upstream
-) -> None:
+def test_position_says_that_the_server_is_drained(make_run: MakeRun, upstream: Upstream) -> None:
     run = make_run(is_draining=True)
 
     line = read_line()
@@ -92,7 +91,7 @@ def test_the_line_of_a_drained_server_says_why_it_stands(
     assert line.draining == {upstream.public_id}
 
 
-def test_what_is_under_way_at_a_drained_server_is_left_alone(
+def test_draining_a_server_leaves_running_runs_alone(
     make_run: MakeRun, me: uuid.UUID, administrator: User, upstream: Upstream
 ) -> None:
     begun, waits = make_run(concurrency_limit=1), make_run()
@@ -108,7 +107,7 @@ def test_what_is_under_way_at_a_drained_server_is_left_alone(
     assert loads([upstream])[upstream.pk] == Load(running=1, waiting=0)
 
 
-def test_a_run_is_claimed_once(make_run: MakeRun, me: uuid.UUID) -> None:
+def test_run_is_claimed_once(make_run: MakeRun, me: uuid.UUID) -> None:
     make_run()
     other = Runner.objects.create(host="there", pid=2).uuid
 
@@ -117,7 +116,7 @@ def test_a_run_is_claimed_once(make_run: MakeRun, me: uuid.UUID) -> None:
     assert len(claims) == 1
 
 
-def test_a_run_whose_server_is_gone_is_claimed_to_say_so(make_run: MakeRun, me: uuid.UUID) -> None:
+def test_run_of_a_removed_server_is_claimed(make_run: MakeRun, me: uuid.UUID) -> None:
     run = make_run()
     Upstream.objects.all().delete()
 
@@ -140,30 +139,33 @@ def remove_account(person: User) -> None:
     Run.objects.filter(requested_by=person).update(requested_by=None)
 
 
-@pytest.mark.parametrize("leave", [switch_off, take_out_of_the_team, let_only_read, remove_account])
-def test_what_somebody_asked_for_who_has_left_is_not_begun(
-    make_run: MakeRun,
-    me: uuid.UUID,
-    alice: User,
-    bob: User,
-    leave: Callable[[User], None],
+def restore(person: User, membership: Membership) -> None:
+    User.objects.filter(pk=person.pk).update(is_active=True)
+    Membership.objects.filter(user=person).delete()
+    membership.save(force_insert=True)
+
+
+def test_runs_of_people_who_left_are_stopped(
+    make_run: MakeRun, me: uuid.UUID, alice: User, bob: User, subtests: pytest.Subtests
 ) -> None:
-    bobs, alices = make_run(by=bob), make_run(by=alice)
-    leave(bob)
+    membership = Membership.objects.get(user=bob)
+    for leave in (switch_off, take_out_of_the_team, let_only_read, remove_account):
+        with subtests.test(msg=leave.__name__):
+            bobs, alices = make_run(by=bob, concurrency_limit=10), make_run(by=alice)
+            leave(bob)
 
-    claimed = queue.claim(me, limit=10)
+            claimed = queue.claim(me, limit=10)
 
-    bobs.refresh_from_db()
-    assert claimed == [alices.pk]
-    assert bobs.status == "stopped"
-    assert bobs.request_sent_at is None
-    assert bobs.notes == [queue.LEFT]
-    assert bobs.last_seq > 0
+            bobs.refresh_from_db()
+            assert claimed == [alices.pk]
+            assert bobs.status == "stopped"
+            assert bobs.request_sent_at is None
+            assert bobs.notes == [queue.LEFT]
+            assert bobs.last_seq > 0
+        restore(bob, membership)
 
 
-def test_what_waits_in_a_deleted_conversation_is_not_begun(
-    make_run: MakeRun, me: uuid.UUID
-) -> None:
+def test_run_of_a_deleted_conversation_is_stopped(make_run: MakeRun, me: uuid.UUID) -> None:
     kept, deleted = make_run(), make_run()
     # As when somebody sends at the moment in which it is deleted.
     Conversation.objects.filter(pk=deleted.conversation_id).update(deleted_at=timezone.now())
@@ -173,7 +175,7 @@ def test_what_waits_in_a_deleted_conversation_is_not_begun(
     assert deleted.status == "stopped"
 
 
-def test_a_run_that_cannot_be_ended_holds_nobody_up(
+def test_run_that_cannot_be_ended_blocks_nobody(
     make_run: MakeRun, me: uuid.UUID, alice: User, bob: User, caplog: pytest.LogCaptureFixture
 ) -> None:
     bobs, alices = make_run(by=bob), make_run(by=alice)
@@ -186,7 +188,7 @@ def test_a_run_that_cannot_be_ended_holds_nobody_up(
     assert bobs.status == "queued"
 
 
-def test_whoever_queues_hundreds_hides_nobody(
+def test_hundreds_of_one_person_hide_nobody(
     make_run: MakeRun, me: uuid.UUID, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chat.runs.queue.CANDIDATES", 3)
@@ -198,16 +200,14 @@ def test_whoever_queues_hundreds_hides_nobody(
     assert claimed == [hundreds[0].pk, late.pk]
 
 
-def test_a_look_at_an_empty_line_is_one_statement(
-    me: uuid.UUID, django_assert_num_queries: Any
-) -> None:
+def test_empty_queue_costs_one_statement(me: uuid.UUID, django_assert_num_queries: Any) -> None:
     queue.claim(me, limit=10)
 
     with django_assert_num_queries(1):
         assert queue.claim(me, limit=10) == []
 
 
-def test_what_is_claimed_together_is_a_few_statements(
+def test_claiming_several_takes_few_statements(
     make_run: MakeRun, me: uuid.UUID, django_assert_max_num_queries: Any
 ) -> None:
     runs = [make_run(concurrency_limit=10) for _ in range(5)]
@@ -220,7 +220,7 @@ def test_what_is_claimed_together_is_a_few_statements(
     assert queue.claim(me, limit=4) == [runs[4].pk]
 
 
-def test_runners_that_look_at_the_same_time_take_each_run_once_and_keep_the_limit(
+def test_concurrent_claims_take_each_run_once(
     make_run: MakeRun, me: uuid.UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [make_run(concurrency_limit=3) for _ in range(6)]
@@ -231,7 +231,7 @@ def test_runners_that_look_at_the_same_time_take_each_run_once_and_keep_the_limi
     class Together:
         def all(self) -> list[Run]:
             found = ready.all()
-            both.wait(10)
+            both.wait(60)
             return found
 
     def claim(runner: uuid.UUID) -> list[int]:
@@ -243,7 +243,7 @@ def test_runners_that_look_at_the_same_time_take_each_run_once_and_keep_the_limi
     with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
         patch.setattr(queue, "_judged", lambda count: Together())
         claims = [pool.submit(claim, runner) for runner in (me, other)]
-        claimed = [key for each in claims for key in each.result(timeout=30)]
+        claimed = [key for each in claims for key in each.result(timeout=60)]
     claimed += queue.claim(me, limit=10)
 
     assert sorted(claimed) == [run.pk for run in runs[:3]]

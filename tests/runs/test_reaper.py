@@ -1,3 +1,7 @@
+"""Runs of lost runners are ended or queued again, and logs of ended runs are compacted."""
+
+from __future__ import annotations
+
 import os
 import socket
 from datetime import timedelta
@@ -18,13 +22,14 @@ pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("transactional_db")
 @pytest.fixture
 def dead() -> Runner:
     long_ago = timezone.now() - timedelta(minutes=5)
-    return Runner.objects.create(host="elsewhere", pid=1, heartbeat_at=long_ago)
+    return Runner.objects.create(host="another", pid=1, heartbeat_at=long_ago)
 
 
-def begin(run: Run, runner: Runner, *, is_sent: bool) -> None:
+def begin(run: Run, runner: Runner, *, is_sent: bool = True) -> Run:
     Run.objects.filter(pk=run.pk).update(
         status="running", runner=runner, request_sent_at=timezone.now() if is_sent else None
     )
+    return run
 
 
 def write(run: Run, *events: canonical.Event, after: int = 0) -> None:
@@ -46,11 +51,8 @@ def begun() -> list[canonical.Event]:
     ]
 
 
-def test_a_lost_run_is_interrupted_and_keeps_what_was_committed(
-    make_run: MakeRun, dead: Runner
-) -> None:
-    run = make_run()
-    begin(run, dead, is_sent=True)
+def test_lost_run_is_interrupted_and_keeps_its_log(make_run: MakeRun, dead: Runner) -> None:
+    run = begin(make_run(), dead)
     write(run, *begun())
 
     reaper.reap()
@@ -64,11 +66,8 @@ def test_a_lost_run_is_interrupted_and_keeps_what_was_committed(
     assert not Runner.objects.filter(pk=dead.pk).exists()
 
 
-def test_a_run_whose_request_was_never_sent_goes_back_to_the_queue(
-    make_run: MakeRun, dead: Runner
-) -> None:
-    run = make_run()
-    begin(run, dead, is_sent=False)
+def test_lost_run_that_was_never_sent_is_queued_again(make_run: MakeRun, dead: Runner) -> None:
+    run = begin(make_run(), dead, is_sent=False)
 
     reaper.reap()
 
@@ -76,9 +75,8 @@ def test_a_run_whose_request_was_never_sent_goes_back_to_the_queue(
     assert (run.status, run.runner_id) == ("queued", None)
 
 
-def test_a_lost_run_that_somebody_had_stopped_is_stopped(make_run: MakeRun, dead: Runner) -> None:
-    run = make_run()
-    begin(run, dead, is_sent=True)
+def test_lost_run_with_a_stop_request_is_stopped(make_run: MakeRun, dead: Runner) -> None:
+    run = begin(make_run(), dead)
     Run.objects.filter(pk=run.pk).update(stop_requested_at=timezone.now())
 
     reaper.reap()
@@ -87,12 +85,12 @@ def test_a_lost_run_that_somebody_had_stopped_is_stopped(make_run: MakeRun, dead
     assert run.status == "stopped"
 
 
-def test_a_run_that_cannot_be_settled_keeps_no_other_from_it(
+def test_run_that_cannot_be_settled_blocks_no_other(
     make_run: MakeRun, dead: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poisoned, other = make_run(), make_run()
     for run in (poisoned, other):
-        begin(run, dead, is_sent=True)
+        begin(run, dead)
     end_lost = reaper.end_lost
 
     def broken(run: Run, runner: Runner | None) -> bool:
@@ -108,8 +106,7 @@ def test_a_run_that_cannot_be_settled_keeps_no_other_from_it(
 
 
 def test_reaping_twice_changes_nothing_more(make_run: MakeRun, dead: Runner) -> None:
-    run = make_run()
-    begin(run, dead, is_sent=True)
+    run = begin(make_run(), dead)
     reaper.reap()
     before = read_events(run)
 
@@ -119,39 +116,34 @@ def test_reaping_twice_changes_nothing_more(make_run: MakeRun, dead: Runner) -> 
     assert read_events(run) == before
 
 
-def test_a_runner_with_a_heartbeat_is_left_alone(make_run: MakeRun) -> None:
-    alive = Runner.objects.create(host="elsewhere", pid=1)
-    run = make_run()
-    begin(run, alive, is_sent=True)
+def test_runner_that_beats_is_left_alone(make_run: MakeRun) -> None:
+    alive = Runner.objects.create(host="another", pid=1)
+    begin(make_run(), alive)
 
     assert reaper.reap() == []
 
 
-def test_a_dead_process_of_this_host_is_reaped_at_once(make_run: MakeRun) -> None:
+def test_dead_process_of_this_host_is_reaped_at_once(make_run: MakeRun) -> None:
     boot = f"{reaper.place()}:1"
     gone = Runner.objects.create(host=socket.gethostname(), pid=2**22 - 1, boot=boot)
-    run = make_run()
-    begin(run, gone, is_sent=True)
+    run = begin(make_run(), gone)
 
     assert [settled.pk for settled in reaper.reap()] == [run.pk]
 
 
 @pytest.mark.parametrize("boot", ["another machine:pid:[4026532000]:1", ""])
-def test_a_runner_of_another_place_with_the_same_name_is_left_alone(
-    make_run: MakeRun, boot: str
-) -> None:
-    elsewhere = Runner.objects.create(host=socket.gethostname(), pid=2**22 - 1, boot=boot)
-    run = make_run()
-    begin(run, elsewhere, is_sent=True)
+def test_runner_on_a_host_of_the_same_name_is_left_alone(make_run: MakeRun, boot: str) -> None:
+    other = Runner.objects.create(host=socket.gethostname(), pid=2**22 - 1, boot=boot)
+    begin(make_run(), other)
 
     assert reaper.reap() == []
 
 
-def test_a_host_whose_clock_is_ahead_takes_nobody_for_lost(
+def test_host_with_a_fast_clock_reaps_nobody(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alive = Runner.objects.create(host="elsewhere", pid=1)
-    begin(make_run(), alive, is_sent=True)
+    alive = Runner.objects.create(host="another", pid=1)
+    begin(make_run(), alive)
     ahead = timezone.now() + timedelta(minutes=10)
 
     monkeypatch.setattr(timezone, "now", lambda: ahead)
@@ -159,11 +151,8 @@ def test_a_host_whose_clock_is_ahead_takes_nobody_for_lost(
     assert reaper.reap() == []
 
 
-def test_a_run_that_is_stopped_while_it_is_reaped_does_not_go_back_to_the_line(
-    make_run: MakeRun, dead: Runner
-) -> None:
-    run = make_run()
-    begin(run, dead, is_sent=False)
+def test_run_stopped_while_being_reaped_is_stopped(make_run: MakeRun, dead: Runner) -> None:
+    run = begin(make_run(), dead, is_sent=False)
     seen = Run.objects.get(pk=run.pk)
     Run.objects.filter(pk=run.pk).update(stop_requested_at=timezone.now())
 
@@ -174,35 +163,32 @@ def test_a_run_that_is_stopped_while_it_is_reaped_does_not_go_back_to_the_line(
     assert run.status == "stopped"
 
 
-def test_this_process_is_not_reaped_by_itself(make_run: MakeRun) -> None:
+def test_process_does_not_reap_itself(make_run: MakeRun) -> None:
     pid = os.getpid()
     me = Runner.objects.create(host=socket.gethostname(), pid=pid, boot=reaper.boot_of(pid))
-    run = make_run()
-    begin(run, me, is_sent=True)
+    begin(make_run(), me)
 
     assert reaper.reap() == []
 
 
-def test_a_process_that_is_hidden_from_this_one_is_left_alone(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hidden_process_is_left_alone(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     # As /proc tells of another user's processes where it is mounted with hidepid.
     monkeypatch.setattr(reaper, "boot_of", lambda pid: "")
     hidden = Runner.objects.create(
         host=socket.gethostname(), pid=os.getpid(), boot=f"{reaper.place()}:1"
     )
-    begin(make_run(), hidden, is_sent=True)
+    begin(make_run(), hidden)
 
     assert reaper.reap() == []
 
 
-def test_a_log_that_cannot_be_compacted_keeps_no_other_from_it(
+def test_log_that_cannot_be_compacted_blocks_no_other(
     make_run: MakeRun, dead: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reaper, "COMPACT_AT_ONCE", 1)
     broken, shorter, whole = [make_run() for _ in range(3)]
     for run in (broken, shorter, whole):
-        begin(run, dead, is_sent=True)
+        begin(run, dead)
         write(run, *begun())
     reaper.reap()
     RunSegment.objects.filter(run=broken).update(body=b"no list")
@@ -215,9 +201,8 @@ def test_a_log_that_cannot_be_compacted_keeps_no_other_from_it(
     assert RunSegment.objects.get(run=whole).is_compressed
 
 
-def test_compaction_keeps_every_event_under_its_number(make_run: MakeRun, dead: Runner) -> None:
-    run = make_run()
-    begin(run, dead, is_sent=True)
+def test_compaction_keeps_every_event_and_its_number(make_run: MakeRun, dead: Runner) -> None:
+    run = begin(make_run(), dead)
     write(run, *begun())
     write(run, canonical.MessageDelta(item=0, content=" goes on"), after=3)
     reaper.reap()
@@ -230,9 +215,8 @@ def test_compaction_keeps_every_event_under_its_number(make_run: MakeRun, dead: 
     assert RunSegment.objects.filter(run=run).count() == 1
 
 
-def test_compaction_keeps_what_the_server_sent_in_one_row(make_run: MakeRun, dead: Runner) -> None:
-    run = make_run()
-    begin(run, dead, is_sent=True)
+def test_compaction_joins_raw_frames(make_run: MakeRun, dead: Runner) -> None:
+    run = begin(make_run(), dead)
     write(run, *begun())
     # As an earlier version kept the first of them.
     RawSegment.objects.create(run=run, position=0, body=b"data: 1\n\n")
@@ -250,11 +234,8 @@ def test_compaction_keeps_what_the_server_sent_in_one_row(make_run: MakeRun, dea
     assert not RunSegment.objects.filter(raw__isnull=False).exists()
 
 
-def test_raw_frames_beside_a_log_that_cannot_be_compacted_go_when_their_time_is_over(
-    make_run: MakeRun, dead: Runner
-) -> None:
-    run = make_run()
-    begin(run, dead, is_sent=True)
+def test_raw_frames_of_an_unreadable_log_expire(make_run: MakeRun, dead: Runner) -> None:
+    run = begin(make_run(), dead)
     write(run, *begun())
     RunSegment.objects.filter(run=run).update(raw=b"data: 1\n\n")
     reaper.reap()

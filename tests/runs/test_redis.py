@@ -1,11 +1,11 @@
-"""Redis is frozen, restarted, or full of somebody else's words: that costs a moment, never content."""
+"""A Redis that is frozen, restarted or full of foreign data costs a moment, never content."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from channels.layers import channel_layers
@@ -25,26 +25,25 @@ A_FEW = 10
 KEY = "tributary:test:tail"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Redis]:
-    """One of our own: it is frozen and killed."""
-    if shutil.which("redis-server") is None:
-        pytest.skip("no redis-server on this machine")
-    server = Redis()
-    server.start()
-    yield server
-    server.close()
-
-
 @pytest.fixture
-def redis(server: Redis) -> Redis:
-    server.tell("FLUSHALL")
-    return server
+def redis(redis_server: Redis) -> Redis:
+    """The worker's own, which may be frozen and killed: it answers again when a test ends."""
+    redis_server.tell("FLUSHALL")
+    return redis_server
+
+
+@contextmanager
+def frozen(redis: Redis) -> Iterator[None]:
+    redis.freeze()
+    try:
+        yield
+    finally:
+        redis.thaw()
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Redis that does not answer is given up on sooner."""
+    """Gives up sooner on a Redis that does not answer."""
     for module in (doorbell, redis_tail):
         monkeypatch.setattr(module, "ANSWER_SECONDS", 0.5)
     monkeypatch.setattr(redis_tail, "BLOCK_SECONDS", 0.2)
@@ -101,8 +100,17 @@ async def until_it_flows(runner: RedisTail, server: RedisTail) -> None:
             await server.wait(run, 0, timeout_seconds=0.1)
 
 
-async def test_what_one_process_publishes_wakes_the_followers_of_another(start: StartTail) -> None:
-    runner, server = await start(listens=False), await start(listens=True)
+Pair = tuple[RedisTail, RedisTail]
+
+
+@pytest.fixture
+async def pair(start: StartTail) -> Pair:
+    """The tails of a process that executes runs and of one that shows them."""
+    return await start(listens=False), await start(listens=True)
+
+
+async def test_entries_wake_followers_of_another_process(pair: Pair) -> None:
+    runner, server = pair
     run = uuid.uuid4()
     assert server.read(run, 0) == []
     waiting = asyncio.create_task(server.wait(run, 0, timeout_seconds=3600))
@@ -115,23 +123,21 @@ async def test_what_one_process_publishes_wakes_the_followers_of_another(start: 
     assert server.read(run, 1) == entries(2, 3)
 
 
-async def test_a_process_with_a_runner_shows_its_own_runs_once_and_those_of_others(
-    start: StartTail,
-) -> None:
+async def test_process_with_a_runner_shows_each_run_once(start: StartTail) -> None:
     one, other = [await start(keeps_own=True, listens=True) for _ in range(2)]
-    its, others = uuid.uuid4(), uuid.uuid4()
-    one.read(others, 0)
+    own_run, other_run = uuid.uuid4(), uuid.uuid4()
+    one.read(other_run, 0)
 
-    one.publish(its, entries(1, 2))
-    assert one.read(its, 0) == entries(1, 2)
-    other.publish(others, entries(1, 2, "o"))
+    one.publish(own_run, entries(1, 2))
+    assert one.read(own_run, 0) == entries(1, 2)
+    other.publish(other_run, entries(1, 2, "o"))
 
-    await until_read(one, others, 0, entries(1, 2, "o"))
-    assert one.read(its, 0) == entries(1, 2)
+    await until_read(one, other_run, 0, entries(1, 2, "o"))
+    assert one.read(own_run, 0) == entries(1, 2)
 
 
-async def test_a_run_that_nobody_follows_is_not_collected(start: StartTail) -> None:
-    runner, server = await start(listens=False), await start(listens=True)
+async def test_runs_without_followers_are_not_collected(pair: Pair) -> None:
+    runner, server = pair
     followed = uuid.uuid4()
     server.read(followed, 0)
 
@@ -143,8 +149,8 @@ async def test_a_run_that_nobody_follows_is_not_collected(start: StartTail) -> N
     assert list(server._runs) == [followed]
 
 
-async def test_little_is_kept_of_a_run_that_somebody_else_executes(start: StartTail) -> None:
-    runner, server = await start(listens=False), await start(listens=True)
+async def test_little_is_kept_of_runs_of_other_processes(pair: Pair) -> None:
+    runner, server = pair
     run = uuid.uuid4()
     server.read(run, 0)
     long = [Entry(seq, b"x" * 100_000) for seq in range(1, 9)]
@@ -156,9 +162,7 @@ async def test_little_is_kept_of_a_run_that_somebody_else_executes(start: StartT
     assert server._runs[run].size_bytes <= FLUSH_TIMES * TAIL_BYTES
 
 
-async def test_what_was_said_before_a_process_listened_is_not_believed(
-    redis: Redis, start: StartTail
-) -> None:
+async def test_messages_from_before_the_start_are_ignored(redis: Redis, start: StartTail) -> None:
     runner, run = await start(listens=False), uuid.uuid4()
     runner.publish(run, entries(1, 5, "before the restore"))
     await until(lambda: redis.tell("XLEN", KEY) == "1")
@@ -171,15 +175,12 @@ async def test_what_was_said_before_a_process_listened_is_not_believed(
     assert server.read(run, 0) == []
 
 
-async def test_a_frozen_redis_costs_the_runner_nothing_and_followers_only_the_tail(
-    redis: Redis, start: StartTail
-) -> None:
-    runner, server = await start(listens=False), await start(listens=True)
+async def test_frozen_redis_costs_only_the_tail(redis: Redis, pair: Pair) -> None:
+    runner, server = pair
     run = uuid.uuid4()
     tasks = len(asyncio.all_tasks())
 
-    redis.freeze()
-    try:
+    with frozen(redis):
         for seq in range(1, 2001):
             runner.publish(run, [Entry(seq, b"x" * 10_000)])
             if seq % 100 == 0:
@@ -188,16 +189,12 @@ async def test_a_frozen_redis_costs_the_runner_nothing_and_followers_only_the_ta
         await until(lambda: not runner.is_delivering and not server.is_delivering)
         assert len(asyncio.all_tasks()) <= tasks + A_FEW
         assert server.read(run, 0) == []
-    finally:
-        redis.thaw()
 
     await until_it_flows(runner, server)
 
 
-async def test_after_a_restart_of_redis_the_tail_is_served_again(
-    redis: Redis, start: StartTail
-) -> None:
-    runner, server = await start(listens=False), await start(listens=True)
+async def test_tail_works_again_after_a_restart(redis: Redis, pair: Pair) -> None:
+    runner, server = pair
     run = uuid.uuid4()
     server.read(run, 0)
     runner.publish(run, entries(1, 2))
@@ -212,17 +209,14 @@ async def test_after_a_restart_of_redis_the_tail_is_served_again(
     assert server.read(run, 2) == []
 
 
-async def test_after_a_flush_of_redis_the_tail_is_served_again(
-    redis: Redis, start: StartTail
-) -> None:
-    runner, server = await start(listens=False), await start(listens=True)
-    await until_it_flows(runner, server)
+async def test_tail_works_again_after_a_flush(redis: Redis, pair: Pair) -> None:
+    await until_it_flows(*pair)
 
     redis.tell("FLUSHALL")
     # Numbered from the clock, as if that had been set back meanwhile.
     redis.tell("XADD", KEY, "1-1", "b", "x")
 
-    await until_it_flows(runner, server)
+    await until_it_flows(*pair)
 
 
 @pytest.mark.parametrize(
@@ -234,28 +228,27 @@ async def test_after_a_flush_of_redis_the_tail_is_served_again(
     ],
     ids=["a string", "the last number there is", "a list"],
 )
-async def test_garbage_in_place_of_the_stream_is_cleared_away(
-    redis: Redis, start: StartTail, command: list[str]
+async def test_garbage_in_place_of_the_stream_is_deleted(
+    redis: Redis, pair: Pair, command: list[str]
 ) -> None:
-    runner, server = await start(listens=False), await start(listens=True)
     redis.tell("DEL", KEY)
     redis.tell(*command)
 
-    await until_it_flows(runner, server)
+    await until_it_flows(*pair)
 
 
-async def test_an_answer_that_the_client_cannot_make_sense_of_is_asked_for_again() -> None:
+async def test_malformed_reply_is_asked_for_again() -> None:
     visits = []
 
-    async def talk_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         visits.append(writer)
         while said := await reader.read(65536):
             # For each command a list of one message that has neither number nor fields.
             writer.write(b"*1\r\n*0\r\n" * said.count(b"*"))
         writer.close()
 
-    nonsense = await asyncio.start_server(talk_nonsense, "127.0.0.1")
-    port = nonsense.sockets[0].getsockname()[1]
+    server = await asyncio.start_server(reply, "127.0.0.1")
+    port = server.sockets[0].getsockname()[1]
     tail = RedisTail(
         f"redis://127.0.0.1:{port}", key=KEY, secret="s", keeps_own=False, listens=True
     )
@@ -265,12 +258,10 @@ async def test_an_answer_that_the_client_cannot_make_sense_of_is_asked_for_again
         assert not tail.is_delivering
     finally:
         await tail.close()
-        nonsense.close()
+        server.close()
 
 
-async def test_redis_may_forget_what_nobody_has_added_to_for_long(
-    redis: Redis, start: StartTail
-) -> None:
+async def test_unused_stream_expires(redis: Redis, start: StartTail) -> None:
     runner, run = await start(listens=False), uuid.uuid4()
     runner.publish(run, entries(1, 1))
     await until(lambda: 0 < int(redis.tell("TTL", KEY)) <= STREAM_SECONDS)
@@ -286,10 +277,10 @@ async def test_redis_may_forget_what_nobody_has_added_to_for_long(
     await until(lambda: int(redis.tell("TTL", KEY)) <= STREAM_SECONDS)
 
 
-async def test_what_is_not_of_this_installation_is_not_shown(
-    redis: Redis, start: StartTail
+async def test_messages_of_other_installations_are_ignored(
+    redis: Redis, start: StartTail, pair: Pair
 ) -> None:
-    runner, server = await start(listens=False), await start(listens=True)
+    runner, server = pair
     stranger = await start(secret="another", listens=False)
     run = uuid.uuid4()
     server.read(run, 0)
@@ -315,16 +306,16 @@ async def test_what_is_not_of_this_installation_is_not_shown(
     assert server.read(run, 0) == []
 
 
-# --- the doorbell -------------------------------------------------------------------------------
+# --- change notifications -----------------------------------------------------------------------
 
 
 @pytest.fixture
 async def bell(redis: Redis) -> AsyncIterator[Doorbell]:
-    """Of a process whose layer is Redis; listening."""
+    """Of a process whose layer is Redis; subscribed."""
     before = channel_layers.set(LAYER, RedisPubSubChannelLayer(hosts=[redis.url]))
     bell = Doorbell()
     listening = asyncio.create_task(bell.listen())
-    await until_heard(bell)
+    await until_delivered(bell)
     yield bell
     listening.cancel()
     await asyncio.wait({listening})
@@ -333,93 +324,82 @@ async def bell(redis: Redis) -> AsyncIterator[Doorbell]:
         channel_layers.set(LAYER, before)
 
 
-async def until_heard(bell: Doorbell) -> None:
-    """The bell hears what it rings now."""
-    heard = bell.subscribe(bell._own_topic)
+async def until_set(subscription: asyncio.Event) -> None:
     async with asyncio.timeout(SOON_SECONDS):
-        await heard.wait()
-    bell.unsubscribe(bell._own_topic, heard)
+        await subscription.wait()
 
 
-async def ring_from_another_process(redis: Redis, topic: str) -> None:
+async def until_delivered(bell: Doorbell) -> None:
+    """What this process publishes comes back to it."""
+    subscription = bell.subscribe(bell._own_topic)
+    await until_set(subscription)
+    bell.unsubscribe(bell._own_topic, subscription)
+
+
+async def publish_from_another_process(redis: Redis, topic: str) -> None:
     layer = RedisPubSubChannelLayer(hosts=[redis.url])
     await layer.group_send(GROUP, {"type": "ring", "topics": [topic], "by": "another"})
     await layer.flush()
 
 
-async def test_rings_of_other_processes_are_heard_after_redis_was_restarted(
-    redis: Redis, bell: Doorbell
-) -> None:
-    heard = bell.subscribe(QUEUED)
+async def test_notifications_arrive_again_after_a_restart(redis: Redis, bell: Doorbell) -> None:
+    subscription = bell.subscribe(QUEUED)
 
     redis.restart()
-    await until_heard(bell)
-    await ring_from_another_process(redis, QUEUED)
+    await until_delivered(bell)
+    await publish_from_another_process(redis, QUEUED)
 
-    async with asyncio.timeout(SOON_SECONDS):
-        await heard.wait()
+    await until_set(subscription)
 
 
-async def test_a_subscription_that_was_lost_without_a_word_is_made_again(
-    redis: Redis, bell: Doorbell
-) -> None:
-    heard = bell.subscribe(QUEUED)
+async def test_silently_lost_subscription_is_renewed(redis: Redis, bell: Doorbell) -> None:
+    subscription = bell.subscribe(QUEUED)
     channel_layers[LAYER].groups.clear()
 
     await until(lambda: not bell.is_heard)
-    await until_heard(bell)
-    await ring_from_another_process(redis, QUEUED)
+    await until_delivered(bell)
+    await publish_from_another_process(redis, QUEUED)
 
-    async with asyncio.timeout(SOON_SECONDS):
-        await heard.wait()
+    await until_set(subscription)
 
 
-async def test_rings_for_a_frozen_redis_do_not_pile_up(redis: Redis, bell: Doorbell) -> None:
-    heard = bell.subscribe("topic-4999")
+async def test_notifications_for_a_frozen_redis_are_bounded(redis: Redis, bell: Doorbell) -> None:
+    subscription = bell.subscribe("topic-4999")
     tasks = len(asyncio.all_tasks())
-    redis.freeze()
-    try:
+
+    with frozen(redis):
         for number in range(5000):
             bell.ring(f"topic-{number}")
-        async with asyncio.timeout(SOON_SECONDS):
-            await heard.wait()
+        await until_set(subscription)
         await until(lambda: not bell.is_heard)
         assert len(bell._unsent) <= doorbell.MOST_UNSENT
         assert len(asyncio.all_tasks()) <= tasks + A_FEW
-    finally:
-        redis.thaw()
 
     await until(lambda: bell.is_heard and not bell._unsent)
 
 
-async def test_garbage_instead_of_a_ring_is_not_listened_to(redis: Redis, bell: Doorbell) -> None:
-    heard = bell.subscribe(QUEUED)
+async def test_malformed_notifications_are_ignored(redis: Redis, bell: Doorbell) -> None:
+    subscription = bell.subscribe(QUEUED)
     async with Client.from_url(redis.url) as client:
         for garbage in (b"", b"\xc1", b"\x93\x01\x02\x03", b"x" * 100_000):
             assert await client.publish(f"asgi__group__{GROUP}", garbage)
 
-    await ring_from_another_process(redis, QUEUED)
+    await publish_from_another_process(redis, QUEUED)
 
-    async with asyncio.timeout(SOON_SECONDS):
-        await heard.wait()
+    await until_set(subscription)
 
 
-async def test_ones_own_ring_is_not_heard_again_when_it_comes_back(
-    redis: Redis, bell: Doorbell
-) -> None:
+async def test_own_notification_is_not_delivered_twice(redis: Redis, bell: Doorbell) -> None:
     own, others = bell.subscribe(QUEUED), bell.subscribe(STOPS)
 
     assert await doorbell._send([QUEUED, STOPS], by=bell._own_topic) == ""
-    await ring_from_another_process(redis, STOPS)
+    await publish_from_another_process(redis, STOPS)
 
-    async with asyncio.timeout(SOON_SECONDS):
-        await others.wait()
+    await until_set(others)
     assert not own.is_set()
 
 
-async def test_what_rings_at_the_same_moment_goes_out_together(
-    redis: Redis, bell: Doorbell
-) -> None:
+async def test_simultaneous_notifications_are_one_message(redis: Redis, bell: Doorbell) -> None:
     topics = {f"topic-{number}" for number in range(10)}
     other = RedisPubSubChannelLayer(hosts=[redis.url])
     channel = await other.new_channel()
@@ -428,12 +408,11 @@ async def test_what_rings_at_the_same_moment_goes_out_together(
     for topic in topics:
         bell.ring(topic)
 
-    heard: list[set[str]] = []
+    received: list[set[str]] = []
     async with asyncio.timeout(SOON_SECONDS):
-        while topics - set().union(*heard):
+        while topics - set().union(*received):
             message = await other.receive(channel)
-            heard.append(topics & set(message["topics"]))
+            received.append(topics & set(message["topics"]))
     await other.flush()
-    assert len(list(filter(None, heard))) <= 2, (
-        "those that rang before the first went out, and after"
-    )
+    # Those from before the first message went out, and those after.
+    assert len(list(filter(None, received))) <= 2

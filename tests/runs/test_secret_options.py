@@ -1,4 +1,4 @@
-"""What is secret among a server's options goes to the server, and nowhere else."""
+"""Secret options of a server are sent to the server and nowhere else."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from chat.demo.fake import FakeUpstream
 from chat.demo.script import Script, answer, stream
 from chat.models import Attempt, Run, SeenEvent, Upstream, User
 from chat.runs.segments import read_events, read_raw
-from tests.runs.conftest import MakeRun, StartRunner, threads
-from tests.runs.test_execution import TEXT, until, until_ended
+from tests.runs.conftest import Execute
+from tests.runs.helpers import TEXT, threads, until
 
 TOKEN = "hf-canary-4e81b6a09d"
 INTEGRATIONS = [
@@ -29,40 +29,31 @@ ECHO = TEXT.replace(b"river", TOKEN.encode())
 STRANGE = b'event: x_odd\ndata: {"type": "x_odd", "seen": "%b"}\n\n' % TOKEN.encode()
 
 
+IN_AN_ERROR = answer(
+    {"error": {"message": f"MCP said no to {TOKEN}", "code": "mcp_connection_error"}},
+    status=400,
+    headers={"x-request-id": f"for-{TOKEN}"},
+)
+
+
 @pytest.mark.parametrize(
     "script",
-    [
-        pytest.param(stream(STRANGE, ECHO, split_bytes=7), id="in the stream"),
-        pytest.param(
-            answer(
-                {"error": {"message": f"MCP said no to {TOKEN}", "code": "mcp_connection_error"}},
-                status=400,
-                headers={"x-request-id": f"for-{TOKEN}"},
-            ),
-            id="in an error",
-        ),
-    ],
+    [stream(STRANGE, ECHO, split_bytes=7), IN_AN_ERROR],
+    ids=["in the stream", "in an error"],
 )
 async def test_a_secret_option_that_comes_back_is_stored_and_shown_nowhere(
     fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
+    execute: Execute,
     upstream: Upstream,
     alice: User,
     signed_in: Callable[[User], Client],
     caplog: pytest.LogCaptureFixture,
     script: Script,
 ) -> None:
-    fake.script(script)
+    upstream.set_secret_options({"integrations": INTEGRATIONS})
+    await threads.call(upstream.save)
 
-    def with_secret() -> Run:
-        upstream.set_secret_options({"integrations": INTEGRATIONS})
-        upstream.save()
-        return make_run(base_url=fake.url)
-
-    run = await threads.call(with_secret)
-    await start_runner()
-    ended = await until_ended(run)
+    ended = await execute(script)
     if ended.status == "completed":
         await until(lambda: SeenEvent.objects.filter(name="x_odd").exists())
 

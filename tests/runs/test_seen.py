@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from django.db import DatabaseError, connection, connections
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from chat.actions import seen as verbs
 from chat.actions.seen import record_seen
-from chat.demo.fake import FakeUpstream
 from chat.demo.script import openai_chunks, openai_run, stream
 from chat.dialects.seen import Seen
-from chat.models import Run, SeenEvent, Upstream
+from chat.models import SeenEvent, Upstream
 from chat.runs import execution
-from tests.runs.conftest import MakeRun, StartRunner, threads
-from tests.runs.test_execution import until, until_ended
+from tests.runs.conftest import Execute, MakeRun
+from tests.runs.helpers import threads, until
 
 pytestmark = pytest.mark.databases
 
@@ -30,21 +31,17 @@ def rows() -> dict[str, SeenEvent]:
     return {row.name: row for row in SeenEvent.objects.all()}
 
 
-async def test_a_run_adds_what_came_to_its_servers_counts(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, upstream: Upstream
-) -> None:
-    fake.script(stream(b": waiting\n\n", UNKNOWN, CHUNKS, times=2))
+def record(upstream: Upstream, name: str, **fields: object) -> None:
+    record_seen(upstream.pk, [Seen(name=name, **{"count": 1, **fields})])
 
-    def with_key() -> Run:
-        upstream.set_key(CANARY)
-        upstream.save()
-        return make_run(base_url=f"{fake.url}/v1", dialect="openai_chat")
 
-    runs = [await threads.call(with_key), await threads.call(make_run)]
-    await start_runner()
-    for run in runs:
-        await until_ended(run)
-    await until(lambda: rows().get("[DONE]") is not None and rows()["[DONE]"].count == 2)
+async def test_run_adds_to_the_counts_of_its_server(execute: Execute, upstream: Upstream) -> None:
+    upstream.set_key(CANARY)
+    await threads.call(upstream.save)
+
+    for _ in range(2):
+        await execute(stream(b": waiting\n\n", UNKNOWN, CHUNKS), dialect="openai_chat")
+    await until(lambda: (done := rows().get("[DONE]")) and done.count == 2)
 
     found = await threads.call(rows)
     assert found["chunk: content"].count == 6
@@ -56,49 +53,60 @@ async def test_a_run_adds_what_came_to_its_servers_counts(
     assert unknown.first_seen_at < unknown.last_seen_at
 
 
-async def test_counts_that_cannot_be_kept_break_no_run(
-    fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.databases(slow=True)
+async def test_counts_that_cannot_be_stored_break_no_run(
+    execute: Execute, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def record_seen(*_: object) -> None:
+    def refused(*_: object) -> None:
         raise DatabaseError("no")
 
-    monkeypatch.setattr(execution, "record_seen", record_seen)
-    fake.script(stream(CHUNKS))
-    run = await threads.call(make_run, base_url=f"{fake.url}/v1", dialect="openai_chat")
+    monkeypatch.setattr(execution, "record_seen", refused)
 
-    await start_runner()
-    ended = await until_ended(run)
+    ended = await execute(stream(CHUNKS), dialect="openai_chat")
     await until(lambda: "run.unrecorded" in caplog.text)
 
     assert ended.status == "completed"
 
 
-def test_a_kind_that_the_dialect_has_learned_loses_its_mark(upstream: Upstream) -> None:
-    record_seen(upstream.pk, [Seen(name="x_new", count=2, is_known=False, sample="{}")])
-    record_seen(upstream.pk, [Seen(name="x_new", count=3)])
+def test_kind_known_since_loses_its_mark_and_sample(upstream: Upstream) -> None:
+    record(upstream, "x_new", count=2, is_known=False, sample="{}")
+    record(upstream, "x_new", count=3)
 
     row = SeenEvent.objects.get()
     assert (row.count, row.is_known, row.sample) == (5, True, "")
 
 
-def test_a_server_that_invents_names_does_not_fill_the_table(
-    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_kind_keeps_its_first_sample(upstream: Upstream) -> None:
+    for sample in ('{"first": "it\'s ü"}', '{"second": 2}'):
+        record(upstream, "x_new", is_known=False, sample=sample)
+
+    row = SeenEvent.objects.get()
+    assert (row.count, row.is_known, row.sample) == (2, False, '{"first": "it\'s ü"}')
+    assert row.first_seen_at < row.last_seen_at
+
+
+def test_number_of_kinds_is_bounded(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verbs, "MAX_KINDS", 3)
-    record_seen(upstream.pk, [Seen(name="known", count=1)])
+    record(upstream, "known")
 
     record_seen(upstream.pk, [Seen(name=f"x_{number}", count=1) for number in range(9)])
-    record_seen(upstream.pk, [Seen(name="known", count=4)])
+    record(upstream, "known", count=4)
 
     assert SeenEvent.objects.count() == 3
     assert SeenEvent.objects.get(name="known").count == 5
 
 
-def test_counts_are_raised_in_one_order_whatever_came_first(upstream: Upstream) -> None:
+def test_names_that_are_equal_after_redaction_are_one(upstream: Upstream) -> None:
+    unknown = Seen(name="x_[redacted]", count=2, is_known=False, sample="{}")
+
+    record_seen(upstream.pk, [unknown, unknown])
+    record_seen(upstream.pk, [unknown, Seen(name="x_[redacted]", count=1), unknown])
+
+    row = SeenEvent.objects.get()
+    assert (row.count, row.is_known, row.sample) == (9, True, "")
+
+
+def test_counts_are_raised_in_the_order_of_names(upstream: Upstream) -> None:
     kinds = [Seen(name=name, count=1) for name in ("b", "c", "a", "d")]
 
     with CaptureQueriesContext(connection) as queries:
@@ -111,9 +119,7 @@ def test_counts_are_raised_in_one_order_whatever_came_first(upstream: Upstream) 
     assert list(by_key) == [("a", 2), ("b", 2), ("c", 2), ("d", 2)]
 
 
-def test_two_answers_that_end_at_once_do_not_wait_for_each_other_in_a_circle(
-    make_run: MakeRun, upstream: Upstream
-) -> None:
+def test_answers_that_end_together_do_not_deadlock(make_run: MakeRun, upstream: Upstream) -> None:
     kinds = [Seen(name=f"kind {number}", count=1) for number in range(30)]
 
     def raise_often(order: list[Seen]) -> None:
@@ -125,25 +131,23 @@ def test_two_answers_that_end_at_once_do_not_wait_for_each_other_in_a_circle(
 
     with ThreadPoolExecutor(2) as pool:
         for done in [pool.submit(raise_often, order) for order in (kinds, kinds[::-1])]:
-            done.result(timeout=30)
+            done.result(timeout=60)
 
     assert set(SeenEvent.objects.values_list("count", flat=True)) == {40}
 
 
-def test_names_that_are_the_same_without_what_was_taken_out_are_one(upstream: Upstream) -> None:
-    unknown = Seen(name="x_[redacted]", count=2, is_known=False, sample="{}")
+def test_times_are_the_earliest_and_the_latest(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The answer that waited for the other one read its clock first and writes second.
+    early = timezone.now()
+    late = early + timedelta(seconds=1)
 
-    record_seen(upstream.pk, [unknown, unknown])
-    record_seen(upstream.pk, [unknown, Seen(name="x_[redacted]", count=1), unknown])
+    with monkeypatch.context() as clock:
+        for name, order in {"in order": (early, late), "reversed": (late, early)}.items():
+            for now in order:
+                clock.setattr(timezone, "now", lambda now=now: now)
+                record(upstream, name)
 
-    row = SeenEvent.objects.get()
-    assert (row.count, row.is_known, row.sample) == (9, True, "")
-
-
-def test_what_is_new_and_unknown_keeps_its_first_sample(upstream: Upstream) -> None:
-    for sample in ('{"first": "it\'s ü"}', '{"second": 2}'):
-        record_seen(upstream.pk, [Seen(name="x_new", count=1, is_known=False, sample=sample)])
-
-    row = SeenEvent.objects.get()
-    assert (row.count, row.is_known, row.sample) == (2, False, '{"first": "it\'s ü"}')
-    assert row.first_seen_at < row.last_seen_at
+    times = {name: (row.first_seen_at, row.last_seen_at) for name, row in rows().items()}
+    assert times == {"in order": (early, late), "reversed": (early, late)}

@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError, connection, connections
+from django.db import OperationalError, connections
 
 from chat import events as canonical
 from chat.actions.conversations import stop_run
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Flood, Gate, Hang, lmstudio_events, lmstudio_run, stream
 from chat.models import Run, Runner, RunSegment, RunStatus, User
-from chat.result import plain_text
 from chat.runs import execution
 from chat.runs import writer as log_writer
-from chat.runs.segments import read_entries, read_events
-from tests.runs.conftest import MakeRun, StartRunner, threads
-from tests.runs.test_execution import TEXT, until, until_ended
+from chat.runs.segments import read_events
+from tests.runs.conftest import Execute, MakeRun, StartRunner
+from tests.runs.helpers import (
+    HALF,
+    HALF_AN_ANSWER,
+    PATIENCE_SECONDS,
+    REST,
+    TEXT,
+    has_logged,
+    locked_database,
+    text_of,
+    threads,
+    until,
+    until_ended,
+)
 
-MIDDLE = TEXT.rindex(b"event: ", 0, TEXT.index(b"river"))
+FIGURES = {
+    "too large": {"input_tokens": 10**30, "total_output_tokens": 10**300},
+    "negative": {
+        "input_tokens": -1,
+        "total_output_tokens": -(10**30),
+        "reasoning_output_tokens": -3,
+    },
+}
 BROKEN_LOGS = {
     "cut": b'[{"type":"chat.start"',
     "no JSON": b"\xff\xfe",
@@ -34,47 +50,43 @@ BROKEN_LOGS = {
 }
 
 
-def text_of(run: Run) -> str:
-    return plain_text(canonical.decode_result(run.result))
+def break_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chat.runs.reading.AnswerReader._take", lambda self, frames: 1 / 0)
 
 
-def has_logged(run: Run, text: bytes) -> bool:
-    return any(text in entry.body for entry in read_entries(run.pk))
+async def until_idle(runner: Any) -> None:
+    # What is recorded beside the log comes after the end that people see.
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while runner.executing:
+            await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize(
-    "figures",
-    [
-        {"input_tokens": 10**30, "total_output_tokens": 10**300},
-        {"input_tokens": -1, "total_output_tokens": -(10**30), "reasoning_output_tokens": -3},
-    ],
-    ids=["too large", "negative"],
-)
-async def test_figures_that_no_column_holds_cost_only_themselves(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, figures: dict[str, Any]
+async def test_figures_that_fit_no_column_are_left_out(
+    execute: Execute, subtests: pytest.Subtests
 ) -> None:
-    script = lmstudio_run("All of it.")
-    script[-1]["result"]["stats"] |= figures
-    fake.script(stream(lmstudio_events(script)), stream(TEXT))
-    runs = [await threads.call(make_run, base_url=fake.url) for _ in range(2)]
+    for label, figures in FIGURES.items():
+        with subtests.test(msg=label):
+            script = lmstudio_run("All of it.")
+            script[-1]["result"]["stats"] |= figures
 
-    await start_runner()
-    ended = [await until_ended(run) for run in runs]
+            odd = await execute(stream(lmstudio_events(script)))
+            usual = await execute(stream(TEXT))
 
-    assert [run.status for run in ended] == ["completed", "completed"]
-    assert {run.input_tokens for run in ended} == {None, 12}
-    assert {text_of(run) for run in ended} == {"All of it.", "Hello from the river."}
+            assert [run.status for run in (odd, usual)] == ["completed", "completed"]
+            assert [run.input_tokens for run in (odd, usual)] == [None, 12]
+            assert [text_of(run) for run in (odd, usual)] == [
+                "All of it.",
+                "Hello from the river.",
+            ]
 
 
-async def test_a_request_that_cannot_be_prepared_is_tried_once(
+async def test_unpreparable_request_is_tried_once(
     fake: FakeUpstream,
-    make_run: MakeRun,
+    queue_run: Execute,
     start_runner: StartRunner,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fake.script(stream(TEXT))
-    poisoned = await threads.call(make_run, base_url=fake.url)
-    healthy = await threads.call(make_run)
+    poisoned, healthy = await queue_run(stream(TEXT)), await queue_run()
     prepare, tries = execution.prepare, []
 
     def fail(run_pk: int) -> Any:
@@ -94,54 +106,48 @@ async def test_a_request_that_cannot_be_prepared_is_tried_once(
     assert fake.posts == 1
 
 
-async def test_a_parser_that_breaks_ends_its_own_run_with_the_text_so_far(
+async def test_broken_parser_ends_only_its_own_run(
     fake: FakeUpstream,
-    make_run: MakeRun,
+    queue_run: Execute,
     start_runner: StartRunner,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fake.script(stream(TEXT[:MIDDLE], Gate(name="more"), TEXT[MIDDLE:], Hang()), stream(TEXT))
-    poisoned = await threads.call(make_run, base_url=fake.url)
+    poisoned = await queue_run(stream(HALF, Gate(name="more"), REST, Hang()), stream(TEXT))
     runner = await start_runner()
     await until(lambda: has_logged(poisoned, b"from"))
 
     with monkeypatch.context() as patch:
-        patch.setattr("chat.runs.reading.AnswerReader._take", lambda self, frames: 1 / 0)
+        break_the_parser(patch)
         fake.release("more")
         ended = await until_ended(poisoned)
-    healthy = await until_ended(await threads.call(make_run))
+    healthy = await until_ended(await queue_run())
 
     assert ended.status in ("failed", "interrupted")
     assert text_of(ended) == "Hello from"
     assert healthy.status == "completed"
     assert fake.posts == 2
     await fake.until(lambda fake: fake.disconnects == 1)
-    async with asyncio.timeout(10):
-        # What is recorded beside the log comes after the end that people see.
-        while runner._executions:
-            await asyncio.sleep(0.01)
+    await until_idle(runner)
 
 
-async def test_a_run_that_cannot_be_ended_keeps_no_other_from_being_stopped(
+async def test_run_that_cannot_be_ended_blocks_no_stop(
     fake: FakeUpstream,
-    make_run: MakeRun,
+    queue_run: Execute,
     start_runner: StartRunner,
     alice: User,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fake.script(stream(TEXT[:MIDDLE], Gate(name="more"), TEXT[MIDDLE:]), stream(Hang()))
-    poisoned = await threads.call(make_run, base_url=fake.url)
+    poisoned = await queue_run(HALF_AN_ANSWER, stream(Hang()))
     runner = await start_runner()
     await until(lambda: has_logged(poisoned, b"from"))
-    healthy = await threads.call(make_run)
+    healthy = await queue_run()
     await fake.until(lambda fake: fake.posts == 2)
 
     with monkeypatch.context() as patch:
-        patch.setattr("chat.runs.reading.AnswerReader._take", lambda self, frames: 1 / 0)
+        break_the_parser(patch)
         patch.setattr("chat.runs.reaper.end_lost", lambda run, runner: 1 / 0)
         fake.release("more")
-        while poisoned.pk in runner._executions:
-            await asyncio.sleep(0.01)
+        await until(lambda: poisoned.pk not in runner._executions)
         await threads.call(stop_run, alice, healthy)
         ended = await until_ended(healthy)
 
@@ -149,15 +155,10 @@ async def test_a_run_that_cannot_be_ended_keeps_no_other_from_being_stopped(
     assert (await until_ended(poisoned)).status == "interrupted"
 
 
-async def test_megabytes_without_an_event_do_not_stall_the_answer_behind_them(
-    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner
-) -> None:
+async def test_megabytes_without_an_event_are_read_past(execute: Execute) -> None:
     comment = b": " + b"x" * 65_000 + b"\n\n"
-    fake.script(stream(Flood(base64=comment, times=140), TEXT))
-    run = await threads.call(make_run, base_url=fake.url)
 
-    await start_runner()
-    ended = await until_ended(run)
+    ended = await execute(stream(Flood(base64=comment, times=140), TEXT))
 
     assert ended.status == "completed"
     assert text_of(ended) == "Hello from the river."
@@ -166,29 +167,16 @@ async def test_megabytes_without_an_event_do_not_stall_the_answer_behind_them(
 # --- the database is away ----------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def locked_database() -> Iterator[None]:
-    with contextlib.closing(sqlite3.connect(connection.settings_dict["NAME"])) as other:
-        other.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        finally:
-            other.rollback()
-
-
 @pytest.mark.skipif(not settings.IS_SQLITE, reason="locks a SQLite file")
-async def test_an_answer_that_ends_while_the_database_is_away_is_completed_when_it_is_back(
+async def test_answer_that_ends_in_an_outage_completes_after_it(
     fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
+    begin: Execute,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setitem(connections.settings["default"]["OPTIONS"], "timeout", 0.01)
     monkeypatch.setattr(log_writer, "RETRY_SECONDS", (0.01, 0.02))
-    fake.script(stream(TEXT[:MIDDLE], Gate(name="more"), TEXT[MIDDLE:]))
-    run = await threads.call(make_run, base_url=fake.url)
-    await start_runner()
+    run = await begin(HALF_AN_ANSWER)
     await until(lambda: has_logged(run, b"from"))
 
     with locked_database():
@@ -202,13 +190,9 @@ async def test_an_answer_that_ends_while_the_database_is_away_is_completed_when_
     assert fake.posts == 1
 
 
-async def test_a_database_that_is_away_before_the_request_only_delays_it(
-    fake: FakeUpstream,
-    make_run: MakeRun,
-    start_runner: StartRunner,
-    monkeypatch: pytest.MonkeyPatch,
+async def test_outage_before_the_request_only_delays_it(
+    fake: FakeUpstream, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake.script(stream(TEXT))
     prepare, tries = execution.prepare, []
 
     def fail_once(run_pk: int) -> Any:
@@ -218,12 +202,9 @@ async def test_a_database_that_is_away_before_the_request_only_delays_it(
         return prepare(run_pk)
 
     monkeypatch.setattr(execution, "prepare", fail_once)
-    monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 0.05)
-    run = await threads.call(make_run, base_url=fake.url)
+    ended = await execute(stream(TEXT))
 
-    await start_runner()
-
-    assert (await until_ended(run)).status == "completed"
+    assert ended.status == "completed"
     assert len(tries) == 2
     assert fake.posts == 1
 
@@ -231,7 +212,7 @@ async def test_a_database_that_is_away_before_the_request_only_delays_it(
 # --- a log that cannot be read ----------------------------------------------------------
 
 
-def lost(make_run: Callable[[], Run], body: bytes) -> Run:
+def make_lost(make_run: Callable[[], Run], body: bytes) -> Run:
     """A run of a dead runner, with this as its log."""
     run = make_run()
     runner = Runner.objects.create(uuid=uuid4(), host="gone", pid=1)
@@ -242,20 +223,25 @@ def lost(make_run: Callable[[], Run], body: bytes) -> Run:
     return run
 
 
-@pytest.mark.parametrize("body", BROKEN_LOGS.values(), ids=BROKEN_LOGS)
-async def test_a_log_that_cannot_be_read_keeps_no_server_from_starting(
-    make_run: MakeRun, start_runner: StartRunner, body: bytes
+async def test_unreadable_logs_do_not_block_the_start(
+    make_run: MakeRun, start_runner: StartRunner, subtests: pytest.Subtests
 ) -> None:
     good = canonical.join_bodies(
         [canonical.encode(canonical.ChatStart(seq=1, model_instance_id="m"))]
     )
-    broken = await threads.call(lost, make_run, body)
-    whole = await threads.call(lost, make_run, good)
+    broken = {
+        label: await threads.call(make_lost, make_run, body) for label, body in BROKEN_LOGS.items()
+    }
+    whole = await threads.call(make_lost, make_run, good)
     await threads.call(lambda: RunSegment.objects.filter(run=whole).update(last_seq=1))
 
     await start_runner(is_alone=True)
 
-    ended = [await until_ended(run) for run in (broken, whole)]
-    assert [run.status for run in ended] == ["interrupted", "interrupted"]
-    assert len(await threads.call(read_events, ended[1])) == 2
-    assert ended[0].last_seq > 4
+    for label, run in broken.items():
+        with subtests.test(msg=label):
+            ended = await until_ended(run)
+            assert ended.status == "interrupted"
+            assert ended.last_seq > 4
+    ended = await until_ended(whole)
+    assert ended.status == "interrupted"
+    assert len(await threads.call(read_events, ended)) == 2

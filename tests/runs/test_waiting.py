@@ -1,5 +1,7 @@
 """The signal that followers and viewers wait for, and turns on the event loop."""
 
+from __future__ import annotations
+
 import asyncio
 
 import pytest
@@ -9,7 +11,7 @@ from chat.runs.waiting import LONGEST_TURN_SECONDS, TURN_SECONDS, Signal, Turn
 SOON_SECONDS = 60.0
 
 
-async def test_what_was_set_before_is_not_waited_for() -> None:
+async def test_set_signal_is_not_waited_for() -> None:
     signal = Signal()
     signal.set()
 
@@ -17,7 +19,7 @@ async def test_what_was_set_before_is_not_waited_for() -> None:
     assert signal.is_set()
 
 
-async def test_everybody_who_waits_is_woken() -> None:
+async def test_set_wakes_everybody_who_waits() -> None:
     signal = Signal()
     waiting = [asyncio.create_task(signal.wait(SOON_SECONDS)) for _ in range(3)]
     await asyncio.sleep(0)
@@ -29,7 +31,7 @@ async def test_everybody_who_waits_is_woken() -> None:
     assert not signal.is_set()
 
 
-async def test_a_pulse_is_for_those_who_wait_now() -> None:
+async def test_pulse_wakes_only_those_who_wait_now() -> None:
     signal = Signal()
     waiting = asyncio.create_task(signal.wait())
     await asyncio.sleep(0)
@@ -40,11 +42,11 @@ async def test_a_pulse_is_for_those_who_wait_now() -> None:
     assert not await signal.wait(0.0)
 
 
-async def test_waiting_has_an_end() -> None:
+async def test_waiting_times_out() -> None:
     assert not await Signal().wait(0.001)
 
 
-async def test_a_cancellation_in_the_same_turn_is_not_lost() -> None:
+async def test_cancellation_in_the_same_turn_is_not_lost() -> None:
     signal = Signal()
     waiting = asyncio.create_task(signal.wait(SOON_SECONDS))
     await asyncio.sleep(0)
@@ -58,7 +60,7 @@ async def test_a_cancellation_in_the_same_turn_is_not_lost() -> None:
 
 
 class Loop:
-    """Whoever works on it says for how long; the others take so much whenever it is their turn."""
+    """An event loop with a clock of its own; ``others`` take so much whenever it is their turn."""
 
     def __init__(self, others_seconds: float) -> None:
         self.now = 0.0
@@ -93,7 +95,7 @@ async def shared(others_seconds: float) -> Loop:
 
 
 @pytest.mark.parametrize("others_seconds", [0.01, 0.02, 0.05])
-async def test_long_work_has_half_of_the_loop_beside_others_that_want_all_of_it(
+async def test_long_work_gets_half_of_a_busy_loop(
     others_seconds: float,
 ) -> None:
     loop = await shared(others_seconds)
@@ -104,7 +106,7 @@ async def test_long_work_has_half_of_the_loop_beside_others_that_want_all_of_it(
 @pytest.mark.parametrize(
     ("others_seconds", "turn"), [(0.0, TURN_SECONDS), (5.0, LONGEST_TURN_SECONDS)]
 )
-async def test_others_never_wait_longer_than_a_turn(others_seconds: float, turn: float) -> None:
+async def test_others_wait_no_longer_than_a_turn(others_seconds: float, turn: float) -> None:
     loop = await shared(others_seconds)
 
     assert loop.longest_seconds == pytest.approx(turn, abs=0.0011)

@@ -1,13 +1,12 @@
-"""The group commit: one run's trouble is its own, and a database that is away costs only time."""
+"""The group commit: a run's trouble is its own, and a database that is away costs only time."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import hashlib
-import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -35,33 +34,11 @@ from chat.runs.segments import (
 )
 from chat.runs.tail import Entry, MemoryTail
 from chat.runs.writer import SegmentWriter
-from tests.runs.conftest import MakeRun, threads
+from tests.runs.conftest import Claim
+from tests.runs.helpers import PATIENCE_SECONDS, locked_database, row_of, threads, until
 
 both_databases = pytest.mark.databases
 only_postgresql = pytest.mark.databases(only="postgresql")
-
-Claim = Callable[[], Run]
-
-
-@pytest.fixture
-async def writer(transactional_db: None) -> AsyncIterator[SegmentWriter]:
-    writer = SegmentWriter()
-    writer.start()
-    yield writer
-    await writer.close()
-    await threads.close()
-
-
-@pytest.fixture
-def claim(make_run: MakeRun) -> Claim:
-    def claim() -> Run:
-        run = make_run()
-        run.runner = Runner.objects.create(host="here", pid=1)
-        run.status = RunStatus.RUNNING
-        run.save()
-        return run
-
-    return claim
 
 
 def deltas(*texts: str, after: int = 0) -> list[Entry]:
@@ -90,7 +67,7 @@ def ending(run: Run, *, after: int = 0) -> Write:
 
 async def append_together(writer: SegmentWriter, *writes: Write) -> list[object]:
     """All in one commit: they wait while the first of them is committed."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         return await asyncio.gather(*map(writer.append, writes), return_exceptions=True)
 
 
@@ -130,58 +107,56 @@ def erase(run: Run) -> None:
     Run.objects.filter(pk=run.pk).delete()
 
 
-LOSSES = pytest.mark.parametrize("lose", [reap, take_over, requeue, erase])
+LOSSES = (reap, take_over, requeue, erase)
 
 
 @both_databases
-@LOSSES
-async def test_a_zombie_s_write_is_refused_and_aborts_nobody_else_s(
-    writer: SegmentWriter, claim: Claim, lose: Callable[[Run], None]
+async def test_write_to_a_lost_run_is_refused_alone(
+    writer: SegmentWriter, claim: Claim, subtests: pytest.Subtests
 ) -> None:
-    zombie, alive = [await threads.call(claim) for _ in range(2)]
-    await threads.call(lose, zombie)
-    before = await threads.call(log_of, zombie)
+    for lose in LOSSES:
+        with subtests.test(msg=lose.__name__):
+            zombie, alive = [await threads.call(claim) for _ in range(2)]
+            await threads.call(lose, zombie)
+            before = await threads.call(log_of, zombie)
 
-    raw = {"raw": b"data: x\n\n"}
-    outcomes = await append_together(
-        writer,
-        write(zombie, deltas("too late"), **raw, columns={"response_id": "zombie"}),
-        write(alive, deltas("in time"), **raw, columns={"response_id": "alive"}),
-    )
+            raw = {"raw": b"data: x\n\n"}
+            refused, kept = await append_together(
+                writer,
+                write(zombie, deltas("too late"), **raw, columns={"response_id": "zombie"}),
+                write(alive, deltas("in time"), **raw, columns={"response_id": "alive"}),
+            )
 
-    assert isinstance(outcomes[0], OwnershipLost)
-    assert outcomes[1] is None
-    assert await threads.call(log_of, zombie) == before
-    assert await threads.call(log_of, alive) == deltas("in time")
-    assert (await threads.call(read_raw, zombie), await threads.call(read_raw, alive)) == (
-        b"",
-        b"data: x\n\n",
-    )
-    assert not await threads.call(Run.objects.filter(response_id="zombie").exists)
-    assert await threads.call(Run.objects.filter(pk=alive.pk, response_id="alive").exists)
+            assert isinstance(refused, OwnershipLost)
+            assert kept is None
+            assert await threads.call(log_of, zombie) == before
+            assert await threads.call(log_of, alive) == deltas("in time")
+            assert await threads.call(read_raw, zombie) == b""
+            assert await threads.call(read_raw, alive) == b"data: x\n\n"
+            assert not await threads.call(Run.objects.filter(response_id="zombie").exists)
+            assert (await row_of(alive)).response_id == "alive"
 
 
 @both_databases
-@LOSSES
-async def test_a_zombie_cannot_end_the_run_and_aborts_nobody_else_s_end(
-    writer: SegmentWriter, claim: Claim, lose: Callable[[Run], None]
+async def test_ending_of_a_lost_run_is_refused_alone(
+    writer: SegmentWriter, claim: Claim, subtests: pytest.Subtests
 ) -> None:
-    zombie, alive = [await threads.call(claim) for _ in range(2)]
-    await threads.call(lose, zombie)
-    before = await threads.call(log_of, zombie)
+    for lose in LOSSES:
+        with subtests.test(msg=lose.__name__):
+            zombie, alive = [await threads.call(claim) for _ in range(2)]
+            await threads.call(lose, zombie)
+            before = await threads.call(log_of, zombie)
 
-    outcomes = await append_together(writer, ending(zombie), ending(alive))
+            refused, kept = await append_together(writer, ending(zombie), ending(alive))
 
-    assert isinstance(outcomes[0], OwnershipLost)
-    assert outcomes[1] is None
-    assert await threads.call(log_of, zombie) == before
-    assert (await threads.call(Run.objects.get, pk=alive.pk)).status == RunStatus.STOPPED
+            assert isinstance(refused, OwnershipLost)
+            assert kept is None
+            assert await threads.call(log_of, zombie) == before
+            assert (await row_of(alive)).status == RunStatus.STOPPED
 
 
 @both_databases
-async def test_a_number_that_is_taken_is_refused_and_aborts_nobody_else_s(
-    writer: SegmentWriter, claim: Claim
-) -> None:
+async def test_taken_number_is_refused_alone(writer: SegmentWriter, claim: Claim) -> None:
     late, other = [await threads.call(claim) for _ in range(2)]
     await writer.append(write(late, deltas("first")))
 
@@ -191,12 +166,10 @@ async def test_a_number_that_is_taken_is_refused_and_aborts_nobody_else_s(
 
     assert [type(outcome) for outcome in outcomes] == [OwnershipLost, type(None), OwnershipLost]
     assert await threads.call(log_of, late) == deltas("first")
-    assert (await threads.call(Run.objects.get, pk=late.pk)).status == RunStatus.RUNNING
+    assert (await row_of(late)).status == RunStatus.RUNNING
 
 
-async def test_a_log_of_which_a_restored_backup_has_less_gets_no_gap(
-    writer: SegmentWriter, claim: Claim
-) -> None:
+async def test_log_shortened_by_a_restore_gets_no_gap(writer: SegmentWriter, claim: Claim) -> None:
     ahead, ended, other = [await threads.call(claim) for _ in range(3)]
     for run in (ahead, ended):
         await writer.append(write(run, deltas("kept")))
@@ -211,11 +184,11 @@ async def test_a_log_of_which_a_restored_backup_has_less_gets_no_gap(
     assert [type(outcome) for outcome in outcomes] == [OwnershipLost, OwnershipLost, type(None)]
     for run in (ahead, ended):
         assert await threads.call(log_of, run) == deltas("kept")
-        assert (await threads.call(Run.objects.get, pk=run.pk)).status == RunStatus.RUNNING
+        assert (await row_of(run)).status == RunStatus.RUNNING
 
 
 @both_databases
-async def test_reaping_against_a_writer_that_goes_on_ends_once_with_all_that_was_committed(
+async def test_reaping_during_writes_ends_once_and_keeps_all(
     writer: SegmentWriter, claim: Claim
 ) -> None:
     run = await threads.call(claim)
@@ -229,13 +202,12 @@ async def test_reaping_against_a_writer_that_goes_on_ends_once_with_all_that_was
                 kept.extend(entries)
 
     writing = asyncio.create_task(go_on())
-    while len(kept) < 5:
-        await asyncio.sleep(0.005)
+    await until(lambda: len(kept) >= 5)
     won = [await threads.call(reaper.end_lost, run, run.runner) for _ in range(2)]
     await writing
 
     events = await threads.call(read_events, run)
-    row = await threads.call(Run.objects.get, pk=run.pk)
+    row = await row_of(run)
     assert won == [True, False]
     assert (await threads.call(log_of, run))[: len(kept)] == kept
     assert sum(isinstance(event, canonical.ChatEnd) for event in events) == 1
@@ -245,42 +217,42 @@ async def test_reaping_against_a_writer_that_goes_on_ends_once_with_all_that_was
 # --- what the database refuses -------------------------------------------------------------
 
 
+REFUSED_COLUMNS: dict[str, dict[str, object]] = {
+    "a server that is not there": {"upstream_id": 10**9},
+    "null": {"status": None},
+    "a number that is too large": {"input_tokens": 10**30},
+    "a lone surrogate": {"response_id": "\ud800"},
+    "no JSON": {"notes": object()},
+}
+
+
 @both_databases
-@pytest.mark.parametrize(
-    "columns",
-    [
-        pytest.param({"upstream_id": 10**9}, id="a server that is not there"),
-        pytest.param({"status": None}, id="null"),
-        pytest.param({"input_tokens": 10**30}, id="a number that is too large"),
-        pytest.param({"response_id": "\ud800"}, id="a lone surrogate"),
-        pytest.param({"notes": object()}, id="no JSON"),
-    ],
-)
-async def test_a_write_that_the_database_refuses_takes_no_other_with_it(
-    writer: SegmentWriter, claim: Claim, columns: dict[str, object]
+async def test_write_the_database_refuses_fails_alone(
+    writer: SegmentWriter, claim: Claim, subtests: pytest.Subtests
 ) -> None:
-    poisoned, healthy = [await threads.call(claim) for _ in range(2)]
+    for label, columns in REFUSED_COLUMNS.items():
+        with subtests.test(msg=label):
+            poisoned, healthy = [await threads.call(claim) for _ in range(2)]
 
-    outcomes = await append_together(
-        writer,
-        write(poisoned, deltas("poison"), columns=columns),
-        write(healthy, deltas("healthy")),
-    )
-    await writer.append(write(healthy, deltas("and on", after=1)))
+            outcomes = await append_together(
+                writer,
+                write(poisoned, deltas("poison"), columns=columns),
+                write(healthy, deltas("healthy")),
+            )
+            await writer.append(write(healthy, deltas("and on", after=1)))
 
-    assert isinstance(outcomes[0], Exception)
-    assert outcomes[1] is None
-    assert await threads.call(log_of, poisoned) == []
-    assert await threads.call(log_of, healthy) == deltas("healthy", "and on")
+            assert isinstance(outcomes[0], Exception)
+            assert outcomes[1] is None
+            assert await threads.call(log_of, poisoned) == []
+            assert await threads.call(log_of, healthy) == deltas("healthy", "and on")
 
 
 # --- how much at once -------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("by_thread")
-async def test_what_was_held_back_is_not_written_in_one_transaction(
-    writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def batches(by_thread: None, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The runs of each transaction, by their keys."""
     commit, batches = segments.commit, []
 
     def noted(writes: Sequence[Write]) -> list[Exception | None]:
@@ -288,6 +260,15 @@ async def test_what_was_held_back_is_not_written_in_one_transaction(
         return commit(writes)
 
     monkeypatch.setattr(segments, "commit", noted)
+    return batches
+
+
+async def test_transactions_are_limited_in_size(
+    batches: list[list[int]],
+    writer: SegmentWriter,
+    claim: Claim,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(log_writer, "COMMIT_BYTES", 2500)
     runs = [await threads.call(claim) for _ in range(5)]
     sizes = [1000, 1000, 9000, 100, 100]
@@ -304,11 +285,22 @@ async def test_what_was_held_back_is_not_written_in_one_transaction(
         assert await threads.call(log_of, run) == deltas("x")
 
 
+async def test_waiting_writes_share_a_transaction(
+    batches: list[list[int]], writer: SegmentWriter, claim: Claim
+) -> None:
+    runs = [await threads.call(claim) for _ in range(6)]
+
+    await append_together(writer, *(write(run, deltas("x")) for run in runs))
+
+    assert sum(map(len, batches)) == 6
+    assert len(batches) <= 2
+
+
 # --- away -----------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("by_thread")
-async def test_a_machine_that_has_no_thread_left_delays_and_loses_nothing(
+async def test_missing_thread_delays_and_loses_nothing(
     transactional_db: None,
     claim: Claim,
     monkeypatch: pytest.MonkeyPatch,
@@ -324,24 +316,14 @@ async def test_a_machine_that_has_no_thread_left_delays_and_loses_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", none_left)
         waiting = asyncio.create_task(writer.append(write(run, deltas("one"))))
-        await until_logged(caplog, "log.unavailable")
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while "log.unavailable" not in caplog.text:
+                await asyncio.sleep(0.01)
 
-    async with asyncio.timeout(10):
-        await waiting
+    await waiting
     assert await threads.call(log_of, run) == deltas("one")
     await writer.close()
     await threads.close()
-
-
-@contextlib.contextmanager
-def locked_database() -> Iterator[None]:
-    """Another process writes, and does not come to an end."""
-    with contextlib.closing(sqlite3.connect(connection.settings_dict["NAME"])) as other:
-        other.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        finally:
-            other.rollback()
 
 
 @pytest.fixture
@@ -351,13 +333,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_writer, "RETRY_SECONDS", (0.01, 0.02))
 
 
-async def until_logged(caplog: pytest.LogCaptureFixture, text: str, *, times: int = 1) -> None:
-    async with asyncio.timeout(10):
-        while caplog.text.count(text) < times:
-            await asyncio.sleep(0.01)
-
-
-async def test_a_database_that_is_away_delays_and_loses_nothing(
+async def test_outage_delays_and_loses_nothing(
     impatient: None, writer: SegmentWriter, claim: Claim, caplog: pytest.LogCaptureFixture
 ) -> None:
     runs = [await threads.call(claim) for _ in range(3)]
@@ -366,10 +342,9 @@ async def test_a_database_that_is_away_delays_and_loses_nothing(
         waiting = asyncio.gather(
             *(writer.append(write(run, deltas("one"), raw=b"1")) for run in runs)
         )
-        await until_logged(caplog, "log.unavailable", times=3)
+        await until(lambda: caplog.text.count("log.unavailable") >= 3)
         assert not waiting.done()
-    async with asyncio.timeout(10):
-        await waiting
+    await waiting
     await asyncio.gather(*(writer.append(write(run, deltas("two", after=1))) for run in runs))
 
     for run in runs:
@@ -379,7 +354,7 @@ async def test_a_database_that_is_away_delays_and_loses_nothing(
 
 @both_databases
 @pytest.mark.usefixtures("by_thread")
-async def test_an_answer_that_was_lost_after_the_commit_costs_nobody_their_run(
+async def test_lost_reply_to_a_commit_costs_no_run(
     writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit, lost = segments.commit, []
@@ -408,7 +383,7 @@ async def test_an_answer_that_was_lost_after_the_commit_costs_nobody_their_run(
     assert await threads.call(read_raw, writing) == b"1"
 
 
-async def test_a_writer_that_closes_does_not_wait_for_ever(
+async def test_closing_gives_up_on_an_absent_database(
     impatient: None,
     writer: SegmentWriter,
     claim: Claim,
@@ -420,15 +395,15 @@ async def test_a_writer_that_closes_does_not_wait_for_ever(
 
     with locked_database():
         waiting = asyncio.create_task(writer.append(write(run, deltas("never"))))
-        await until_logged(caplog, "log.unavailable")
-        async with asyncio.timeout(10):
+        await until(lambda: "log.unavailable" in caplog.text)
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await writer.close()
     waiting.cancel()
 
     assert await threads.call(log_of, run) == []
 
 
-async def test_what_was_handed_in_before_closing_is_committed(claim: Claim) -> None:
+async def test_closing_commits_what_was_handed_in(claim: Claim) -> None:
     writer = SegmentWriter()
     writer.start()
     runs = [await threads.call(claim) for _ in range(5)]
@@ -442,9 +417,7 @@ async def test_what_was_handed_in_before_closing_is_committed(claim: Claim) -> N
     await threads.close()
 
 
-async def test_whoever_gives_up_waiting_holds_nobody_up(
-    writer: SegmentWriter, claim: Claim
-) -> None:
+async def test_cancelled_append_blocks_nobody(writer: SegmentWriter, claim: Claim) -> None:
     leaving, staying = [await threads.call(claim) for _ in range(2)]
 
     waiting = asyncio.create_task(writer.append(write(leaving, deltas("gone"))))
@@ -455,27 +428,7 @@ async def test_whoever_gives_up_waiting_holds_nobody_up(
     assert await threads.call(log_of, staying) == deltas("here")
 
 
-@pytest.mark.usefixtures("by_thread")
-async def test_all_that_waits_is_committed_in_one_transaction(
-    writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes: list[int] = []
-    commit = segments.commit
-
-    def counting(writes: list[Write]) -> list[Exception | None]:
-        sizes.append(len(writes))
-        return commit(writes)
-
-    monkeypatch.setattr(segments, "commit", counting)
-    runs = [await threads.call(claim) for _ in range(6)]
-
-    await append_together(writer, *(write(run, deltas("x")) for run in runs))
-
-    assert sum(sizes) == 6
-    assert len(sizes) <= 2
-
-
-async def test_bytes_of_an_answer_are_decoded_and_hashed_before_the_transaction_that_ends_it(
+async def test_files_are_hashed_outside_the_transaction(
     writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await threads.call(claim)
@@ -509,7 +462,7 @@ async def test_bytes_of_an_answer_are_decoded_and_hashed_before_the_transaction_
 
 
 @both_databases
-def test_runs_that_end_together_lock_their_rooms_in_one_order(claim: Claim) -> None:
+def test_rooms_are_locked_in_one_order(claim: Claim) -> None:
     runs = [claim() for _ in range(3)]
 
     with noted_statements() as noted:
@@ -520,7 +473,7 @@ def test_runs_that_end_together_lock_their_rooms_in_one_order(claim: Claim) -> N
 
 
 @both_databases
-def test_a_plain_answer_ends_with_no_savepoint_and_nothing_read_again(claim: Claim) -> None:
+def test_plain_ending_has_no_savepoint_or_reads(claim: Claim) -> None:
     run = claim()
     closing = [canonical.ChatStart(model_instance_id="m"), *close_open(Fold(), "stopped")]
     end = closing[-1]
@@ -539,7 +492,7 @@ def test_a_plain_answer_ends_with_no_savepoint_and_nothing_read_again(claim: Cla
 
 
 @only_postgresql
-def test_what_many_runs_write_is_one_statement_that_is_always_the_same(claim: Claim) -> None:
+def test_writes_of_many_runs_are_one_constant_statement(claim: Claim) -> None:
     runs = [claim() for _ in range(3)]
     now = timezone.now()
     texts: list[str] = []
@@ -576,11 +529,12 @@ def test_what_many_runs_write_is_one_statement_that_is_always_the_same(claim: Cl
 
 
 @both_databases
-@pytest.mark.parametrize("columns", [{}, {"first_token_at": timezone.now()}], ids=["", "times"])
+@pytest.mark.parametrize("has_times", [False, True], ids=["", "times"])
 @pytest.mark.parametrize("beside", [0, 2], ids=["alone", "with others"])
-def test_only_the_next_number_of_a_run_that_is_its_writer_s_is_inserted(
-    claim: Claim, beside: int, columns: dict[str, object]
+def test_only_the_owner_s_next_number_is_inserted(
+    claim: Claim, *, beside: int, has_times: bool
 ) -> None:
+    columns = {"first_token_at": timezone.now()} if has_times else {}
     run, zombie, *others = (claim() for _ in range(2 + beside))
     assert segments.commit([write(run, deltas("x"))]) == [None]
     reap(zombie)
@@ -605,7 +559,7 @@ def test_only_the_next_number_of_a_run_that_is_its_writer_s_is_inserted(
 
 
 @only_postgresql
-def test_a_commit_reads_no_run_but_those_that_write(claim: Claim) -> None:
+def test_commit_reads_only_runs_that_write(claim: Claim) -> None:
     runs = [claim() for _ in range(5)]
     # As many as its runner has had since it began, and some.
     for _ in range(3):
@@ -633,7 +587,7 @@ def runs_read() -> int:
     return int(count)
 
 
-def test_an_entry_is_written_as_it_was_given(claim: Claim) -> None:
+def test_entries_are_written_unchanged(claim: Claim) -> None:
     run = claim()
     entries = deltas("Fluß", "\U0001f30a\u2028", '"quoted"\\', "\x00")
 

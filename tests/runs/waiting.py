@@ -1,15 +1,18 @@
-"""Runs that wait for a person: made through a fake upstream, or written as whoever ends runs does."""
+"""Runs that wait for a person: made through a fake upstream, or written as at a run's end."""
 
 from __future__ import annotations
 
 import uuid
+
+from django.db.models import QuerySet
 
 from chat import events as canonical
 from chat.actions import conversations as verbs
 from chat.actions.conversations import ModelChoice
 from chat.actions.endings import write_ending
 from chat.demo.script import Script, chunk, openai_chunks, openai_run, stream
-from chat.models import Conversation, Message, Run, RunStatus, Upstream, User
+from chat.merging import merge
+from chat.models import Conversation, Message, Question, Run, RunStatus, Upstream, User
 
 FUNCTION = canonical.ProviderInfo(type="function")
 
@@ -85,7 +88,7 @@ def result_of(
 
 
 def ended(run: Run, result: canonical.Result) -> Run:
-    """Ends the run with this result, as whoever executes runs does."""
+    """Ends the run with this result, as its execution does."""
     Run.objects.filter(pk=run.pk).update(status=RunStatus.INTERRUPTED)
     start = canonical.ChatStart(model_instance_id="test/model")
     write_ending(run, [start, canonical.ChatEnd(result=result)], after=0)
@@ -94,3 +97,16 @@ def ended(run: Run, result: canonical.Result) -> Run:
 
 def runs_of(message: Message) -> list[Run]:
     return list(Run.objects.filter(message=message).order_by("position"))
+
+
+def whole(run: Run) -> canonical.Result:
+    """All runs of the answer as one result."""
+    return merge([canonical.decode_result(one.result) for one in runs_of(run.message)])
+
+
+def questions_of(run: Run) -> QuerySet[Question]:
+    return Question.objects.select_related("run__upstream", "conversation").filter(run=run)
+
+
+def question_of(run: Run, **fields: object) -> Question:
+    return questions_of(run).get(**fields)

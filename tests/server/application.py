@@ -1,13 +1,23 @@
-"""A small ASGI application that shows what the server does to its applications."""
+"""A small ASGI application that shows what the server does to its applications, and the process
+that serves it."""
+
+from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import time
 from collections import Counter
-from typing import Any
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
-from project.server import Receive, Scope, Send
+if TYPE_CHECKING:
+    from project.server import Receive, Scope, Send, Server
 
 seen: Counter[str] = Counter()
+# What the tests do with the server that serves this.
+control = SimpleNamespace(server=None, skipped_seconds=0.0)
 
 EVENT = b"data: " + b"x" * 10_000 + b"\n\n"
 
@@ -43,6 +53,12 @@ async def missing(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def state(scope: Scope, receive: Receive, send: Send) -> None:
     await answer(send, json.dumps(seen).encode())
+
+
+async def advance(scope: Scope, receive: Receive, send: Send) -> None:
+    control.skipped_seconds += int(scope["query_string"])
+    control.server._check()
+    await answer(send, b"advanced")
 
 
 async def show_scope(scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,11 +107,14 @@ async def quiet(scope: Scope, receive: Receive, send: Send) -> None:
     await leave(receive, "quiet")
 
 
-async def deaf(scope: Scope, receive: Receive, send: Send) -> None:
-    """Only sends, never listens, never pauses."""
+async def send_only(scope: Scope, receive: Receive, send: Send) -> None:
+    """Never receives, and never pauses."""
     await begin(send, b"text/event-stream")
-    while True:
-        await write(send, EVENT)
+    try:
+        while True:
+            await write(send, EVENT)
+    finally:
+        seen["send_only_ended"] += 1
 
 
 async def big(scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,8 +122,18 @@ async def big(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def slow(scope: Scope, receive: Receive, send: Send) -> None:
-    seen["slow_begun"] += 1
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(0.02)
+    await answer(send, b"finished")
+
+
+async def until_leaving() -> None:
+    """Until the server has told all clients that it ends."""
+    while not control.server.is_leaving:
+        await asyncio.sleep(0.01)
+
+
+async def finish_late(scope: Scope, receive: Receive, send: Send) -> None:
+    await until_leaving()
     await answer(send, b"finished")
 
 
@@ -172,8 +201,8 @@ async def never_reads(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def accepts_late(scope: Scope, receive: Receive, send: Send) -> None:
-    print("asked", flush=True)
-    await asyncio.sleep(1)
+    say("asked")
+    await until_leaving()
     await echo(scope, receive, send)
 
 
@@ -184,10 +213,94 @@ async def never_accepts(scope: Scope, receive: Receive, send: Send) -> None:
 HTTP: dict[str, Any] = {
     handler.__name__: handler
     for handler in (
-        state, show_scope, count_body, flood, tick, quiet, deaf, big, slow,
-        fail_early, fail_late, give_up_early, give_up_late,
+        state, advance, show_scope, count_body, flood, tick, quiet, send_only, big, slow,
+        finish_late, fail_early, fail_late, give_up_early, give_up_late,
     )
 }  # fmt: skip
 WEBSOCKET: dict[str, Any] = {
     handler.__name__: handler for handler in (echo, never_reads, never_accepts, accepts_late)
 }
+
+
+# --- the process --------------------------------------------------------------------------------
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+async def nothing() -> None:
+    pass
+
+
+async def starts() -> None:
+    say("started")
+
+
+async def stops() -> None:
+    say("stopping")
+    await asyncio.sleep(0.05)
+    say("stopped")
+
+
+async def fails() -> None:
+    raise LookupError("no runner today")
+
+
+async def hangs_at_start() -> None:
+    say("starting")
+    await asyncio.sleep(3600)
+
+
+async def hangs_at_stop() -> None:
+    say("stopping")
+    await asyncio.sleep(3600)
+
+
+HOOKS: dict[str, dict[str, Callable[[], Awaitable[None]]]] = {
+    "quick": {},
+    "printing": {"on_start": starts, "on_stop": stops},
+    "failing": {"on_start": fails},
+    "failing_stop": {"on_stop": fails},
+    "hanging_start": {"on_start": hangs_at_start, "on_stop": stops},
+    "hanging_stop": {"on_stop": hangs_at_stop},
+}
+
+
+def serve(name: str, limits: dict[str, Any]) -> None:
+    """Serves the application until a signal, with a clock that a test moves forward."""
+    from project import connections, server
+
+    # A second each, which no test needs.
+    connections.REFUSED_SECONDS = 0.05
+    server.CHECK_SECONDS = 0.02
+
+    async def start() -> None:
+        # Only now: until the server runs, a signal just ends the process.
+        say(served.address)
+        await hooks.get("on_start", nothing)()
+
+    logging.basicConfig(level=logging.ERROR)
+    hooks = HOOKS[name]
+    served = server.Server(
+        application,
+        host="127.0.0.1",
+        port=0,
+        limits=server.Limits(**limits),
+        on_start=start,
+        on_stop=hooks.get("on_stop", nothing),
+    )
+    use_clock_of_tests(served, server, connections)
+    served.listen()
+    served.run()
+    say("ended")
+
+
+def use_clock_of_tests(served: Server, *modules: Any) -> None:
+    def monotonic() -> float:
+        return time.monotonic() + control.skipped_seconds
+
+    control.server = served
+    served.ledger._clock = monotonic
+    for module in modules:
+        module.time = SimpleNamespace(monotonic=monotonic)

@@ -1,45 +1,50 @@
 """A real server process around the small application, and the raw sockets that talk to it."""
 
-import asyncio
+from __future__ import annotations
+
 import contextlib
 import http.client
 import json
-import logging
 import re
+import select
 import signal
 import socket
-import subprocess
-import sys
+import struct
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from websockets.sync import client
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-# A deadline for what should happen at once, on a machine that has other things to do.
-SOON_SECONDS = 20
+from tests.server import application
+from tests.server.forking import SOON_SECONDS, Forked
 
 
 class Process:
-    """A server process; ``lines`` of what it printed so far grow as it runs."""
+    """A server process, its address and its clients."""
 
-    def __init__(self, popen: "subprocess.Popen[str]") -> None:
-        self.popen = popen
-        line = self.line()
-        self.port = int(line.rsplit(":", 1)[1])
+    def __init__(self, forked: Forked) -> None:
+        self._forked = forked
+        self.line = forked.line
+        self.wait = forked.wait
+        self.port = int(self.line().rsplit(":", 1)[1])
 
-    def line(self) -> str:
-        assert self.popen.stdout is not None
-        return self.popen.stdout.readline().strip()
+    def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self._forked.signal(number)
 
     @property
     def rss_kib(self) -> int:
-        status = Path(f"/proc/{self.popen.pid}/status").read_text()
+        status = Path(f"/proc/{self._forked.pid}/status").read_text()
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         assert found is not None
         return int(found[1])
+
+    @contextlib.contextmanager
+    def growth_below(self, mib: int) -> Iterator[None]:
+        before = self.rss_kib
+        yield
+        assert self.rss_kib - before < mib * 1024
 
     def request(self, method: str, path: str, **kwargs: Any) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SOON_SECONDS)
@@ -49,8 +54,13 @@ class Process:
             return response.status, response.read()
 
     def seen(self, name: str) -> int:
+        """A count that the application keeps."""
         _, body = self.request("GET", "/state")
         return json.loads(body).get(name, 0)
+
+    def advance(self, seconds: int) -> None:
+        """Moves the clock of all deadlines in the server forward, and looks at them once."""
+        assert self.request("GET", f"/advance?{seconds}")[0] == 200
 
     def connect(self, *, receive_buffer: int | None = None) -> socket.socket:
         raw = socket.socket()
@@ -70,7 +80,7 @@ class Process:
         return raw
 
     def open(self, path: bytes = b"/echo", **kwargs: Any) -> socket.socket:
-        """An open websocket that reads only what it is told to."""
+        """An open websocket as a raw socket, which reads only on demand."""
         raw = self.connect(**kwargs)
         raw.sendall(HANDSHAKE % path)
         assert read_until(raw, b"\r\n\r\n").startswith(b"HTTP/1.1 101")
@@ -87,21 +97,22 @@ class Process:
             **kwargs,
         )
 
-    def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
-        self.popen.send_signal(number)
+    def until_settled(self, name: str) -> int:
+        """A count that the application keeps, once it no longer grows."""
+        sizes = [-1]
 
-    def wait(self) -> int:
-        return self.popen.wait(SOON_SECONDS)
+        def has_settled() -> bool:
+            sizes.append(self.seen(name))
+            return sizes[-1] > 0 and sizes[-1] == sizes[-2]
+
+        assert eventually(has_settled)
+        return sizes[-1]
 
 
 @contextlib.contextmanager
-def server(*, hooks: str = "quick", **limits: float) -> Iterator[Process]:
-    command = [sys.executable, "-m", "tests.server.process", hooks, json.dumps(limits)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as popen:
-        try:
-            yield Process(popen)
-        finally:
-            popen.kill()
+def server(*, hooks: str = "quick", **limits: float | str) -> Iterator[Process]:
+    with Forked(application.serve, hooks, limits) as forked:
+        yield Process(forked)
 
 
 def eventually(is_so: Callable[[], bool]) -> bool:
@@ -114,13 +125,13 @@ def eventually(is_so: Callable[[], bool]) -> bool:
 
 
 def read_until(raw: socket.socket, wanted: bytes) -> bytes:
-    read = b""
-    while wanted not in read:
+    read = bytearray()
+    while read.find(wanted, max(0, len(read) - 65536 - len(wanted))) < 0:
         data = raw.recv(65536)
         if not data:
             break
         read += data
-    return read
+    return bytes(read)
 
 
 def read_to_end(raw: socket.socket) -> bytes:
@@ -132,9 +143,23 @@ def read_to_end(raw: socket.socket) -> bytes:
     return b"".join(pieces)
 
 
+def read_bytes(raw: socket.socket, count: int) -> None:
+    while count > 0:
+        received = raw.recv(1 << 20)
+        assert received, "the stream has ended"
+        count -= len(received)
+
+
 def is_cut(raw: socket.socket) -> bool:
     """Reads what is left; true when the connection ends before the answer does."""
     return not read_to_end(raw).endswith(b"0\r\n\r\n")
+
+
+def is_reset(raw: socket.socket) -> bool:
+    """Whether the server cuts the connection; does not read from it."""
+    poll = select.poll()
+    poll.register(raw, 0)
+    return bool(poll.poll(SOON_SECONDS * 1000))
 
 
 HANDSHAKE = (
@@ -143,74 +168,16 @@ HANDSHAKE = (
 )
 
 
-def frame(opcode: int, payload: bytes) -> bytes:
+def frame(opcode: int, payload: bytes, *, is_last: bool = True) -> bytes:
     """A masked frame with the mask 0, so that the payload stays readable."""
-    return bytes((0x80 | opcode, 0x80 | len(payload))) + bytes(4) + payload
+    first = bytes([0x80 * is_last | opcode])
+    return first + length_of(len(payload)) + bytes(4) + payload
 
 
-# --- in the server process ----------------------------------------------------------------------
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
-
-
-async def nothing() -> None:
-    pass
-
-
-async def starts() -> None:
-    say("started")
-
-
-async def stops() -> None:
-    say("stopping")
-    await asyncio.sleep(0.3)
-    say("stopped")
-
-
-async def fails() -> None:
-    raise LookupError("no runner today")
-
-
-async def hangs() -> None:
-    say("stopping")
-    await asyncio.sleep(3600)
-
-
-HOOKS: dict[str, dict[str, Callable[[], Awaitable[None]]]] = {
-    "quick": {},
-    "told": {"on_start": starts, "on_stop": stops},
-    "failing": {"on_start": fails},
-    "failing_stop": {"on_stop": fails},
-    "hanging_start": {"on_start": hangs, "on_stop": stops},
-    "hanging_stop": {"on_stop": hangs},
-}
-
-
-def main(name: str, limits: str) -> None:
-    from project.server import Limits, Server
-    from tests.server.application import application
-
-    async def start() -> None:
-        # Only now: until the server runs, a signal just ends the process.
-        say(served.address)
-        await hooks.get("on_start", nothing)()
-
-    logging.basicConfig(level=logging.ERROR)
-    hooks = HOOKS[name]
-    served = Server(
-        application,
-        host="127.0.0.1",
-        port=0,
-        limits=Limits(**json.loads(limits)),
-        on_start=start,
-        on_stop=hooks.get("on_stop", nothing),
-    )
-    served.listen()
-    served.run()
-    say("ended")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def length_of(size: int) -> bytes:
+    """As the head of a masked frame has it."""
+    if size < 126:
+        return struct.pack("!B", 0x80 | size)
+    if size < 1 << 16:
+        return struct.pack("!BH", 0x80 | 126, size)
+    return struct.pack("!BQ", 0x80 | 127, size)

@@ -60,7 +60,7 @@ def ledger_of(clock: Clock, *, ceiling_bytes: int = 1 << 40) -> Ledger:
     return Ledger(stall_seconds=60, ceiling_bytes=ceiling_bytes, clock=clock)
 
 
-def test_twisted_is_the_version_whose_private_buffer_we_read() -> None:
+def test_twisted_is_a_version_with_a_known_buffer() -> None:
     assert version("twisted").split(".")[0] == "26"
     assert version("daphne").startswith("4.2.")
 
@@ -77,7 +77,7 @@ def test_pending_bytes_are_what_twisted_counts(sizes: list[int]) -> None:
     assert outflow.is_paused == (sum(sizes) > FileDescriptor.bufferSize)
 
 
-def test_small_message_goes_to_the_kernel_without_the_selector() -> None:
+def test_small_message_goes_straight_to_the_kernel() -> None:
     outflow, transport = attach(ledger_of(Clock()))
 
     outflow.write(b"x" * 1000)
@@ -87,7 +87,7 @@ def test_small_message_goes_to_the_kernel_without_the_selector() -> None:
     assert not transport.is_watched
 
 
-def test_what_the_kernel_does_not_take_waits_in_order() -> None:
+def test_bytes_that_the_kernel_refuses_wait_in_order() -> None:
     outflow, transport = attach(ledger_of(Clock()))
 
     for number in range(4):
@@ -101,7 +101,7 @@ def test_what_the_kernel_does_not_take_waits_in_order() -> None:
 
 
 @pytest.mark.parametrize("answer", [0, CONNECTION_LOST])
-def test_kernel_that_takes_nothing_is_asked_again_by_twisted(answer: object) -> None:
+def test_full_kernel_buffer_is_tried_again(answer: object) -> None:
     outflow, transport = attach(ledger_of(Clock()))
     transport.answer = answer
 
@@ -111,7 +111,7 @@ def test_kernel_that_takes_nothing_is_asked_again_by_twisted(answer: object) -> 
     assert outflow.pending_bytes == 5
 
 
-def test_nothing_is_written_once_the_connection_is_gone() -> None:
+def test_lost_connection_is_not_written_to() -> None:
     outflow, transport = attach(ledger_of(Clock()))
     transport.connected = 0
 
@@ -121,7 +121,7 @@ def test_nothing_is_written_once_the_connection_is_gone() -> None:
     assert outflow.pending_bytes == 0
 
 
-def test_connection_that_takes_everything_is_forgotten() -> None:
+def test_connection_that_took_everything_is_not_cut() -> None:
     clock = Clock()
     ledger = ledger_of(clock)
     outflow, transport = attach(ledger)
@@ -138,7 +138,7 @@ def test_connection_that_takes_everything_is_forgotten() -> None:
     assert ledger.pending_bytes == 0
 
 
-def test_stall_is_counted_from_the_first_moment() -> None:
+def test_stall_is_measured_from_its_beginning() -> None:
     clock = Clock()
     ledger = ledger_of(clock)
     _, transport = attach(ledger)
@@ -154,7 +154,7 @@ def test_stall_is_counted_from_the_first_moment() -> None:
     assert transport.is_aborted
 
 
-def test_connection_that_closes_has_as_long_for_its_rest() -> None:
+def test_closing_connection_has_the_same_deadline() -> None:
     clock = Clock()
     ledger = ledger_of(clock)
     outflow, transport = attach(ledger)
@@ -167,7 +167,7 @@ def test_connection_that_closes_has_as_long_for_its_rest() -> None:
     assert transport.is_aborted
 
 
-def test_ceiling_cuts_the_longest_waiters_and_no_more() -> None:
+def test_only_the_longest_waiters_are_cut_over_the_ceiling() -> None:
     clock = Clock()
     ledger = ledger_of(clock, ceiling_bytes=250_000)
     transports = []
@@ -182,7 +182,7 @@ def test_ceiling_cuts_the_longest_waiters_and_no_more() -> None:
     assert ledger.pending_bytes == 200_000
 
 
-async def test_all_writers_go_on_when_the_connection_is_lost() -> None:
+async def test_lost_connection_releases_all_writers() -> None:
     outflow, _ = attach(ledger_of(Clock()))
     outflow.pauseProducing()
     writers = [asyncio.create_task(outflow.writable()) for _ in range(3)]
@@ -195,7 +195,7 @@ async def test_all_writers_go_on_when_the_connection_is_lost() -> None:
         await asyncio.gather(*writers)
 
 
-async def test_writer_that_finds_the_transport_full_again_waits_on() -> None:
+async def test_writer_waits_on_when_the_buffer_is_full_again() -> None:
     outflow, _ = attach(ledger_of(Clock()))
     outflow.pauseProducing()
     writer = asyncio.create_task(outflow.writable())

@@ -1,4 +1,4 @@
-"""Pages stand in line: so many are made at once, and who leaves the line holds nobody up."""
+"""Pages are queued: so many are made at once, and one that is cancelled delays no other."""
 
 import asyncio
 import gc
@@ -28,12 +28,12 @@ from project.pages import (
     Pages,
 )
 
-# A test that fails must not leave its threads behind.
+# A failing test must not leave its threads behind.
 HELD_SECONDS = 30
 
 
-class Kitchen:
-    """Stands for Django: makes pages, each when it is told to."""
+class PageMaker:
+    """Stands for Django: makes pages, each when the test lets it."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -58,7 +58,7 @@ class Kitchen:
 
 
 class Clock:
-    """Time passes where somebody waits for what does not come."""
+    """A clock that moves on by the time-out of each wait."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -75,8 +75,8 @@ class Clock:
 
 
 @pytest.fixture
-def kitchen() -> Kitchen:
-    return Kitchen()
+def maker() -> PageMaker:
+    return PageMaker()
 
 
 async def until_settled() -> None:
@@ -84,42 +84,38 @@ async def until_settled() -> None:
         await asyncio.sleep(0)
 
 
-def asked(kitchen: Kitchen, at_once: int, *addresses: str) -> list["asyncio.Task[Any]"]:
-    return asked_of(kitchen.pages(at_once), *addresses)
-
-
-def asked_of(pages: Pages, *addresses: str) -> list["asyncio.Task[Any]"]:
+def request_all(pages: Pages, *addresses: str) -> list["asyncio.Task[Any]"]:
     requests: list[Any] = [SimpleNamespace(path_info=address) for address in addresses]
     return [asyncio.ensure_future(pages.run_get_response(request)) for request in requests]
 
 
-async def test_no_more_pages_are_made_at_once_than_allowed(kitchen: Kitchen) -> None:
-    making = asked(kitchen, 2, "first", "second", "third")
+async def test_no_more_pages_are_made_at_once_than_allowed(maker: PageMaker) -> None:
+    making = request_all(maker.pages(2), "first", "second", "third")
     await until_settled()
-    assert kitchen.begun == ["first", "second"]
+    assert maker.begun == ["first", "second"]
 
-    kitchen.may_end.set()
+    maker.may_end.set()
 
     assert await asyncio.gather(*making) == ["first", "second", "third"]
 
 
-async def test_whoever_leaves_the_line_keeps_nobody_waiting(kitchen: Kitchen) -> None:
-    making = asked(kitchen, 1, "first", "second", "third")
+async def test_cancelled_page_delays_no_other(maker: PageMaker) -> None:
+    making = request_all(maker.pages(1), "first", "second", "third")
     await until_settled()
 
     making[1].cancel()
-    kitchen.may_end.set()
+    maker.may_end.set()
 
     assert await making[2] == "third"
-    assert kitchen.begun == ["first", "third"]
+    assert maker.begun == ["first", "third"]
 
 
-async def test_without_a_bound_all_are_made_together(kitchen: Kitchen) -> None:
-    making = asked(kitchen, 0, "first", "second", "third")
+async def test_unbounded_pages_are_made_at_once(maker: PageMaker) -> None:
+    making = request_all(maker.pages(0), "first", "second", "third")
     await until_settled()
-    assert len(kitchen.begun) == 3
+    assert len(maker.begun) == 3
 
-    kitchen.may_end.set()
+    maker.may_end.set()
 
     await asyncio.gather(*making)
 
@@ -127,81 +123,81 @@ async def test_without_a_bound_all_are_made_together(kitchen: Kitchen) -> None:
 # --- urgent ones --------------------------------------------------------------------------------
 
 
-async def test_what_is_urgent_passes_everybody_in_line(kitchen: Kitchen) -> None:
-    making = asked(kitchen, 1, "first", "second", "third", "stop")
+async def test_urgent_page_passes_the_queue(maker: PageMaker) -> None:
+    making = request_all(maker.pages(1), "first", "second", "third", "stop")
     await until_settled()
-    assert kitchen.begun == ["first", "stop"]
+    assert maker.begun == ["first", "stop"]
 
-    kitchen.may_end_urgently.set()
+    maker.may_end_urgently.set()
 
     assert await making[3] == "stop"
     assert not making[0].done()
-    kitchen.may_end.set()
+    maker.may_end.set()
     await asyncio.gather(*making)
 
 
-async def test_no_more_urgent_ones_are_made_at_once_than_have_threads(kitchen: Kitchen) -> None:
+async def test_urgent_pages_are_bounded_too(maker: PageMaker) -> None:
     addresses = [f"stop-{number}" for number in range(URGENT_AT_ONCE + 2)]
 
-    making = asked(kitchen, 1, *addresses)
+    making = request_all(maker.pages(1), *addresses)
     await until_settled()
 
-    assert kitchen.begun == addresses[:URGENT_AT_ONCE]
-    kitchen.may_end_urgently.set()
+    assert maker.begun == addresses[:URGENT_AT_ONCE]
+    maker.may_end_urgently.set()
     assert await asyncio.gather(*making) == addresses
 
 
-async def test_a_page_does_not_begin_beside_an_urgent_one(kitchen: Kitchen) -> None:
-    making = asked(kitchen, 1, "stop", "stop-too", "page")
+async def test_page_waits_for_urgent_ones(maker: PageMaker) -> None:
+    making = request_all(maker.pages(1), "stop", "stop-too", "page")
     await until_settled()
-    assert kitchen.begun == ["stop", "stop-too"]
+    assert maker.begun == ["stop", "stop-too"]
 
-    kitchen.may_end_urgently.set()
-    kitchen.may_end.set()
+    maker.may_end_urgently.set()
+    maker.may_end.set()
 
     await asyncio.gather(*making)
-    assert kitchen.begun == ["stop", "stop-too", "page"]
+    assert maker.begun == ["stop", "stop-too", "page"]
 
 
-async def test_an_urgent_one_that_nobody_wants_any_more_keeps_no_page_waiting(
-    kitchen: Kitchen,
+async def test_cancelled_urgent_page_delays_no_page(
+    maker: PageMaker,
 ) -> None:
-    making = asked(kitchen, 1, "stop", "page")
+    making = request_all(maker.pages(1), "stop", "page")
     await until_settled()
 
     making[0].cancel()
-    kitchen.may_end.set()
+    maker.may_end.set()
 
     assert await making[1] == "page"
 
 
-async def test_pages_give_way_for_so_long_and_no_longer(
-    kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch
+async def test_page_waits_for_urgent_ones_up_to_a_limit(
+    maker: PageMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("project.pages.GIVE_WAY_SECONDS", 0)
-    making = asked(kitchen, 1, "stop", "page")
-    kitchen.may_end.set()
+    making = request_all(maker.pages(1), "stop", "page")
+    maker.may_end.set()
 
     assert await making[1] == "page"
     assert not making[0].done()
 
-    kitchen.may_end_urgently.set()
+    maker.may_end_urgently.set()
     await making[0]
 
 
-async def test_whoever_is_urgent_without_pause_holds_pages_up_for_a_small_share_of_the_time(
-    kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch
+async def test_endless_urgent_pages_delay_others_a_tenth_of_the_time(
+    maker: PageMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
     monkeypatch.setattr(asyncio.get_running_loop(), "time", clock.read)
     monkeypatch.setattr(asyncio, "wait", clock.wait)
-    pages = kitchen.pages(1)
+    pages = maker.pages(1)
     lane = pages._urgent_lane
-    kitchen.may_end.set()
-    without_end = asked_of(pages, "stop")
+    maker.may_end.set()
+    endless = request_all(pages, "stop")
     await until_settled()
 
-    # The first pages are held up as long as a page can be; then almost none is.
+    # The first pages wait as long as a page can; later ones hardly at all.
     for _ in range(1000):
         await lane.give_way()
         clock.now += 0.01
@@ -209,17 +205,17 @@ async def test_whoever_is_urgent_without_pause_holds_pages_up_for_a_small_share_
     assert clock.waited == pytest.approx(MOST_PATIENCE_SECONDS + 10 * PATIENCE_BACK_PER_SECOND, 0.1)
     assert clock.longest == GIVE_WAY_SECONDS
 
-    # Who gave way for long gives way again when it was quiet for long.
+    # After a quiet minute a page waits again.
     before = clock.waited
     clock.now += 60
     await lane.give_way()
 
     assert clock.waited - before == GIVE_WAY_SECONDS
-    kitchen.may_end_urgently.set()
-    await asyncio.gather(*without_end)
+    maker.may_end_urgently.set()
+    await asyncio.gather(*endless)
 
 
-def test_to_stop_an_answer_is_urgent_and_what_else_is_done_there_is_not() -> None:
+def test_stopping_an_answer_is_urgent() -> None:
     ids = {"public_id": uuid4()}
 
     urgent = re.compile(settings.URGENT_ADDRESSES)
@@ -246,7 +242,7 @@ def note(respond: Any) -> Any:
     return noting
 
 
-# The requests that were made, for as long as somebody holds them.
+# The requests that were made, as long as they are referenced.
 requests: weakref.WeakSet[HttpRequest] = weakref.WeakSet()
 
 
@@ -320,41 +316,41 @@ def request_of(pages: Pages, address: str, method: str = "GET") -> ApplicationCo
     return ApplicationCommunicator(pages, {**scope, "query_string": b"", "http_version": "1.1"})
 
 
-async def answer_to(asking: ApplicationCommunicator) -> tuple[int, bytes]:
-    start = await asking.receive_output()
+async def answer_to(exchange: ApplicationCommunicator) -> tuple[int, bytes]:
+    start = await exchange.receive_output()
     body = b""
     while True:
-        part = await asking.receive_output()
+        part = await exchange.receive_output()
         body += part.get("body", b"")
         if not part.get("more_body"):
             break
-    await asking.wait()
+    await exchange.wait()
     return start["status"], body
 
 
-async def test_one_thread_makes_a_page_and_makes_the_next_one(pages: Pages) -> None:
+async def test_each_page_is_made_in_one_reused_thread(pages: Pages) -> None:
     for _ in range(5):
-        asking = request_of(pages, "/whole/", "POST")
-        await asking.send_input({"type": "http.request", "body": b"word=he", "more_body": True})
-        await asking.send_input({"type": "http.request", "body": b"llo"})
-        assert await answer_to(asking) == (200, b"hello")
+        exchange = request_of(pages, "/whole/", "POST")
+        await exchange.send_input({"type": "http.request", "body": b"word=he", "more_body": True})
+        await exchange.send_input({"type": "http.request", "body": b"llo"})
+        assert await answer_to(exchange) == (200, b"hello")
 
     pairs = list(zip(threads[::2], threads[1::2], strict=True))
     assert len(pairs) == 5
     assert all(one == other for one, other in pairs)
     assert len(set(threads)) <= 2
     assert all(name.startswith("pages") for name in threads)
-    # Each ended once, and in its turn.
+    # Each finished once, and before the next began.
     assert ended == [2, 4, 6, 8, 10]
 
 
-async def test_an_urgent_one_is_answered_while_all_threads_of_the_pages_are_taken(
+async def test_urgent_page_is_answered_while_all_threads_are_busy(
     pages: Pages,
 ) -> None:
     gate.clear()
     waiting = [request_of(pages, "/held/") for _ in range(4)]
-    for asking in waiting:
-        await asking.send_input({"type": "http.request"})
+    for exchange in waiting:
+        await exchange.send_input({"type": "http.request"})
     urgent = request_of(pages, "/urgent/", "POST")
     await urgent.send_input({"type": "http.request", "body": b"word=now"})
 
@@ -363,35 +359,33 @@ async def test_an_urgent_one_is_answered_while_all_threads_of_the_pages_are_take
     assert {name for name in threads if name.startswith("urgent")}
     assert ended == [ended[0]]
     gate.set()
-    assert [await answer_to(asking) for asking in waiting] == [(200, b"held")] * 4
+    assert [await answer_to(exchange) for exchange in waiting] == [(200, b"held")] * 4
 
 
 @pytest.mark.parametrize(
     ("address", "status", "words"),
     [("/in-pieces/", 200, b"one two"), ("/broken/", 500, b"<!doctype html>")],
 )
-async def test_whatever_is_answered_a_request_ends_once(
-    pages: Pages, address: str, status: int, words: bytes
-) -> None:
-    asking = request_of(pages, address)
-    await asking.send_input({"type": "http.request"})
+async def test_request_finishes_once(pages: Pages, address: str, status: int, words: bytes) -> None:
+    exchange = request_of(pages, address)
+    await exchange.send_input({"type": "http.request"})
 
-    found, body = await answer_to(asking)
+    found, body = await answer_to(exchange)
 
     assert found == status
     assert body.startswith(words)
     assert len(ended) == 1
 
 
-async def test_a_request_that_is_answered_is_gone_at_once(pages: Pages) -> None:
+async def test_answered_request_is_freed_at_once(pages: Pages) -> None:
     gc.collect()
     gc.disable()
     try:
         for _ in range(3):
-            asking = request_of(pages, "/whole/")
-            await asking.send_input({"type": "http.request"})
-            await answer_to(asking)
-            del asking
+            exchange = request_of(pages, "/whole/")
+            await exchange.send_input({"type": "http.request"})
+            await answer_to(exchange)
+            del exchange
         # The loop's own hold on what has ended.
         await asyncio.sleep(0)
 
@@ -400,26 +394,26 @@ async def test_a_request_that_is_answered_is_gone_at_once(pages: Pages) -> None:
         gc.enable()
 
 
-async def test_who_goes_away_while_sending_is_not_answered(pages: Pages) -> None:
-    asking = request_of(pages, "/whole/", "POST")
-    await asking.send_input({"type": "http.request", "body": b"wo", "more_body": True})
-    await asking.send_input({"type": "http.disconnect"})
-    await asking.wait()
+async def test_client_that_leaves_while_sending_is_not_answered(pages: Pages) -> None:
+    exchange = request_of(pages, "/whole/", "POST")
+    await exchange.send_input({"type": "http.request", "body": b"wo", "more_body": True})
+    await exchange.send_input({"type": "http.disconnect"})
+    await exchange.wait()
 
-    assert await asking.receive_nothing()
+    assert await exchange.receive_nothing(timeout=0)
     assert threads == []
 
 
-async def test_who_goes_away_before_the_answer_keeps_no_place_in_line(
-    pages: Pages, kitchen: Kitchen
+async def test_client_that_leaves_before_the_answer_frees_its_place(
+    pages: Pages, maker: PageMaker
 ) -> None:
-    pages._lane.make_in_thread = kitchen.make  # type: ignore[assignment, method-assign]
+    pages._lane.make_in_thread = maker.make  # type: ignore[assignment, method-assign]
     for _ in range(4):
-        asking = request_of(pages, "/whole/")
-        await asking.send_input({"type": "http.request"})
+        exchange = request_of(pages, "/whole/")
+        await exchange.send_input({"type": "http.request"})
         await until_settled()
-        await asking.send_input({"type": "http.disconnect"})
-        await asking.wait()
-        assert await asking.receive_nothing()
+        await exchange.send_input({"type": "http.disconnect"})
+        await exchange.wait()
+        assert await exchange.receive_nothing(timeout=0)
 
-    assert len(kitchen.begun) == 4
+    assert len(maker.begun) == 4

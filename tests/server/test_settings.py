@@ -1,3 +1,5 @@
+"""Settings that follow from others."""
+
 from __future__ import annotations
 
 import runpy
@@ -21,7 +23,7 @@ def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return read_settings
 
 
-def test_cookies_of_a_site_with_tls_belong_to_its_host_alone(read: Any) -> None:
+def test_cookies_of_a_tls_site_are_bound_to_its_host(read: Any) -> None:
     found = read(SITE_URL="https://river.example")
 
     assert found["SESSION_COOKIE_NAME"].startswith("__Host-")
@@ -31,7 +33,7 @@ def test_cookies_of_a_site_with_tls_belong_to_its_host_alone(read: Any) -> None:
     assert found["SECURE_HSTS_SECONDS"] > 0
 
 
-def test_a_site_without_tls_keeps_names_that_browsers_take_there(read: Any) -> None:
+def test_cookies_of_a_plain_site_keep_their_names(read: Any) -> None:
     found = read(SITE_URL="http://localhost:8000")
 
     assert "SESSION_COOKIE_NAME" not in found
@@ -39,12 +41,12 @@ def test_a_site_without_tls_keeps_names_that_browsers_take_there(read: Any) -> N
     assert found["SECURE_HSTS_SECONDS"] == 0
 
 
-def test_no_proxy_is_believed_unless_it_is_counted(read: Any) -> None:
+def test_trusted_proxies_must_be_counted(read: Any) -> None:
     assert read()["ALLAUTH_TRUSTED_PROXY_COUNT"] == 0
     assert read(TRUSTED_PROXY_COUNT="2")["ALLAUTH_TRUSTED_PROXY_COUNT"] == 2
 
 
-def test_no_port_of_our_own_is_an_upstream_also_where_it_is_not_written_out(read: Any) -> None:
+def test_own_ports_include_default_ports(read: Any) -> None:
     ports = read(
         DATABASE_URL="postgres://u:p@127.0.0.1/n", REDIS_URL="redis://127.0.0.1", RUNNER_PORT="9100"
     )["OWN_PORTS"]
@@ -52,7 +54,7 @@ def test_no_port_of_our_own_is_an_upstream_also_where_it_is_not_written_out(read
     assert set(ports) == {8000, 9100, 5432, 6379}
 
 
-def test_the_log_knows_every_secret_that_the_settings_have(read: Any) -> None:
+def test_log_knows_all_secrets_of_the_settings(read: Any) -> None:
     known = read(
         SECRET_KEY_FALLBACKS="canary-old-key",
         UPSTREAM_PROXY="http://u:canary-proxy@proxy:3128",

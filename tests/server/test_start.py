@@ -1,4 +1,4 @@
-"""The command behind ``make run``."""
+"""The command behind ``make run``, and the file that it begins with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from tests.support.processes.site import ROOT, SOON_SECONDS, environment
 pytestmark = pytest.mark.process
 
 
-def test_whoever_follows_the_link_at_once_finds_somebody_there(data_dir: Path) -> None:
+# Three processes, one after the other; tests/browser/test_first_run.py follows the same link.
+@pytest.mark.slow
+def test_printed_setup_link_answers_at_once(data_dir: Path) -> None:
     with (
         (data_dir / "log").open("wb") as log,
         subprocess.Popen(
@@ -43,11 +45,11 @@ def test_whoever_follows_the_link_at_once_finds_somebody_there(data_dir: Path) -
     assert "Create and begin" in page.text
 
 
-def test_the_database_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_database_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
 
     subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+        [sys.executable, "manage.py", "migrate", "contenttypes", "--verbosity", "0"],
         cwd=ROOT,
         env=environment(tmp_path),
         check=True,

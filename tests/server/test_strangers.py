@@ -1,4 +1,4 @@
-"""What strangers try is refused, and is no error of ours in the log."""
+"""Requests that no page of ours makes are refused, and are no errors in the log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.test import Client
 from tests.live.connection import ORIGIN, Connection, headers_of
 
 
-async def test_a_websocket_to_nowhere_is_refused() -> None:
+async def test_websocket_to_an_unknown_path_is_refused() -> None:
     scope = {
         "type": "websocket",
         "path": "/nowhere/",
@@ -28,7 +28,7 @@ async def test_a_websocket_to_nowhere_is_refused() -> None:
     assert [event["type"] for event in connection.sent] == ["websocket.close"]
 
 
-def test_another_name_is_answered_and_not_written_down(
+def test_foreign_host_is_refused_and_not_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.INFO):
@@ -38,7 +38,7 @@ def test_another_name_is_answered_and_not_written_down(
     assert "evil.example" not in caplog.text
 
 
-def test_a_page_that_is_no_address_is_the_first_one() -> None:
+def test_malformed_page_address_leads_to_the_start_page() -> None:
     headers = {"HX-Request": "true", "HX-Current-URL": "http://[::1"}
 
     answer = Client().get("/c/", headers=headers)

@@ -1,4 +1,4 @@
-"""Another host, with pictures and other files: counts who asks, and for what."""
+"""A remote host with files: records every request."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -6,15 +6,15 @@ from types import TracebackType
 from typing import Self
 
 
-class Elsewhere:
+class RemoteHost:
     def __init__(self) -> None:
         self.pages: dict[str, tuple[int, dict[str, str], bytes]] = {}
-        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.requests: list[tuple[str, dict[str, str]]] = []
         host = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                host.asked.append((self.path, dict(self.headers)))
+                host.requests.append((self.path, dict(self.headers)))
                 status, headers, body = host.pages.get(self.path, (404, {}, b""))
                 self.send_response(status)
                 for name, value in {"Content-Length": str(len(body)), **headers}.items():
@@ -30,16 +30,21 @@ class Elsewhere:
         self.url = f"http://127.0.0.1:{self.port}"
         # As PICTURE_PRIVATE_NETWORKS has it.
         self.network = f"127.0.0.0/8:{self.port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            # How long the end of a test waits for it.
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": 0.01},
+            daemon=True,
+        )
 
-    def puts(self, path: str, body: bytes, *, status: int = 200, **headers: str) -> str:
-        """The address at which this is from now on."""
+    def serve(self, path: str, body: bytes, *, status: int = 200, **headers: str) -> str:
+        """Answers requests for this path from now on; its address."""
         self.pages[path] = (status, headers, body)
         return f"{self.url}{path}"
 
     @property
     def paths(self) -> list[str]:
-        return [path for path, _ in self.asked]
+        return [path for path, _ in self.requests]
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -53,3 +58,12 @@ class Elsewhere:
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+# Until tests/browser/test_remote_images.py uses the new names.
+class Elsewhere(RemoteHost):
+    puts = RemoteHost.serve
+
+    @property
+    def asked(self) -> list[tuple[str, dict[str, str]]]:
+        return self.requests

@@ -55,7 +55,8 @@ class Report:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" and not hasattr(report, "context"):
             self._seconds[report.nodeid] = report.duration
-            if report.duration > limit_seconds() and "slow" not in report.keywords:
+            is_slow = EXHAUSTIVE or "slow" in report.keywords
+            if not is_slow and report.duration > limit_seconds():
                 self._too_slow.append(report.nodeid)
         if report.skipped and isinstance(report.longrepr, tuple):
             self._skipped[report.longrepr[2].removeprefix("Skipped: ")] += 1

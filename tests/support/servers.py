@@ -1,7 +1,6 @@
-"""A PostgreSQL and a Redis of our own, on private ports, which can be stopped and frozen.
+"""A PostgreSQL and a Redis of our own, on private ports, which tests can stop and freeze.
 
-Nobody else's data are near them, and they end with the process that started them, however
-that ends.
+They end with the process that started them, however that ends.
 """
 
 import os
@@ -11,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 import psycopg
@@ -22,15 +21,14 @@ from tests.support.browser.site import free_port
 from tests.support.machine import POSTGRES_USER, require
 from tests.support.processes.site import SOON_SECONDS, soon
 
-# Nobody needs these rows after a power cut. Not `synchronous_commit=off`, which would lose
-# committed rows when PostgreSQL is stopped at once: that is what is tried here.
-HASTE = ("fsync=off", "full_page_writes=off", "max_connections=300", "shared_buffers=64MB")
+# These rows need not survive a power cut. Not `synchronous_commit=off`, which would lose committed
+# rows when PostgreSQL is stopped at once: tests do that.
+FAST = ("fsync=off", "full_page_writes=off", "max_connections=300", "shared_buffers=64MB")
 
 
 def _prefix(*, is_postgres: bool = False, ends_with_us: str = "") -> list[str]:
-    """Begins a command that is sent a signal when this process is no more, however it ended; and,
-    where we are root, one that is PostgreSQL's user. In one step: a change of the user forgets the
-    signal."""
+    """The beginning of a command that is sent a signal when this process ends, and that runs as
+    PostgreSQL's user if we are root. In one step, because changing the user cancels the signal."""
     options: list[str] = []
     if is_postgres and os.getuid() == 0:
         options += [f"--reuid={POSTGRES_USER}", f"--regid={POSTGRES_USER}", "--clear-groups"]
@@ -43,7 +41,7 @@ class Server:
     """A server process of our own on a private port. Start it from the main thread."""
 
     def __init__(self, prefix: str) -> None:
-        # Not below pytest's folder, where no other user may look; and short enough for a socket.
+        # Not below pytest's folder, which other users cannot read; and short enough for a socket.
         self.folder = Path(tempfile.mkdtemp(prefix=prefix))
         self.port = free_port()
         self._log = self.folder / "log"
@@ -71,6 +69,22 @@ class Server:
     def thaw(self) -> None:
         self._send(signal.SIGCONT)
 
+    def start(self) -> None:
+        """Returns when it answers."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        """Starts it; the end of the block removes it."""
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     def close(self) -> None:
         if self.is_alive:
             self.thaw()
@@ -84,10 +98,10 @@ class Server:
 
 
 class PostgreSQL(Server):
-    """A cluster of our own in a temporary folder. Skips the test where there is no PostgreSQL.
+    """A PostgreSQL in a temporary folder. Skips the test where the machine has none.
 
-    ``copy_of`` is the data folder of one that was stopped in order: to copy it takes a tenth of
-    the time of ``initdb``.
+    ``copy_of`` is the data folder of one that was shut down: copying takes a tenth of the time of
+    ``initdb``.
     """
 
     def __init__(self, copy_of: Path | None = None) -> None:
@@ -114,8 +128,7 @@ class PostgreSQL(Server):
         )
 
     def start(self) -> None:
-        """Returns when it answers."""
-        options = [f"port={self.port}", "listen_addresses=127.0.0.1", *HASTE]
+        options = [f"port={self.port}", "listen_addresses=127.0.0.1", *FAST]
         options.append(f"unix_socket_directories={self.folder}")
         settings = [part for option in options for part in ("-c", option)]
         self._launch(
@@ -136,12 +149,12 @@ class PostgreSQL(Server):
         return True
 
     def stop(self) -> None:
-        """In order: its folder can be copied afterwards."""
+        """Shuts down: the data folder can be copied afterwards."""
         self._send(signal.SIGINT)
         self._wait()
 
     def stop_at_once(self) -> None:
-        """As ``pg_ctl stop -m immediate``: no goodbye to anybody, and recovery at the next start."""
+        """As ``pg_ctl stop -m immediate``: clients are cut off, and the next start recovers."""
         self._send(signal.SIGQUIT)
         self._wait()
 
@@ -156,13 +169,13 @@ class PostgreSQL(Server):
     # --- databases -----------------------------------------------------------------------
 
     def create(self, name: str, *, of: str = "template1") -> None:
-        """A copy of another database, to which nobody is connected."""
+        """A copy of a database to which nobody is connected."""
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
         with self._connect("postgres") as server:
             server.execute(statement.format(sql.Identifier(name), sql.Identifier(of)))
 
     def drop(self, name: str) -> None:
-        """Whoever is connected is sent away."""
+        """Disconnects everybody first."""
         with self._connect("postgres") as server:
             server.execute(
                 sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
@@ -171,16 +184,16 @@ class PostgreSQL(Server):
     def dump(self, name: str, file: Path) -> None:
         self._run("pg_dump", "--format=custom", f"--file={file}", self.url(name))
 
-    def restore_anew(self, name: str, file: Path) -> None:
+    def restore_new(self, name: str, file: Path) -> None:
         """Into a new database of the same name."""
         self.drop(name)
         self.create(name)
         self._run("pg_restore", f"--dbname={self.url(name)}", str(file))
 
     def restore_in_use(self, name: str, file: Path) -> None:
-        """Under those who are connected: what is there is replaced, in one transaction."""
+        """While others are connected: everything is replaced in one transaction."""
         options = ("--clean", "--if-exists", "--single-transaction", f"--dbname={self.url(name)}")
-        # It locks all tables, one after the other, as others do: somebody may have to give way.
+        # It locks all tables, one after the other, as others do: it may lose a deadlock.
         soon(lambda: self._succeeds("pg_restore", *options, str(file)))
 
     def _succeeds(self, program: str, *arguments: str) -> bool:
@@ -229,7 +242,7 @@ def _plain(value: object) -> object:
 
 
 class Redis(Server):
-    """Keeps nothing on disk: a restart is a Redis that has forgotten everything."""
+    """Keeps nothing on disk: after a restart it is empty."""
 
     def __init__(self) -> None:
         require("redis")
@@ -240,7 +253,6 @@ class Redis(Server):
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Returns when it answers."""
         self._launch(
             [
                 *_prefix(ends_with_us="KILL"),

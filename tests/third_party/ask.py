@@ -1,4 +1,4 @@
-"""Asks the third-party server by OpenAI's own client: a second opinion on what it streams.
+"""Asks the third-party server with OpenAI's own client, as a reference for what it streams.
 
 Runs in that server's virtual environment. Standard input holds ``{"base_url": …, "body": …}``, standard
 output gets the answer as this client understood it.

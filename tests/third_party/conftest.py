@@ -1,4 +1,4 @@
-"""A server that nobody here wrote, with a model made on the spot, and Tributary's runner beside it."""
+"""A third-party server with a model that is trained on the spot, and a runner that asks it."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ JsonObject = dict[str, object]
 class Server:
     url: str
 
-    def second_opinion(self, *turns: JsonObject, **parameters: object) -> JsonObject:
-        """What OpenAI's own client makes of the answer to these messages."""
+    def ask_openai_client(self, *turns: JsonObject, **parameters: object) -> JsonObject:
+        """The answer to these messages as OpenAI's own client reads it."""
         body = {"model": MODEL, "messages": list(turns), **parameters}
         made = subprocess.run(
             [ENVIRONMENT / "bin" / "python", HERE / "ask.py"],
@@ -58,7 +58,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model, made first where it is missing: a minute on two cores."""
+    """The model. Training it, where it is missing, takes a minute on two cores."""
     if not (ENVIRONMENT / "bin" / "transformers").exists():
         pytest.skip(
             f"THIRD-PARTY SERVER NOT INSTALLED: no transformers in {ENVIRONMENT.name}; "
@@ -102,7 +102,7 @@ def _until_it_serves(process: subprocess.Popen[bytes], url: str, log_path: Path)
 
 @dataclass(slots=True, kw_only=True)
 class Room:
-    """One conversation with the server, by the verbs that the pages use."""
+    """One conversation with the server, by the actions that the pages use."""
 
     user: User
     team: Team
@@ -111,7 +111,7 @@ class Room:
     run: Run | None = field(default=None)
 
     def send(self, text: str, **parameters: object) -> Run:
-        """The first message begins the conversation, each later one follows the last answer."""
+        """Starts the conversation, or follows its last answer."""
         choice, key = self._choice(parameters), uuid.uuid4()
         if self.run is None:
             self.run = verbs.start_conversation(

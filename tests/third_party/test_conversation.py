@@ -1,4 +1,4 @@
-"""A conversation with a server that nobody here wrote; OpenAI's own client gives a second opinion."""
+"""Conversations with a third-party server, compared with what OpenAI's own client reads."""
 
 import asyncio
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def assistant(text: object) -> dict[str, object]:
     return {"role": "assistant", "content": text}
 
 
-async def test_the_connection_test_passes_and_finds_the_model(server: Server) -> None:
+async def test_connection_test_passes_and_finds_the_model(server: Server) -> None:
     policy = AddressPolicy.parse("any")
     target = Target(base_url=server.url, dialect=dialects.get("openai_chat"))
 
@@ -70,25 +70,25 @@ async def test_the_connection_test_passes_and_finds_the_model(server: Server) ->
     assert ended["models"].detail == MODEL
 
 
-async def test_an_answer_streams_into_the_log_as_the_server_sent_it(
+async def test_answer_is_logged_as_the_server_sent_it(
     server: Server, room: Room, runner: Runner
 ) -> None:
     run, result = await ask(room, "Show me some code")
 
     events = await threads.call(read_events, run)
-    opinion = server.second_opinion(user("Show me some code"))
+    reference = server.ask_openai_client(user("Show me some code"))
     assert run.status == "completed"
-    assert plain_text(result) == opinion["text"]
+    assert plain_text(result) == reference["text"]
     assert (run.input_tokens, run.output_tokens) == (
-        opinion["input_tokens"],
-        opinion["output_tokens"],
+        reference["input_tokens"],
+        reference["output_tokens"],
     )
-    assert result.ext.stop.raw == opinion["finish_reason"] == "stop"
+    assert result.ext.stop.raw == reference["finish_reason"] == "stop"
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert encode(fold(events)).decode() == run.result
 
 
-async def test_an_answer_arrives_in_pieces(room: Room, runner: Runner) -> None:
+async def test_answer_arrives_in_pieces(room: Room, runner: Runner) -> None:
     run, _ = await ask(room, "Show me some code")
 
     raw = await threads.call(read_raw, run)
@@ -96,7 +96,7 @@ async def test_an_answer_arrives_in_pieces(room: Room, runner: Runner) -> None:
     assert None not in (run.request_sent_at, run.first_event_at, run.first_token_at)
 
 
-async def test_a_finish_reason_without_a_done_marker_is_a_complete_answer(
+async def test_finish_reason_without_done_marker_completes_an_answer(
     room: Room, runner: Runner
 ) -> None:
     run, result = await ask(room, "Hello")
@@ -106,45 +106,43 @@ async def test_a_finish_reason_without_a_done_marker_is_a_complete_answer(
     assert result.ext.meta["no_done"] is True
 
 
-async def test_a_follow_up_sends_the_earlier_turns(
+async def test_follow_up_sends_the_earlier_turns(
     server: Server, room: Room, runner: Runner
 ) -> None:
     _, greeting = await ask(room, "Hello")
     run, result = await ask(room, "Which five?")
 
     earlier = [user("Hello"), assistant(plain_text(greeting))]
-    opinion = server.second_opinion(*earlier, user("Which five?"))
-    alone = server.second_opinion(user("Which five?"))
-    assert plain_text(result) == opinion["text"]
-    assert run.input_tokens == opinion["input_tokens"] != alone["input_tokens"]
+    reference = server.ask_openai_client(*earlier, user("Which five?"))
+    without_earlier = server.ask_openai_client(user("Which five?"))
+    assert plain_text(result) == reference["text"]
+    assert run.input_tokens == reference["input_tokens"] != without_earlier["input_tokens"]
 
 
-async def test_reasoning_and_text_are_told_apart(
-    server: Server, room: Room, runner: Runner
-) -> None:
+async def test_reasoning_and_text_are_separated(server: Server, room: Room, runner: Runner) -> None:
     question = "Think: when is the river highest?"
 
     _, result = await ask(room, question)
 
-    opinion = server.second_opinion(user(question))
+    reference = server.ask_openai_client(user(question))
     thought, message = result.output
     assert isinstance(thought, ReasoningItem)
     assert isinstance(message, MessageItem)
-    assert (thought.content, message.content) == (opinion["reasoning"], opinion["text"])
+    assert (thought.content, message.content) == (reference["reasoning"], reference["text"])
     assert thought.content.strip()
 
 
-async def test_a_tool_call_waits_for_its_result(server: Server, room: Room, runner: Runner) -> None:
+async def test_tool_call_waits_for_its_result(server: Server, room: Room, runner: Runner) -> None:
     run, result = await ask(room, "Measure the water level")
 
-    opinion = server.second_opinion(user("Measure the water level"))
+    reference = server.ask_openai_client(user("Measure the water level"))
     (call,) = [item for item in result.output if isinstance(item, ToolCallItem)]
     assert run.status == "waiting"
-    assert [{"name": call.tool, "arguments": call.arguments_raw}] == opinion["calls"]
+    assert [{"name": call.tool, "arguments": call.arguments_raw}] == reference["calls"]
     assert call.arguments == {"place": "old bridge", "unit": "cm"}
 
 
-async def test_an_answer_that_reaches_its_length_is_incomplete(room: Room, runner: Runner) -> None:
+async def test_answer_at_its_token_limit_is_incomplete(room: Room, runner: Runner) -> None:
     run, result = await ask(room, "Go on without an end", max_tokens=40)
 
     assert run.status == "incomplete"
@@ -152,7 +150,7 @@ async def test_an_answer_that_reaches_its_length_is_incomplete(room: Room, runne
     assert run.output_tokens == 40
 
 
-async def test_stopping_keeps_the_text_and_frees_the_server(room: Room, runner: Runner) -> None:
+async def test_stop_keeps_the_text_and_frees_the_server(room: Room, runner: Runner) -> None:
     run = await threads.call(room.send, "Go on without an end", max_tokens=6000)
     await until(lambda: any(isinstance(event, MessageDelta) for event in read_events(run)))
 
@@ -166,9 +164,7 @@ async def test_stopping_keeps_the_text_and_frees_the_server(room: Room, runner: 
     assert again.message_id != stopped.message_id
 
 
-async def test_an_error_in_the_stream_is_told_in_the_servers_words(
-    room: Room, runner: Runner
-) -> None:
+async def test_error_in_the_stream_keeps_the_servers_message(room: Room, runner: Runner) -> None:
     run, result = await ask(room, "Hello", frequency_penalty=-2)
 
     assert run.status == "failed"
@@ -176,7 +172,7 @@ async def test_an_error_in_the_stream_is_told_in_the_servers_words(
     assert result.ext.error is not None
 
 
-async def test_an_unknown_model_fails_with_the_servers_status(room: Room, runner: Runner) -> None:
+async def test_unknown_model_fails_with_the_servers_status(room: Room, runner: Runner) -> None:
     room.model = "nobody/nothing"
 
     run, result = await ask(room, "Hello")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,19 +9,21 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 
 from chat.demo.fake import FakeUpstream
-from chat.models import Upstream, User
+from chat.models import AuditEvent, Upstream, User
 
 # Found nowhere but in the request to the one server that it belongs to.
 CANARY = "sk-canary-7f3b91d2c4e8"
+FRAGMENT = {"HX-Request": "true"}
 
 Form = dict[str, object]
 
 
 @dataclass
 class PlainServer:
-    """Answers every request alike, and keeps the credentials that it was sent."""
+    """Answers every request alike, and records the credentials that it was sent."""
 
     status: int = 200
     body: bytes = b'{"data": []}'
@@ -65,19 +66,12 @@ def plain_server() -> Iterator[PlainServer]:
     server.server_close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="package")
 def demo_server() -> Iterator[str]:
     """The address of the demo upstream, without its pauses."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    fake = FakeUpstream()
-    asyncio.run_coroutine_threadsafe(fake.__aenter__(), loop).result()
+    fake = FakeUpstream.start_in_thread()
     yield fake.url
-    asyncio.run_coroutine_threadsafe(fake.__aexit__(None, None, None), loop).result()
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    fake.stop()
 
 
 @pytest.fixture
@@ -94,6 +88,14 @@ def keyed(db: None) -> Upstream:
     return upstream
 
 
+def url_of(upstream: Upstream, route: str = "server") -> str:
+    return reverse(route, args=[upstream.public_id])
+
+
+def page_of(client: Client, upstream: Upstream) -> str:
+    return client.get(url_of(upstream)).content.decode()
+
+
 def form_of(upstream: Upstream, **changes: object) -> Form:
     """What the browser sends for a form that nobody touched, with these changes."""
     return {
@@ -105,3 +107,8 @@ def form_of(upstream: Upstream, **changes: object) -> Form:
         "typed_models": "",
         **changes,
     }
+
+
+def verbs() -> list[str]:
+    """What the audit trail records."""
+    return list(AuditEvent.objects.order_by("pk").values_list("verb", flat=True))

@@ -1,4 +1,4 @@
-"""The servers' settings in a real browser: added, listed, tested, moved, switched off."""
+"""The settings of servers in a real browser: added, tested, moved, switched off."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.admin.in_browser import Visitor, visitor
+from tests.admin.in_browser import Administrator, administrator_at_browser
+from tests.support.visitor import MARKS, WIDTHS
 from tests.upstream_settings.conftest import CANARY
 
-pytest.importorskip("playwright.sync_api")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.process,
-    pytest.mark.needs("chromium"),
-]
+pytestmark = MARKS
 
 
 @pytest.fixture(autouse=True)
@@ -24,23 +20,28 @@ def _close_connections() -> None:
 
 
 @pytest.fixture(scope="module")
-def ada(tmp_path_factory: pytest.TempPathFactory, migrated_database: Path) -> Iterator[Visitor]:
-    with visitor(tmp_path_factory.mktemp("settings"), migrated_database) as ada:
+def ada(
+    tmp_path_factory: pytest.TempPathFactory, migrated_database: Path
+) -> Iterator[Administrator]:
+    with administrator_at_browser(tmp_path_factory.mktemp("settings"), migrated_database) as ada:
         yield ada
 
 
-def add_server(ada: Visitor, name: str, base_url: str) -> None:
-    page = ada.open("/settings/servers/add/")
-    page.fill("[name=name]", name)
-    page.fill("[name=key]", CANARY)
-    with page.expect_response("**/settings/servers/dialect/**"):
-        page.select_option("[name=dialect]", "openai_chat")
-    page.fill("[name=base_url]", base_url)
-    page.click("text=Add the server")
-    page.wait_for_selector("#test")
+def choose_dialect(ada: Administrator, dialect: str) -> None:
+    with ada.page.expect_response("**/settings/servers/dialect/**"):
+        ada.page.select_option("[name=dialect]", dialect)
 
 
-def test_a_server_is_added_listed_and_tested(ada: Visitor, demo_server: str) -> None:
+def add_server(ada: Administrator, name: str, base_url: str) -> None:
+    ada.open("/settings/servers/add/")
+    ada.fill(name=name, key=CANARY)
+    choose_dialect(ada, "openai_chat")
+    ada.fill(base_url=base_url)
+    ada.page.click("text=Add the server")
+    ada.page.wait_for_selector("#test")
+
+
+def test_server_is_added_listed_and_tested(ada: Administrator, demo_server: str) -> None:
     add_server(ada, "Cellar", f"{demo_server}/v1/")
     page = ada.page
 
@@ -51,7 +52,7 @@ def test_a_server_is_added_listed_and_tested(ada: Visitor, demo_server: str) -> 
     page.wait_for_selector("#seen .seen li")
     # It comes back when the whole answer has been put in place.
     page.wait_for_selector("#test .test-form button:enabled")
-    ada.look()
+    ada.collect_complaints()
 
     assert page.locator(".models li", has_text="tributary/demo-writer").count() == 1
     assert page.locator(".step-ok").count() == 6
@@ -59,30 +60,27 @@ def test_a_server_is_added_listed_and_tested(ada: Visitor, demo_server: str) -> 
     assert ada.complaints == []
 
 
-def test_advice_of_the_test_is_applied_with_its_button(ada: Visitor, demo_server: str) -> None:
+def test_advice_is_applied_with_its_button(ada: Administrator, demo_server: str) -> None:
     add_server(ada, "Boathouse", f"{demo_server}/v1")
     page = ada.page
     page.click("#test .test-form button")
 
     page.click(".advice-line button")
     page.wait_for_selector(".advice-line .badge-good")
-    ada.look()
+    ada.collect_complaints()
 
     assert page.input_value("[name=option_replay_reasoning]") == "tool_turns"
     assert ada.complaints == []
 
 
-def test_picking_a_dialect_shows_its_options_and_keeps_what_was_typed(ada: Visitor) -> None:
+def test_choosing_a_dialect_keeps_what_was_typed(ada: Administrator) -> None:
     page = ada.open("/settings/servers/add/")
-    page.fill("[name=name]", "Typed")
-    page.fill("[name=key]", CANARY)
+    ada.fill(name="Typed", key=CANARY)
 
-    with page.expect_response("**/settings/servers/dialect/**"):
-        page.select_option("[name=dialect]", "openai_chat")
+    choose_dialect(ada, "openai_chat")
     page.click(".options summary")
     page.select_option("[name=option_inline_think]", "assume_open")
-    with page.expect_response("**/settings/servers/dialect/**"):
-        page.select_option("[name=dialect]", "xerotier")
+    choose_dialect(ada, "xerotier")
     page.wait_for_function(
         "document.querySelector('#dialect-part').textContent.includes('Xerotier')"
     )
@@ -93,49 +91,47 @@ def test_picking_a_dialect_shows_its_options_and_keeps_what_was_typed(ada: Visit
     assert [url for url in ada.requests if CANARY in url] == []
 
 
-def test_the_key_is_in_no_address(ada: Visitor, demo_server: str) -> None:
+def test_key_is_in_no_address(ada: Administrator, demo_server: str) -> None:
     add_server(ada, "Attic", f"{demo_server}/v1")
 
     assert [url for url in ada.requests if CANARY in url] == []
     assert CANARY not in ada.open("/settings/servers/").content()
 
 
-def test_the_switch_turns_a_row_off_without_leaving_the_page(
-    ada: Visitor, demo_server: str
-) -> None:
+def test_switch_disables_a_server_in_place(ada: Administrator, demo_server: str) -> None:
     add_server(ada, "Garage", f"{demo_server}/v1")
     page = ada.open("/settings/servers/")
     row = page.locator(".server-row", has_text="Garage")
 
     row.locator(".switch").click()
     page.wait_for_selector(".server-row.is-off:has-text('Garage')")
-    ada.look()
+    ada.collect_complaints()
 
     assert row.locator(".switch").get_attribute("aria-checked") == "false"
     assert ada.complaints == []
 
 
-def test_hostile_servers_run_nothing(ada: Visitor) -> None:
+def test_hostile_server_runs_nothing(ada: Administrator) -> None:
     page = ada.open("/settings/servers/")
 
     page.click(".server-row >> nth=0 >> h2 a")
     page.wait_for_selector("#settings")
-    ada.look()
+    ada.collect_complaints()
 
     assert ada.complaints == []
     assert ada.foreign_requests == []
 
 
-@pytest.mark.parametrize("width", [360, 768, 1280])
-def test_no_page_is_wider_than_the_window(ada: Visitor, width: int) -> None:
-    ada.page.set_viewport_size({"width": width, "height": 800})
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_fit_the_window(ada: Administrator, width: int) -> None:
+    ada.resize(width)
     page = ada.open("/settings/servers/")
     paths = [link.get_attribute("href") for link in page.locator(".server-row h2 a").all()]
+    too_wide = []
 
-    too_wide = [
-        path
-        for path in ["/settings/servers/", "/settings/servers/add/", *paths]
-        if ada.open(path).evaluate("document.documentElement.scrollWidth") > width
-    ]
+    for path in ["/settings/servers/", "/settings/servers/add/", *paths]:
+        ada.open(path)
+        if ada.is_too_wide:
+            too_wide.append(path)
 
     assert too_wide == []

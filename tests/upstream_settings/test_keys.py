@@ -1,26 +1,25 @@
+"""Keys of servers: stored encrypted, bound to their address, shown nowhere."""
+
 from __future__ import annotations
 
 import logging
 from pathlib import Path
 
 import pytest
-from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
 from chat.models import AuditEvent, Upstream
 from chat.vault import VaultLocked
-from tests.upstream_settings.conftest import CANARY, PlainServer, form_of
-
-
-def everything_stored() -> str:
-    """All rows of all tables, as text."""
-    with connection.cursor() as cursor:
-        rows = []
-        for table in connection.introspection.table_names(cursor):
-            cursor.execute(f'SELECT * FROM "{table}"')
-            rows += cursor.fetchall()
-    return repr(rows)
+from tests.support.stored import everything_stored
+from tests.upstream_settings.conftest import (
+    CANARY,
+    FRAGMENT,
+    PlainServer,
+    form_of,
+    page_of,
+    url_of,
+)
 
 
 def key_of(upstream: Upstream) -> str:
@@ -28,26 +27,33 @@ def key_of(upstream: Upstream) -> str:
 
 
 def save(client: Client, upstream: Upstream, **changes: object) -> str:
-    response = client.post(
-        reverse("server", args=[upstream.public_id]), form_of(upstream, **changes), follow=True
-    )
+    response = client.post(url_of(upstream), form_of(upstream, **changes), follow=True)
     return response.content.decode()
 
 
-def test_an_empty_field_keeps_the_key(admin_client: Client, keyed: Upstream) -> None:
+def new_server(**fields: object) -> dict[str, object]:
+    """The form of a server with a key."""
+    form = {"name": "A", "dialect": "lmstudio", "base_url": "http://a.example", "key": CANARY}
+    return {**form, "concurrency_limit": 1, **fields}
+
+
+# --- set, replaced, removed --------------------------------------------------------------------
+
+
+def test_empty_field_keeps_the_key(admin_client: Client, keyed: Upstream) -> None:
     save(admin_client, keyed, name="Renamed", base_url="http://127.0.0.1:9/v2")
 
     assert key_of(keyed) == CANARY
 
 
-def test_a_new_key_replaces_the_old_one(admin_client: Client, keyed: Upstream) -> None:
+def test_new_key_replaces_the_old_one(admin_client: Client, keyed: Upstream) -> None:
     save(admin_client, keyed, key=" sk-another-key ")
 
     assert key_of(keyed) == "sk-another-key"
     assert AuditEvent.objects.get().detail == {"key": "set"}
 
 
-def test_the_checkbox_clears_the_key(admin_client: Client, keyed: Upstream) -> None:
+def test_checkbox_removes_the_key(admin_client: Client, keyed: Upstream) -> None:
     save(admin_client, keyed, clear_key="on")
 
     assert key_of(keyed) == ""
@@ -64,7 +70,7 @@ def test_the_checkbox_clears_the_key(admin_client: Client, keyed: Upstream) -> N
         "http://localhost:9/v1",
     ],
 )
-def test_another_scheme_host_or_port_drops_the_key_and_says_so(
+def test_another_origin_removes_the_key(
     admin_client: Client, keyed: Upstream, address: str
 ) -> None:
     page = save(admin_client, keyed, base_url=address)
@@ -74,104 +80,79 @@ def test_another_scheme_host_or_port_drops_the_key_and_says_so(
     assert AuditEvent.objects.get().detail["key"] == "dropped: another address"
 
 
-def test_a_move_with_a_new_key_keeps_the_new_one(admin_client: Client, keyed: Upstream) -> None:
+def test_new_key_for_a_new_address_is_stored(admin_client: Client, keyed: Upstream) -> None:
     page = save(admin_client, keyed, base_url="http://127.0.0.1:10/v1", key="sk-of-the-new-one")
 
     assert key_of(keyed) == "sk-of-the-new-one"
     assert "The stored key was removed" not in page
 
 
-def test_a_form_opened_before_somebody_moved_the_server_cannot_bring_their_key_back(
-    admin_client: Client, keyed: Upstream
-) -> None:
+def test_stale_form_does_not_restore_a_key(admin_client: Client, keyed: Upstream) -> None:
     stale = form_of(keyed, name="Renamed")
     save(admin_client, keyed, base_url="http://new.example/v1", key="sk-of-the-new-one")
 
-    admin_client.post(reverse("server", args=[keyed.public_id]), stale)
+    admin_client.post(url_of(keyed), stale)
 
     assert Upstream.objects.get().base_url == "http://127.0.0.1:9/v1"
     assert key_of(keyed) == ""
 
 
-def test_a_refused_form_does_not_show_the_key_again(admin_client: Client) -> None:
-    form = {
-        "name": "",
-        "dialect": "lmstudio",
-        "base_url": "x",
-        "key": CANARY,
-        "concurrency_limit": 1,
-    }
-
-    response = admin_client.post(reverse("server_add"), form)
-
-    assert response.status_code == 422
-    assert CANARY not in response.content.decode()
+# --- shown nowhere -----------------------------------------------------------------------------
 
 
-def test_a_key_that_is_refused_is_not_in_the_refusal(admin_client: Client) -> None:
-    form = {
-        "name": "A",
-        "dialect": "lmstudio",
-        "base_url": "http://a.example",
-        "key": f"{CANARY} {CANARY}",
-        "concurrency_limit": 1,
-    }
-
-    response = admin_client.post(reverse("server_add"), form)
+@pytest.mark.parametrize(
+    "fields",
+    [{"name": "", "base_url": "x"}, {"key": f"{CANARY} {CANARY}"}],
+    ids=["invalid form", "invalid key"],
+)
+def test_refused_form_does_not_show_the_key(
+    admin_client: Client, fields: dict[str, object]
+) -> None:
+    response = admin_client.post(reverse("server_add"), new_server(**fields))
 
     assert response.status_code == 422
     assert CANARY not in response.content.decode()
 
 
-def test_the_key_reaches_one_address_and_is_found_nowhere_else(
-    admin_client: Client,
-    plain_server: PlainServer,
-    caplog: pytest.LogCaptureFixture,
+def test_key_reaches_one_address_and_is_found_nowhere_else(
+    admin_client: Client, plain_server: PlainServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     plain_server.status, plain_server.echoes_key = 401, True
-    form = {
-        "name": "Echo",
-        "dialect": "openai_chat",
-        "base_url": plain_server.url,
-        "key": CANARY,
-        "concurrency_limit": 1,
-    }
+    form = new_server(name="Echo", dialect="openai_chat", base_url=plain_server.url)
     pages = [admin_client.post(reverse("server_add"), form, follow=True)]
     upstream = Upstream.objects.get()
-    args = [upstream.public_id]
 
     for route in ("server_test", "server_models"):
-        pages.append(admin_client.post(reverse(route, args=args), headers={"HX-Request": "true"}))
-        pages.append(admin_client.post(reverse(route, args=args), follow=True))
-    pages.append(admin_client.post(reverse("server_switch", args=args), {"is_enabled": "false"}))
-    pages += [admin_client.get(reverse(route, args=args)) for route in ("server", "server_delete")]
-    pages += [
-        admin_client.get(address)
-        for address in (
-            reverse("servers"),
-            reverse("admin:index"),
-            reverse("admin:chat_upstream_changelist"),
-            reverse("admin:chat_upstream_change", args=[upstream.pk]),
-            reverse("admin:chat_upstream_history", args=[upstream.pk]),
-            reverse("admin:chat_auditevent_changelist"),
-            *(
-                reverse("admin:chat_auditevent_change", args=[event.pk])
-                for event in AuditEvent.objects.all()
-            ),
-        )
-    ]
+        url = url_of(upstream, route)
+        pages.append(admin_client.post(url, headers=FRAGMENT))
+        pages.append(admin_client.post(url, follow=True))
+    pages.append(admin_client.post(url_of(upstream, "server_switch"), {"is_enabled": "false"}))
+    events = AuditEvent.objects.values_list("pk", flat=True)
+    for url in (
+        url_of(upstream),
+        url_of(upstream, "server_delete"),
+        reverse("servers"),
+        reverse("admin:index"),
+        reverse("admin:chat_upstream_changelist"),
+        reverse("admin:chat_upstream_change", args=[upstream.pk]),
+        reverse("admin:chat_upstream_history", args=[upstream.pk]),
+        reverse("admin:chat_auditevent_changelist"),
+        *(reverse("admin:chat_auditevent_change", args=[event]) for event in events),
+    ):
+        pages.append(admin_client.get(url))
 
     assert f"Bearer {CANARY}" in plain_server.keys
+    sealed = Upstream.objects.get().sealed_key
     for page in pages:
         assert CANARY not in page.content.decode()
-        assert Upstream.objects.get().sealed_key not in page.content.decode()
+        assert sealed not in page.content.decode()
         assert CANARY not in str(page.headers)
     assert CANARY not in everything_stored()
     assert CANARY not in caplog.text
 
 
-def test_the_stored_key_of_another_row_cannot_be_opened(keyed: Upstream) -> None:
+def test_key_of_another_row_cannot_be_decrypted(keyed: Upstream) -> None:
     other = Upstream.objects.create(
         name="Other", dialect="lmstudio", base_url="http://a.example", sealed_key=keyed.sealed_key
     )
@@ -182,22 +163,16 @@ def test_the_stored_key_of_another_row_cannot_be_opened(keyed: Upstream) -> None
     assert CANARY not in repr(error.value)
 
 
-def test_a_key_that_cannot_be_read_any_more_is_said_in_words(
-    admin_client: Client, keyed: Upstream
-) -> None:
+def test_unreadable_key_is_reported(admin_client: Client, keyed: Upstream) -> None:
     Upstream.objects.update(sealed_key="damaged")
 
-    page = admin_client.post(
-        reverse("server_test", args=[keyed.public_id]), headers={"HX-Request": "true"}
-    ).content.decode()
+    page = admin_client.post(url_of(keyed, "server_test"), headers=FRAGMENT).content.decode()
 
     assert "The stored key cannot be read" in page
 
 
-def test_picking_a_dialect_sends_the_form_in_a_body_and_never_in_an_address(
-    admin_client: Client, keyed: Upstream
-) -> None:
-    page = admin_client.get(reverse("server", args=[keyed.public_id])).content.decode()
+def test_dialect_menu_posts_the_form(admin_client: Client, keyed: Upstream) -> None:
+    page = page_of(admin_client, keyed)
 
     select = page[page.index('<select name="dialect"') :]
     select = select[: select.index(">")]
@@ -205,7 +180,7 @@ def test_picking_a_dialect_sends_the_form_in_a_body_and_never_in_an_address(
     assert "hx-get=" not in select
 
 
-def test_no_source_file_reads_a_key_but_the_three_that_send_it() -> None:
+def test_only_the_modules_that_send_a_key_read_it() -> None:
     chat = Path(__file__).parents[2] / "chat"
     readers = {
         str(path.relative_to(chat))

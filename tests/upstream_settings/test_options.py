@@ -1,4 +1,4 @@
-"""The form is made of what a dialect declares; secret options go in and never come out."""
+"""The form of a server has the options that its dialect declares; secret ones are never shown."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
@@ -18,12 +19,12 @@ from chat.actions import upstreams as actions
 from chat.actions.conversations import ModelChoice, start_conversation
 from chat.models import AuditEvent, Conversation, Team, Upstream, User
 from chat.vault import VaultLocked
-from tests.upstream_settings.conftest import form_of
+from tests.upstream_settings.conftest import form_of, page_of, url_of
 
 TOKEN = "hf-canary-81c4e0a7d2"
 HEADERS = json.dumps({"Authorization": f"Bearer {TOKEN}"})
 
-# A file that a newcomer drops into the package, and nothing else.
+# All that a new dialect needs is this file in the package.
 MODULE = """
 from typing import ClassVar
 
@@ -54,7 +55,7 @@ dialect = SmokeSignals()
 
 @pytest.fixture
 def smoke_signals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A dialect found the way every other is: by its file being there."""
+    """A dialect that is found by its file, as every other one."""
     (tmp_path / "smoke_signals.py").write_text(MODULE)
     monkeypatch.setattr(chat.dialects, "__path__", [*chat.dialects.__path__, str(tmp_path)])
     importlib.invalidate_caches()
@@ -72,25 +73,19 @@ def signaller(db: None, smoke_signals: None) -> Upstream:
     return upstream
 
 
-def save(client: Client, upstream: Upstream, **changes: object) -> Upstream:
-    response = client.post(
-        reverse("server", args=[upstream.public_id]), form_of(upstream, **changes)
-    )
+def post(client: Client, upstream: Upstream, **changes: object) -> HttpResponse:
+    return client.post(url_of(upstream), form_of(upstream, **changes))
+
+
+def save(client: Client, upstream: Upstream, **changes: object) -> None:
+    response = post(client, upstream, **changes)
     assert response.status_code == 302, response.context["form"].errors
     upstream.refresh_from_db()
-    return upstream
 
 
-def page_of(client: Client, upstream: Upstream) -> str:
-    return client.get(reverse("server", args=[upstream.public_id])).content.decode()
-
-
-def test_a_new_dialect_has_its_form_without_any_other_change(
-    admin_client: Client, smoke_signals: None
-) -> None:
-    page = admin_client.get(
-        reverse("server_dialect"), {"dialect": "smoke_signals"}
-    ).content.decode()
+def test_new_dialect_has_a_form_of_its_options(admin_client: Client, smoke_signals: None) -> None:
+    answer = admin_client.get(reverse("server_dialect"), {"dialect": "smoke_signals"})
+    page = answer.content.decode()
 
     assert "Needs a hill." in page
     for part in (
@@ -113,9 +108,7 @@ def test_a_new_dialect_has_its_form_without_any_other_change(
     assert '<option value="smoke_signals">Smoke signals</option>' in add
 
 
-def test_every_kind_of_option_is_stored_as_what_it_is(
-    admin_client: Client, signaller: Upstream
-) -> None:
+def test_options_are_stored_as_their_kind(admin_client: Client, signaller: Upstream) -> None:
     save(
         admin_client,
         signaller,
@@ -139,52 +132,46 @@ def test_every_kind_of_option_is_stored_as_what_it_is(
     }
 
 
-def test_a_default_that_nobody_touched_is_not_stored(
-    admin_client: Client, signaller: Upstream
-) -> None:
+def test_unchanged_default_is_not_stored(admin_client: Client, signaller: Upstream) -> None:
     save(admin_client, signaller, option_puffs="3", option_code_book="one\r\ntwo")
 
     assert signaller.options == {}
     assert AuditEvent.objects.count() == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("height", "10", "less than or equal to 9"),
-        ("puffs", "many", "whole number"),
-        ("inline_think", "auto", "valid choice"),
-        ("extras", '{"a": }', "line 1, column 7"),
-        ("extras", '"text"', "JSON object"),
-        ("extras", '{"a": NaN}', "no valid JSON"),
-        ("extras", "[" * 15_000, "no valid JSON"),
-        ("greeting", "x" * 501, "at most 500"),
-        ("headers", "Authorization: x", "no valid JSON"),
-    ],
-)
-def test_an_option_out_of_bounds_is_refused_beside_its_field(
-    admin_client: Client, signaller: Upstream, name: str, value: str, words: str
+OUT_OF_BOUNDS = [
+    ("height", "10", "less than or equal to 9"),
+    ("puffs", "many", "whole number"),
+    ("inline_think", "auto", "valid choice"),
+    ("extras", '{"a": }', "line 1, column 7"),
+    ("extras", '"text"', "JSON object"),
+    ("extras", '{"a": NaN}', "no valid JSON"),
+    ("extras", "[" * 15_000, "no valid JSON"),
+    ("greeting", "x" * 501, "at most 500"),
+    ("headers", "Authorization: x", "no valid JSON"),
+]
+
+
+def test_invalid_option_is_refused_beside_its_field(
+    admin_client: Client, signaller: Upstream, subtests: pytest.Subtests
 ) -> None:
-    response = admin_client.post(
-        reverse("server", args=[signaller.public_id]),
-        form_of(signaller, **{f"option_{name}": value}),
-    )
+    for name, value, words in OUT_OF_BOUNDS:
+        with subtests.test(f"{name}: {value:.30}"):
+            response = post(admin_client, signaller, **{f"option_{name}": value})
 
-    assert response.status_code == 422
-    assert words in str(response.context["form"].errors[f"option_{name}"])
-    assert '<details class="options" open>' in response.content.decode()
+            assert response.status_code == 422
+            assert words in str(response.context["form"].errors[f"option_{name}"])
+            assert '<details class="options" open>' in response.content.decode()
 
 
-def test_a_json_option_is_shown_again_as_it_can_be_edited(
-    admin_client: Client, signaller: Upstream
-) -> None:
+def test_json_option_is_shown_as_json(admin_client: Client, signaller: Upstream) -> None:
     signaller.options = {"extras": {"wind": "west"}}
     signaller.save()
 
     assert "{\n  &quot;wind&quot;: &quot;west&quot;\n}" in page_of(admin_client, signaller)
 
 
-def test_picking_another_dialect_keeps_values_of_the_same_name(
+def test_another_dialect_keeps_options_of_the_same_name(
     admin_client: Client, signaller: Upstream
 ) -> None:
     typed = {
@@ -195,27 +182,25 @@ def test_picking_another_dialect_keeps_values_of_the_same_name(
         "key": TOKEN,
         "option_password": TOKEN,
     }
-    page = admin_client.post(
-        reverse("server_dialect") + f"?server={signaller.public_id}", typed
-    ).content.decode()
+    address = reverse("server_dialect") + f"?server={signaller.public_id}"
+
+    page = admin_client.post(address, typed).content.decode()
 
     assert '<option value="off" selected>off</option>' in page
     assert "option_greeting" not in page
     assert TOKEN not in page
 
 
-def test_picking_a_dialect_of_a_server_that_does_not_exist_is_not_found(
-    admin_client: Client, smoke_signals: None
-) -> None:
+def test_dialect_of_an_unknown_server_is_404(admin_client: Client, smoke_signals: None) -> None:
     address = reverse("server_dialect") + "?server=00000000-0000-4000-8000-000000000000"
 
     assert admin_client.post(address, {"dialect": "openai_chat"}).status_code == 404
 
 
-# --- secrets ---------------------------------------------------------------------------
+# --- secrets -----------------------------------------------------------------------------------
 
 
-def test_a_secret_option_is_sealed_and_never_shown_again(
+def test_secret_option_is_encrypted_and_never_shown(
     admin_client: Client, signaller: Upstream
 ) -> None:
     save(
@@ -242,21 +227,16 @@ def test_a_secret_option_is_sealed_and_never_shown_again(
     }
 
 
-def test_a_form_that_is_refused_does_not_echo_its_secrets(
-    admin_client: Client, signaller: Upstream
-) -> None:
-    response = admin_client.post(
-        reverse("server", args=[signaller.public_id]),
-        form_of(signaller, name="", option_headers=HEADERS, option_password=TOKEN, key=TOKEN),
-    )
+def test_refused_form_does_not_show_its_secrets(admin_client: Client, signaller: Upstream) -> None:
+    secrets = {"option_headers": HEADERS, "option_password": TOKEN, "key": TOKEN}
+
+    response = post(admin_client, signaller, name="", **secrets)
 
     assert response.status_code == 422
     assert TOKEN not in response.content.decode()
 
 
-def test_an_empty_secret_keeps_the_stored_one_and_a_new_one_replaces_it(
-    admin_client: Client, signaller: Upstream
-) -> None:
+def test_empty_secret_keeps_the_stored_one(admin_client: Client, signaller: Upstream) -> None:
     save(admin_client, signaller, option_password="another-secret")
 
     assert signaller.open_secret_options() == {
@@ -265,37 +245,33 @@ def test_an_empty_secret_keeps_the_stored_one_and_a_new_one_replaces_it(
     }
 
 
-def test_a_secret_is_cleared_on_demand(admin_client: Client, signaller: Upstream) -> None:
+def test_checkbox_removes_a_secret(admin_client: Client, signaller: Upstream) -> None:
     save(admin_client, signaller, clear_option_password="on")
 
     assert signaller.open_secret_options().keys() == {"headers"}
     assert AuditEvent.objects.get().detail == {"secret_options_removed": ["password"]}
 
 
-def test_secrets_go_with_the_address_that_they_were_entered_for(
-    admin_client: Client, signaller: Upstream
-) -> None:
-    response = admin_client.post(
-        reverse("server", args=[signaller.public_id]),
-        form_of(signaller, base_url="http://evil.example/v1", option_password="a-new-one"),
-        follow=True,
+def test_another_address_removes_the_secrets(admin_client: Client, signaller: Upstream) -> None:
+    save(
+        admin_client,
+        signaller,
+        base_url="http://evil.example/v1",
+        option_password="a-new-one",
     )
 
-    signaller.refresh_from_db()
     assert signaller.open_secret_options() == {"password": "a-new-one"}
-    assert "Secret options were removed" in response.content.decode()
+    assert "Secret options were removed" in page_of(admin_client, signaller)
 
 
-def test_secrets_that_the_new_dialect_does_not_have_go(
-    admin_client: Client, signaller: Upstream
-) -> None:
+def test_another_dialect_removes_the_secrets(admin_client: Client, signaller: Upstream) -> None:
     save(admin_client, signaller, dialect="openai_chat")
 
     assert signaller.sealed_options == ""
     assert signaller.open_secret_options() == {}
 
 
-def test_secrets_open_only_in_the_row_that_they_were_sealed_for(
+def test_secrets_of_another_row_cannot_be_decrypted(
     signaller: Upstream, upstream: Upstream
 ) -> None:
     upstream.sealed_options = signaller.sealed_options
@@ -304,9 +280,7 @@ def test_secrets_open_only_in_the_row_that_they_were_sealed_for(
         upstream.all_options()
 
 
-def test_secrets_that_cannot_be_read_leave_the_page_usable_and_can_be_entered_anew(
-    admin_client: Client, signaller: Upstream
-) -> None:
+def test_unreadable_secrets_can_be_entered_again(admin_client: Client, signaller: Upstream) -> None:
     signaller.sealed_options = "not to be opened"
     signaller.save()
 
@@ -316,7 +290,7 @@ def test_secrets_that_cannot_be_read_leave_the_page_usable_and_can_be_entered_an
     assert signaller.open_secret_options() == {"password": TOKEN}
 
 
-def test_the_words_of_settings_hold_no_secret(administrator: User) -> None:
+def test_repr_of_settings_has_no_secret(administrator: User) -> None:
     settings = actions.ServerSettings(
         name="A",
         dialect="lmstudio",
@@ -329,16 +303,13 @@ def test_the_words_of_settings_hold_no_secret(administrator: User) -> None:
     assert TOKEN not in repr(settings)
 
 
-# --- what answers are asked for with -------------------------------------------------------
+# --- default parameters ------------------------------------------------------------------------
 
 
-def test_parameters_of_the_dialect_are_offered_bounded_and_stored(
+def test_default_parameters_are_validated_and_stored(
     admin_client: Client, upstream: Upstream
 ) -> None:
-    address = reverse("server", args=[upstream.public_id])
-    form = form_of(upstream, dialect="openai_chat")
-
-    refused = admin_client.post(address, {**form, "parameter_temperature": "7"})
+    refused = post(admin_client, upstream, dialect="openai_chat", parameter_temperature="7")
     save(admin_client, upstream, dialect="openai_chat", parameter_temperature="0.5")
 
     assert refused.context["form"].errors.keys() == {"parameter_temperature"}
@@ -346,7 +317,7 @@ def test_parameters_of_the_dialect_are_offered_bounded_and_stored(
     assert 'name="parameter_temperature" value="0.5"' in page_of(admin_client, upstream)
 
 
-def test_an_answer_is_asked_for_with_them_unless_the_person_chose_otherwise(
+def test_default_parameters_yield_to_those_of_the_request(
     alice: User, team: Team, upstream: Upstream
 ) -> None:
     Upstream.objects.update(parameters={"temperature": 0.5, "max_output_tokens": 100})

@@ -2,17 +2,22 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import httpx
 import pytest
 import trustme
 
+from chat.demo.fake import FakeUpstream
 from chat.upstreams.addresses import AddressPolicy, Lookup, system_lookup
 from chat.upstreams.client import open_client
-from tests.upstreams.hostile import PATIENCE_SECONDS, Behaviour, HostileServer
+from tests.support.hostile_server import Behaviour, HostileServer, Peer
+from tests.support.loop_clock import LoopClock
+
+KEY = "sk-canary-0123456789abcdef"
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,7 @@ def certificates() -> Certificates:
     return Certificates(
         server=_server_context(authority, "localhost", "server.test", "127.0.0.1", "::1"),
         trust=trust,
-        other_name=_server_context(authority, "elsewhere.test"),
+        other_name=_server_context(authority, "other.test"),
     )
 
 
@@ -40,8 +45,8 @@ def _server_context(authority: trustme.CA, *names: str) -> ssl.SSLContext:
     return context
 
 
-def names(table: dict[str, list[str]]) -> Lookup:
-    """A name server with these entries and no others."""
+def lookup_in(table: dict[str, list[str]]) -> Lookup:
+    """A name server with these entries; the system's answers for all other names."""
 
     async def lookup(host: str, port: int) -> list[str]:
         if host in table:
@@ -66,7 +71,7 @@ def scheme(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def policy() -> AddressPolicy:
-    return AddressPolicy.parse("any", lookup=names(LOOPBACK_NAMES))
+    return AddressPolicy.parse("any", lookup=lookup_in(LOOPBACK_NAMES))
 
 
 @pytest.fixture
@@ -75,6 +80,19 @@ async def client(
 ) -> AsyncIterator[httpx.AsyncClient]:
     async with open_client(policy, certificates.trust, transport) as client:
         yield client
+
+
+@pytest.fixture
+async def wire_client() -> AsyncIterator[httpx.AsyncClient]:
+    """A client as the product opens it, for tests of what lies above the transports."""
+    async with open_client(AddressPolicy.parse("any")) as client:
+        yield client
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeUpstream]:
+    async with FakeUpstream() as fake:
+        yield fake
 
 
 Serve = Callable[[Behaviour], AbstractAsyncContextManager[HostileServer]]
@@ -92,15 +110,20 @@ def serve(scheme: str, certificates: Certificates) -> Serve:
     return start
 
 
-def replying(data: bytes, then: Callable[..., Awaitable[None]] | None = None) -> Behaviour:
-    """Reads the request, sends these bytes, and then closes (or does what ``then`` says)."""
+class Clock(LoopClock):
+    async def advance_until_gone(self, peer: Peer) -> None:
+        """Passes as much time as it takes until the client closes the connection."""
+        await self.advance_until(peer.wait_gone(), limit_seconds=150)
 
-    async def behave(peer):
-        await peer.request()
-        await peer.send(data)
-        await (then(peer) if then else peer.finish())
 
-    return behave
+@pytest.fixture
+async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of all time-outs of this test."""
+    clock = Clock()
+    # Deadlines that more than one time-out shares.
+    monotonic = asyncio.get_running_loop().time
+    monkeypatch.setattr("chat.upstreams.client.time", SimpleNamespace(monotonic=monotonic))
+    return clock
 
 
 async def exchange(
@@ -114,12 +137,11 @@ async def exchange(
     """The body that arrived and the exception that ended it, if one did."""
     received = []
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            async with client.stream("POST", url, content=content, timeout=timeout) as response:
-                async for data in response.aiter_raw():
-                    received.append(data)
-                    if pause is not None:
-                        await asyncio.sleep(pause)
+        async with client.stream("POST", url, content=content, timeout=timeout) as response:
+            async for data in response.aiter_raw():
+                received.append(data)
+                if pause is not None:
+                    await asyncio.sleep(pause)
     except httpx.HTTPError as error:
         return b"".join(received), error
     return b"".join(received), None

@@ -1,5 +1,8 @@
+"""Which network addresses a request may go to, in every spelling."""
+
 import random
 import socket
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 from hypothesis import given
@@ -13,13 +16,13 @@ from chat.upstreams.addresses import (
     literal,
     unwrap,
 )
-from tests.upstreams.conftest import names
+from tests.upstreams.conftest import lookup_in
 
 PUBLIC = AddressPolicy.parse("")
 ANY = AddressPolicy.parse("any")
 
 # Refused whatever the setting says.
-NEVER = [
+NEVER_ALLOWED = [
     "0.0.0.0",
     "0.1.2.3",
     "169.254.169.254",
@@ -101,97 +104,100 @@ METADATA_SPELLINGS = [
 ]
 
 
-@pytest.mark.parametrize("address", NEVER)
 @pytest.mark.parametrize("setting", ["", "any", "0.0.0.0/0:*,[::/0]:*"])
-def test_some_addresses_are_refused_whatever_the_setting(address, setting):
-    with pytest.raises(AddressRefused, match=REFUSED_TEXT):
-        AddressPolicy.parse(setting).check(address, 443)
+def test_never_allowed_address_is_refused(setting, subtests):
+    policy = AddressPolicy.parse(setting)
+    for address in NEVER_ALLOWED:
+        with (
+            subtests.test(msg=address),
+            pytest.raises(AddressRefused, match=REFUSED_TEXT),
+        ):
+            policy.check(address, 443)
 
 
-@pytest.mark.parametrize("address", PRIVATE)
-def test_private_address_needs_the_setting(address):
-    ANY.check(address, 1234)
+def test_private_address_needs_the_setting(subtests):
+    for address in PRIVATE:
+        with subtests.test(msg=address):
+            ANY.check(address, 1234)
+            with pytest.raises(AddressRefused):
+                PUBLIC.check(address, 1234)
 
-    with pytest.raises(AddressRefused):
-        PUBLIC.check(address, 1234)
 
-
-@pytest.mark.parametrize("address", GLOBAL)
 @pytest.mark.parametrize("setting", ["", "any", "10.0.0.0/8:1234"])
-def test_public_address_is_always_allowed(address, setting):
-    AddressPolicy.parse(setting).check(address, 443)
+def test_public_address_is_always_allowed(setting, subtests):
+    policy = AddressPolicy.parse(setting)
+    for address in GLOBAL:
+        with subtests.test(msg=address):
+            policy.check(address, 443)
 
 
-@pytest.mark.parametrize("spelling", LOOPBACK_SPELLINGS)
-async def test_every_spelling_of_loopback_is_loopback(spelling):
-    assert await ANY.resolve(spelling, 80) == ["127.0.0.1"]
-
-    with pytest.raises(AddressRefused):
-        await PUBLIC.resolve(spelling, 80)
-
-
-@pytest.mark.parametrize("spelling", METADATA_SPELLINGS)
-async def test_every_spelling_of_the_metadata_address_is_refused(spelling):
-    with pytest.raises(AddressRefused):
-        await ANY.resolve(spelling, 80)
+async def test_every_spelling_of_loopback_is_loopback(subtests):
+    for spelling in LOOPBACK_SPELLINGS:
+        with subtests.test(msg=spelling):
+            assert await ANY.resolve(spelling, 80) == ["127.0.0.1"]
+            with pytest.raises(AddressRefused):
+                await PUBLIC.resolve(spelling, 80)
 
 
-LAN = "10.0.0.0/8:1234, 192.168.1.5:*,[fd00:1::/32]:8080, fd00:2::7:9, 127.0.0.1/32:11434"
+async def test_every_spelling_of_metadata_is_refused(subtests):
+    for spelling in METADATA_SPELLINGS:
+        with subtests.test(msg=spelling), pytest.raises(AddressRefused):
+            await ANY.resolve(spelling, 80)
 
 
-@pytest.mark.parametrize(
-    ("address", "port"),
-    [
-        ("10.9.8.7", 1234),
-        ("192.168.1.5", 1),
-        ("192.168.1.5", 65535),
-        ("fd00:1::99", 8080),
-        ("fd00:2::7", 9),
-        ("127.0.0.1", 11434),
-        ("::ffff:10.0.0.1", 1234),
-        ("64:ff9b::10.0.0.1", 1234),
-    ],
-)
-def test_listed_network_is_allowed_on_its_port(address, port):
-    AddressPolicy.parse(LAN).check(address, port)
+LISTED = "10.0.0.0/8:1234, 192.168.1.5:*,[fd00:1::/32]:8080, fd00:2::7:9, 127.0.0.1/32:11434"
+# (address, port)
+ON_THE_LIST = [
+    ("10.9.8.7", 1234),
+    ("192.168.1.5", 1),
+    ("192.168.1.5", 65535),
+    ("fd00:1::99", 8080),
+    ("fd00:2::7", 9),
+    ("127.0.0.1", 11434),
+    ("::ffff:10.0.0.1", 1234),
+    ("64:ff9b::10.0.0.1", 1234),
+    ("11.0.0.1", 1234),  # public, and so in no private network
+]
+OFF_THE_LIST = [
+    ("10.9.8.7", 1235),
+    ("192.168.1.6", 80),
+    ("fd00:1::99", 80),
+    ("fd00:3::1", 8080),
+    ("127.0.0.1", 5432),
+    ("::ffff:10.0.0.1", 80),
+    ("::1", 11434),
+]
 
 
-@pytest.mark.parametrize(
-    ("address", "port"),
-    [
-        ("10.9.8.7", 1235),
-        ("11.0.0.1", 1234),
-        ("192.168.1.6", 80),
-        ("fd00:1::99", 80),
-        ("fd00:3::1", 8080),
-        ("127.0.0.1", 5432),
-        ("::ffff:10.0.0.1", 80),
-        ("::1", 11434),
-    ],
-)
-def test_what_is_not_listed_is_refused(address, port):
-    if address == "11.0.0.1":
-        AddressPolicy.parse(LAN).check(address, port)  # public, and so nobody's LAN
-        return
-    with pytest.raises(AddressRefused):
-        AddressPolicy.parse(LAN).check(address, port)
+def test_listed_network_is_allowed_on_its_port(subtests):
+    policy = AddressPolicy.parse(LISTED)
+    for address, port in ON_THE_LIST:
+        with subtests.test(msg=f"{address} port {port}"):
+            policy.check(address, port)
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "10.0.0.0/8",
-        "10.0.0.0/40:80",
-        "example.org:80",
-        "10.0.0.1:0",
-        "10.0.0.1:70000",
-        "all",
-        ":80",
-    ],
-)
-def test_malformed_setting_says_what_is_wrong(setting):
-    with pytest.raises(ValueError, match="network and a port"):
-        AddressPolicy.parse(setting)
+def test_unlisted_network_or_port_is_refused(subtests):
+    policy = AddressPolicy.parse(LISTED)
+    for address, port in OFF_THE_LIST:
+        with subtests.test(msg=f"{address} port {port}"), pytest.raises(AddressRefused):
+            policy.check(address, port)
+
+
+MALFORMED = [
+    "10.0.0.0/8",
+    "10.0.0.0/40:80",
+    "example.org:80",
+    "10.0.0.1:0",
+    "10.0.0.1:70000",
+    "all",
+    ":80",
+]
+
+
+def test_malformed_setting_is_explained(subtests):
+    for setting in MALFORMED:
+        with subtests.test(msg=setting), pytest.raises(ValueError, match="network and a port"):
+            AddressPolicy.parse(setting)
 
 
 def test_own_ports_on_loopback_stay_closed():
@@ -204,21 +210,21 @@ def test_own_ports_on_loopback_stay_closed():
 
 
 async def test_one_forbidden_answer_refuses_the_name():
-    policy = AddressPolicy.parse("", lookup=names({"mixed.test": ["8.8.8.8", "10.0.0.1"]}))
+    policy = AddressPolicy.parse("", lookup=lookup_in({"mixed.test": ["8.8.8.8", "10.0.0.1"]}))
 
     with pytest.raises(AddressRefused):
         await policy.resolve("mixed.test", 443)
 
 
-async def test_answers_beyond_the_ones_used_are_checked_too():
+async def test_answers_beyond_the_used_ones_are_checked():
     many = [f"8.8.8.{n}" for n in range(MAX_ADDRESSES)] + ["10.0.0.1"]
-    policy = AddressPolicy.parse("", lookup=names({"many.test": many}))
+    policy = AddressPolicy.parse("", lookup=lookup_in({"many.test": many}))
 
     with pytest.raises(AddressRefused):
         await policy.resolve("many.test", 443)
 
 
-async def test_rebinding_name_server_never_gets_a_forbidden_address_through():
+async def test_rebinding_never_yields_a_forbidden_address():
     choice = random.Random(7)
 
     async def rebind(host, port):
@@ -235,15 +241,17 @@ async def test_rebinding_name_server_never_gets_a_forbidden_address_through():
     assert set(allowed) == {"8.8.8.8"}
 
 
-@pytest.mark.parametrize("host", ["nowhere.invalid", "a" * 70 + ".test", "nul\0.test", ""])
-async def test_name_without_an_address_is_an_os_error(host):
-    with pytest.raises(OSError):
-        await ANY.resolve(host, 80)
+async def test_name_without_an_address_is_an_os_error(subtests):
+    for host in ["nowhere.invalid", "a" * 70 + ".test", "nul\0.test", ""]:
+        with subtests.test(msg=host), pytest.raises(OSError):
+            await ANY.resolve(host, 80)
 
 
 async def test_empty_answer_is_an_os_error():
+    policy = AddressPolicy.parse("any", lookup=lookup_in({"empty.test": []}))
+
     with pytest.raises(socket.gaierror):
-        await AddressPolicy.parse("any", lookup=names({"empty.test": []})).resolve("empty.test", 80)
+        await policy.resolve("empty.test", 80)
 
 
 async def test_localhost_resolves_through_the_system():
@@ -251,9 +259,7 @@ async def test_localhost_resolves_through_the_system():
 
 
 @given(st.integers(min_value=0, max_value=2**32 - 1))
-def test_every_wrapping_of_an_address_is_judged_like_the_address(number):
-    from ipaddress import IPv4Address, IPv6Address
-
+def test_wrapped_address_is_unwrapped(number):
     inner = IPv4Address(number)
     wrapped = [
         IPv6Address(0xFFFF << 32 | number),
@@ -266,5 +272,5 @@ def test_every_wrapping_of_an_address_is_judged_like_the_address(number):
 
 
 @given(st.text(max_size=30))
-def test_no_host_text_makes_the_literal_reader_raise(text):
+def test_literal_raises_for_no_text(text):
     literal(text)

@@ -8,8 +8,8 @@ import pytest
 
 from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.client import open_client
-from tests.upstreams.conftest import exchange, names, replying
-from tests.upstreams.hostile import HostileServer, answer
+from tests.support.hostile_server import HostileServer, answer, hang, replying
+from tests.upstreams.conftest import exchange, lookup_in
 
 OK = answer(b"{}")
 
@@ -19,12 +19,13 @@ def open_pinned(transport, certificates):
     """A client whose name server holds this table."""
 
     def open_it(table, setting="any", trust=None):
-        policy = AddressPolicy.parse(setting, lookup=names(table))
+        policy = AddressPolicy.parse(setting, lookup=lookup_in(table))
         return open_client(policy, trust or certificates.trust, transport)
 
     return open_it
 
 
+# form: (the server's address, the address that the name has)
 ADDRESSES = {
     "v4": ("127.0.0.1", "127.0.0.1"),
     "v6": ("::1", "::1"),
@@ -33,37 +34,37 @@ ADDRESSES = {
 
 
 @pytest.mark.parametrize("form", ADDRESSES)
-@pytest.mark.parametrize("is_tls", [False, True], ids=["http", "https"])
-async def test_name_is_kept_for_host_and_certificate(open_pinned, certificates, form, is_tls):
+async def test_name_is_kept_for_host_and_certificate(open_pinned, certificates, scheme, form):
     listening, dialled = ADDRESSES[form]
-    seen = []
+    is_tls = scheme == "https"
+    server_names = []
     if is_tls:
-        certificates.server.sni_callback = lambda _socket, name, _context: seen.append(name)
+        certificates.server.sni_callback = lambda _socket, name, _context: server_names.append(name)
 
     server = HostileServer(replying(OK), certificates.server if is_tls else None, host=listening)
     async with server, open_pinned({"server.test": [dialled]}) as client:
-        response = await client.post(
-            f"{server.scheme}://server.test:{server.port}/x", content=b"{}"
-        )
+        response = await client.post(f"{scheme}://server.test:{server.port}/x", content=b"{}")
     certificates.server.sni_callback = None
 
     assert response.status_code == 200
     assert server.requests[0].header("host") == f"server.test:{server.port}"
-    assert seen == (["server.test"] if is_tls else [])
+    assert server_names == (["server.test"] if is_tls else [])
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.1", "2130706433", "[::ffff:127.0.0.1]"])
-async def test_literal_address_passes_through_the_check(open_pinned, host):
-    async with HostileServer(replying(OK)) as server, open_pinned({}) as client:
-        await client.post(f"http://{host}:{server.port}/", content=b"{}")
-        async with open_pinned({}, setting="") as client:
-            _, error = await exchange(client, f"http://{host}:{server.port}/")
+async def test_literal_address_is_checked(open_pinned, subtests):
+    for host in ["127.0.0.1", "127.1", "2130706433", "[::ffff:127.0.0.1]"]:
+        with subtests.test(msg=host):
+            async with HostileServer(replying(OK)) as server:
+                async with open_pinned({}) as client:
+                    await client.post(f"http://{host}:{server.port}/", content=b"{}")
+                async with open_pinned({}, setting="") as client:
+                    _, error = await exchange(client, f"http://{host}:{server.port}/")
 
-    assert isinstance(error, httpx.ConnectError)
-    assert server.connections == 1
+            assert isinstance(error, httpx.ConnectError)
+            assert server.connections == 1
 
 
-async def test_literal_address_is_what_the_certificate_must_name(open_pinned, certificates):
+async def test_certificate_must_name_a_literal_address(open_pinned, certificates):
     async with (
         HostileServer(replying(OK), certificates.server) as server,
         open_pinned({}) as client,
@@ -84,7 +85,7 @@ async def test_second_address_is_tried_when_the_first_refuses(open_pinned):
     assert server.posts == 1
 
 
-async def test_name_with_one_forbidden_address_makes_no_connection(open_pinned):
+async def test_one_forbidden_address_prevents_the_connection(open_pinned):
     table = {"two.test": ["127.0.0.1", "169.254.169.254"]}
     async with HostileServer(replying(OK)) as server, open_pinned(table) as client:
         _, error = await exchange(client, f"http://two.test:{server.port}/")
@@ -93,7 +94,7 @@ async def test_name_with_one_forbidden_address_makes_no_connection(open_pinned):
     assert server.connections == 0
 
 
-async def test_second_lookup_that_differs_is_checked_again(open_pinned, transport, certificates):
+async def test_each_lookup_is_checked(transport, certificates):
     answers = iter([["127.0.0.1"], ["127.0.0.2"]])
 
     async def lookup(host, port):
@@ -111,9 +112,7 @@ async def test_second_lookup_that_differs_is_checked_again(open_pinned, transpor
     assert server.connections == 1
 
 
-async def test_certificate_for_another_name_is_refused_before_the_request(
-    open_pinned, certificates
-):
+async def test_certificate_for_another_name_prevents_the_request(open_pinned, certificates):
     async with (
         HostileServer(replying(OK), certificates.other_name) as server,
         open_pinned({"server.test": ["127.0.0.1"]}) as client,
@@ -124,7 +123,7 @@ async def test_certificate_for_another_name_is_refused_before_the_request(
     assert server.posts == 0
 
 
-async def test_unknown_authority_is_refused_before_the_request(open_pinned, certificates):
+async def test_unknown_authority_prevents_the_request(open_pinned, certificates):
     async with (
         HostileServer(replying(OK), certificates.server) as server,
         open_pinned({}, trust=ssl.create_default_context()) as client,
@@ -135,7 +134,7 @@ async def test_unknown_authority_is_refused_before_the_request(open_pinned, cert
     assert server.posts == 0
 
 
-async def test_proxy_variables_of_the_environment_are_ignored(monkeypatch, open_pinned):
+async def test_proxy_variables_are_ignored(monkeypatch, open_pinned):
     async with (
         HostileServer(replying(answer(b"proxied"))) as proxy,
         HostileServer(replying(OK)) as server,
@@ -149,8 +148,8 @@ async def test_proxy_variables_of_the_environment_are_ignored(monkeypatch, open_
     assert proxy.connections == 0
 
 
-async def test_every_request_has_a_connection_of_its_own(client, serve):
-    async with serve(replying(answer(b"{}"), lambda peer: peer.wait_gone())) as server:
+async def test_every_request_has_its_own_connection(client, serve):
+    async with serve(replying(OK, hang)) as server:
         for _ in range(3):
             await client.post(server.url, content=b"{}")
 
@@ -158,9 +157,7 @@ async def test_every_request_has_a_connection_of_its_own(client, serve):
 
 
 async def test_redirect_is_not_followed(client, serve):
-    moved = answer(
-        b"", status="307 Temporary Redirect", headers="Location: http://elsewhere.test/\r\n"
-    )
+    moved = answer(b"", status="307 Temporary Redirect", headers="Location: http://other.test/\r\n")
 
     async with serve(replying(moved)) as server:
         response = await client.post(server.url, content=b"{}")
@@ -169,7 +166,7 @@ async def test_redirect_is_not_followed(client, serve):
     assert server.connections == 1
 
 
-async def test_cookies_never_travel(client, serve):
+async def test_cookies_are_never_sent_back(client, serve):
     async with serve(replying(answer(b"{}", headers="Set-Cookie: a=b; Path=/\r\n"))) as server:
         await client.post(server.url, content=b"{}")
         await client.post(server.url, content=b"{}")
@@ -178,28 +175,30 @@ async def test_cookies_never_travel(client, serve):
 
 
 async def test_path_and_query_arrive_as_given(client, serve):
-    async with serve(replying(answer(b"{}"))) as server:
+    async with serve(replying(OK)) as server:
         await client.post(f"{server.url}/a%3A%7Eb/c%2Cd?e=f%2Cg", content=b"{}")
 
     assert server.requests[0].target == "/a%3A%7Eb/c%2Cd?e=f%2Cg"
 
 
-@pytest.mark.parametrize("size", [1, 65_000, 65_536, 300_000, 3_000_000])
-async def test_body_arrives_whole(client, serve, size):
-    body = random.Random(size).randbytes(size)
+async def test_body_arrives_whole(client, serve, subtests):
+    for size in [1, 65_000, 65_536, 300_000, 3_000_000]:
+        body = random.Random(size).randbytes(size)
+        with subtests.test(msg=f"{size} bytes"):
+            async with serve(replying(OK)) as server:
+                await client.post(server.url, content=body)
 
-    async with serve(replying(answer(b"{}"))) as server:
-        await client.post(server.url, content=body)
-
-    assert server.requests[0].body == body
+            assert server.requests[0].body == body
 
 
-async def test_stock_speaks_through_the_proxy_it_is_given(certificates):
-    policy = AddressPolicy.parse("")
+async def test_stock_speaks_through_its_proxy(certificates):
     async with (
         HostileServer(replying(answer(b"proxied"))) as proxy,
         open_client(
-            policy, certificates.trust, "stock", proxy=f"http://127.0.0.1:{proxy.port}"
+            AddressPolicy.parse(""),
+            certificates.trust,
+            "stock",
+            proxy=f"http://127.0.0.1:{proxy.port}",
         ) as client,
     ):
         response = await client.post("http://api.example.com/v1", content=b"{}")
@@ -211,6 +210,6 @@ async def test_stock_speaks_through_the_proxy_it_is_given(certificates):
     assert proxy.connections == 1
 
 
-async def test_wire_says_that_it_has_no_proxy(certificates):
+async def test_wire_refuses_a_proxy(certificates):
     with pytest.raises(ValueError, match="stock"):
         open_client(AddressPolicy(), certificates.trust, "wire", proxy="http://127.0.0.1:1")

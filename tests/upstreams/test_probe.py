@@ -2,6 +2,8 @@
 
 import json
 import socket
+import ssl
+from dataclasses import dataclass
 
 import pytest
 
@@ -11,14 +13,14 @@ from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.client import MAX_LIST_PAGES, list_models, open_client
 from chat.upstreams.failures import UpstreamError
 from chat.upstreams.probe import QUESTION, TOOL_QUESTION, Step, Target, probe
-from tests.upstreams.conftest import names
-from tests.upstreams.hostile import UNFRAMED_HEAD, HostileServer, answer
+from tests.support.hostile_server import UNFRAMED_HEAD, HostileServer, answer
+from tests.upstreams.conftest import KEY, lookup_in
 
-KEY = "sk-canary-0123456789abcdef"
 OPENAI = DIALECTS["openai_chat"]
 LMSTUDIO = DIALECTS["lmstudio"]
 MODELS = answer(b'{"object":"list","data":[{"id":"tiny"},{"id":"small"}]}')
 NOT_FOUND = answer(b'{"error":{"message":"no such path"}}', status="404 Not Found")
+NO_KEY = answer(b'{"error":{"message":"no key"}}', status="401 Unauthorized")
 PAGE = answer(b"<!doctype html><title>Welcome</title>", "text/html")
 NAMES = ["address", "tls", "key", "models", "answer", "tools"]
 
@@ -44,7 +46,12 @@ def routing(routes: dict[str, bytes], default: bytes = NOT_FOUND):
     return behave
 
 
-WORKING = {"GET /v1/models": MODELS, "POST /v1/chat/completions": STREAM}
+def with_answer(data: bytes) -> dict[str, bytes]:
+    """The routes of a server that lists its models, and answers like this."""
+    return {"GET /v1/models": MODELS, "POST /v1/chat/completions": data}
+
+
+WORKING = with_answer(STREAM)
 
 
 async def run(client, policy, url, *, dialect=OPENAI, **options) -> list[Step]:
@@ -60,6 +67,33 @@ def states(steps: list[Step]) -> list[str]:
     return [step.state for step in ended(steps).values()]
 
 
+@dataclass
+class Outcome:
+    """A server, and the steps of the test of its connection."""
+
+    server: HostileServer
+    steps: list[Step]
+
+    def __getitem__(self, name: str) -> Step:
+        return ended(self.steps)[name]
+
+    @property
+    def states(self) -> list[str]:
+        return states(self.steps)
+
+
+@pytest.fixture
+def try_server(client, policy):
+    """Tests the connection to a server with these routes."""
+
+    async def start(routes, *, default=NOT_FOUND, path="/v1", **options) -> Outcome:
+        async with HostileServer(routing(routes, default)) as server:
+            steps = await run(client, policy, f"{server.url}{path}", **options)
+        return Outcome(server, steps)
+
+    return start
+
+
 async def test_working_server_passes_every_step(client, policy, serve, certificates):
     async with serve(routing(WORKING)) as server:
         steps = await run(client, policy, f"{server.url}/v1", key=KEY, trust=certificates.trust)
@@ -73,35 +107,32 @@ async def test_working_server_passes_every_step(client, policy, serve, certifica
     assert found["answer"].text == "tiny answered as a stream."
     assert "message.delta × 1" in found["answer"].detail
     assert "First token after" in found["answer"].detail
-    asked = [json.loads(request.body) for request in server.requests[-2:]]
-    assert [body["messages"][-1]["content"] for body in asked] == [QUESTION, TOOL_QUESTION]
+    bodies = [json.loads(request.body) for request in server.requests[-2:]]
+    assert [body["messages"][-1]["content"] for body in bodies] == [QUESTION, TOOL_QUESTION]
     assert server.posts == 2
 
 
-async def test_each_step_is_announced_before_it_ends(client, policy):
-    async with HostileServer(routing(WORKING)) as server:
-        steps = await run(client, policy, f"{server.url}/v1")
+async def test_each_step_is_announced_before_it_ends(try_server):
+    tested = await try_server(WORKING)
 
-    assert [(step.name, step.state) for step in steps] == [
+    assert [(step.name, step.state) for step in tested.steps] == [
         pair for name in NAMES for pair in ((name, "running"), (name, "ok"))
     ]
 
 
-async def test_asked_model_is_the_one_that_answers(client, policy):
-    async with HostileServer(routing(WORKING)) as server:
-        await run(client, policy, f"{server.url}/v1", model="small")
+async def test_chosen_model_is_asked(try_server):
+    tested = await try_server(WORKING, model="small")
 
-    assert json.loads(server.requests[-1].body)["model"] == "small"
-
-
-async def test_server_without_a_key_says_so(client, policy):
-    async with HostileServer(routing(WORKING)) as server:
-        steps = await run(client, policy, f"{server.url}/v1")
-
-    assert "no key" in ended(steps)["key"].text
+    assert json.loads(tested.server.requests[-1].body)["model"] == "small"
 
 
-async def test_wrong_port_is_said_to_be_refused(client, policy):
+async def test_server_without_a_key_passes(try_server):
+    tested = await try_server(WORKING)
+
+    assert "no key" in tested["key"].text
+
+
+async def test_wrong_port_is_explained(client, policy):
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         steps = await run(client, policy, f"http://localhost:{bound.getsockname()[1]}/v1")
@@ -110,15 +141,15 @@ async def test_wrong_port_is_said_to_be_refused(client, policy):
     assert "nothing listens at that port" in steps[1].text
 
 
-async def test_unknown_host_is_said_to_be_misspelt(client, policy):
+async def test_unknown_host_is_explained(client, policy):
     steps = await run(client, policy, "http://nowhere.invalid/v1")
 
     assert states(steps)[0] == "failed"
     assert "could not be found" in steps[1].text
 
 
-async def test_address_outside_the_policy_gets_the_fixed_sentence(transport, certificates):
-    policy = AddressPolicy.parse("", lookup=names({"inner.test": ["10.0.0.5"]}))
+async def test_forbidden_address_is_not_shown(transport, certificates):
+    policy = AddressPolicy.parse("", lookup=lookup_in({"inner.test": ["10.0.0.5"]}))
     async with open_client(policy, certificates.trust, transport) as client:
         steps = await run(client, policy, "http://inner.test/v1")
 
@@ -135,8 +166,6 @@ async def test_unusable_address_is_explained(client, policy, url):
 
 
 async def test_self_signed_certificate_is_recognised(client, policy, certificates):
-    import ssl
-
     async with HostileServer(routing(WORKING), certificates.server) as server:
         steps = await run(client, policy, f"{server.url}/v1", trust=ssl.create_default_context())
 
@@ -145,133 +174,120 @@ async def test_self_signed_certificate_is_recognised(client, policy, certificate
     assert server.posts == 0
 
 
-async def test_refused_key_says_what_to_do_and_never_shows_it(client, policy):
+async def test_refused_key_is_never_shown(try_server):
     refusal = answer(
         f'{{"error":{{"message":"Incorrect API key: {KEY}"}}}}'.encode(), status="401 Unauthorized"
     )
-    async with HostileServer(routing({}, refusal)) as server:
-        steps = await run(client, policy, f"{server.url}/v1", key=KEY)
 
-    assert states(steps) == ["ok", "ok", "failed"] + ["skipped"] * 3
-    assert "refuses the key" in ended(steps)["key"].text
-    assert "canary" not in repr(steps)
+    tested = await try_server({}, default=refusal, key=KEY)
 
-
-async def test_missing_key_is_asked_for(client, policy):
-    refusal = answer(b'{"error":{"message":"no key"}}', status="401 Unauthorized")
-    async with HostileServer(routing({}, refusal)) as server:
-        steps = await run(client, policy, f"{server.url}/v1")
-
-    assert "wants a key" in ended(steps)["key"].text
+    assert tested.states == ["ok", "ok", "failed"] + ["skipped"] * 3
+    assert "refuses the key" in tested["key"].text
+    assert "canary" not in repr(tested.steps)
 
 
-async def test_key_that_only_the_answer_needs_is_refused_there(client, policy):
-    refusal = answer(b'{"error":{"message":"no key"}}', status="401 Unauthorized")
-    routes = {"GET /v1/models": MODELS, "POST /v1/chat/completions": refusal}
-    async with HostileServer(routing(routes)) as server:
-        steps = await run(client, policy, f"{server.url}/v1", key=KEY)
+async def test_missing_key_is_requested(try_server):
+    tested = await try_server({}, default=NO_KEY)
 
-    assert "refuses the key" in ended(steps)["answer"].text
+    assert "wants a key" in tested["key"].text
+
+
+async def test_key_may_be_refused_at_the_answer_only(try_server):
+    tested = await try_server(with_answer(NO_KEY), key=KEY)
+
+    assert "refuses the key" in tested["answer"].text
+
+
+# (path that was entered, path that was meant)
+WRONG_PATHS = [("", "/v1"), ("/", "/v1"), ("/v1/chat/completions", "/v1"), ("/v1/models", "/v1")]
 
 
 @pytest.mark.parametrize("default", [NOT_FOUND, PAGE], ids=["404", "web page"])
-@pytest.mark.parametrize(
-    ("entered", "meant"),
-    [("", "/v1"), ("/", "/v1"), ("/v1/chat/completions", "/v1"), ("/v1/models", "/v1")],
-)
-async def test_wrong_path_is_answered_with_the_right_one(client, policy, default, entered, meant):
-    async with HostileServer(routing(WORKING, default)) as server:
-        steps = await run(client, policy, server.url + entered)
+async def test_right_path_is_suggested(try_server, default, subtests):
+    for entered, meant in WRONG_PATHS:
+        with subtests.test(msg=entered):
+            tested = await try_server(WORKING, default=default, path=entered)
 
-    found = ended(steps)["models"]
-    assert found.state == "failed"
-    assert f"below {server.url}{meant}." in found.text
-    assert server.posts == 0
+            assert tested["models"].state == "failed"
+            assert f"below {tested.server.url}{meant}." in tested["models"].text
+            assert tested.server.posts == 0
 
 
 @pytest.mark.parametrize("entered", ["/v1", "/api/v1"])
-async def test_native_server_entered_with_a_path_is_found_without_it(client, policy, entered):
+async def test_native_server_is_found_without_its_path(try_server, entered):
     models = answer(b'{"models":[{"type":"llm","key":"tiny","display_name":"Tiny"}]}')
     # This server answers 200 for paths that it does not know.
     odd = answer(b'{"error":"Unexpected endpoint or method."}')
-    async with HostileServer(routing({"GET /api/v1/models": models}, odd)) as server:
-        steps = await run(client, policy, server.url + entered, dialect=LMSTUDIO)
 
-    assert f"below {server.url}." in ended(steps)["models"].text
+    tested = await try_server(
+        {"GET /api/v1/models": models}, default=odd, path=entered, dialect=LMSTUDIO
+    )
 
-
-async def test_web_page_everywhere_is_said_to_be_one(client, policy):
-    async with HostileServer(routing({}, PAGE)) as server:
-        steps = await run(client, policy, f"{server.url}/v1")
-
-    assert "web page" in ended(steps)["models"].text
-    assert ended(steps)["answer"].state == "skipped"
+    assert f"below {tested.server.url}." in tested["models"].text
 
 
-async def test_empty_model_list_says_to_load_one(client, policy):
-    async with HostileServer(routing({"GET /v1/models": answer(b'{"data":[]}')})) as server:
-        steps = await run(client, policy, f"{server.url}/v1")
+async def test_web_page_is_recognised(try_server):
+    tested = await try_server({}, default=PAGE)
 
-    assert "is empty" in ended(steps)["models"].text
-    assert ended(steps)["answer"].state == "skipped"
-
-
-async def test_failing_list_does_not_stop_a_typed_model(client, policy):
-    async with HostileServer(routing({"POST /v1/chat/completions": STREAM})) as server:
-        steps = await run(client, policy, f"{server.url}/v1", model="typed")
-
-    assert states(steps) == ["ok", "ok", "skipped", "failed", "ok", "ok"]
-    assert "type a model's name" in ended(steps)["models"].text
+    assert "web page" in tested["models"].text
+    assert tested["answer"].state == "skipped"
 
 
-async def test_answer_in_one_piece_is_no_failure(client, policy):
+async def test_empty_model_list_is_explained(try_server):
+    tested = await try_server({"GET /v1/models": answer(b'{"data":[]}')})
+
+    assert "is empty" in tested["models"].text
+    assert tested["answer"].state == "skipped"
+
+
+async def test_failing_list_does_not_stop_a_custom_model(try_server):
+    tested = await try_server({"POST /v1/chat/completions": STREAM}, model="typed")
+
+    assert tested.states == ["ok", "ok", "skipped", "failed", "ok", "ok"]
+    assert "type a model's name" in tested["models"].text
+
+
+async def test_answer_in_one_piece_passes(try_server):
     whole = answer(
         b'{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"Yes"},"finish_reason":"stop"}]}'
     )
-    routes = {"GET /v1/models": MODELS, "POST /v1/chat/completions": whole}
-    async with HostileServer(routing(routes)) as server:
-        steps = await run(client, policy, f"{server.url}/v1")
 
-    assert ended(steps)["answer"].state == "ok"
-    assert "one piece" in ended(steps)["answer"].text
+    tested = await try_server(with_answer(whole))
+
+    assert tested["answer"].state == "ok"
+    assert "one piece" in tested["answer"].text
 
 
-async def test_thinking_that_uses_up_the_tokens_is_an_answer(client, policy):
+async def test_reasoning_that_uses_up_the_tokens_passes(try_server):
     thinking = openai_stream({"reasoning_content": "Hmm"}, finish="length")
-    routes = {"GET /v1/models": MODELS, "POST /v1/chat/completions": thinking}
-    async with HostileServer(routing(routes)) as server:
-        steps = await run(client, policy, f"{server.url}/v1")
 
-    assert ended(steps)["answer"].state == "ok"
+    tested = await try_server(with_answer(thinking))
 
-
-async def test_error_in_the_stream_is_shown_without_the_key(client, policy):
-    error = (
-        UNFRAMED_HEAD + f'data: {{"error":{{"message":"model crashed for {KEY}"}}}}\n\n'.encode()
-    )
-    routes = {"GET /v1/models": MODELS, "POST /v1/chat/completions": error}
-    async with HostileServer(routing(routes)) as server:
-        steps = await run(client, policy, f"{server.url}/v1", key=KEY)
-
-    found = ended(steps)["answer"]
-    assert (found.state, "model crashed" in found.text) == ("failed", True)
-    assert "canary" not in repr(steps)
+    assert tested["answer"].state == "ok"
 
 
-async def test_stream_that_is_no_chat_points_to_the_dialect(client, policy):
+async def test_error_in_the_stream_is_shown_without_the_key(try_server):
+    error = f'data: {{"error":{{"message":"model crashed for {KEY}"}}}}\n\n'.encode()
+
+    tested = await try_server(with_answer(UNFRAMED_HEAD + error), key=KEY)
+
+    assert tested["answer"].state == "failed"
+    assert "model crashed" in tested["answer"].text
+    assert "canary" not in repr(tested.steps)
+
+
+async def test_stream_without_a_chat_fails(try_server):
     odd = UNFRAMED_HEAD + b'event: tick\ndata: {"now": 1}\n\ndata: [DONE]\n\n'
-    routes = {"GET /v1/models": MODELS, "POST /v1/chat/completions": odd}
-    async with HostileServer(routing(routes)) as server:
-        steps = await run(client, policy, f"{server.url}/v1")
 
-    assert ended(steps)["answer"].state == "failed"
+    tested = await try_server(with_answer(odd))
+
+    assert tested["answer"].state == "failed"
 
 
-async def test_unknown_model_is_named(client, policy):
-    async with HostileServer(routing({"GET /v1/models": MODELS})) as server:
-        steps = await run(client, policy, f"{server.url}/v1", model="misspelt")
+async def test_unknown_model_is_named(try_server):
+    tested = await try_server({"GET /v1/models": MODELS}, model="misspelt")
 
-    assert "'misspelt'" in ended(steps)["answer"].text
+    assert "'misspelt'" in tested["answer"].text
 
 
 async def test_endless_event_ends_the_test(client, policy):
@@ -291,7 +307,7 @@ async def test_endless_event_ends_the_test(client, policy):
     assert "larger than" in ended(steps)["answer"].text
 
 
-async def test_proxied_target_leaves_address_and_certificate_to_the_requests(certificates):
+async def test_address_behind_a_proxy_is_not_checked(certificates):
     policy = AddressPolicy.parse("")
     routes = {
         "GET http://api.example.com/v1/models": MODELS,
@@ -311,37 +327,45 @@ async def test_proxied_target_leaves_address_and_certificate_to_the_requests(cer
 # --- the list of models by itself ------------------------------------------------------------
 
 
+async def models_at(client, url: str) -> list[str]:
+    found = await list_models(client, base_url=url, dialect=OPENAI, key=KEY)
+    return [model.id for model in found]
+
+
 async def test_list_of_models_is_read(client, serve):
     async with serve(routing(WORKING)) as server:
-        found = await list_models(client, base_url=f"{server.url}/v1", dialect=OPENAI, key=KEY)
+        models = await models_at(client, f"{server.url}/v1")
 
-    assert [model.id for model in found] == ["tiny", "small"]
+    assert models == ["tiny", "small"]
     assert server.requests[0].header("authorization") == f"Bearer {KEY}"
 
 
-@pytest.mark.parametrize(
-    ("reply", "kind"),
-    [
-        (PAGE, "protocol"),
-        (answer(b"not json", "text/plain"), "protocol"),
-        (answer(b""), "protocol"),
-        (answer(b'{"error":{"message":"invalid api key","code":"invalid_api_key"}}'), "auth"),
-        (NOT_FOUND, "not_found"),
-        (answer(b"{}", status="503 Busy"), "overloaded"),
-    ],
-)
-async def test_list_that_is_none_says_why(client, serve, reply, kind):
-    async with serve(routing({}, reply)) as server:
-        with pytest.raises(UpstreamError) as caught:
-            await list_models(client, base_url=server.url, dialect=OPENAI, key=KEY)
+# (what the server sends, kind of the error)
+NO_LISTS = [
+    (PAGE, "protocol"),
+    (answer(b"not json", "text/plain"), "protocol"),
+    (answer(b""), "protocol"),
+    (answer(b'{"error":{"message":"invalid api key","code":"invalid_api_key"}}'), "auth"),
+    (NOT_FOUND, "not_found"),
+    (answer(b"{}", status="503 Busy"), "overloaded"),
+]
 
-    assert caught.value.info.kind == kind
+
+async def test_failed_list_is_explained(client, serve, subtests):
+    for reply, kind in NO_LISTS:
+        with subtests.test(msg=f"{kind}: {reply!r}"):
+            async with serve(routing({}, reply)) as server:
+                with pytest.raises(UpstreamError) as caught:
+                    await models_at(client, server.url)
+
+            assert caught.value.info.kind == kind
 
 
 def page_of(ids: list[str], **members: object) -> bytes:
     return answer(json.dumps({"data": [{"id": name} for name in ids], **members}).encode())
 
 
+# API: (query of the second page, first page, second page)
 PAGES = {
     "Anthropic": (
         "after_id=b",
@@ -361,25 +385,27 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize(("query", "first", "second"), PAGES.values(), ids=PAGES)
-async def test_list_in_pages_is_read_to_its_end(client, serve, query, first, second):
-    routes = {"GET /v1/models": first, f"GET /v1/models?{query}": second}
-    async with serve(routing(routes)) as server:
-        found = await list_models(client, base_url=f"{server.url}/v1", dialect=OPENAI, key=KEY)
+async def test_all_pages_of_a_list_are_read(client, serve, subtests):
+    for name, (query, first, second) in PAGES.items():
+        routes = {"GET /v1/models": first, f"GET /v1/models?{query}": second}
+        with subtests.test(msg=name):
+            async with serve(routing(routes)) as server:
+                models = await models_at(client, f"{server.url}/v1")
 
-    assert [model.id for model in found] == ["a", "b", "c"]
-    assert [request.header("authorization") for request in server.requests] == [f"Bearer {KEY}"] * 2
+            assert models == ["a", "b", "c"]
+            keys = [request.header("authorization") for request in server.requests]
+            assert keys == [f"Bearer {KEY}"] * 2
 
 
-async def test_page_that_fails_ends_the_list_and_costs_nothing_else(client, serve):
+async def test_failing_page_ends_the_list(client, serve):
     routes = {"GET /v1/models": page_of(["a"], has_more=True, last_id="a")}
     async with serve(routing(routes)) as server:
-        found = await list_models(client, base_url=f"{server.url}/v1", dialect=OPENAI, key=KEY)
+        models = await models_at(client, f"{server.url}/v1")
 
-    assert [model.id for model in found] == ["a"]
+    assert models == ["a"]
 
 
-async def test_list_that_goes_on_for_ever_is_read_for_a_few_pages(client, policy):
+async def test_endless_list_is_read_for_a_few_pages(client):
     async def behave(peer):
         await peer.request()
         name = f"m{len(peer.server.requests)}"
@@ -387,21 +413,21 @@ async def test_list_that_goes_on_for_ever_is_read_for_a_few_pages(client, policy
         await peer.finish()
 
     async with HostileServer(behave) as server:
-        found = await list_models(client, base_url=server.url, dialect=OPENAI, key=KEY)
+        models = await models_at(client, server.url)
 
-    assert len(found) == len(server.requests) == MAX_LIST_PAGES
+    assert len(models) == len(server.requests) == MAX_LIST_PAGES
 
 
-async def test_list_that_repeats_itself_is_read_twice_at_most(client, policy):
+async def test_repeating_list_is_read_twice(client):
     async with HostileServer(routing({}, page_of(["a"], has_more=True, last_id="a"))) as server:
-        found = await list_models(client, base_url=server.url, dialect=OPENAI, key=KEY)
+        models = await models_at(client, server.url)
 
-    assert [model.id for model in found] == ["a"]
+    assert models == ["a"]
     assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("token", [7, [], "", "x" * 5000, None])
-def test_page_whose_name_is_useless_is_the_last(token):
-    body = json.dumps({"data": [], "has_more": True, "last_id": token, "nextCursor": token})
-
-    assert next_page("/models", body.encode()) == ""
+def test_page_with_a_useless_token_is_the_last(subtests):
+    for token in [7, [], "", "x" * 5000, None]:
+        body = json.dumps({"data": [], "has_more": True, "last_id": token, "nextCursor": token})
+        with subtests.test(msg=repr(token)[:20]):
+            assert next_page("/models", body.encode()) == ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -15,47 +15,36 @@ from chat.demo.script import answer
 from chat.dialects.base import UpstreamRequest
 from chat.events import ErrorKind
 from chat.rendering.wording import ERRORS, error_notice
-from chat.upstreams.addresses import AddressPolicy
-from chat.upstreams.client import Limits, open_client, stream
+from chat.upstreams.client import Limits, stream
 from chat.upstreams.failures import UpstreamRefused
 from chat.upstreams.headers import MAX_HEADERS, MAX_VALUE_CHARACTERS, facts_of
 from chat.upstreams.redaction import Redactor
+from tests.upstreams.conftest import KEY
 
-KEY = "sk-canary-0123456789abcdef"
-
-
-@pytest.fixture
-async def client() -> AsyncIterator[httpx.AsyncClient]:
-    async with open_client(AddressPolicy.parse("any")) as client:
-        yield client
+Refuse = Callable[..., Awaitable[UpstreamRefused]]
 
 
 @pytest.fixture
-async def fake() -> AsyncIterator[FakeUpstream]:
-    async with FakeUpstream() as fake:
-        yield fake
+def refuse(wire_client: httpx.AsyncClient, fake: FakeUpstream) -> Refuse:
+    """Sends a request to a server that answers with this error; what the client raises."""
 
+    async def send(
+        body: object, *, status: int, headers: Mapping[str, str] | None = None
+    ) -> UpstreamRefused:
+        fake.script(answer(body, status=status, headers=headers))
+        with pytest.raises(UpstreamRefused) as caught:
+            async with stream(
+                wire_client,
+                base_url=fake.url,
+                request=UpstreamRequest(path="/v1/chat/completions", body=b"{}"),
+                headers={"Authorization": f"Bearer {KEY}"},
+                limits=Limits(),
+                redactor=Redactor([KEY]),
+            ):
+                pass
+        return caught.value
 
-async def refusal_of(
-    client: httpx.AsyncClient,
-    fake: FakeUpstream,
-    body: object,
-    *,
-    status: int,
-    headers: Mapping[str, str] | None = None,
-) -> UpstreamRefused:
-    fake.script(answer(body, status=status, headers=headers))
-    with pytest.raises(UpstreamRefused) as caught:
-        async with stream(
-            client,
-            base_url=fake.url,
-            request=UpstreamRequest(path="/v1/chat/completions", body=b"{}"),
-            headers={"Authorization": f"Bearer {KEY}"},
-            limits=Limits(),
-            redactor=Redactor([KEY]),
-        ):
-            pass
-    return caught.value
+    return send
 
 
 @dataclass(frozen=True)
@@ -245,88 +234,85 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-async def test_refusal_is_understood(
-    client: httpx.AsyncClient, fake: FakeUpstream, row: Row
+async def test_documented_error_is_understood(
+    refuse: Refuse, fake: FakeUpstream, subtests: pytest.Subtests
 ) -> None:
-    refusal = await refusal_of(client, fake, row.body, status=row.status, headers=row.headers)
+    for name, row in ROWS.items():
+        with subtests.test(msg=name):
+            posts = fake.posts
+            refusal = await refuse(row.body, status=row.status, headers=row.headers)
 
-    info = refusal.info
-    assert (info.kind, info.message) == (row.kind, row.message)
-    assert (info.retryable, info.retry_after_seconds) == (row.is_retryable, row.seconds)
-    assert info.status == row.status
-    assert KEY[:8] not in repr(info)
-    assert fake.posts == 1
+            info = refusal.info
+            assert (info.kind, info.message) == (row.kind, row.message)
+            assert (info.retryable, info.retry_after_seconds) == (row.is_retryable, row.seconds)
+            assert info.status == row.status
+            assert KEY[:8] not in repr(info)
+            assert fake.posts == posts + 1
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 409, 429, 500, 502, 503, 504, 529])
-async def test_only_servers_that_have_not_begun_may_be_asked_again(
-    client: httpx.AsyncClient, fake: FakeUpstream, status: int
+async def test_only_a_server_that_has_not_begun_may_be_asked_again(
+    refuse: Refuse, subtests: pytest.Subtests
 ) -> None:
-    refusal = await refusal_of(client, fake, openai(None), status=status)
+    for status in (400, 401, 403, 404, 408, 409, 429, 500, 502, 503, 504, 529):
+        with subtests.test(msg=str(status)):
+            refusal = await refuse(openai(None), status=status)
 
-    assert refusal.never_accepted is (status in (429, 503))
+            assert refusal.never_accepted is (status in (429, 503))
 
 
-@pytest.mark.parametrize(
-    ("headers", "facts"),
-    [
-        (
-            {
-                "X-RateLimit-Limit-Requests": "60",
+# API: (headers, what is kept of them)
+HEADERS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
+    "OpenAI": (
+        {
+            "X-RateLimit-Limit-Requests": "60",
+            "x-ratelimit-remaining-tokens": "149984",
+            "x-ratelimit-reset-tokens": "12ms",
+            "x-request-id": "req_9",
+        },
+        {
+            "request_id": "req_9",
+            "rate_limit": {
+                "x-ratelimit-limit-requests": "60",
                 "x-ratelimit-remaining-tokens": "149984",
                 "x-ratelimit-reset-tokens": "12ms",
-                "x-request-id": "req_9",
             },
-            {
-                "request_id": "req_9",
-                "rate_limit": {
-                    "x-ratelimit-limit-requests": "60",
-                    "x-ratelimit-remaining-tokens": "149984",
-                    "x-ratelimit-reset-tokens": "12ms",
-                },
-            },
-        ),
-        (
-            {"anthropic-ratelimit-requests-reset": "2026-11-21T10:00:00Z", "request-id": "req_8"},
-            {
-                "request_id": "req_8",
-                "rate_limit": {"anthropic-ratelimit-requests-reset": "2026-11-21T10:00:00Z"},
-            },
-        ),
-        (
-            {"X-Ratelimit-Limit-Tokens-Generated": "5000"},
-            {"rate_limit": {"x-ratelimit-limit-tokens-generated": "5000"}},
-        ),
-        (
-            {"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0"},
-            {"rate_limit": {"x-ratelimit-limit": "10", "x-ratelimit-remaining": "0"}},
-        ),
-        ({"X-Generation-Id": "gen-1"}, {"generation_id": "gen-1"}),
-        ({"Server": "demo"}, {}),
-    ],
-    ids=["OpenAI", "Anthropic", "Fireworks", "Xerotier", "OpenRouter", "nothing"],
-)
-async def test_what_the_headers_tell_is_kept(
-    client: httpx.AsyncClient,
-    fake: FakeUpstream,
-    headers: Mapping[str, str],
-    facts: Mapping[str, object],
-) -> None:
-    refusal = await refusal_of(client, fake, openai(None), status=429, headers=headers)
-
-    assert refusal.facts == facts
+        },
+    ),
+    "Anthropic": (
+        {"anthropic-ratelimit-requests-reset": "2026-11-21T10:00:00Z", "request-id": "req_8"},
+        {
+            "request_id": "req_8",
+            "rate_limit": {"anthropic-ratelimit-requests-reset": "2026-11-21T10:00:00Z"},
+        },
+    ),
+    "Fireworks": (
+        {"X-Ratelimit-Limit-Tokens-Generated": "5000"},
+        {"rate_limit": {"x-ratelimit-limit-tokens-generated": "5000"}},
+    ),
+    "Xerotier": (
+        {"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0"},
+        {"rate_limit": {"x-ratelimit-limit": "10", "x-ratelimit-remaining": "0"}},
+    ),
+    "OpenRouter": ({"X-Generation-Id": "gen-1"}, {"generation_id": "gen-1"}),
+    "nothing": ({"Server": "demo"}, {}),
+}
 
 
-async def test_a_key_in_a_header_is_not_kept(client: httpx.AsyncClient, fake: FakeUpstream) -> None:
-    refusal = await refusal_of(
-        client, fake, openai(None), status=429, headers={"x-request-id": f"for {KEY}"}
-    )
+async def test_facts_in_the_headers_are_kept(refuse: Refuse, subtests: pytest.Subtests) -> None:
+    for name, (headers, facts) in HEADERS.items():
+        with subtests.test(msg=name):
+            refusal = await refuse(openai(None), status=429, headers=headers)
+
+            assert refusal.facts == facts
+
+
+async def test_key_in_a_header_is_not_kept(refuse: Refuse) -> None:
+    refusal = await refuse(openai(None), status=429, headers={"x-request-id": f"for {KEY}"})
 
     assert KEY not in json.dumps(refusal.facts)
 
 
-def test_floods_of_headers_are_held_to_a_size() -> None:
+def test_kept_headers_are_bounded() -> None:
     flood = {f"x-ratelimit-{number}": "x" * 5000 for number in range(500)}
 
     kept = facts_of(flood)["rate_limit"]
@@ -338,7 +324,7 @@ def test_floods_of_headers_are_held_to_a_size() -> None:
 # --- the words for people ------------------------------------------------------------------
 
 
-def test_every_kind_has_words_of_its_own_and_says_what_to_do() -> None:
+def test_every_error_kind_has_its_own_title_and_advice() -> None:
     assert set(ERRORS) == set(get_args(ErrorKind))
     titles = [title for title, _ in ERRORS.values()]
     advice = [words for _, words in ERRORS.values()]
@@ -347,11 +333,9 @@ def test_every_kind_has_words_of_its_own_and_says_what_to_do() -> None:
     assert all(words.endswith(".") and len(words) > 15 for words in (*titles, *advice))
 
 
-async def test_the_card_says_how_long_the_server_wants_us_to_wait(
-    client: httpx.AsyncClient, fake: FakeUpstream
-) -> None:
-    busy = await refusal_of(client, fake, openai(None), status=429, headers={"retry-after": "90"})
-    spent = await refusal_of(client, fake, openai("quota_exceeded", retry_after=90), status=429)
+async def test_notice_says_how_long_to_wait(refuse: Refuse) -> None:
+    busy = await refuse(openai(None), status=429, headers={"retry-after": "90"})
+    spent = await refuse(openai("quota_exceeded", retry_after=90), status=429)
 
     assert "Wait 1 min 30 s" in error_notice(busy.info).advice
     assert error_notice(spent.info).advice == ERRORS["quota"][1]

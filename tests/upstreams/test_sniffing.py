@@ -1,3 +1,7 @@
+"""What kind of body an answer has, by its first bytes and its content type."""
+
+from itertools import product
+
 import pytest
 
 from chat.upstreams.sniffing import MAX_SNIFFED_BYTES, shape_of
@@ -8,12 +12,9 @@ SSE, JSON, HTML, TEXT = (
     "text/html",
     "text/plain",
 )
-
-
-@pytest.mark.parametrize("label", [SSE, JSON, HTML, TEXT, ""])
-@pytest.mark.parametrize(
-    "begun",
-    [
+# shape: the first bytes of such a body
+BEGINNINGS = {
+    "stream": [
         b"data: x",
         b"data:{",
         b"event: chat.start\n",
@@ -22,31 +23,28 @@ SSE, JSON, HTML, TEXT = (
         b"id: 1",
         b"\xef\xbb\xbfdata: x",
     ],
-)
-def test_bytes_of_a_stream_are_a_stream_under_any_label(label, begun):
-    assert shape_of(label, begun, is_complete=False) == "stream"
+    "data": [b'{"a": 1}', b" \n[", b"\xef\xbb\xbf{"],
+    "page": [b"<!DOCTYPE html>"],
+}
 
 
-@pytest.mark.parametrize("label", [SSE, JSON, HTML, TEXT, ""])
-@pytest.mark.parametrize("begun", [b'{"a": 1}', b" \n[", b"\xef\xbb\xbf{"])
-def test_json_is_data_under_any_label(label, begun):
-    assert shape_of(label, begun, is_complete=False) == "data"
+@pytest.mark.parametrize("shape", BEGINNINGS)
+def test_clear_beginning_outweighs_the_label(shape, subtests):
+    for label, begun in product([SSE, JSON, HTML, TEXT, ""], BEGINNINGS[shape]):
+        with subtests.test(msg=f"{label}: {begun!r}"):
+            assert shape_of(label, begun, is_complete=False) == shape
 
 
-@pytest.mark.parametrize("label", [SSE, JSON, HTML, TEXT, ""])
-def test_markup_is_a_page_under_any_label(label):
-    assert shape_of(label, b"<!DOCTYPE html>", is_complete=False) == "page"
-
-
-@pytest.mark.parametrize("begun", [b"", b"\n", b"d", b"da", b"data", b"eve", b"\xef\xbb\xbf"])
-def test_too_little_is_undecided_until_the_end(begun):
-    assert shape_of(TEXT, begun, is_complete=False) is None
-    assert shape_of(TEXT, begun, is_complete=True) == "data"
+def test_too_few_bytes_are_undecided_until_the_end(subtests):
+    for begun in [b"", b"\n", b"d", b"da", b"data", b"eve", b"\xef\xbb\xbf"]:
+        with subtests.test(msg=repr(begun)):
+            assert shape_of(TEXT, begun, is_complete=False) is None
+            assert shape_of(TEXT, begun, is_complete=True) == "data"
 
 
 @pytest.mark.parametrize(
     ("label", "shape"), [(SSE, "stream"), (HTML, "page"), (TEXT, "data"), ("", "data")]
 )
-def test_bytes_that_say_nothing_leave_it_to_the_label(label, shape):
+def test_unclear_bytes_leave_it_to_the_label(label, shape):
     assert shape_of(label, b"Internal error", is_complete=False) == shape
     assert shape_of(label, b" " * MAX_SNIFFED_BYTES, is_complete=False) == shape

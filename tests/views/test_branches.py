@@ -1,35 +1,28 @@
+"""Editing a message, trying again, choosing a branch, and stopping an answer."""
+
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 
 import pytest
 from django.test import Client
 
 from chat.actions.errors import ActionRefused
 from chat.models import BranchChoice, Message, Role, Run, User
-from tests.views.conftest import HTMX, Patches, Room, address, end_run, position
-
-Form = Callable[..., dict[str, str]]
+from tests.views.room import HTMX, Patches, Room, end_run, url_of
 
 
 def shown(client: Client, room: Room) -> list[str]:
-    """The turns on the page, by their words (a person's) or by their id (answers)."""
-    page = client.get(address("conversation", room.conversation)).content.decode()
-    return [turn.text for turn in _messages(room) if f'data-turn="{turn.public_id.hex}"' in page]
+    """The texts of people on the page."""
+    page = room.source(client)
+    messages = room.conversation.messages.filter(role=Role.USER).order_by("pk")
+    return [one.text for one in messages if f'data-turn="{one.public_id.hex}"' in page]
 
 
-def _messages(room: Room) -> list[Message]:
-    return list(room.conversation.messages.filter(role=Role.USER).order_by("pk"))
+def test_edit_adds_a_sibling_with_its_own_answer(as_alice: Client, room: Room) -> None:
+    question = room.turn("First").parent
 
-
-def test_an_edit_is_a_sibling_with_its_own_answer(
-    as_alice: Client, room: Room, form_of: Form, alice: User
-) -> None:
-    answer = room.turn(alice, "First")
-    question = answer.parent
-
-    response = as_alice.post(address("message_edit", question), form_of("Better"), headers=HTMX)
+    response = as_alice.post(url_of("message_edit", question), room.form("Better"), headers=HTMX)
 
     edited = Message.objects.get(text="Better")
     assert response.status_code == 200
@@ -37,224 +30,197 @@ def test_an_edit_is_a_sibling_with_its_own_answer(
     assert shown(as_alice, room) == ["Better"]
 
 
-def test_an_edit_takes_the_old_turns_off_the_page_and_brings_the_new_ones(
-    as_alice: Client, room: Room, form_of: Form, alice: User
-) -> None:
-    first = room.turn(alice, "First")
-    second = room.turn(alice, "Second", first)
-    headers = position(first.parent, second, room.conversation)
+def test_edit_replaces_the_old_turns_on_the_page(as_alice: Client, room: Room) -> None:
+    first = room.turn("First")
+    second = room.turn("Second", first)
+    headers = room.position(second, first.parent)
 
-    response = as_alice.post(
-        address("message_edit", second.parent), form_of("Second, better"), headers=headers
+    patches = Patches(
+        as_alice.post(
+            url_of("message_edit", second.parent), room.form("Second, better"), headers=headers
+        )
     )
 
-    patches = Patches(response)
     edited = Message.objects.get(text="Second, better")
     assert set(patches.removed) == {second.parent.public_id.hex, second.public_id.hex}
     assert patches.turns[0] == edited.public_id.hex
-    assert [swap for swap, _ in patches.to("#turns")] == ["beforeend"]
+    assert patches.swaps("#turns") == ["beforeend"]
 
 
-def test_an_edit_without_a_choice_uses_what_the_conversation_remembers(
-    as_alice: Client, room: Room, alice: User
-) -> None:
-    answer = room.turn(alice, "First")
+def test_edit_without_a_model_uses_that_of_the_conversation(as_alice: Client, room: Room) -> None:
+    question = room.turn("First").parent
 
     response = as_alice.post(
-        address("message_edit", answer.parent), {"text": "Better", "key": str(uuid.uuid4())}
+        url_of("message_edit", question), {"text": "Better", "key": str(uuid.uuid4())}
     )
 
     assert response.status_code == 302
     assert Run.objects.latest("pk").model == "demo/model"
 
 
-def test_an_edit_of_an_answer_is_refused(
-    as_alice: Client, room: Room, form_of: Form, alice: User
-) -> None:
-    answer = room.turn(alice, "First")
+def test_answer_cannot_be_edited(as_alice: Client, room: Room) -> None:
+    answer = room.turn("First")
 
-    response = as_alice.post(address("message_edit", answer), form_of("Mine now"), headers=HTMX)
+    response = as_alice.post(url_of("message_edit", answer), room.form("Mine now"), headers=HTMX)
 
     assert response.status_code == 409
     assert Patches(response).to(f"#e{answer.public_id.hex}")
 
 
-def test_the_form_of_an_edit_holds_the_words_and_can_be_left(
-    as_alice: Client, room: Room, alice: User
-) -> None:
-    question = room.turn(alice, "First <b>").parent
+def test_edit_form_holds_the_text_and_can_be_canceled(as_alice: Client, room: Room) -> None:
+    url = url_of("message_edit", room.turn("First <b>").parent)
 
-    form = as_alice.get(address("message_edit", question), headers=HTMX).content.decode()
-    words = as_alice.get(address("message_edit", question) + "?cancel", headers=HTMX)
+    form = as_alice.get(url, headers=HTMX).content.decode()
+    canceled = as_alice.get(f"{url}?cancel", headers=HTMX).content.decode()
 
     assert "First &lt;b&gt;</textarea>" in form
-    assert "<form" not in words.content.decode()
+    assert "<form" not in canceled
 
 
-def test_try_again_makes_a_sibling_answer_and_everybody_sees_it(
-    as_alice: Client, as_bob: Client, room: Room, form_of: Form, alice: User
+def test_retry_adds_a_sibling_answer_for_everybody(
+    as_alice: Client, as_bob: Client, room: Room
 ) -> None:
-    answer = room.turn(alice, "First")
+    answer = room.turn("First")
 
-    as_alice.post(address("message_retry", answer), form_of(), headers=HTMX)
+    as_alice.post(url_of("message_retry", answer), room.form(), headers=HTMX)
 
     again = Run.objects.latest("pk").message
-    page = as_bob.get(address("conversation", room.conversation)).content.decode()
+    page = room.source(as_bob)
     assert again.parent_id == answer.parent_id
     assert again.public_id.hex in page
     assert f'id="m{answer.public_id.hex}"' not in page
 
 
-def test_try_again_twice_with_one_key_asks_once(
-    as_alice: Client, room: Room, form_of: Form, alice: User
-) -> None:
-    answer = room.turn(alice, "First")
-    data = form_of()
+def test_retry_with_the_same_key_runs_once(as_alice: Client, room: Room) -> None:
+    answer = room.turn("First")
+    data = room.form()
 
     for _ in range(2):
-        as_alice.post(address("message_retry", answer), data, headers=HTMX)
+        as_alice.post(url_of("message_retry", answer), data, headers=HTMX)
 
     assert Run.objects.count() == 2
 
 
-def test_the_chosen_branch_is_each_persons_own(
-    as_alice: Client, as_bob: Client, room: Room, alice: User
-) -> None:
-    room.turn(alice, "One")
-    two = room.turn(alice, "Two")
-    one = Message.objects.get(text="One")
+# --- choosing a branch ----------------------------------------------------------------------
 
-    as_bob.post(address("message_show", one))
+
+def test_each_person_chooses_their_own_branch(as_alice: Client, as_bob: Client, room: Room) -> None:
+    one = room.turn("One").parent
+    two = room.turn("Two")
+
+    as_bob.post(url_of("message_show", one))
 
     assert shown(as_bob, room) == ["One"]
     assert shown(as_alice, room) == ["Two"]
     assert two.parent.text == "Two"
 
 
-def test_a_viewer_may_look_at_another_branch(as_viewer: Client, room: Room, alice: User) -> None:
-    room.turn(alice, "One")
-    room.turn(alice, "Two")
-    one = Message.objects.get(text="One")
+def test_viewer_can_choose_a_branch(as_viewer: Client, room: Room) -> None:
+    one = room.turn("One").parent
+    room.turn("Two")
 
-    response = as_viewer.post(address("message_show", one), headers=HTMX)
+    response = as_viewer.post(url_of("message_show", one), headers=HTMX)
 
     assert response.status_code == 200
     assert BranchChoice.objects.count() == 1
     assert shown(as_viewer, room) == ["One"]
 
 
-def test_siblings_are_marked_with_their_place(as_alice: Client, room: Room, alice: User) -> None:
-    room.turn(alice, "One")
-    room.turn(alice, "Two")
+def test_siblings_are_numbered(as_alice: Client, room: Room) -> None:
+    room.turn("One")
+    room.turn("Two")
 
-    page = as_alice.get(address("conversation", room.conversation)).content.decode()
+    page = room.source(as_alice)
 
     assert 'aria-label="Version 1 of 2"' in page
     assert 'aria-label="Version 3 of 2"' not in page
 
 
-def test_a_colleagues_new_sibling_changes_the_mark_of_the_turn_one_looks_at(
-    as_bob: Client, room: Room, alice: User
-) -> None:
-    answer = room.turn(alice, "One")
-    one = answer.parent
-    as_bob.post(address("message_show", one))
-    headers = position(one, answer, room.conversation)
-    end_run(room.ask(alice, "Two"))
+def test_new_sibling_updates_the_number_on_other_pages(as_bob: Client, room: Room) -> None:
+    answer = room.turn("One")
+    as_bob.post(url_of("message_show", answer.parent))
+    headers = room.position(answer)
+    end_run(room.ask("Two"))
 
-    response = as_bob.get(address("conversation_changes", room.conversation), headers=headers)
+    patches = room.changes(as_bob, headers)
 
-    patches = Patches(response)
     assert patches.turns == []
-    assert "of 2" in patches.to(f"#a{one.public_id.hex}")[0][1]
+    assert "of 2" in patches.text(f"#a{answer.parent.public_id.hex}")
 
 
-def test_copying_gives_the_markdown_of_an_answer_and_the_words_of_a_person(
-    as_bob: Client, room: Room, alice: User
-) -> None:
-    run = room.ask(alice, "First *words*")
+def test_source_of_a_message_is_its_markdown(as_bob: Client, room: Room) -> None:
+    run = room.ask("First *words*")
     end_run(run, "An **answer**.")
 
-    answer = as_bob.get(address("message_source", run.message))
-    words = as_bob.get(address("message_source", run.message.parent))
+    answer = as_bob.get(url_of("message_source", run.message))
+    question = as_bob.get(url_of("message_source", run.message.parent))
 
     assert answer.content.decode() == "An **answer**."
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
-    assert words.content.decode() == "First *words*"
+    assert question.content.decode() == "First *words*"
 
 
-def test_a_queued_run_that_is_stopped_ends_at_once(as_bob: Client, room: Room, alice: User) -> None:
-    run = room.ask(alice, "First")
-    hex_id = run.public_id.hex
-    headers = position(
-        run.message.parent, run.message, room.conversation, strip=hex_id, action=hex_id
-    )
+# --- stopping -------------------------------------------------------------------------------
 
-    response = as_bob.post(address("run_stop", run), headers=headers)
+
+def test_queued_run_is_stopped_at_once(as_bob: Client, room: Room) -> None:
+    run = room.ask("First")
+    headers = room.live_position(run)
+
+    response = as_bob.post(url_of("run_stop", run), headers=headers)
 
     run.refresh_from_db()
     assert run.status == "stopped"
     assert response.status_code == 204
-    room.conversation.refresh_from_db()
-    changed = as_bob.get(address("conversation_changes", room.conversation), headers=headers)
-    assert 'aria-label="Send"' in changed.content.decode()
+    changes = room.changes(as_bob, headers)
+    assert 'aria-label="Send"' in changes.response.content.decode()
 
 
-def test_a_running_run_that_is_stopped_says_stopping(
-    as_alice: Client, room: Room, alice: User
-) -> None:
-    run = room.ask(alice, "First")
+def test_running_run_shows_that_it_is_stopping(as_alice: Client, room: Room) -> None:
+    run = room.ask("First")
     Run.objects.update(status="running")
-    hex_id = run.public_id.hex
-    headers = position(
-        run.message.parent, run.message, room.conversation, strip=hex_id, action=hex_id
-    )
+    headers = room.live_position(run)
 
-    response = as_alice.post(address("run_stop", run), headers=headers)
+    response = as_alice.post(url_of("run_stop", run), headers=headers)
 
     # The page that asked shows it by itself until it fetches changes for another reason.
     assert (response.status_code, response.content) == (204, b"")
     assert "HX-Trigger" not in response.headers
-    changed = as_alice.get(address("conversation_changes", room.conversation), headers=headers)
-    assert "Stopping" in Patches(changed).to("#composer-action")[0][1]
+    assert "Stopping" in room.changes(as_alice, headers).text("#composer-action")
 
 
-def test_whoever_stops_what_is_over_fetches_what_their_page_lacks(
-    as_alice: Client, room: Room, alice: User
-) -> None:
-    run = room.ask(alice, "First")
+def test_stopping_an_ended_run_fetches_the_changes(as_alice: Client, room: Room) -> None:
+    run = room.ask("First")
     end_run(run, "All of it.")
 
-    response = as_alice.post(address("run_stop", run), headers=HTMX)
+    response = as_alice.post(url_of("run_stop", run), headers=HTMX)
 
     assert response.status_code == 204
     assert response.headers["HX-Trigger"] == "room:changed"
 
 
-def test_stopping_without_scripts_leads_back_to_the_room(
-    as_alice: Client, room: Room, alice: User
-) -> None:
-    run = room.ask(alice, "First")
+def test_stopping_without_scripts_redirects(as_alice: Client, room: Room, alice: User) -> None:
+    run = room.ask("First")
     Run.objects.update(status="running")
 
-    response = as_alice.post(address("run_stop", run))
+    response = as_alice.post(url_of("run_stop", run))
 
     assert response.status_code == 302
-    assert response.url == address("conversation", room.conversation)
+    assert response.url == room.url
     run.refresh_from_db()
     assert run.stop_requested_by == alice
 
 
-def test_a_stop_that_cannot_be_stored_is_a_sentence_and_not_silence(
-    as_alice: Client, room: Room, alice: User, monkeypatch: pytest.MonkeyPatch
+def test_refused_stop_shows_the_reason(
+    as_alice: Client, room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> bool:
+    def refuse(*_: object) -> bool:
         raise ActionRefused("Not now.")
 
-    run = room.ask(alice, "First")
-    monkeypatch.setattr("chat.actions.conversations.stop_run", full)
+    run = room.ask("First")
+    monkeypatch.setattr("chat.actions.conversations.stop_run", refuse)
 
-    response = as_alice.post(address("run_stop", run), headers=HTMX)
+    response = as_alice.post(url_of("run_stop", run), headers=HTMX)
 
     assert response.status_code == 409
-    assert "Not now." in Patches(response).to("#composer-note")[0][1]
+    assert "Not now." in Patches(response).text("#composer-note")

@@ -1,3 +1,5 @@
+"""Form fields for parameters that are JSON or lines of text."""
+
 from __future__ import annotations
 
 import pytest
@@ -22,7 +24,7 @@ def parameter(kind: str) -> Parameter:
         ('{"a": "\\u0000"}', {"a": "\u2400"}),
     ],
 )
-def test_an_object_or_a_list_is_read(typed: str, value: object) -> None:
+def test_json_field_reads_objects_and_lists(typed: str, value: object) -> None:
     assert parameter_field(parameter("json")).clean(typed) == value
 
 
@@ -40,12 +42,12 @@ def test_an_object_or_a_list_is_read(typed: str, value: object) -> None:
     ],
     ids=lambda value: value[:20],
 )
-def test_what_is_neither_is_refused_with_a_reason(typed: str, words: str) -> None:
+def test_json_field_refuses_the_rest_with_a_reason(typed: str, words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         parameter_field(parameter("json")).clean(typed)
 
 
-def test_a_stored_value_is_laid_out_and_a_typed_one_stays() -> None:
+def test_json_field_indents_values_and_keeps_typed_text() -> None:
     assert JsonField().prepare_value({"a": "ü"}) == '{\n  "a": "ü"\n}'
     assert JsonField().prepare_value('{"a"') == '{"a"'
 

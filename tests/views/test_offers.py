@@ -1,9 +1,9 @@
-"""What a question may offer, however much its server sends."""
+"""Options and fields of a question, limited to what a person can read."""
 
 from chat.actions import offers
 
 
-def test_a_question_offers_no_more_than_anybody_reads() -> None:
+def test_options_and_fields_are_limited() -> None:
     many = [f"option {number}" for number in range(5000)]
     fields = [{"name": f"field {number}", "options": many} for number in range(1000)]
     body = {"options": many, "fields": fields}

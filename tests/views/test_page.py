@@ -1,54 +1,43 @@
+"""The page of a conversation and the home page: cost, safety, rights, and what they show."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from lxml import html
 
 from chat.live import cursor
 from chat.models import Attempt, Conversation, Message, Run, Team, Upstream, User
 from chat.views.transcript import PAGE_TURNS
-from tests.views.conftest import HTMX, Room, address, end_run
+from tests.views.room import HTMX, Room, end_run, get_page, queries_of, url_of
 
-SignIn = Callable[[User], Client]
 HOSTILE = (
     "</hx-partial><script>alert(1)</script><img src=x onerror=alert(1) hx-get=/ >\" autofocus '"
 )
 
 
-def queries_of(client: Client, url: str) -> int:
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
-        assert client.get(url).status_code == 200
-    return len(queries)
+# --- cost -----------------------------------------------------------------------------------
 
 
-def page_of(client: Client, room: Room) -> html.HtmlElement:
-    return html.fromstring(client.get(address("conversation", room.conversation)).content.decode())
-
-
-def test_fifty_turns_cost_as_many_queries_as_two(as_alice: Client, room: Room, alice: User) -> None:
-    url = address("conversation", room.conversation)
-    answer = room.turn(alice, "First")
-    few = queries_of(as_alice, url)
+def test_number_of_queries_does_not_grow_with_the_turns(as_alice: Client, room: Room) -> None:
+    answer = room.turn("First")
+    few = queries_of(as_alice, room.url)
     for number in range(24):
-        answer = room.turn(alice, f"Further {number}", answer)
-    # As a fresh process sees it: no answer is kept yet.
+        answer = room.turn(f"Further {number}", answer)
+    # A fresh process has no answers in its cache.
     cursor._ended = cursor._Cache(cursor.CACHE_BYTES)
 
-    many = queries_of(as_alice, url)
+    many = queries_of(as_alice, room.url)
 
     assert many <= few + 1
-    # What answers wait for, files and tools are a query each, however many there are.
+    # Questions, files and tools are a query each, however many there are.
     assert many <= 24
 
 
-def test_a_long_list_costs_as_many_queries_as_a_short_one(
+def test_number_of_queries_does_not_grow_with_the_list(
     as_alice: Client, room: Room, alice: User, team: Team
 ) -> None:
     url = reverse("conversation_list")
@@ -60,97 +49,88 @@ def test_a_long_list_costs_as_many_queries_as_a_short_one(
     assert queries_of(as_alice, url) == few
 
 
-def test_hostile_words_are_text_everywhere(as_alice: Client, room: Room, alice: User) -> None:
-    answer = room.turn(alice, HOSTILE)
+# --- safety ---------------------------------------------------------------------------------
+
+
+def test_hostile_text_is_escaped_everywhere(as_alice: Client, room: Room, alice: User) -> None:
+    answer = room.turn(HOSTILE)
     Conversation.objects.update(title=HOSTILE, system_prompt=HOSTILE)
     Run.objects.update(model=HOSTILE[:200], error_message=HOSTILE, notes=[HOSTILE])
     User.objects.filter(pk=alice.pk).update(name=HOSTILE[:80])
-    run = answer.runs.get()
 
     for url in (
-        address("conversation", room.conversation),
-        address("conversation_changes", room.conversation),
-        address("message_edit", answer.parent),
-        address("run_details", run),
+        room.url,
+        url_of("conversation_changes", room.conversation),
+        url_of("message_edit", answer.parent),
+        url_of("run_details", answer.runs.get()),
         reverse("home"),
     ):
-        page = html.fromstring(as_alice.get(url).content.decode())
-        assert page.xpath("//script[not(@src)]") == []
-        assert (
-            page.xpath(
-                "//img | //*[@onerror] | //*[@hx-get='/'] | //*[@autofocus and not(@id='text')]"
-            )
-            == []
-        )
+        page = get_page(as_alice, url)
+        assert page.xpath("//script[not(@src)] | //img | //*[@onerror] | //*[@hx-get='/']") == []
+        assert page.xpath("//*[@autofocus and not(@id='text')]") == []
 
 
-def test_no_page_carries_inline_script_or_style(as_alice: Client, room: Room, alice: User) -> None:
-    run = room.turn(alice, "First").runs.get()
+def test_pages_contain_no_inline_script_or_style(as_alice: Client, room: Room) -> None:
+    run = room.turn("First").runs.get()
 
-    for url in (
-        reverse("home"),
-        address("conversation", room.conversation),
-        address("run_details", run),
-    ):
-        page = html.fromstring(as_alice.get(url).content.decode())
+    for url in (reverse("home"), room.url, url_of("run_details", run)):
+        page = get_page(as_alice, url)
         assert page.xpath("//*[@style] | //style | //script[not(@src)]") == []
         assert [name for e in page.iter() for name in e.attrib if name.startswith("on")] == []
 
 
-def test_ids_on_the_page_are_unique(as_alice: Client, room: Room, alice: User) -> None:
-    room.turn(alice, "Second", room.turn(alice, "First"))
+def test_ids_on_the_page_are_unique(as_alice: Client, room: Room) -> None:
+    room.turn("Second", room.turn("First"))
 
-    ids = [element.get("id") for element in page_of(as_alice, room).xpath("//*[@id]")]
+    ids = room.page(as_alice).xpath("//@id")
 
     assert len(ids) == len(set(ids))
 
 
-def test_content_is_never_stored_by_a_cache(as_alice: Client, room: Room, alice: User) -> None:
-    answer = room.turn(alice, "First")
+def test_content_is_not_cached(as_alice: Client, room: Room) -> None:
+    answer = room.turn("First")
 
     for url in (
         reverse("home"),
         reverse("conversation_list"),
-        address("conversation", room.conversation),
-        address("conversation_changes", room.conversation),
-        address("message_source", answer),
-        address("run_details", answer.runs.get()),
+        room.url,
+        url_of("conversation_changes", room.conversation),
+        url_of("message_source", answer),
+        url_of("run_details", answer.runs.get()),
     ):
         assert "no-store" in as_alice.get(url).headers["Cache-Control"]
 
 
-def test_a_viewer_gets_no_composer_and_no_actions_that_write(
-    as_viewer: Client, room: Room, alice: User
-) -> None:
-    room.turn(alice, "First")
+# --- rights ---------------------------------------------------------------------------------
 
-    page = page_of(as_viewer, room)
 
-    assert page.xpath("//textarea | //form[contains(@action, '/retry/')]") == []
-    assert (
-        page.xpath("//a[contains(@href, '/edit/')] | //form[contains(@action, '/delete/')]") == []
-    )
+def test_viewer_has_no_composer_and_no_actions(as_viewer: Client, room: Room) -> None:
+    room.turn("First")
+
+    page = room.page(as_viewer)
+
+    assert page.xpath("//textarea | //a[contains(@href, '/edit/')]") == []
+    assert page.xpath("//form[contains(@action, '/retry/') or contains(@action, '/delete/')]") == []
     assert "you can read along" in page.text_content()
 
 
-def test_a_member_cannot_see_the_owners_switches(as_bob: Client, room: Room, alice: User) -> None:
-    room.turn(alice, "First")
+def test_member_has_no_actions_of_the_owner(as_bob: Client, room: Room) -> None:
+    room.turn("First")
 
-    page = page_of(as_bob, room)
+    page = room.page(as_bob)
 
+    owners = "//form[contains(@action, '/visibility/') or contains(@action, '/delete/')]"
     assert page.xpath("//form[contains(@action, '/rename/')]")
-    assert (
-        page.xpath("//form[contains(@action, '/visibility/') or contains(@action, '/delete/')]")
-        == []
-    )
+    assert page.xpath(owners) == []
 
 
-def test_turns_are_articles_with_names_in_a_log_that_is_silent(
-    as_alice: Client, room: Room, alice: User
-) -> None:
-    room.turn(alice, "First")
+# --- turns ----------------------------------------------------------------------------------
 
-    page = page_of(as_alice, room)
+
+def test_turns_are_named_articles_in_a_silent_log(as_alice: Client, room: Room) -> None:
+    room.turn("First")
+
+    page = room.page(as_alice)
 
     (log,) = page.xpath("//*[@role='log']")
     assert log.get("aria-live") == "off"
@@ -161,17 +141,15 @@ def test_turns_are_articles_with_names_in_a_log_that_is_silent(
     assert names == ["Message 1 by Alice", "Answer 2 by Demo model"]
 
 
-def test_a_long_conversation_begins_with_its_last_page_and_shows_more_on_demand(
-    as_alice: Client, room: Room, alice: User
-) -> None:
+def test_long_conversation_loads_earlier_turns_on_demand(as_alice: Client, room: Room) -> None:
     answer = None
     for number in range(PAGE_TURNS // 2 + 3):
-        answer = room.turn(alice, f"Number {number}", answer)
-    page = page_of(as_alice, room)
-    (link,) = page.xpath("//*[@id='earlier']//a")
+        answer = room.turn(f"Number {number}", answer)
+    page = room.page(as_alice)
+    (link,) = page.xpath("//*[@id='earlier']//a/@href")
 
     earlier = html.fragment_fromstring(
-        as_alice.get(link.get("href"), headers=HTMX).content.decode(), create_parent=True
+        as_alice.get(link, headers=HTMX).content.decode(), create_parent=True
     )
 
     assert len(page.xpath("//article")) == PAGE_TURNS
@@ -180,32 +158,63 @@ def test_a_long_conversation_begins_with_its_last_page_and_shows_more_on_demand(
     assert earlier.xpath("//a[contains(@class, 'earlier')]") == []
 
 
-def test_turns_before_one_that_is_not_on_the_path_do_not_exist(
-    as_alice: Client, room: Room, alice: User
-) -> None:
-    one = room.turn(alice, "One")
-    room.turn(alice, "Two")
+def test_turns_before_one_of_another_branch_are_not_found(as_alice: Client, room: Room) -> None:
+    one = room.turn("One")
+    room.turn("Two")
 
     url = reverse("conversation_earlier", args=[room.conversation.public_id, one.public_id])
 
     assert as_alice.get(url).status_code == 404
 
 
-def test_the_picker_lists_models_by_server_and_remembers_the_last_choice(
-    as_alice: Client, room: Room, alice: User
-) -> None:
-    room.turn(alice, "First")
+def test_live_answer_has_a_cursor_and_a_stop_button(as_alice: Client, room: Room) -> None:
+    run = room.ask("First")
+
+    page = room.page(as_alice)
+
+    (answer,) = page.xpath("//*[@data-live]")
+    assert (answer.get("data-run"), answer.get("data-seq")) == (run.public_id.hex, "0")
+    assert answer.get("aria-busy") == "true"
+    assert page.xpath("//*[@data-stop]/@form") == ["stop-form"]
+    assert page.xpath("//form[@id='stop-form']/@action") == [url_of("run_stop", run)]
+
+
+def test_ended_answer_is_not_live(as_alice: Client, room: Room) -> None:
+    run = room.ask("First")
+    end_run(run)
+
+    page = room.page(as_alice)
+
+    assert page.xpath("//*[@data-live] | //*[@aria-busy]") == []
+    (answer,) = page.xpath("//*[@data-run]")
+    assert answer.get("data-seq") == str(run.last_seq)
+
+
+def test_messages_of_a_deleted_person_stay(as_bob: Client, room: Room) -> None:
+    room.turn("First")
+    Message.objects.update(author=None)
+
+    assert "Somebody who has left" in room.page(as_bob).text_content()
+
+
+# --- models ---------------------------------------------------------------------------------
+
+CHOICES = "//select[@name='choice']//option"
+
+
+def test_models_are_grouped_by_server(as_alice: Client, room: Room) -> None:
+    room.turn("First")
     Conversation.objects.update(model="acme/typed")
 
-    page = page_of(as_alice, room)
+    page = room.page(as_alice)
 
     assert page.xpath("//optgroup/@label") == ["Demo"]
-    assert page.xpath("//select[@name='choice']//option[@selected]/text()") == ["acme/typed"]
-    assert page.xpath("//select[@name='choice']//option/@data-dialect") == ["lmstudio"] * 2
+    assert page.xpath(f"{CHOICES}[@selected]/text()") == ["acme/typed"]
+    assert page.xpath(f"{CHOICES}/@data-dialect") == ["lmstudio"] * 2
 
 
-def test_embedding_models_cannot_be_chosen(as_alice: Client, room: Room, alice: User) -> None:
-    room.turn(alice, "First")
+def test_embedding_models_are_not_offered(as_alice: Client, room: Room) -> None:
+    room.turn("First")
     entries = [
         {"id": "m", "label": "M", "detail": {"type": "llm"}, "is_typed": False},
         {"id": "e", "label": "E", "detail": {"type": "embedding"}, "is_typed": False},
@@ -213,44 +222,38 @@ def test_embedding_models_cannot_be_chosen(as_alice: Client, room: Room, alice: 
     Upstream.objects.update(model_list=entries)
     Conversation.objects.update(model="m")
 
-    options = page_of(as_alice, room).xpath("//select[@name='choice']//option/text()")
+    assert room.page(as_alice).xpath(f"{CHOICES}/text()") == ["M"]
 
-    assert options == ["M"]
+
+# --- home -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("enabled", "exists", "is_staff", "sentence"),
+    ("exists", "is_staff", "sentence"),
     [
-        (True, False, False, "An administrator can add one"),
-        (True, False, True, "Add an LM Studio or OpenAI-compatible server"),
-        (False, True, False, "An administrator can switch one on"),
-        (False, True, True, "Switch one on"),
+        (False, False, "An administrator can add one"),
+        (False, True, "Add an LM Studio or OpenAI-compatible server"),
+        (True, False, "An administrator can switch one on"),
+        (True, True, "Switch one on"),
     ],
 )
-def test_home_says_what_is_missing_and_who_can_mend_it(
-    alice: User,
-    team: Team,
-    upstream: Upstream,
-    signed_in: SignIn,
-    enabled: bool,
-    exists: bool,
-    is_staff: bool,
-    sentence: str,
+def test_home_without_an_enabled_server_says_what_to_do(
+    as_alice: Client, alice: User, upstream: Upstream, exists: bool, is_staff: bool, sentence: str
 ) -> None:
     User.objects.filter(pk=alice.pk).update(is_staff=is_staff)
     if exists:
-        Upstream.objects.update(is_enabled=enabled)
+        Upstream.objects.update(is_enabled=False)
     else:
         Upstream.objects.all().delete()
 
-    page = signed_in(alice).get(reverse("home")).content.decode()
+    page = as_alice.get(reverse("home")).content.decode()
 
     assert sentence in page
     assert "<textarea" not in page
 
 
-def test_home_of_somebody_without_a_team_says_so(
-    charlie: User, upstream: Upstream, signed_in: SignIn
+def test_home_without_a_team_says_so(
+    charlie: User, upstream: Upstream, signed_in: Callable[[User], Client]
 ) -> None:
     page = signed_in(charlie).get(reverse("home")).content.decode()
 
@@ -258,7 +261,7 @@ def test_home_of_somebody_without_a_team_says_so(
     assert "<textarea" not in page
 
 
-def test_home_shows_what_to_try_only_where_the_demo_answers(
+def test_home_suggests_scenes_only_with_the_demo_server(
     as_alice: Client, upstream: Upstream
 ) -> None:
     without = as_alice.get(reverse("home")).content.decode()
@@ -270,60 +273,34 @@ def test_home_shows_what_to_try_only_where_the_demo_answers(
     assert "Watch it think" in with_demo
 
 
-def test_a_new_conversation_inherits_neither_system_prompt_nor_parameters(
-    as_alice: Client, room: Room, alice: User
-) -> None:
-    room.turn(alice, "First")
+def test_new_conversation_inherits_no_parameters(as_alice: Client, room: Room) -> None:
+    room.turn("First")
     Conversation.objects.update(
         system_prompt="Speak like a pirate.", parameters={"temperature": 0.3}
     )
 
-    page = html.fromstring(as_alice.get(reverse("home")).content.decode())
+    page = get_page(as_alice, reverse("home"))
 
     assert page.xpath("string(//textarea[@name='system_prompt'])").strip() == ""
     assert page.xpath("//input[@name='lmstudio-temperature']/@value") == []
 
 
-def test_a_live_answer_carries_its_cursor_and_a_stop_button(
-    as_alice: Client, room: Room, alice: User
-) -> None:
-    run = room.ask(alice, "First")
-
-    page = page_of(as_alice, room)
-
-    (answer,) = page.xpath("//*[@data-live]")
-    assert (answer.get("data-run"), answer.get("data-seq")) == (run.public_id.hex, "0")
-    assert answer.get("aria-busy") == "true"
-    assert page.xpath("//*[@data-stop]/@form") == ["stop-form"]
-    assert page.xpath("//form[@id='stop-form']/@action") == [address("run_stop", run)]
+# --- run details ----------------------------------------------------------------------------
 
 
-def test_an_ended_answer_is_not_live(as_alice: Client, room: Room, alice: User) -> None:
-    run = room.ask(alice, "First")
+def test_run_details_show_timeline_and_events(as_bob: Client, room: Room) -> None:
+    run = room.ask("First")
     end_run(run)
 
-    page = page_of(as_alice, room)
-
-    assert page.xpath("//*[@data-live] | //*[@aria-busy]") == []
-    (answer,) = page.xpath("//*[@data-run]")
-    assert answer.get("data-seq") == str(run.last_seq)
-
-
-def test_the_details_show_the_course_the_events_and_no_replay_material(
-    as_bob: Client, room: Room, alice: User
-) -> None:
-    run = room.ask(alice, "First")
-    end_run(run)
-
-    page = as_bob.get(address("run_details", run)).content.decode()
+    page = as_bob.get(url_of("run_details", run)).content.decode()
 
     assert "message.delta" in page
     assert "Total" in page
     assert "the result; its figures are above" in page
 
 
-def test_the_details_say_in_words_what_went_wrong(as_bob: Client, room: Room, alice: User) -> None:
-    run = room.ask(alice, "First")
+def test_run_details_explain_errors_in_words(as_bob: Client, room: Room) -> None:
+    run = room.ask("First")
     Run.objects.filter(pk=run.pk).update(
         status="failed",
         error_kind="not_found",
@@ -334,17 +311,10 @@ def test_the_details_say_in_words_what_went_wrong(as_bob: Client, room: Room, al
     Attempt.objects.create(run=run, number=1, outcome="failed", error_kind="not_found")
     Attempt.objects.create(run=run, number=2, outcome="failed", error_kind="not_found")
 
-    page = as_bob.get(address("run_details", run)).content.decode()
+    page = as_bob.get(url_of("run_details", run)).content.decode()
 
     assert page.count("The server does not have this model.") == 3
     assert "No model river-9." in page
     assert "not_found" not in page
     assert "for thinking" not in page
     assert "Total" not in page
-
-
-def test_the_words_of_somebody_who_left_stay(as_bob: Client, room: Room, alice: User) -> None:
-    room.turn(alice, "First")
-    Message.objects.update(author=None)
-
-    assert "Somebody who has left" in page_of(as_bob, room).text_content()

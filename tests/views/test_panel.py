@@ -1,56 +1,54 @@
-"""Pages about a room: whole by themselves, without the frame in the panel; who reads the room."""
+"""Pages about a conversation, alone and in the panel, and the list of its readers."""
+
+from __future__ import annotations
 
 import pytest
 from django.test import Client
-from django.urls import reverse
 from lxml import html
 
 from chat.models import Conversation, Team, User
-from tests.views.conftest import Room
+from tests.views.room import Room, url_of
 
-PANEL = {"X-Panel": "1"}
+IN_PANEL = {"X-Panel": "1"}
 
 
 @pytest.fixture
-def addresses(room: Room, alice: User) -> list[str]:
-    room.turn(alice, "Where does it rise?")
-    conversation = room.conversation
+def urls(room: Room) -> list[str]:
+    room.turn("Where does it rise?")
     return [
-        reverse("conversation_files", args=[conversation.public_id]),
-        reverse("conversation_people", args=[conversation.public_id]),
-        reverse("run_details", args=[room.runs[0].public_id]),
+        url_of("conversation_files", room.conversation),
+        url_of("conversation_people", room.conversation),
+        url_of("run_details", room.runs[0]),
     ]
 
 
-def test_the_panel_gets_what_is_inside_and_a_browser_the_whole_page(
-    as_alice: Client, addresses: list[str]
-) -> None:
-    for address in addresses:
-        whole = as_alice.get(address).content.decode()
-        inside = as_alice.get(address, headers=PANEL).content.decode()
+def test_panel_gets_the_content_without_the_page(as_alice: Client, urls: list[str]) -> None:
+    for url in urls:
+        page = as_alice.get(url).content.decode()
+        panel = as_alice.get(url, headers=IN_PANEL).content.decode()
 
-        assert whole.startswith("<!doctype html>")
-        assert 'id="panel-title"' not in whole
-        assert 'id="panel-title"' in inside
-        assert not {"<html", 'id="sidebar"', "<script"} & set(inside.split())
-        main = html.fromstring(whole).xpath("//main/div")[0]
-        assert html.tostring(main).decode().strip() in normalised(inside)
+        assert page.startswith("<!doctype html>")
+        assert 'id="panel-title"' not in page
+        assert 'id="panel-title"' in panel
+        assert not {"<html", 'id="sidebar"', "<script"} & set(panel.split())
+        main = html.fromstring(page).xpath("//main/div")[0]
+        assert html.tostring(main).decode().strip() in normalized(panel)
 
 
-def normalised(inside: str) -> str:
-    return html.tostring(html.fragment_fromstring(inside, create_parent="div")).decode()
+def normalized(panel: str) -> str:
+    return html.tostring(html.fragment_fromstring(panel, create_parent="div")).decode()
 
 
 def people_of(client: Client, conversation: Conversation) -> dict[str, str]:
-    """Name and what is said of each."""
-    page = client.get(reverse("conversation_people", args=[conversation.public_id]))
+    """Each reader's name and right."""
+    page = client.get(url_of("conversation_people", conversation))
     rows = html.fromstring(page.content).xpath("//li[@class='person-row']")
     names = [row.xpath(".//span[@class='truncate']/text()")[0].strip() for row in rows]
-    said = [row.xpath(".//span[@class='badge']")[0].text_content().strip() for row in rows]
-    return dict(zip(names, said, strict=True))
+    rights = [row.xpath(".//span[@class='badge']")[0].text_content().strip() for row in rows]
+    return dict(zip(names, rights, strict=True))
 
 
-def test_everybody_of_the_team_reads_a_shared_room_its_owner_first(
+def test_shared_conversation_is_read_by_the_team(
     as_bob: Client, conversation: Conversation, team: Team, alice: User, viewer: User
 ) -> None:
     found = people_of(as_bob, conversation)
@@ -61,13 +59,13 @@ def test_everybody_of_the_team_reads_a_shared_room_its_owner_first(
     assert len(found) == team.memberships.count()
 
 
-def test_a_private_room_is_read_by_its_owner_alone(
+def test_private_conversation_is_read_by_its_owner(
     as_alice: Client, private_conversation: Conversation, alice: User
 ) -> None:
     assert people_of(as_alice, private_conversation) == {str(alice): "writes"}
 
 
-def test_who_was_switched_off_reads_nothing(
+def test_deactivated_person_is_no_reader(
     as_alice: Client, conversation: Conversation, bob: User
 ) -> None:
     User.objects.filter(pk=bob.pk).update(is_active=False)

@@ -1,4 +1,4 @@
-"""What an answer waits for, on its page: shown, claimed, settled, and gone on with."""
+"""Questions of an answer on its page: shown, claimed, answered, and continued by a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from chat.models import (
     TeamRole,
     User,
 )
-from tests.views.conftest import HTMX, Patches, Room, address, end_run, position
+from tests.views.room import HTMX, Headers, Patches, Room, end_run, queries_of, text_of, url_of
 
 TOOL = events.ToolCallItem(
     tool="river_level",
@@ -51,12 +51,13 @@ APPROVAL = {
     "style": "approval",
     "options": ["allow", "decline"],
 }
+Asks = tuple[dict[str, object], ...]
+# Asks these questions with a new answer.
+Asked = Callable[..., list[Question]]
 
 
-def wait(
-    run: Run, *calls: events.ToolCallItem, asks: tuple[dict[str, object], ...] = ()
-) -> list[Question]:
-    """Ends the run as one that waits for this."""
+def end_waiting(run: Run, *calls: events.ToolCallItem, asks: Asks = ()) -> list[Question]:
+    """Ends the run as one that waits for results of these calls and for these questions."""
     ext = events.Extension(
         status="waiting", stop=events.Stop(reason="tool_use" if calls else "ask"), asks=list(asks)
     )
@@ -77,175 +78,166 @@ def wait(
 
 
 @pytest.fixture
-def asked(room: Room, alice: User) -> Callable[..., list[Question]]:
-    """The questions of an answer that waits for them."""
-
-    def ask(
-        *calls: events.ToolCallItem, asks: tuple[dict[str, object], ...] = ()
-    ) -> list[Question]:
-        return wait(room.ask(alice, "How high is it?"), *calls, asks=asks)
+def asked(room: Room) -> Asked:
+    def ask(*calls: events.ToolCallItem, asks: Asks = ()) -> list[Question]:
+        return end_waiting(room.ask("How high is it?"), *calls, asks=asks)
 
     return ask
 
 
-Asked = Callable[..., list[Question]]
-
-
-def page(client: Client, room: Room) -> html.HtmlElement:
-    return html.fromstring(client.get(address("conversation", room.conversation)).content.decode())
-
-
-def text(element: html.HtmlElement) -> str:
-    return " ".join(element.text_content().split())
+def card_of(question: Question, page: html.HtmlElement) -> html.HtmlElement:
+    return page.get_element_by_id(f"ask-{question.public_id.hex}")
 
 
 def post(
     client: Client,
     route: str,
     thing: Question | Run,
-    headers: dict[str, str] | None = None,
+    headers: Headers | None = None,
     **data: object,
 ) -> HttpResponse:
-    url = reverse(route, args=[thing.public_id])
-    return client.post(url, data, headers=headers or {})
+    return client.post(url_of(route, thing), data, headers=headers or {})
 
 
-def where(question: Question, **more: object) -> dict[str, str]:
-    """The headers of a page that shows the question and the one turn it belongs to."""
-    answer = question.run.message
-    said = {
-        "runs": {question.run.public_id.hex: question.run.questions.count()},
-        "asks": {one.public_id.hex: "open" for one in question.run.questions.all()},
-        "open": [answer.public_id.hex],
+def position_at(room: Room, question: Question, **more: object) -> Headers:
+    """The headers of a page that shows the question and its turn."""
+    questions = question.run.questions.all()
+    shown = {
+        "runs": {question.run.public_id.hex: len(questions)},
+        "asks": {one.public_id.hex: "open" for one in questions},
+        "open": [question.run.message.public_id.hex],
         **more,
     }
-    return position(answer.parent, answer, question.conversation, **said)
+    return room.position(question.run.message, **shown)
 
 
 def follow_ups(question: Question) -> int:
+    """The runs that continue the answer."""
     return Run.objects.filter(message=question.run.message).count() - 1
+
+
+def continue_with_result(question: Question, bob: User) -> Run:
+    run = verbs.give_result(bob, question, "3 m")
+    assert run is not None
+    return run
 
 
 # --- shown --------------------------------------------------------------------------------
 
 
-def test_a_call_that_waits_is_a_card_with_a_form(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_waiting_call_is_a_card_with_a_form(as_bob: Client, room: Room, asked: Asked) -> None:
     [question] = asked(TOOL)
 
-    card = page(as_bob, room).get_element_by_id(f"ask-{question.public_id.hex}")
+    card = card_of(question, room.page(as_bob))
 
-    assert "Waiting for the result of river_level" in text(card)
-    assert '"city": "Basel <3"' in text(card)
+    assert "Waiting for the result of river_level" in text_of(card)
+    assert '"city": "Basel <3"' in text_of(card)
     assert card.xpath(".//textarea[@name='output']")
     assert card.xpath(".//input[@name='is_error']")
     assert card.xpath(".//textarea[@name='reason']")
 
 
-def test_few_options_are_buttons_and_the_rest_is_a_form(
-    as_bob: Client, room: Room, asked: Asked
-) -> None:
+def test_options_are_buttons_or_a_form(as_bob: Client, room: Room, asked: Asked) -> None:
     asked(asks=(ASK, {**FORM, "ask_id": "a2"}))
 
-    shown = page(as_bob, room)
+    page = room.page(as_bob)
 
-    assert [text(button) for button in shown.xpath("//button[@name='selected']")] == [
-        "Rhine",
-        "Elbe",
-    ]
-    assert len(shown.xpath("//input[@type='checkbox' and @name='selected']")) == 2
-    assert shown.xpath("//input[@name='field-0' and @inputmode='decimal']")
-    assert shown.xpath("//select[@name='field-1']")
-    labels = [text(label) for label in shown.xpath("//form[contains(@class, 'ask-form')]//label")]
+    buttons = page.xpath("//button[@name='selected']")
+    assert [text_of(button) for button in buttons] == ["Rhine", "Elbe"]
+    assert len(page.xpath("//input[@type='checkbox' and @name='selected']")) == 2
+    assert page.xpath("//input[@name='field-0' and @inputmode='decimal']")
+    assert page.xpath("//select[@name='field-1']")
+    labels = [text_of(label) for label in page.xpath("//form[contains(@class, 'ask-form')]//label")]
     assert {"Depth", "Wet (optional)"} <= set(labels)
-    assert shown.xpath("//form[contains(@class, 'ask-form')]//textarea[@name='text']")
-    assert "Which <river>?" in text(shown)
+    assert page.xpath("//form[contains(@class, 'ask-form')]//textarea[@name='text']")
+    assert "Which <river>?" in text_of(page)
 
 
-def test_an_approval_offers_to_allow_and_to_decline(
-    as_bob: Client, room: Room, asked: Asked
-) -> None:
+def test_approval_offers_to_allow_and_to_decline(as_bob: Client, room: Room, asked: Asked) -> None:
     [question] = asked(asks=(APPROVAL,))
 
-    card = page(as_bob, room).get_element_by_id(f"ask-{question.public_id.hex}")
+    card = card_of(question, room.page(as_bob))
 
-    words = {text(button) for button in card.xpath(".//button")}
+    words = {text_of(button) for button in card.xpath(".//button")}
     assert {"Allow", "Decline"} <= words
     assert not card.xpath(".//*[@name='selected']")
 
 
-def test_a_viewer_sees_the_card_without_controls(
-    as_viewer: Client, room: Room, asked: Asked
-) -> None:
+def test_viewer_sees_cards_without_controls(as_viewer: Client, room: Room, asked: Asked) -> None:
     [call] = asked(TOOL)
-    [question] = wait(room.ask(call.run.requested_by, "And?", call.run.message), asks=(ASK,))
+    run = room.ask("And?", call.run.message)
+    [question] = end_waiting(run, asks=(ASK,))
 
-    shown = page(as_viewer, room)
+    page = room.page(as_viewer)
 
     for one in (call, question):
-        card = shown.get_element_by_id(f"ask-{one.public_id.hex}")
-        assert "Waiting for someone who may write" in text(card)
+        card = card_of(one, page)
+        assert "Waiting for someone who may write" in text_of(card)
         assert not card.xpath(".//form | .//textarea")
-        # What is on a block of code reads it, and changes nothing.
+        # The buttons on a block of code change nothing.
         assert not card.xpath(".//button[not(ancestor::*[@class='code-tools'])]")
-    assert "Rhine" in text(shown.get_element_by_id(f"ask-{question.public_id.hex}"))
+    assert "Rhine" in text_of(card_of(question, page))
 
 
-def test_the_strip_says_that_a_person_is_waited_for(
-    as_bob: Client, room: Room, asked: Asked
-) -> None:
+def test_strip_says_that_a_person_is_needed(as_bob: Client, room: Room, asked: Asked) -> None:
     [question] = asked(TOOL)
 
-    strip = page(as_bob, room).get_element_by_id("strip")
+    strip = room.page(as_bob).get_element_by_id("strip")
 
-    assert "Waiting for a person" in text(strip)
+    assert "Waiting for a person" in text_of(strip)
     assert strip.xpath(f".//a[@href='#asks-{question.run.public_id.hex}']")
 
 
-def test_many_questions_cost_as_many_queries_as_one(
-    as_alice: Client, room: Room, asked: Asked, alice: User
-) -> None:
-    from tests.views.test_page import queries_of
+def test_list_says_that_a_person_is_needed(as_bob: Client, room: Room, asked: Asked) -> None:
+    [question] = asked(TOOL)
+    url = reverse("conversation_list")
+    assert "waiting for a person" in as_bob.get(url).content.decode()
 
+    end_run(room.ask("Never mind", question.run.message))
+
+    assert "waiting for a person" not in as_bob.get(url).content.decode()
+
+
+def test_number_of_queries_is_constant(as_alice: Client, room: Room, asked: Asked) -> None:
     [first] = asked(TOOL)
-    url = address("conversation", room.conversation)
-    few = queries_of(as_alice, url)
-    call = events.ToolCallItem
-    calls = [call(tool=f"t{i}", arguments={}, call_id=f"c{i}", status="pending") for i in range(9)]
-    wait(room.ask(alice, "More", first.run.message), *calls)
+    for_one = queries_of(as_alice, room.url)
+    calls = [
+        events.ToolCallItem(tool=f"t{i}", arguments={}, call_id=f"c{i}", status="pending")
+        for i in range(9)
+    ]
+    end_waiting(room.ask("More", first.run.message), *calls)
 
-    assert queries_of(as_alice, url) == few
-
-
-# --- settled --------------------------------------------------------------------------------
+    assert queries_of(as_alice, room.url) == for_one
 
 
-def test_a_result_is_given_and_the_answer_goes_on(as_bob: Client, asked: Asked) -> None:
+# --- answered -------------------------------------------------------------------------------
+
+
+def test_result_of_a_call_continues_the_answer(as_bob: Client, room: Room, asked: Asked) -> None:
     [question] = asked(TOOL)
 
-    patches = Patches(
-        post(as_bob, "question_answer", question, where(question), output="3 m\r\nhigh")
-    )
+    headers = position_at(room, question)
+    patches = Patches(post(as_bob, "question_answer", question, headers, output="3 m\r\nhigh"))
 
     question.refresh_from_db()
     assert (question.status, question.answer["output"]) == ("answered", "3 m\nhigh")
     follow_up = Run.objects.get(message=question.run.message, position=1)
-    [(swap, words)] = patches.to(f"#ask-card-{question.public_id.hex}")
+    [(_, words)] = patches.to(f"#ask-card-{question.public_id.hex}")
     assert "Bob gave the result" in words
-    [(swap, _)] = patches.to(f"#runs-{question.run.message.public_id.hex}")
-    assert swap == "beforeend"
+    assert patches.swaps(f"#runs-{question.run.message.public_id.hex}") == ["beforeend"]
     assert patches.tree.xpath(f"//*[@id='r{follow_up.public_id.hex}' and @data-live]")
     assert patches.tree.xpath(f"//*[@id='p{follow_up.public_id.hex}']")
     assert patches.tree.xpath("//footer[@data-open]")
 
 
-def test_what_went_wrong_is_said_so(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_failed_call_is_shown_as_failed(as_bob: Client, room: Room, asked: Asked) -> None:
     [question] = asked(TOOL)
 
     post(as_bob, "question_answer", question, output="disk on fire", is_error="true")
 
-    card = page(as_bob, room).get_element_by_id(f"ask-{question.public_id.hex}")
-    assert "Bob gave the result: it went wrong" in text(card)
-    assert "disk on fire" in text(card)
+    card = card_of(question, room.page(as_bob))
+    assert "Bob gave the result: it went wrong" in text_of(card)
+    assert "disk on fire" in text_of(card)
 
 
 @pytest.mark.parametrize("ask", [ASK, APPROVAL], ids=["question", "approval"])
@@ -256,24 +248,24 @@ def test_declining_is_an_answer(
 
     post(as_bob, "question_refuse", question, reason="Not today <b>")
 
-    card = page(as_bob, room).get_element_by_id(f"ask-{question.public_id.hex}")
-    assert "Bob declined" in text(card)
-    assert "Not today <b>" in text(card)
+    card = card_of(question, room.page(as_bob))
+    assert "Bob declined" in text_of(card)
+    assert "Not today <b>" in text_of(card)
     assert not card.xpath(".//form")
     assert follow_ups(question) == 1
 
 
-def test_an_option_is_chosen_by_its_place(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_option_is_chosen_by_its_number(as_bob: Client, room: Room, asked: Asked) -> None:
     [question] = asked(asks=(ASK,))
 
     post(as_bob, "question_answer", question, selected="1")
 
     question.refresh_from_db()
     assert question.answer["selected"] == ["Elbe"]
-    assert "Bob answered" in text(page(as_bob, room).get_element_by_id("turns"))
+    assert "Bob answered" in text_of(room.page(as_bob).get_element_by_id("turns"))
 
 
-def test_a_form_is_answered_with_everything_in_it(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_form_is_answered_with_all_its_fields(as_bob: Client, room: Room, asked: Asked) -> None:
     [question] = asked(asks=(FORM,))
 
     post(
@@ -289,12 +281,12 @@ def test_a_form_is_answered_with_everything_in_it(as_bob: Client, room: Room, as
         "selected": ["r", "Elbe"],
         "fields": {"depth": "3", "is_wet": "true"},
     }
-    card = page(as_bob, room).get_element_by_id(f"ask-{question.public_id.hex}")
-    said = card.xpath(".//div[@class='ask-said']//text()[normalize-space()]")
-    assert said == ["Rhine", "Elbe", "and cold", "Depth", "3", "Wet", "Yes"]
+    card = card_of(question, room.page(as_bob))
+    shown = card.xpath(".//div[@class='ask-said']//text()[normalize-space()]")
+    assert shown == ["Rhine", "Elbe", "and cold", "Depth", "3", "Wet", "Yes"]
 
 
-def test_an_approval_is_given(as_bob: Client, asked: Asked) -> None:
+def test_approval_is_given(as_bob: Client, asked: Asked) -> None:
     [question] = asked(asks=(APPROVAL,))
 
     post(as_bob, "question_answer", question)
@@ -303,7 +295,7 @@ def test_an_approval_is_given(as_bob: Client, asked: Asked) -> None:
     assert (question.status, question.answer["is_approved"]) == ("answered", True)
 
 
-def test_a_double_click_settles_once(as_bob: Client, asked: Asked) -> None:
+def test_double_click_answers_once(as_bob: Client, asked: Asked) -> None:
     [question] = asked(TOOL)
 
     statuses = [
@@ -314,17 +306,14 @@ def test_a_double_click_settles_once(as_bob: Client, asked: Asked) -> None:
     assert follow_ups(question) == 1
 
 
-def test_a_late_answer_is_refused_with_the_name_of_who_was_first(
-    as_alice: Client, as_bob: Client, asked: Asked
-) -> None:
+def test_late_answer_names_the_first(as_alice: Client, as_bob: Client, asked: Asked) -> None:
     [question] = asked(TOOL)
     post(as_alice, "question_answer", question, output="3 m")
 
     response = post(as_bob, "question_answer", question, HTMX, output="4 m")
 
     assert response.status_code == 409
-    [(_, words)] = Patches(response).to(f"#ask-note-{question.public_id.hex}")
-    assert "Alice was first" in words
+    assert "Alice was first" in Patches(response).text(f"#ask-note-{question.public_id.hex}")
 
 
 @pytest.mark.parametrize(
@@ -338,7 +327,7 @@ def test_a_late_answer_is_refused_with_the_name_of_who_was_first(
     ],
     ids=["nothing", "beyond", "nonsense", "incomplete", "no choice"],
 )
-def test_what_does_not_fit_the_question_is_refused(
+def test_invalid_answer_is_refused(
     as_bob: Client,
     asked: Asked,
     ask: dict[str, object],
@@ -351,40 +340,52 @@ def test_what_does_not_fit_the_question_is_refused(
     response = post(as_bob, "question_answer", question, HTMX, **data)
 
     assert response.status_code == status
-    [(_, shown)] = Patches(response).to(f"#ask-note-{question.public_id.hex}")
-    assert words in shown
+    [(_, note)] = Patches(response).to(f"#ask-note-{question.public_id.hex}")
+    assert words in note
     assert follow_ups(question) == 0
 
 
-def test_without_scripts_a_refused_form_comes_back_with_its_words(
-    as_bob: Client, asked: Asked
-) -> None:
+def test_refused_form_without_scripts_keeps_its_values(as_bob: Client, asked: Asked) -> None:
     [question] = asked(asks=(FORM,))
 
     response = post(as_bob, "question_answer", question, text="Keep <this>", selected="1")
 
-    shown = html.fromstring(response.content.decode())
-    card = shown.get_element_by_id(f"ask-{question.public_id.hex}")
+    page = html.fromstring(response.content.decode())
+    card = card_of(question, page)
     assert response.status_code == 409
-    assert "Fill in: Depth" in text(card)
+    assert "Fill in: Depth" in text_of(card)
     assert card.xpath(".//textarea[@name='text']/text()") == ["Keep <this>"]
     assert [box.get("value") for box in card.xpath(".//input[@checked]")] == ["1"]
-    assert shown.get_element_by_id("text").text_content() == ""
+    assert page.get_element_by_id("text").text_content() == ""
 
 
-def test_the_card_of_two_goes_on_only_when_both_are_settled(as_bob: Client, asked: Asked) -> None:
+def test_answer_to_an_unknown_question_is_not_found(as_bob: Client, asked: Asked) -> None:
+    asked(TOOL)
+
+    url = reverse("question_answer", args=[uuid.uuid4()])
+
+    assert as_bob.post(url, {"output": "3 m"}).status_code == 404
+
+
+# --- continued --------------------------------------------------------------------------------
+
+
+def test_run_continues_when_all_questions_are_answered(
+    as_bob: Client, room: Room, asked: Asked
+) -> None:
     first, second = asked(TOOL, asks=(ASK,))
 
-    patches = Patches(post(as_bob, "question_answer", first, where(first), output="3 m"))
+    headers = position_at(room, first)
+    patches = Patches(post(as_bob, "question_answer", first, headers, output="3 m"))
 
     assert follow_ups(first) == 0
-    assert "1 of 2 settled" in patches.to(f"#rest-{first.run.public_id.hex}")[0][1]
+    assert "1 of 2 settled" in patches.text(f"#rest-{first.run.public_id.hex}")
     assert patches.to(f"#ask-card-{second.public_id.hex}") == []
     post(as_bob, "question_answer", second, selected="0")
     assert follow_ups(first) == 1
 
 
-def test_one_may_go_on_without_what_is_open(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_open_questions_can_be_skipped(as_bob: Client, room: Room, asked: Asked) -> None:
     first, second = asked(TOOL, asks=(ASK,))
 
     post(as_bob, "run_go_on", first.run)
@@ -393,12 +394,10 @@ def test_one_may_go_on_without_what_is_open(as_bob: Client, room: Room, asked: A
     for question in (first, second):
         question.refresh_from_db()
         assert question.status == QuestionStatus.EXPIRED
-    assert "Bob went on without" in text(page(as_bob, room).get_element_by_id("turns"))
+    assert "Bob went on without" in text_of(room.page(as_bob).get_element_by_id("turns"))
 
 
-def test_going_on_twice_is_refused_beside_the_button(
-    as_alice: Client, as_bob: Client, asked: Asked
-) -> None:
+def test_skipping_twice_is_refused(as_alice: Client, as_bob: Client, asked: Asked) -> None:
     [question] = asked(TOOL)
     post(as_alice, "run_go_on", question.run)
 
@@ -408,28 +407,58 @@ def test_going_on_twice_is_refused_beside_the_button(
     assert Patches(response).to(f"#rest-note-{question.run.public_id.hex}")
 
 
-# --- seen by the others ---------------------------------------------------------------------
+def test_answer_of_two_runs_is_one_turn(
+    as_bob: Client, room: Room, asked: Asked, bob: User
+) -> None:
+    [question] = asked(TOOL)
+    follow_up = continue_with_result(question, bob)
+    end_run(follow_up, "It is high.")
+
+    page = room.page(as_bob)
+
+    turn = page.get_element_by_id(f"runs-{question.run.message.public_id.hex}")
+    assert [each.get("id") for each in turn] == [
+        f"r{question.run.public_id.hex}",
+        f"asks-{question.run.public_id.hex}",
+        f"r{follow_up.public_id.hex}",
+        f"asks-{follow_up.public_id.hex}",
+    ]
+    assert len(page.xpath("//article")) == 2
 
 
-def test_a_claim_changes_only_the_line_above_what_others_are_typing(
+def test_run_details_link_to_the_other_runs_of_the_answer(
+    as_bob: Client, asked: Asked, bob: User
+) -> None:
+    [question] = asked(TOOL)
+    follow_up = continue_with_result(question, bob)
+
+    page = as_bob.get(url_of("run_details", follow_up)).content.decode()
+
+    assert url_of("run_details", question.run) in page
+    assert "written in 2 runs" in page
+
+
+# --- pages of others --------------------------------------------------------------------------
+
+
+def test_claim_changes_only_the_line_above_the_form(
     as_alice: Client, as_bob: Client, room: Room, asked: Asked
 ) -> None:
     [question] = asked(TOOL)
-    headers = where(question)
+    headers = position_at(room, question)
     post(as_alice, "question_claim", question)
 
-    patches = Patches(
-        as_bob.get(address("conversation_changes", room.conversation), headers=headers)
-    )
+    patches = room.changes(as_bob, headers)
 
     [(swap, words)] = patches.to(f"#ask-line-{question.public_id.hex}")
-    assert (swap, "Alice is answering" in words) == ("outerHTML", True)
+    assert swap == "outerHTML"
+    assert "Alice is answering" in words
     assert "Take over" in words
     assert patches.to(f"#ask-card-{question.public_id.hex}") == []
     assert not patches.tree.xpath("//textarea")
 
 
-def test_a_claim_that_somebody_has_is_refused_until_it_is_given_back(
+def test_claimed_question_is_free_after_its_release(
     as_alice: Client, as_bob: Client, asked: Asked
 ) -> None:
     [question] = asked(TOOL)
@@ -440,124 +469,51 @@ def test_a_claim_that_somebody_has_is_refused_until_it_is_given_back(
     assert post(as_bob, "question_claim", question, HTMX).status_code == 200
 
 
-def test_a_page_that_is_up_to_date_gets_no_card(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_current_page_gets_no_card(as_bob: Client, room: Room, asked: Asked) -> None:
     [question] = asked(TOOL)
 
-    patches = Patches(
-        as_bob.get(address("conversation_changes", room.conversation), headers=where(question))
-    )
+    targets = room.changes(as_bob, position_at(room, question)).targets
 
-    targets = {partial.get("hx-target") for partial in patches.partials}
     assert not {target for target in targets if target.startswith(("#ask-", "#runs-", "#asks-"))}
 
 
-def test_questions_come_to_a_page_that_watched_the_run_end(
-    as_bob: Client, room: Room, alice: User
-) -> None:
-    run = room.ask(alice, "How high?")
-    headers = position(
-        run.message.parent,
-        run.message,
-        room.conversation,
-        open=[run.message.public_id.hex],
-        runs={run.public_id.hex: 0},
+def test_questions_are_sent_when_the_run_ends(as_bob: Client, room: Room) -> None:
+    run = room.ask("How high?")
+    headers = room.position(
+        run.message, open=[run.message.public_id.hex], runs={run.public_id.hex: 0}
     )
-    [question] = wait(run, TOOL)
+    [question] = end_waiting(run, TOOL)
 
-    patches = Patches(
-        as_bob.get(address("conversation_changes", room.conversation), headers=headers)
-    )
+    patches = room.changes(as_bob, headers)
 
     [(swap, words)] = patches.to(f"#asks-{run.public_id.hex}")
-    assert (swap, "river_level" in words) == ("innerHTML", True)
+    assert swap == "innerHTML"
+    assert "river_level" in words
     assert patches.tree.xpath(f"//*[@id='ask-{question.public_id.hex}']")
     assert patches.to(f"#runs-{run.message.public_id.hex}") == []
 
 
-def test_a_run_that_is_on_the_page_does_not_come_again(
-    as_bob: Client, room: Room, asked: Asked, bob: User
-) -> None:
+def test_shown_run_is_not_sent_again(as_bob: Client, room: Room, asked: Asked, bob: User) -> None:
     [question] = asked(TOOL)
-    follow_up = verbs.give_result(bob, question, "3 m")
-    assert follow_up is not None
-    headers = where(
-        question,
-        asks={},
-        runs={question.run.public_id.hex: 1, follow_up.public_id.hex: 0},
-    )
+    follow_up = continue_with_result(question, bob)
+    runs = {question.run.public_id.hex: 1, follow_up.public_id.hex: 0}
+    headers = position_at(room, question, asks={}, runs=runs)
     end_run(follow_up, "It is high.")
 
-    patches = Patches(
-        as_bob.get(address("conversation_changes", room.conversation), headers=headers)
-    )
+    patches = room.changes(as_bob, headers)
 
     assert patches.to(f"#runs-{question.run.message.public_id.hex}") == []
     assert patches.turns == []
 
 
-def test_who_becomes_a_viewer_loses_the_controls(
+def test_member_who_becomes_a_viewer_loses_the_controls(
     as_bob: Client, room: Room, asked: Asked, bob: User
 ) -> None:
     [question] = asked(TOOL)
-    headers = where(question)
+    headers = position_at(room, question)
     Membership.objects.filter(user=bob).update(role=TeamRole.VIEWER)
 
-    patches = Patches(
-        as_bob.get(address("conversation_changes", room.conversation), headers=headers)
-    )
+    patches = room.changes(as_bob, headers)
 
     [(_, words)] = patches.to(f"#ask-card-{question.public_id.hex}")
     assert "Waiting for someone who may write" in words
-
-
-def test_an_answer_of_two_runs_is_one_turn_with_both(
-    as_bob: Client, room: Room, asked: Asked, bob: User
-) -> None:
-    [question] = asked(TOOL)
-    follow_up = verbs.give_result(bob, question, "3 m")
-    assert follow_up is not None
-    end_run(follow_up, "It is high.")
-
-    shown = page(as_bob, room)
-
-    turn = shown.get_element_by_id(f"runs-{question.run.message.public_id.hex}")
-    assert [each.get("id") for each in turn] == [
-        f"r{question.run.public_id.hex}",
-        f"asks-{question.run.public_id.hex}",
-        f"r{follow_up.public_id.hex}",
-        f"asks-{follow_up.public_id.hex}",
-    ]
-    assert len(shown.xpath("//article")) == 2
-
-
-def test_the_list_marks_where_a_person_is_waited_for(
-    as_bob: Client, room: Room, asked: Asked, alice: User
-) -> None:
-    [question] = asked(TOOL)
-    url = reverse("conversation_list")
-    assert "waiting for a person" in as_bob.get(url).content.decode()
-
-    end_run(room.ask(alice, "Never mind", question.run.message))
-
-    assert "waiting for a person" not in as_bob.get(url).content.decode()
-
-
-def test_the_details_of_a_run_lead_to_the_others_of_its_answer(
-    as_bob: Client, asked: Asked, bob: User
-) -> None:
-    [question] = asked(TOOL)
-    follow_up = verbs.give_result(bob, question, "3 m")
-    assert follow_up is not None
-
-    page = as_bob.get(address("run_details", follow_up)).content.decode()
-
-    assert address("run_details", question.run) in page
-    assert "written in 2 runs" in page
-
-
-def test_a_question_of_another_room_is_not_there(as_bob: Client, asked: Asked) -> None:
-    asked(TOOL)
-
-    url = reverse("question_answer", args=[uuid.uuid4()])
-
-    assert as_bob.post(url, {"output": "3 m"}).status_code == 404

@@ -1,20 +1,17 @@
-"""A team's function tools: kept beside its members, switched on beside the composer."""
+"""A team's function tools: managed on the team's page, switched on beside the composer."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 from django.test import Client
 from django.urls import reverse
-from lxml import html
 
-from chat.models import Run, Team, Tool, Upstream, User
-from tests.views.conftest import HTMX, Patches, Room, address, position
+from chat.models import Run, Team, Tool, Upstream
+from tests.views.room import HTMX, Headers, Patches, Room, filled_form, get_page, url_of
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
-Form = Callable[..., dict[str, str]]
 
 
 @pytest.fixture
@@ -36,9 +33,7 @@ def add(client: Client, team: Team, **more: str) -> tuple[int, str]:
 # --- the team's page ---------------------------------------------------------------------
 
 
-def test_an_owner_adds_a_tool_and_everybody_in_the_team_sees_it(
-    as_alice: Client, as_bob: Client, team: Team
-) -> None:
+def test_owner_adds_a_tool_that_members_see(as_alice: Client, as_bob: Client, team: Team) -> None:
     status, _ = add(as_alice, team, description="How wet <it> is", schema=json.dumps(SCHEMA))
 
     assert status == 302
@@ -46,10 +41,10 @@ def test_an_owner_adds_a_tool_and_everybody_in_the_team_sees_it(
     assert (tool.name, tool.schema) == ("rain", SCHEMA)
     page = as_bob.get(reverse("people")).content.decode()
     assert "How wet &lt;it&gt; is" in page
-    assert reverse("tool", args=[tool.public_id]) not in page
+    assert url_of("tool", tool) not in page
 
 
-def test_a_tool_without_arguments_needs_no_schema(as_alice: Client, team: Team) -> None:
+def test_tool_without_arguments_needs_no_schema(as_alice: Client, team: Team) -> None:
     add(as_alice, team)
 
     assert Tool.objects.get().schema == {"type": "object", "properties": {}}
@@ -68,7 +63,7 @@ def test_a_tool_without_arguments_needs_no_schema(as_alice: Client, team: Team) 
     ],
     ids=["space", "long", "empty", "no json", "list", "string", "taken"],
 )
-def test_what_no_server_would_take_is_refused_and_stays_in_the_form(
+def test_invalid_tool_is_refused_and_stays_in_the_form(
     as_alice: Client, team: Team, gauge: Tool, wrong: dict[str, str], words: str
 ) -> None:
     status, page = add(as_alice, team, description="Keep <this>", **wrong)
@@ -79,23 +74,23 @@ def test_what_no_server_would_take_is_refused_and_stays_in_the_form(
     assert Tool.objects.count() == 1
 
 
-def test_a_tool_is_shown_as_it_is_and_changed(as_alice: Client, gauge: Tool) -> None:
-    url = reverse("tool", args=[gauge.public_id])
+def test_tool_is_shown_and_changed(as_alice: Client, gauge: Tool) -> None:
+    url = url_of("tool", gauge)
 
-    page = html.fromstring(as_alice.get(url).content.decode())
+    (schema,) = get_page(as_alice, url).xpath("//textarea[@name='schema']")
     as_alice.post(url, fields(name="river_level_2", schema=json.dumps(SCHEMA)))
 
-    assert json.loads(page.xpath("//textarea[@name='schema']")[0].text_content()) == SCHEMA
+    assert json.loads(schema.text_content()) == SCHEMA
     gauge.refresh_from_db()
     assert (gauge.name, gauge.description) == ("river_level_2", "")
 
 
-def test_a_removed_tool_is_gone_from_its_conversations(
+def test_removed_tool_disappears_from_conversations(
     as_alice: Client, gauge: Tool, room: Room
 ) -> None:
     room.conversation.tools.add(gauge)
 
-    as_alice.post(reverse("tool_remove", args=[gauge.public_id]))
+    as_alice.post(url_of("tool_remove", gauge))
 
     assert list(room.conversation.tools.all()) == []
 
@@ -103,96 +98,79 @@ def test_a_removed_tool_is_gone_from_its_conversations(
 # --- beside the composer --------------------------------------------------------------------
 
 
-def switch(client: Client, room: Room, headers: dict[str, str], *tools: Tool) -> Patches:
+def switch_on(client: Client, room: Room, headers: Headers, *tools: Tool) -> Patches:
     data = {"tools": [str(tool.public_id) for tool in tools]}
     return Patches(
-        client.post(address("conversation_tools", room.conversation), data, headers=headers)
+        client.post(url_of("conversation_tools", room.conversation), data, headers=headers)
     )
 
 
-def test_a_team_without_tools_has_no_menu_for_them(as_bob: Client, room: Room) -> None:
-    page = as_bob.get(address("conversation", room.conversation)).content.decode()
+def mark_of(client: Client, room: Room) -> str:
+    """The mark of the tools that a page shows."""
+    return str(client.get(room.url).context["tool_choice"].mark)
 
-    assert "tools-menu" not in page
+
+def test_team_without_tools_has_no_menu(as_bob: Client, room: Room) -> None:
+    assert "tools-menu" not in room.source(as_bob)
 
 
-def test_switching_a_tool_on_counts_it_and_offers_it_to_the_next_run(
-    as_bob: Client, room: Room, gauge: Tool, alice: User
-) -> None:
-    answer = room.turn(alice, "First")
-    page = as_bob.get(address("conversation", room.conversation))
-    mark = page.context["tool_choice"].mark
+def test_enabled_tool_is_offered_to_the_next_run(as_bob: Client, room: Room, gauge: Tool) -> None:
+    answer = room.turn("First")
+    headers = room.position(answer, tools=mark_of(as_bob, room))
 
-    patches = switch(
-        as_bob, room, position(answer.parent, answer, room.conversation, tools=mark), gauge
-    )
+    patches = switch_on(as_bob, room, headers, gauge)
 
     assert [words for _, words in patches.to("#tools-count")] == ["1"]
     assert patches.tree.xpath("//input[@name='tools' and @checked]")
-    run = room.ask(alice, "Second", answer)
+    run = room.ask("Second", answer)
     assert [tool["name"] for tool in run.tools] == ["river_level"]
 
 
-def test_a_colleagues_page_hears_of_the_switch(
-    as_bob: Client, room: Room, gauge: Tool, alice: User
-) -> None:
-    answer = room.turn(alice, "First")
-    page = as_bob.get(address("conversation", room.conversation))
-    headers = position(
-        answer.parent, answer, room.conversation, tools=page.context["tool_choice"].mark
-    )
-    url = address("conversation_changes", room.conversation)
-    assert Patches(as_bob.get(url, headers=headers)).to("#tools-count") == []
+def test_switch_reaches_the_pages_of_colleagues(as_bob: Client, room: Room, gauge: Tool) -> None:
+    headers = room.position(room.turn("First"), tools=mark_of(as_bob, room))
+    assert room.changes(as_bob, headers).to("#tools-count") == []
     room.conversation.tools.add(gauge)
 
-    patches = Patches(as_bob.get(url, headers=headers))
+    patches = room.changes(as_bob, headers)
 
     assert [words for _, words in patches.to("#tools-count")] == ["1"]
 
 
-def test_the_first_tool_of_a_team_brings_the_menu(
-    as_bob: Client, room: Room, gauge: Tool, alice: User
-) -> None:
-    answer = room.turn(alice, "First")
-    headers = position(answer.parent, answer, room.conversation, tools="")
+def test_first_tool_of_a_team_brings_the_menu(as_bob: Client, room: Room, gauge: Tool) -> None:
+    headers = room.position(room.turn("First"), tools="")
 
-    patches = Patches(
-        as_bob.get(address("conversation_changes", room.conversation), headers=headers)
-    )
-
-    assert "How high <it> is" in patches.to("#tools-slot")[0][1]
+    assert "How high <it> is" in room.changes(as_bob, headers).text("#tools-slot")
 
 
-def test_a_tool_of_another_team_cannot_be_switched_on(
+def test_tool_of_another_team_cannot_be_switched_on(
     as_bob: Client, room: Room, other_team: Team
 ) -> None:
     foreign = Tool.objects.create(team=other_team, name="gauge")
 
-    patches = switch(as_bob, room, HTMX, foreign)
+    patches = switch_on(as_bob, room, HTMX, foreign)
 
-    assert "not there any more" in patches.to("#tools-note")[0][1]
+    assert "not there any more" in patches.text("#tools-note")
     assert list(room.conversation.tools.all()) == []
 
 
-def test_servers_that_take_no_tools_are_named(
+def test_servers_without_tools_are_named(
     as_bob: Client, room: Room, gauge: Tool, upstream: Upstream
 ) -> None:
     Upstream.objects.create(name="Other", dialect="openai_chat", base_url="http://127.0.0.1:9")
 
-    page = html.fromstring(as_bob.get(address("conversation", room.conversation)).content.decode())
+    notes = room.page(as_bob).xpath("//details[contains(@class, 'tools-menu')]//*[@data-dialect]")
 
-    notes = page.xpath("//details[contains(@class, 'tools-menu')]//*[@data-dialect]")
     assert [note.get("data-dialect") for note in notes] == ["lmstudio"]
 
 
-def test_a_new_conversation_may_begin_with_tools(
-    as_bob: Client, gauge: Tool, team: Team, form_of: Form
+def test_new_conversation_can_begin_with_tools(
+    as_bob: Client, gauge: Tool, team: Team, upstream: Upstream
 ) -> None:
     page = as_bob.get(reverse("home")).content.decode()
 
     as_bob.post(
         reverse("conversation_new"),
-        form_of(team=team.public_id.hex, visibility="team", tools=gauge.public_id),
+        filled_form(upstream, team=team.public_id.hex, visibility="team", tools=gauge.public_id),
     )
 
     assert f'value="{gauge.public_id}"' in page

@@ -1,4 +1,4 @@
-"""The decoder of server-sent events: the cases of the standard, and ours."""
+"""The decoder of server-sent events: the cases of the standard, and limits."""
 
 import sys
 from collections.abc import Iterable
@@ -47,21 +47,11 @@ RICH = (
     "\ufeff: hello\r\n\r\nevent: a\rdata: é🌊\r\r\n\nid: 1\nretry: 5\ndata\n\n"
     "event: b\r\ndata: x\u2028y\r\ndata: z\r\n\r\n: c\n\ndata: tail"
 ).encode()
-JSON_BYTES = st.lists(
+STREAM_BYTES = st.lists(
     st.sampled_from(
         [
-            b"data",
-            b":",
-            b" ",
-            b"\n",
-            b"\r",
-            b"\r\n",
-            b"event",
-            b"id",
-            b"x",
-            b"\xc3",
-            b"\xef\xbb\xbf",
-            b"\x00",
+            *(b"data", b":", b" ", b"\n", b"\r", b"\r\n", b"event", b"id", b"x"),
+            *(b"\xc3", b"\xef\xbb\xbf", b"\x00"),
         ]
     ),
     max_size=40,
@@ -88,34 +78,33 @@ def pieces(data: bytes, cuts: Iterable[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(edges)]
 
 
-@pytest.mark.parametrize(("data", "expected"), CASES.values(), ids=CASES.keys())
-def test_case_of_the_standard(data: bytes, expected: list[str]) -> None:
-    frames = decode([data])
+def test_cases_of_the_standard(subtests: pytest.Subtests) -> None:
+    for label, (data, expected) in CASES.items():
+        with subtests.test(label):
+            frames = decode([data])
 
-    assert [frame.data for frame in frames if not frame.is_comment] == expected
-
-
-@pytest.mark.parametrize("data", [data for data, _ in CASES.values()], ids=CASES.keys())
-def test_bytes_come_out_as_they_went_in(data: bytes) -> None:
-    assert b"".join(frame.raw for frame in decode([data])) == data
+            assert [frame.data for frame in frames if not frame.is_comment] == expected
+            assert b"".join(frame.raw for frame in frames) == data
 
 
-@pytest.mark.parametrize("cut", range(len(RICH) + 1))
-def test_every_two_way_split_gives_the_same_events(cut: int) -> None:
-    frames = decode([RICH[:cut], RICH[cut:]])
+def test_any_two_way_split_gives_the_same_events() -> None:
+    whole = events_of(decode([RICH]))
 
-    assert events_of(frames) == events_of(decode([RICH]))
-    assert b"".join(frame.raw for frame in frames) == RICH
+    for cut in range(len(RICH) + 1):
+        frames = decode([RICH[:cut], RICH[cut:]])
+
+        assert events_of(frames) == whole, cut
+        assert b"".join(frame.raw for frame in frames) == RICH, cut
 
 
-def test_byte_by_byte_gives_the_same_events() -> None:
+def test_single_bytes_give_the_same_events() -> None:
     frames = decode(RICH[i : i + 1] for i in range(len(RICH)))
 
     assert events_of(frames) == events_of(decode([RICH]))
 
 
-@given(data=JSON_BYTES, cuts=st.sets(st.integers(0, 120)))
-def test_cuts_change_nothing(data: bytes, cuts: set[int]) -> None:
+@given(data=STREAM_BYTES, cuts=st.sets(st.integers(0, 120)))
+def test_any_cuts_change_nothing(data: bytes, cuts: set[int]) -> None:
     frames = decode(pieces(data, [cut for cut in cuts if cut <= len(data)]))
 
     assert events_of(frames) == events_of(decode([data]))
@@ -130,7 +119,7 @@ def test_cuts_change_nothing(data: bytes, cuts: set[int]) -> None:
         )
     )
 )
-def test_agrees_with_httpx_sse_where_that_is_right(events: list[tuple[str, str]]) -> None:
+def test_agrees_with_httpx_sse(events: list[tuple[str, str]]) -> None:
     text = "".join(f"event: {name}\ndata: {data}\n\n" for name, data in events)
     reference = SSEDecoder()
 
@@ -168,14 +157,14 @@ def test_unfinished_block_is_marked() -> None:
     assert second.is_trailing
 
 
-def test_event_is_given_at_its_blank_line_even_after_a_lone_return() -> None:
+def test_event_ends_at_a_blank_line_of_lone_returns() -> None:
     decoder = Decoder()
 
     assert [frame.data for frame in decoder.feed(b"data: [DONE]\r\r")] == ["[DONE]"]
     assert decoder.feed(b"\n") == []
 
 
-def test_closing_twice_gives_nothing_more() -> None:
+def test_closing_again_gives_nothing() -> None:
     decoder = Decoder()
     decoder.feed(b"data: a")
 
@@ -183,23 +172,24 @@ def test_closing_twice_gives_nothing_more() -> None:
     assert decoder.close() == []
 
 
-@pytest.mark.parametrize("size", [1, 7, 1000])
-def test_event_over_the_limit_is_refused_however_it_arrives(size: int) -> None:
-    decoder = Decoder(max_event_bytes=100)
-    data = b"data: first\n\ndata: " + b"x" * 200 + b"\n\n"
-    frames: list[Frame] = []
+def test_oversized_event_is_refused(subtests: pytest.Subtests) -> None:
+    for size in [1, 7, 1000]:
+        with subtests.test(f"{size} bytes at a time"):
+            decoder = Decoder(max_event_bytes=100)
+            data = b"data: first\n\ndata: " + b"x" * 200 + b"\n\n"
+            frames: list[Frame] = []
 
-    with pytest.raises(EventTooLarge) as caught:
-        feed_all(decoder, pieces(data, range(size, len(data), size)), frames)
+            with pytest.raises(EventTooLarge) as caught:
+                feed_all(decoder, pieces(data, range(size, len(data), size)), frames)
 
-    assert [f.data for f in frames + caught.value.frames] == ["first"]
-    assert caught.value.limit_bytes == 100
-    assert caught.value.size_bytes > 100
-    assert decoder.feed(b"data: later\n\n") == []
-    assert decoder.close() == []
+            assert [f.data for f in frames + caught.value.frames] == ["first"]
+            assert caught.value.limit_bytes == 100
+            assert caught.value.size_bytes > 100
+            assert decoder.feed(b"data: later\n\n") == []
+            assert decoder.close() == []
 
 
-def test_many_small_lines_count_as_one_event() -> None:
+def test_small_lines_of_one_event_add_up() -> None:
     decoder = Decoder(max_event_bytes=1000)
 
     with pytest.raises(EventTooLarge):
@@ -237,7 +227,7 @@ def test_long_line_costs_the_same_for_each_read() -> None:
     assert calls_for(4096) <= 4.1 * calls_for(1024)
 
 
-def test_long_line_is_kept_in_pieces_and_joined_once() -> None:
+def test_long_line_is_joined_once() -> None:
     decoder = Decoder()
 
     for _ in range(4096):

@@ -1,4 +1,4 @@
-"""A real nginx before a site, with one address for each way of setting it up."""
+"""A real nginx in front of a site, with an address for each configuration."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.support.browser.site import BrowserSite, free_port
+from tests.support.browser.site import BrowserSite
 from tests.support.machine import require
 from tests.support.processes.site import ROOT, SOON_SECONDS, soon
 
-# Without it nginx asks as in 1996, and collects what comes until the end.
+# Without it nginx speaks HTTP/1.0, and buffers the whole answer.
 HTTP11 = "proxy_http_version 1.1;"
 WEBSOCKETS = (
     f"{HTTP11} proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $upgrading;"
 )
 IGNORING = "proxy_buffering on; proxy_ignore_headers X-Accel-Buffering;"
 COMPRESSING = "gzip on; gzip_proxied any; gzip_min_length 1; gzip_types text/event-stream;"
-# Name of the address: what its location says beside where to go.
+# Name of the address: what its location block says besides `proxy_pass`.
 SETTINGS = {
-    # As somebody would write it who knows nothing of streams.
+    # As somebody writes it who knows nothing of streams.
     "careless": "",
     "careless_with_websockets": WEBSOCKETS,
     "unbuffered": f"proxy_buffering off; {WEBSOCKETS}",
@@ -83,14 +83,15 @@ class Nginx:
 
     def __init__(self, folder: Path, addresses: dict[str, Address], servers: str) -> None:
         self.addresses = addresses
-        self.spare_port = free_port()
         self._folder = folder
         self._configuration = folder / "nginx.conf"
         self._configuration.write_text(CONFIGURATION.format(folder=folder, servers=servers))
 
     @classmethod
     def before(cls, site: BrowserSite, folder: Path) -> Nginx:
-        addresses = {name: Address(site, free_port()) for name in SETTINGS}
+        """On the first of the site's ``proxy_ports``; one is left for another nginx."""
+        ports = site.proxy_ports[: len(SETTINGS)]
+        addresses = {name: Address(site, port) for name, port in zip(SETTINGS, ports, strict=True)}
         servers = [
             SERVER.format(port=address.port, behind=site.port, settings=SETTINGS[name])
             for name, address in addresses.items()
@@ -127,11 +128,6 @@ class Nginx:
         nginx = cls(folder, {"deployed": Address(site, port)}, "")
         nginx._configuration.write_text(f"daemon off;\n{text}")
         return nginx
-
-    @property
-    def ports(self) -> list[int]:
-        """Those of its addresses, and one for another nginx before the same site."""
-        return [*(address.port for address in self.addresses.values()), self.spare_port]
 
     def __getitem__(self, name: str) -> Address:
         return self.addresses[name]

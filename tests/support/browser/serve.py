@@ -1,4 +1,4 @@
-"""Runs the serve command with one thing out of order.
+"""Runs the serve command with a fault.
 
 ``python -m tests.support.browser.serve <fault> …``: see `FAULTS`.
 """
@@ -12,15 +12,15 @@ from typing import Any
 FULL = "full"
 
 
-def without_doorbell() -> None:
-    """Nobody hears of any change: whoever wants to know has to look."""
+def without_notifications() -> None:
+    """No change is announced to anybody: processes and pages notice it when they look."""
     from chat.doorbell import Doorbell
 
     Doorbell.ring = lambda self, topic: None  # type: ignore[method-assign]
 
 
 def full_at_times() -> None:
-    """The database takes no further page while `FULL` is there, as on a disk without room."""
+    """The database takes no further page while the file `FULL` is there, as on a full disk."""
     from django.conf import settings
     from django.db.backends.signals import connection_created
 
@@ -33,7 +33,7 @@ def full_at_times() -> None:
     connection_created.connect(limit, weak=False)
 
 
-FAULTS = {fault.__name__: fault for fault in (without_doorbell, full_at_times)}
+FAULTS = {fault.__name__: fault for fault in (without_notifications, full_at_times)}
 
 
 def main(fault: str, *arguments: str) -> None:

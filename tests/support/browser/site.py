@@ -18,14 +18,16 @@ from tests.support.processes.site import ROOT, Site, World, environment, soon
 
 # Below the range from which systems hand out ports: nobody gets one of these by chance.
 PORTS = range(20_000, 32_000)
-# Who has which of them, also while nothing listens there: a locked file is somebody's.
+# A locked file for each port in use, also while nothing listens there.
 TAKEN = Path(tempfile.gettempdir(), f"tributary-test-ports-{os.getuid()}")
 HANG = "hang"
 
 
 def free_port() -> int:
-    """A port that stays ours while the server is away, whoever else looks for one meanwhile. Not
-    from the seed of the tests' order."""
+    """A port that stays ours while the server is down, whoever else looks for one meanwhile.
+
+    Not chosen by the seed of the tests' order, which is the same for all workers.
+    """
     TAKEN.mkdir(exist_ok=True)
     choice = random.SystemRandom()
     while True:
@@ -37,7 +39,7 @@ def free_port() -> int:
 
 
 def take(port: int) -> None:
-    """For as long as this process lives. Raises ``OSError`` where somebody has it."""
+    """For as long as this process lives. Raises ``OSError`` if it is taken."""
     lock = os.open(TAKEN / str(port), os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -49,9 +51,14 @@ def take(port: int) -> None:
 class BrowserSite(Site):
     """Keeps its port over restarts, and knows which rooms and runs a test began."""
 
+    # Outlives a test: tabs that show it are worth keeping.
+    is_shared = False
+
     def __init__(self, folder: Path, world: World, fake: FakeUpstream) -> None:
         super().__init__(folder, world, fake)
         self.port = free_port()
+        # Ports for proxies from whose addresses pages may open websockets, too.
+        self.proxy_ports: list[int] = []
 
     @property
     def url(self) -> str:
@@ -61,7 +68,11 @@ class BrowserSite(Site):
         """Returns when the server serves. ``fault`` is one of `tests.support.browser.serve`."""
         self._log_offset = self._log_path.stat().st_size if self._log_path.exists() else 0
         command = ["-m", "tests.support.browser.serve", fault] if fault else ["manage.py", "serve"]
-        own = {"PORT": str(self.port), "LIVE_ORIGINS": ""}
+        origins = [f"http://127.0.0.1:{port}" for port in (self.port, *self.proxy_ports)]
+        own = {
+            "PORT": str(self.port),
+            "LIVE_ORIGINS": ",".join(origins) if self.proxy_ports else "",
+        }
         with self._log_path.open("ab") as log:
             self._popen = subprocess.Popen(
                 [sys.executable, *command],
@@ -79,7 +90,7 @@ class BrowserSite(Site):
         return f"/c/{self.conversation_of(run)}/"
 
     def settle(self) -> None:
-        """Ends whatever a test has left, so that the next one finds nobody in its line."""
+        """Ends whatever a test has left, so that the next one finds the queue empty."""
         for row in self.rows(
             "UPDATE chat_run SET stop_requested_at = CURRENT_TIMESTAMP"
             " WHERE finished_at IS NULL RETURNING public_id"
@@ -87,9 +98,13 @@ class BrowserSite(Site):
             soon(lambda row=row: self.run(UUID(row["public_id"]))["finished_at"])
         self.fake.clear()
 
+    def close_questions(self) -> None:
+        """Nothing that other tests have left waits for an answer any more."""
+        self.rows("UPDATE chat_question SET status = 'expired' WHERE status IN ('open', 'claimed')")
+
     @contextlib.contextmanager
     def speaking(self, dialect: str) -> Iterator[None]:
-        """The one server is of another kind meanwhile."""
+        """Meanwhile the one server speaks another dialect."""
         [before] = self.rows("SELECT dialect, base_url FROM chat_upstream")
         change = "UPDATE chat_upstream SET dialect = ?, base_url = ?"
         self.rows(change, dialect, f"{self.fake.url}/v1")
@@ -97,6 +112,20 @@ class BrowserSite(Site):
             yield
         finally:
             self.rows(change, before["dialect"], before["base_url"])
+
+    @contextlib.contextmanager
+    def members_restored(self) -> Iterator[None]:
+        """Afterwards the same people are in the team, in the same roles."""
+        before = self.rows("SELECT * FROM chat_membership")
+        try:
+            yield
+        finally:
+            self.rows("DELETE FROM chat_membership")
+            for row in before:
+                columns, places = ", ".join(row), ", ".join("?" for _ in row)
+                self.rows(
+                    f"INSERT INTO chat_membership ({columns}) VALUES ({places})", *row.values()
+                )
 
     # --- faults ------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the fake upstream says: LM Studio streams in pieces, with gates between them."""
+"""What the fake upstream says: LM Studio streams in pieces, which wait at gates."""
 
 from collections.abc import Sequence
 from typing import Any

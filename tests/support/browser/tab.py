@@ -6,7 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from playwright.sync_api import APIResponse, Locator, Page, Route, WebSocket, expect
+from playwright.sync_api import Error as PlaywrightError
 
+from tests.support.browser.displays import DESKTOP
 from tests.support.browser.site import BrowserSite
 
 # A deadline for what should happen at once, on a machine that has other things to do.
@@ -28,6 +30,17 @@ HAS_ENDED = """() => {
   const footer = turn?.querySelector("footer");
   return answer && footer && !answer.hasAttribute("data-live") && !footer.hasAttribute("data-open");
 }"""
+# A page of every site without scripts, on which its storage can be emptied.
+BLANK = "/static/icons.svg"
+CLEAR_STORAGE = """() => {
+  localStorage.clear();
+  sessionStorage.clear();
+  return window.__pwClock === undefined;
+}"""
+# As in a browser in which nothing can be stored.
+NO_STORAGE = """() => Object.defineProperty(window, "localStorage", {
+  get() { throw new Error("no"); },
+})"""
 # What a reload must show just as the live stream left it. Left out: cursors, which a page needs
 # only where it begins, and clocks, which the page itself moves.
 NORMALISED = """answer => {
@@ -47,19 +60,26 @@ NORMALISED = """answer => {
 
 
 class Tab:
-    """One page of one person. Everything that a test does goes through the page itself."""
+    """One page of one person. Everything that a test does goes through the page itself.
+
+    A later test may get the same page (`TabPool`). So a test listens to it with ``on``, which ends
+    with the test, and scripts for pages to come go through ``add_init_script``, after which no
+    other test gets the page.
+    """
 
     def __init__(self, page: Page, site: BrowserSite | None = None) -> None:
         self.page = page
         self._site = site
         self.errors: list[str] = []
         self.violations: list[str] = []
-        # Everything that the console shows as an error; a page that was cut off complains as well.
-        self.complaints: list[str] = []
+        # Everything that the console shows as an error; a page that was cut off has some as well.
+        self.console_errors: list[str] = []
         self.sockets: list[WebSocket] = []
         self.messages: list[dict[str, Any]] = []
         self._held: list[Route] = []
         self._answers: list[tuple[Route, APIResponse]] = []
+        self._handlers: list[tuple[str, Callable[..., object]]] = []
+        self._is_reusable = True
         page.set_default_timeout(PATIENCE_MS)
         page.add_init_script(WATCH_POLICY)
         page.add_init_script(KEEP_SOCKETS)
@@ -75,7 +95,7 @@ class Tab:
     def _on_console(self, message: Any) -> None:
         text = message.text
         if message.type == "error":
-            self.complaints.append(f"{self.page.url}: {text}")
+            self.console_errors.append(f"{self.page.url}: {text}")
         if message.type == "error" and (
             VIOLATION in text or "Content Security Policy" in text or "Refused to" in text
         ):
@@ -85,11 +105,55 @@ class Tab:
         self.sockets.append(socket)
         socket.on("framereceived", lambda payload: self.messages.append(json.loads(payload)))
 
-    def forget(self) -> None:
-        """What was noticed was the last test's."""
-        noticed: tuple[list[Any], ...] = (self.errors, self.violations, self.complaints)
-        for each in (*noticed, self.sockets, self.messages):
+    def on(self, event: Any, handler: Callable[..., object]) -> None:
+        """As Playwright's, until the test ends."""
+        self.page.on(event, handler)
+        self._handlers.append((event, handler))
+
+    def add_init_script(self, script: str) -> None:
+        """Runs it first on every page that is opened from now on."""
+        self.page.add_init_script(script)
+        self._is_reusable = False
+
+    def install_clock(self) -> None:
+        """From the next page on, time passes as ``page.clock`` is told."""
+        self.page.clock.install()
+        self._is_reusable = False
+
+    def forget_errors(self) -> None:
+        """For a test that expects them."""
+        self.violations.clear()
+        self.errors.clear()
+
+    # --- for the next test -----------------------------------------------------------------
+
+    def leave(self) -> bool:
+        """Leaves the page that is shown, and says whether that was possible."""
+        if self.page.is_closed() or not self._is_reusable:
+            return False
+        for event, handler in self._handlers:
+            self.page.remove_listener(event, handler)
+        self._handlers.clear()
+        try:
+            self.page.unroute_all(behavior="ignoreErrors")
+            self.open(BLANK)
+        except PlaywrightError:
+            return False
+        return True
+
+    def reset(self) -> bool:
+        """Makes a tab that was left as good as new, and says whether that was possible."""
+        if not self.page.evaluate(CLEAR_STORAGE):
+            return False
+        # Outside of the page, so that nothing is hovered over.
+        self.page.mouse.move(-1, -1)
+        if self.page.viewport_size != DESKTOP:
+            self.page.set_viewport_size(DESKTOP)
+        self.page.emulate_media(color_scheme="light", reduced_motion="no-preference")
+        noticed: tuple[list[Any], ...] = (self.errors, self.violations, self.console_errors)
+        for each in (*noticed, self.sockets, self.messages, self._held, self._answers):
             each.clear()
+        return True
 
     # --- going somewhere -----------------------------------------------------------------
 
@@ -143,7 +207,7 @@ class Tab:
         self.page.wait_for_function(HAS_ENDED, polling=25)
         return self
 
-    def normalised(self) -> str:
+    def normalized(self) -> str:
         return str(self.answer.evaluate(NORMALISED))
 
     # --- acting ----------------------------------------------------------------------------
@@ -155,11 +219,11 @@ class Tab:
         return self
 
     def hold(self, pattern: str) -> None:
-        """Keeps requests to this address under way until `let_go`."""
+        """Keeps requests to this address under way until `release`."""
         self.page.route(pattern, lambda route: self._held.append(route))
 
     def hold_answer(self, pattern: str) -> None:
-        """Lets requests to this address through, and keeps what comes back until `let_go`."""
+        """Lets requests to this address through, and keeps what comes back until `release`."""
 
         def keep(route: Route) -> None:
             self._answers.append((route, route.fetch()))
@@ -170,7 +234,7 @@ class Tab:
     def is_holding(self) -> bool:
         return bool(self._held or self._answers)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         while self._held:
             self._held.pop(0).continue_()
         while self._answers:
@@ -178,7 +242,7 @@ class Tab:
             route.fulfill(response=answer)
         self.page.unroute_all()
 
-    def cut_sockets(self) -> None:
+    def close_sockets(self) -> None:
         """An emulated lack of network leaves open sockets alone; a real one does not."""
         self.page.evaluate("() => { for (const socket of window.openSockets) socket.close(); }")
 

@@ -1,4 +1,4 @@
-"""A real Caddy with the configuration that deployments get."""
+"""A real Caddy with the delivered configuration."""
 
 import json
 import subprocess
@@ -13,10 +13,10 @@ class Caddy(Proxy):
     name = "caddy"
     delivered = ROOT / "deploy" / "Caddyfile"
     note_of_failure = '"logger":"http.log.error"'
-    answers_while_a_process_is_gone: ClassVar[set[int]] = {302, 502}
+    statuses_while_one_is_down: ClassVar[set[int]] = {302, 502}
 
     def adapted(self, text: str) -> str:
-        """With a certificate that is there already; everything else is left to Caddy."""
+        """With a certificate of our own; everything else is left to Caddy."""
         here = (
             "admin off",
             "default_bind 127.0.0.1",
@@ -34,7 +34,7 @@ class Caddy(Proxy):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of people's settings those two that the file asks for; and nothing is kept at home."""
+        """The two settings that the file asks for; and nothing is written to the home folder."""
         return {
             "WEB": " ".join(f"127.0.0.1:{port}" for port in self.webs),
             "XDG_CONFIG_HOME": str(self.folder),
@@ -58,5 +58,5 @@ class Caddy(Proxy):
         ).stdout
         entries = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
         complaints = [entry["msg"] for entry in entries if entry["level"] in ("warn", "error")]
-        # Of the certificate, which has no authority that could be asked whether it still holds.
+        # The authority of our certificate offers no revocation status.
         return [complaint for complaint in complaints if complaint != "stapling OCSP"]

@@ -1,11 +1,10 @@
-"""Web processes and runners on one PostgreSQL and one Redis, as on several machines: each with a
-folder of its own, with nothing in common but the addresses and the keys."""
+"""Web processes and runners on one PostgreSQL and one Redis, as on several machines: each has a data
+folder of its own, and they share nothing but the addresses and the keys."""
 
 import os
 import re
-import signal
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,12 +15,12 @@ from chat.demo.fake import FakeUpstream
 from chat.demo.script import Gate
 from tests.support.browser.site import free_port
 from tests.support.databases import MIGRATED
-from tests.support.processes.site import ORIGIN, Process, Site, World, seed, soon
+from tests.support.processes.site import ORIGIN, SOON_SECONDS, Process, Site, World, seed, soon
 from tests.support.servers import PostgreSQL, PostgresRecords, Redis
 
 SEEDED = "seeded"
-# A runner without a heartbeat for so long is lost. Not shorter: a process that stands in line for
-# a busy machine must not be taken for a dead one.
+# A runner without a heartbeat for so long is lost. Not shorter: on a busy machine a process may be
+# late by seconds, and must not be taken for a dead one.
 LEASE_SECONDS = 6
 DRAIN_SECONDS = 20
 KEYS = {
@@ -51,31 +50,18 @@ def seed_database(postgres: PostgreSQL, folder: Path) -> World:
 
 
 class Web(Site):
-    """A web process. `keep_port` before its start: a browser comes back to the same address."""
+    """A web process."""
 
     def keep_port(self) -> None:
+        """Call it before the start: then browsers find the process at the same address again."""
         port = free_port()
         self.command = ("serve", "--port", str(port))
         self.settings |= {"PORT": str(port), "LIVE_ORIGINS": f"{ORIGIN},http://127.0.0.1:{port}"}
 
-    def freeze(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
-
 
 class RunnerProcess(Process):
-    """A process that executes runs."""
-
     command = ("runner",)
     ready = re.compile(r"runner\.started runner=(\S+)")
-
-    def freeze(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
 
     @property
     def pid(self) -> int:
@@ -83,10 +69,9 @@ class RunnerProcess(Process):
 
 
 class Cluster:
-    """Two web processes and two runners, one of them on httpx's own transport, and what they need;
-    or one of each.
+    """Two web processes and two runners, one of them on httpx's own transport, or one of each.
 
-    `heal` starts what is not there; `settle` ends what a test has left.
+    `heal` starts what is not running; `settle` ends what a test has left.
     """
 
     def __init__(
@@ -117,7 +102,7 @@ class Cluster:
             self.runner("runner1", UPSTREAM_TRANSPORT="wire"),
             self.runner("runner2", UPSTREAM_TRANSPORT="stock"),
         ][:size]
-        self._further: list[RunnerProcess] = []
+        self._extra: list[RunnerProcess] = []
         postgres.create(database, of=SEEDED)
         self.rows("UPDATE chat_upstream SET base_url = ?", fake.url)
 
@@ -135,11 +120,27 @@ class Cluster:
         """A runner that has not been started."""
         return RunnerProcess(self._folder(name), settings={**self.settings, **settings})
 
-    def further_runner(self, **settings: str) -> RunnerProcess:
-        """One beside the two, for one test. Not started."""
-        runner = self.runner(f"further-{uuid.uuid4().hex[:8]}", **settings)
-        self._further.append(runner)
+    def extra_runner(self, **settings: str) -> RunnerProcess:
+        """For one test. Not started."""
+        runner = self.runner(f"extra-{uuid.uuid4().hex[:8]}", **settings)
+        self._extra.append(runner)
         return runner
+
+    def only_runner(self, **settings: str) -> RunnerProcess:
+        """A started runner that has all runs: the others have exited."""
+        runner = self.extra_runner(**settings)
+        runner.launch()
+        self.terminate(self.runners)
+        runner.until_ready()
+        return runner
+
+    @staticmethod
+    def terminate(processes: Sequence[Process]) -> None:
+        """All of them at the same time."""
+        for process in processes:
+            process.process.terminate()
+        for process in processes:
+            assert process.process.wait(SOON_SECONDS) == 0
 
     @property
     def web(self) -> Web:
@@ -147,7 +148,7 @@ class Cluster:
 
     @property
     def processes(self) -> list[Process]:
-        return [*self.webs, *self.runners, *self._further]
+        return [*self.webs, *self.runners, *self._extra]
 
     # --- life --------------------------------------------------------------------------
 
@@ -164,18 +165,13 @@ class Cluster:
             process.until_ready()
 
     def settle(self) -> None:
-        """Ends what is under way, so that the next test finds nothing."""
-        for gate in list(self.fake.waiting):
-            self.fake.release(gate)
-        for runner in self._further:
+        """Ends what is under way, so that the next test finds an idle cluster."""
+        for runner in self._extra:
             runner.close()
-        self._further.clear()
+        self._extra.clear()
         self.heal()
         self.rows("UPDATE chat_upstream SET concurrency_limit = 1000")
-        self.rows("UPDATE chat_run SET stop_requested_at = now() WHERE finished_at IS NULL")
-        soon(lambda: not self.value("SELECT count(*) FROM chat_run WHERE finished_at IS NULL"))
-        soon(lambda: all(one.outcome != "open" for one in list(self.fake.requests)))
-        self.fake.clear()
+        self.web.settle()
 
     def close(self) -> None:
         for process in self.processes:
@@ -184,7 +180,7 @@ class Cluster:
         if self.postgres.is_alive:
             self.postgres.drop(self.database)
 
-    # --- who does what -------------------------------------------------------------------
+    # --- records and processes -------------------------------------------------------------
 
     def rows(self, statement: str, *values: object) -> list[dict[str, Any]]:
         return self.records.rows(statement, *values)
@@ -194,7 +190,7 @@ class Cluster:
         return next(iter(row.values()))
 
     def executing(self, run: UUID) -> RunnerProcess:
-        """The runner that has the run; waits until one has."""
+        """The runner that executes the run; waits until one has claimed it."""
         statement = (
             "SELECT pid FROM chat_runner JOIN chat_run ON runner_id = uuid WHERE public_id = ?"
         )
@@ -202,17 +198,15 @@ class Cluster:
         return next(one for one in self._all_runners() if one.pid == row["pid"])
 
     def _all_runners(self) -> Iterator[RunnerProcess]:
-        return (one for one in (*self.runners, *self._further) if one.is_alive)
+        return (one for one in (*self.runners, *self._extra) if one.is_alive)
 
     def other(self, runner: RunnerProcess) -> RunnerProcess:
         return next(one for one in self.runners if one is not runner)
 
     def gate(self) -> Gate:
-        """One that no other test knows."""
         return Gate(name=uuid.uuid4().hex)
 
 
 def resident_bytes(process: Process) -> int:
-    """Memory that the process has now."""
     status = Path(f"/proc/{process.process.pid}/statm").read_text()
     return int(status.split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""A real nginx with the configuration that deployments get."""
+"""A real nginx with the delivered configuration."""
 
 import re
 import subprocess

@@ -1,5 +1,4 @@
-"""Real proxies with the configurations that deployments get; only names, ports and paths are
-others."""
+"""Real proxies with the delivered configurations, adapted only in names, ports and paths."""
 
 import re
 import signal
@@ -27,23 +26,23 @@ def replaced(text: str, replacements: Iterable[tuple[str, str]]) -> str:
 
 
 class Proxy(ABC):
-    """Ends only what it started. ``webs`` are the ports of the two web processes."""
+    """``webs`` are the ports of the two web processes."""
 
     # One of tests/support/machine.py.
     name: ClassVar[str]
     delivered: ClassVar[Path]
-    # What its log says of requests whose address is a secret; nothing where it has no such log.
+    # What its log says instead of addresses that hold a secret, if it logs requests at all.
     notes_of_secrets: ClassVar[Sequence[str]] = ()
-    # Is in its log once for each request that it could pass on to nobody.
+    # In its log once for each request that it could pass on to no process.
     note_of_failure: ClassVar[str]
-    # To somebody signed in who sends a form for signing in: a redirect, or what it says itself.
-    answers_while_a_process_is_gone: ClassVar[set[int]] = {302}
+    # Statuses for a sign-in form while one process is gone: a redirect, or the proxy's own error.
+    statuses_while_one_is_down: ClassVar[set[int]] = {302}
 
     def __init__(self, folder: Path, *, webs: Sequence[int]) -> None:
         self.folder = folder
         self.webs = webs
         self.http, self.https = free_port(), free_port()
-        # nginx's workers are nobody's, and pass through here.
+        # The workers of nginx run as another user.
         folder.chmod(0o755)
         self.authority = trustme.CA()
         certificate = self.authority.issue_cert(NAME)
@@ -59,7 +58,7 @@ class Proxy(ABC):
 
     @abstractmethod
     def complaints(self) -> list[str]:
-        """What the program itself finds in the configuration."""
+        """What the program itself criticizes in the configuration."""
 
     @abstractmethod
     def command(self) -> list[str]: ...
@@ -86,7 +85,7 @@ class Proxy(ABC):
 
     @property
     def log(self) -> str:
-        """Everything that it wrote, of whatever kind."""
+        """Its access and error logs."""
         return "".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
 
     def close(self) -> None:

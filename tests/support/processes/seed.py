@@ -1,6 +1,6 @@
-"""Makes the data of a site: Alice's team, a stranger, a session for each, one server.
+"""Creates the data of a site: Alice's team, a stranger, their sessions, and one upstream server.
 
-Runs in a process of its own with the site's ``DATA_DIR``, and prints what it made as JSON.
+Runs in a process of its own with the site's ``DATA_DIR``, and prints what it created as JSON.
 """
 
 import json

@@ -1,11 +1,11 @@
-"""Runs a command of ours with one place in which the process stands still, until it is killed.
+"""Runs a management command with one change: ``python -m tests.support.processes.serve CHANGE serve …``.
 
-``python -m tests.support.processes.serve <place> serve …``: when the place is reached for the first time the
-process says so with a file in its ``DATA_DIR`` and goes no further there; everything else in it
-goes on.
+Most of them stop it at one place in the code, to be killed there: the thread that reaches the place
+writes a file in ``DATA_DIR`` and goes no further, while everything else in the process goes on.
 """
 
 import os
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 REACHED = "reached"
+SEND_BUFFER_BYTES = 64 * 1024
 
 
-def stand_still() -> None:
+def stop_here() -> None:
     Path(os.environ["DATA_DIR"], REACHED).touch()
     threading.Event().wait()
 
@@ -24,7 +25,7 @@ def before_request() -> None:
     """Claimed; the prompt is about to be read, and nothing was sent."""
     from chat.runs import execution
 
-    execution.prepare = lambda run_pk: stand_still()
+    execution.prepare = lambda run_pk: stop_here()
 
 
 def before_going_on() -> None:
@@ -36,7 +37,7 @@ def before_going_on() -> None:
 
     def stopping(execution: Execution, dialect: str) -> int:
         if Run.objects.get(pk=execution.run_pk).position:
-            stand_still()
+            stop_here()
         return begin_attempt(execution, dialect)
 
     Execution._begin_attempt = stopping  # type: ignore[method-assign]
@@ -44,12 +45,12 @@ def before_going_on() -> None:
 
 def before_last_commit() -> None:
     """The whole answer was read; its end is not in the database."""
-    _around_end(before=stand_still)
+    _around_end(before=stop_here)
 
 
 def after_last_commit() -> None:
     """The end is in the database, and nobody has been told."""
-    _around_end(after=stand_still)
+    _around_end(after=stop_here)
 
 
 def _around_end(
@@ -79,7 +80,7 @@ def inside_last_commit() -> None:
 
     def stopping(write: segments.Write) -> bool:
         end(write)
-        stand_still()
+        stop_here()
         return True
 
     # As where several answers end together: of one alone PostgreSQL makes one statement.
@@ -87,26 +88,45 @@ def inside_last_commit() -> None:
     segments._end = stopping
 
 
-PLACES = {
-    place.__name__: place
-    for place in (
+# --- other changes ------------------------------------------------------------------------
+
+
+def small_send_buffers() -> None:
+    """The kernel takes little for clients that do not read, instead of megabytes for each."""
+    from twisted.internet import tcp
+
+    create = tcp.Port.createInternetSocket
+
+    def create_smaller(port: tcp.Port) -> socket.socket:
+        created = create(port)
+        # Accepted connections inherit it.
+        created.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        return created
+
+    tcp.Port.createInternetSocket = create_smaller
+
+
+CHANGES = {
+    change.__name__: change
+    for change in (
         before_request,
         before_going_on,
         before_last_commit,
         inside_last_commit,
         after_last_commit,
+        small_send_buffers,
     )
 }
 
 
-def main(place: str, *arguments: str) -> None:
+def main(change: str, *arguments: str) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     import django
 
     django.setup()
     from django.core.management import call_command
 
-    PLACES[place]()
+    CHANGES[change]()
     call_command(*arguments)
 
 

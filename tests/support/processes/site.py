@@ -57,7 +57,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def soon(holds: Callable[[], Any]) -> Any:
-    """What ``holds`` gives as soon as that is true. Raises ``TimeoutError``."""
+    """Polls ``holds`` until its value is true, and returns that. Raises ``TimeoutError``."""
     deadline = time.monotonic() + SOON_SECONDS
     while not (value := holds()):
         if time.monotonic() > deadline:
@@ -85,13 +85,13 @@ class SqliteRecords:
 
 
 class Process:
-    """A command of ours in a process with a folder of its own. Ends only what it started.
+    """A management command in a process with a data folder of its own.
 
     ``settings`` are environment variables of every start.
     """
 
     command: tuple[str, ...]
-    # What it writes when it is ready.
+    # What it logs when it is ready.
     ready: re.Pattern[str]
 
     def __init__(self, folder: Path, *, settings: Mapping[str, str] | None = None) -> None:
@@ -101,15 +101,15 @@ class Process:
         self._log_path = folder / "server.log"
         self._log_offset = 0
 
-    def start(self, *, stops_at: str = "", **settings: str) -> None:
-        """Returns when it is ready. ``stops_at`` names a place of `tests.support.processes.serve`."""
-        self.launch(stops_at=stops_at, **settings)
+    def start(self, *, change: str = "", **settings: str) -> None:
+        """Returns when it is ready. ``change`` is one of `tests.support.processes.serve`."""
+        self.launch(change=change, **settings)
         self.until_ready()
 
-    def launch(self, *, stops_at: str = "", **settings: str) -> None:
-        """Begins to start: several processes can do so at the same time."""
+    def launch(self, *, change: str = "", **settings: str) -> None:
+        """Starts without waiting until it is ready, so that several processes can start together."""
         self._log_offset = self._log_path.stat().st_size if self._log_path.exists() else 0
-        main = ["-m", "tests.support.processes.serve", stops_at] if stops_at else ["manage.py"]
+        main = ["-m", "tests.support.processes.serve", change] if change else ["manage.py"]
         with self._log_path.open("ab") as log:
             self._popen = subprocess.Popen(
                 [sys.executable, *main, *self.command],
@@ -141,12 +141,18 @@ class Process:
     def log(self) -> str:
         return self._log_path.read_text()
 
+    def freeze(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
     def kill9(self) -> None:
         self.process.kill()
         self.process.wait(SOON_SECONDS)
 
     def terminate(self) -> int:
-        """Asks it to end, and returns the exit code."""
+        """Sends SIGTERM; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(SOON_SECONDS)
 
@@ -158,15 +164,15 @@ class Process:
         if self.is_alive:
             self.kill9()
 
-    def until_it_stands_still(self) -> None:
+    def until_stopped_at_place(self) -> None:
         soon((self.folder / REACHED).exists)
 
 
 class Site(Process):
-    """A server process on a data directory of its own, with what people do there and its records."""
+    """A server process on a data directory of its own, what people do there, and its records."""
 
     command = ("serve", "--port", "0")
-    # In either form of the log.
+    # In both formats of the log.
     ready = re.compile(
         r"serving(?: address=|\", \"address\": \")http://127\.0\.0\.1:(\d+)(?:\"})?\n"
     )
@@ -194,7 +200,7 @@ class Site(Process):
     # --- people ------------------------------------------------------------------------
 
     def headers(self, name: str = "") -> dict[str, str]:
-        """Those of a browser in which ``name`` is signed in; of a stranger without a name."""
+        """Those of a browser in which ``name`` is signed in, or nobody."""
         session = f"sessionid={self.world.sessions[name]}; " if name else ""
         return {"Cookie": f"{session}csrftoken={CSRF_TOKEN}", "X-CSRFToken": CSRF_TOKEN}
 
@@ -216,16 +222,19 @@ class Site(Process):
 
     def send(self, text: str, *, by: str = "Alice", visibility: str = "team") -> UUID:
         """Begins a conversation; returns the run that answers."""
+        with self.browser(by) as browser:
+            return self.send_from(browser, text, visibility=visibility)
+
+    def send_from(self, browser: httpx.Client, text: str, *, visibility: str = "team") -> UUID:
         key = uuid.uuid4()
-        answer = self.post(
-            by,
-            "/c/",
-            text=text,
-            choice=f"{self.world.upstream}:test/model",
-            key=str(key),
-            team=self.world.team,
-            visibility=visibility,
-        )
+        form = {
+            "text": text,
+            "choice": f"{self.world.upstream}:test/model",
+            "key": str(key),
+            "team": self.world.team,
+            "visibility": visibility,
+        }
+        answer = browser.post("/c/", data=form)
         assert answer.status_code == 302, answer.text
         return self._run_of(key)
 
@@ -247,6 +256,17 @@ class Site(Process):
 
     def _run_of(self, key: UUID) -> UUID:
         return UUID(self.value("SELECT public_id FROM chat_run WHERE idempotency_key = ?", key.hex))
+
+    def settle(self) -> None:
+        """Ends what a test has left, so that the next one finds an idle site and a fresh fake."""
+        for gate in list(self.fake.waiting):
+            self.fake.release(gate)
+        self.rows(
+            "UPDATE chat_run SET stop_requested_at = CURRENT_TIMESTAMP WHERE finished_at IS NULL"
+        )
+        soon(lambda: not self.value("SELECT count(*) FROM chat_run WHERE finished_at IS NULL"))
+        soon(lambda: all(one.outcome != "open" for one in list(self.fake.requests)))
+        self.fake.clear()
 
     # --- the records ---------------------------------------------------------------------
 
@@ -275,7 +295,7 @@ class Site(Process):
         return self.run(run)
 
     def entries(self, run: UUID) -> list[Entry]:
-        """The log, read without the code under test but for the splitting of JSON."""
+        """The log, read without the code under test except for the splitting of JSON."""
         segments = self.rows(
             "SELECT * FROM chat_runsegment WHERE run_id = ? ORDER BY first_seq", self.run(run)["id"]
         )

@@ -1,10 +1,10 @@
-"""Who looks at a run of a real site: a program that reads its events, and a page in a tab."""
+"""Viewers of a run of a real site: an API client that reads its events, and a page in a tab."""
 
 import contextlib
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 from uuid import UUID
 
@@ -12,21 +12,14 @@ import httpx
 from websockets.exceptions import ConnectionClosed
 from websockets.sync import client
 
-from chat import events as canonical
-from chat.rendering.patches import Answer
-from chat.runs.feed import check_of
-from chat.runs.tail import Entry
 from chat.wire.sse import Decoder, Frame
 from tests.rendering.dom import Page
+from tests.support.pages import BEGINNING, Cursor, page_of
 from tests.support.processes.site import ORIGIN, SOON_SECONDS, Site
-
-Cursor = tuple[int, str]
-# What a page shows before anything has happened.
-BEGINNING: Cursor = (0, "00000000")
 
 
 class Listener:
-    """Something that arrives in a thread of its own, until it ends by itself or is left."""
+    """Receives in a thread of its own, until the connection ends or is left."""
 
     def __init__(self) -> None:
         self.has_ended = False
@@ -35,7 +28,7 @@ class Listener:
         self._thread = threading.Thread(target=self._guarded, daemon=True)
 
     def until(self, holds: Callable[[Self], object]) -> None:
-        """Returns as soon as it holds. Raises ``TimeoutError``, also when nothing more can come."""
+        """Raises ``TimeoutError``, at once when the connection has ended."""
         with self._changed:
             self._changed.wait_for(lambda: self.has_ended or holds(self), SOON_SECONDS)
             if not holds(self):
@@ -103,10 +96,10 @@ class Program(Listener):
         self._thread.join(SOON_SECONDS)
 
 
-class Ear(client.ClientConnection):
-    """Hears what came before a goodbye also when it is too late to answer that.
+class ReadingConnection(client.ClientConnection):
+    """Delivers what was read before the close frame even if that can no longer be answered.
 
-    The library's own connection forgets all of what it has just read if it cannot send.
+    The library's own connection drops what it has just read when it cannot send.
     """
 
     def send_data(self) -> None:
@@ -128,13 +121,13 @@ def open_socket(
         open_timeout=SOON_SECONDS,
         close_timeout=SOON_SECONDS,
         max_size=None,
-        create_connection=Ear,
+        create_connection=ReadingConnection,
         **options,
     )
 
 
 class Tab(Listener):
-    """A page in a browser tab with its one websocket: applies what comes, and says how far it is."""
+    """A page in a browser tab with its websocket: applies patches and acknowledges them."""
 
     def __init__(
         self,
@@ -147,7 +140,7 @@ class Tab(Listener):
     ) -> None:
         super().__init__()
         self.messages: list[dict[str, Any]] = []
-        self.pages = pages or {run: empty_page(run) for run in runs}
+        self.pages = pages or {run: page_of(run, []) for run in runs}
         self.cursors = cursors or dict.fromkeys(runs, BEGINNING)
         self.close_code: int | None = None
         self._stack = contextlib.ExitStack()
@@ -213,26 +206,10 @@ class Tab(Listener):
 
 @contextlib.contextmanager
 def watching(site: Site, run: UUID) -> Iterator[tuple[Program, Tab]]:
-    """Bob's program and Bob's page, from the run's beginning on."""
+    """Bob's API client and Bob's page, from the beginning of the run."""
     program, tab = Program(site, run), Tab(site, run)
     try:
         yield program, tab
     finally:
         program.leave()
         tab.leave()
-
-
-def empty_page(run: UUID) -> Page:
-    return page_of(run, [])
-
-
-def page_of(run: UUID, entries: Sequence[Entry]) -> Page:
-    """A page that was just loaded, with exactly these events."""
-    answer = Answer(run.hex)
-    for entry in entries:
-        answer.apply(canonical.decode(entry.body))
-    return Page(run.hex, answer.snapshot(), answer.phase())
-
-
-def cursor_of(entries: Sequence[Entry]) -> Cursor:
-    return len(entries), f"{check_of(entries):08x}"

@@ -1,0 +1,257 @@
+"""Turns, titles and rights of a conversation change live for everybody who has it open."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.browser import streams
+from tests.support.browser.people import OpenTab, People
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.streams import gate
+from tests.support.browser.tab import Tab
+from tests.support.processes.site import World, site_from
+
+SECRET = "Nobody else may read this."
+
+
+@pytest.fixture(scope="module")
+def running_mute_site(
+    seeded: tuple[Path, World], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrowserSite]:
+    """A site on which no notification of a change is ever sent."""
+    folder, world = seeded
+    data = tmp_path_factory.mktemp("mute") / "data"
+    with site_from(folder, data, world, kind=BrowserSite) as site:
+        site.is_shared = True
+        site.start(fault="without_notifications")
+        yield site
+
+
+@pytest.fixture
+def mute_site(running_mute_site: BrowserSite) -> Iterator[BrowserSite]:
+    yield running_mute_site
+    running_mute_site.settle()
+
+
+@pytest.fixture
+def team_site(site: BrowserSite) -> Iterator[BrowserSite]:
+    """A site whose team may be changed."""
+    with site.members_restored():
+        yield site
+
+
+def test_colleagues_turn_appears_without_notifications(
+    mute_site: BrowserSite, people: People
+) -> None:
+    mute_site.fake.script(
+        streams.telling("First."), streams.telling("Second, ", gate("middle"), "whole.")
+    )
+    run = mute_site.send("Tell us.")
+    alice = people.tab(mute_site, "Alice", mute_site.room(run)).until_ended()
+    bob = people.tab(mute_site, "Bob", mute_site.room(run)).until_ended()
+
+    bob.write("And you, **Alice**?")
+
+    expect(alice.turns).to_have_count(4)
+    expect(alice.turns.nth(2)).to_contain_text("Bob")
+    expect(alice.turns.nth(2).locator(".words")).to_have_text("And you, **Alice**?")
+    alice.shows("Second, ")
+    mute_site.fake.release("middle")
+    alice.shows("Second, whole.").until_ended()
+    assert alice.normalized() == bob.until_ended().normalized()
+
+
+def test_stop_works_without_notifications(mute_site: BrowserSite, people: People) -> None:
+    mute_site.fake.script(streams.telling("Half", streams.hang()))
+    run = mute_site.send("Tell us.")
+    alice = people.tab(mute_site, "Alice", mute_site.room(run)).shows("Half")
+
+    alice.stop.click()
+
+    alice.until_ended().shows("Stopped.")
+    mute_site.fake.wait_until(lambda fake: fake.disconnects == 1)
+
+
+@pytest.mark.smoke
+def test_rename_is_seen_live(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."))
+    room = site.room(site.send("Tell us."))
+    alice, bob = tab("Alice", room), tab("Bob", room)
+
+    bob.page.get_by_label("Rename, share, delete").click()
+    bob.page.get_by_label("Title", exact=True).fill("Rivers & <seas>")
+    bob.page.get_by_label("Title", exact=True).press("Enter")
+
+    for viewer in (alice, bob):
+        expect(viewer.page.locator("#room-head h1")).to_have_text("Rivers & <seas>")
+        expect(viewer.page).to_have_title("Rivers & <seas> · Tributary")
+        expect(viewer.page.locator("#conversations [aria-current]")).to_contain_text(
+            "Rivers & <seas>"
+        )
+
+
+@pytest.mark.smoke
+def test_colleagues_turn_appears_live(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second, ", gate("end"), "whole."))
+    room = site.room(site.send("Tell us."))
+    alice, bob = tab("Alice", room).until_ended(), tab("Bob", room).until_ended()
+
+    bob.write("And you, **Alice**?")
+
+    alice.shows("Second, ")
+    expect(alice.turns).to_have_count(4)
+    expect(alice.turns.nth(2)).to_contain_text("Bob")
+    expect(alice.turns.nth(2).locator(".words")).to_have_text("And you, **Alice**?")
+    site.fake.release("end")
+    alice.shows("Second, whole.").until_ended()
+    assert alice.normalized() == bob.until_ended().normalized()
+
+
+@pytest.mark.smoke
+def test_sharing_admits_and_revoking_empties_the_page(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling(SECRET))
+    run = site.send("Tell me.", visibility="private")
+    alice = tab("Alice", site.room(run)).until_ended()
+    bob = tab("Bob", site.room(run))
+    expect(bob.page.locator("h1")).to_have_text("Nothing here")
+    assert SECRET not in bob.page.content()
+
+    alice.page.get_by_label("Rename, share, delete").click()
+    alice.button("Share with River").click()
+    expect(alice.page.locator("#room-head .badge")).to_have_text("River")
+    bob.open(site.room(run)).shows(SECRET)
+
+    alice.page.get_by_label("Rename, share, delete").click()
+    alice.button("Make it private").click()
+    assert_gone(bob, "no longer shared with you")
+    alice.shows(SECRET)
+
+
+def assert_gone(tab: Tab, title: str) -> None:
+    """The page names the reason and shows nothing of the conversation any more."""
+    expect(tab.page.locator("#gone h2")).to_contain_text(title)
+    expect(tab.page.locator("#transcript, #dock")).to_have_count(0)
+    assert SECRET not in tab.page.content()
+    expect(tab.page).to_have_title("Tributary")
+    expect(tab.page.locator("#assertive")).to_contain_text(title)
+
+
+def test_deletion_empties_the_page(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling(SECRET, streams.hang()))
+    run = site.send("Tell us.")
+    alice, bob = (
+        tab("Alice", site.room(run)).shows(SECRET),
+        tab("Bob", site.room(run)).shows(SECRET),
+    )
+
+    alice.page.get_by_label("Rename, share, delete").click()
+    alice.button("Delete").click()
+    alice.page.locator("#confirm-go").click()
+
+    assert_gone(bob, "was deleted")
+    alice.page.wait_for_url(f"{site.url}/")
+    site.fake.wait_until(lambda fake: fake.disconnects == 1)
+
+
+@pytest.mark.parametrize("is_answered", [True, False], ids=["answered_before", "refused_after"])
+def test_late_response_does_not_undo_a_deletion(
+    site: BrowserSite, tab: OpenTab, *, is_answered: bool
+) -> None:
+    site.fake.script(streams.telling(SECRET))
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run)).until_ended()
+    bob = tab("Bob", site.room(run)).until_ended()
+    hold = bob.hold_answer if is_answered else bob.hold
+    hold("**/changes/")
+    alice.page.get_by_label("Rename, share, delete").click()
+    alice.page.get_by_label("Title", exact=True).fill("The last thing that was seen")
+    alice.page.get_by_label("Title", exact=True).press("Enter")
+    expect(alice.page.locator("#room-head h1")).to_have_text("The last thing that was seen")
+    bob.until(lambda: bob.is_holding, "the page asks what has changed")
+
+    alice.page.get_by_label("Rename, share, delete").click()
+    alice.button("Delete").click()
+    alice.page.locator("#confirm-go").click()
+    assert_gone(bob, "was deleted")
+    with bob.page.expect_response("**/changes/") as answer:
+        bob.release()
+    answer.value.finished()
+    bob.page.evaluate("() => new Promise(done => setTimeout(done, 100))")
+
+    assert_gone(bob, "was deleted")
+    assert "The last thing that was seen" not in bob.page.locator("#room").inner_html()
+
+
+def test_canceled_deletion_deletes_nothing(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling(SECRET))
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run)).until_ended()
+
+    alice.page.get_by_label("Rename, share, delete").click()
+    alice.button("Delete").click()
+    alice.page.get_by_role("button", name="Cancel").click()
+
+    expect(alice.page.locator("#confirm")).to_be_hidden()
+    alice.reload().shows(SECRET)
+
+
+def test_removal_from_the_team_ends_the_stream(team_site: BrowserSite, people: People) -> None:
+    team_site.fake.script(
+        streams.telling(SECRET, gate("middle"), " And neither this.", gate("end"))
+    )
+    run = team_site.send("Tell us.")
+    bob = people.tab(team_site, "Bob", team_site.room(run)).shows(SECRET)
+    alice = people.tab(team_site, "Alice", team_site.room(run)).shows(SECRET)
+
+    owner = people.tab(team_site, "Alice", "/people/")
+    owner.page.get_by_label("More about Bob").click()
+    owner.button("Remove from the team").click()
+    owner.page.locator("#confirm-go").click()
+
+    assert_gone(bob, "no longer shared with you")
+    assert_receives_nothing_more(team_site, bob, alice)
+
+
+@pytest.mark.smoke
+def test_sign_out_ends_the_stream_of_every_tab(site: BrowserSite, people: People) -> None:
+    site.fake.script(streams.telling(SECRET, gate("middle"), " And neither this.", gate("end")))
+    run = site.send("Tell us.")
+    alice = people.tab(site, "Alice", site.room(run)).shows(SECRET)
+    bob = people.sign_in(site, "Bob", site.room(run)).shows(SECRET)
+    other = people.adopt(bob.page.context.new_page(), site, "/")
+
+    other.page.locator(".person > summary").click()
+    other.button("Sign out").click()
+
+    assert_gone(bob, "You are signed out")
+    assert_receives_nothing_more(site, bob, alice)
+    bob.page.get_by_role("link", name="Sign in").click()
+    expect(bob.page.locator("h1")).to_have_text("Sign in to Tributary")
+
+
+def assert_receives_nothing_more(site: BrowserSite, tab: Tab, other: Tab) -> None:
+    received = len(tab.messages)
+    site.fake.release("middle")
+    other.shows("And neither this.")
+    site.fake.release("end")
+    other.until_ended()
+    assert len(tab.messages) == received
+    assert "And neither" not in str(tab.messages) + tab.page.content()
+    assert len(tab.sockets) == 1
+    assert tab.sockets[0].is_closed()
+
+
+def test_role_change_gives_and_takes_the_composer(team_site: BrowserSite, people: People) -> None:
+    team_site.fake.script(streams.telling("First."))
+    run = team_site.send("Tell us.")
+    vera = people.tab(team_site, "Vera", team_site.room(run)).until_ended()
+    expect(vera.composer).to_have_count(0)
+    alice = people.tab(team_site, "Alice", "/people/")
+
+    alice.page.get_by_label("Role of Vera").select_option("Member")
+    expect(vera.composer).to_be_visible()
+
+    alice.page.get_by_label("Role of Vera").select_option("Viewer")
+    expect(vera.composer).to_have_count(0)

@@ -1,0 +1,370 @@
+"""Every page obeys its content security policy and is accessible, on every display."""
+
+import re
+from collections.abc import Iterator
+from itertools import cycle
+from uuid import UUID
+
+import lxml.html
+import pytest
+from django.urls import URLPattern, URLResolver, get_resolver
+from playwright.sync_api import expect
+
+from chat.demo.script import Script, answer, openai_chunks, openai_run, stream
+from tests.runs.waiting import WEATHER, calling
+from tests.support.browser import streams
+from tests.support.browser.artifacts import FILE_EVENTS
+from tests.support.browser.displays import (
+    ALL_DISPLAYS,
+    DESKTOP_DARK,
+    TWO_DISPLAYS,
+    open_details,
+    serious_findings,
+)
+from tests.support.browser.people import OpenTab, People
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
+from tests.support.processes.site import soon
+
+POLICY = {
+    *("default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'"),
+    *("form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'", "object-src 'none'"),
+}
+# What answers is no page: JSON, JavaScript, a file, a frame with a policy of its own (test_text), or
+# a redirect to wherever a record is shown.
+NOT_PAGES = {
+    "frames/diagram/",
+    *("admin/autocomplete/", "admin/jsi18n/", "m/<uuid:public_id>/source/"),
+    *("a/<uuid:public_id>/<int:number>/raw/", "f/<uuid:public_id>/"),
+    *("c/<uuid:public_id>/files.zip", "k/<uuid:public_id>/<int:number>/zip/"),
+    *("preview/<str:token>/", "preview/<str:token>/<path:path>"),
+    *("r/<uuid:public_id>/export/<slug:form>/", "r/<uuid:public_id>/part/<slug:part_id>/"),
+    "r/<uuid:public_id>/pictures/",
+    "r/<uuid:public_id>/media/<int:choice>/<int:item>/<int:position>/",
+    *("r/<uuid:public_id>/replay/frames/", "r/<uuid:public_id>/replay/moment/"),
+}
+# Shown only while nobody has an account: test_first_run goes there.
+ONLY_AT_FIRST = {"setup/<str:token>/"}
+# Pages for people who are not signed in.
+ENTRANCES = ("accounts/login", "accounts/signup", "accounts/password/reset", "invite/", "setup/")
+BY_REGEX = {
+    r"admin/^(?P<app_label>chat)/$": "admin/chat/",
+    r"admin/(?P<url>.*)$": "admin/nothing/",
+    "admin/r/<path:content_type_id>/<path:object_id>/": "admin/r/1/1/",
+    r"^accounts/password/reset/key/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[^/]+)/$": "{reset_link}",
+}
+
+
+def routes(patterns: list[URLPattern | URLResolver], prefix: str = "") -> Iterator[str]:
+    for pattern in patterns:
+        route = f"{prefix}{pattern.pattern}"
+        if isinstance(pattern, URLResolver):
+            yield from routes(pattern.url_patterns, route)
+        else:
+            yield route
+
+
+def all_routes() -> list[str]:
+    found = sorted(set(routes(get_resolver().url_patterns)) - NOT_PAGES - ONLY_AT_FIRST)
+    return [*found, "no/such/page/"]
+
+
+def is_entrance(route: str) -> bool:
+    """Also the link that resets a password, which signs one out."""
+    return route.removeprefix("^").startswith(ENTRANCES)
+
+
+# By which column a row belongs to which run of `Samples`.
+OWN = {
+    "chat_conversation": ("id", "conversation_id", "run"),
+    "chat_message": ("conversation_id", "conversation_id", "run"),
+    "chat_run": ("id", "id", "run"),
+    "chat_question": ("run_id", "id", "asking"),
+    "chat_artifact": ("conversation_id", "conversation_id", "making"),
+    "chat_artifactversion": ("run_id", "id", "making"),
+    "chat_mockup": ("conversation_id", "conversation_id", "making"),
+    "chat_mockupversion": ("run_id", "id", "making"),
+    "chat_storedfile": ("conversation_id", "conversation_id", "making"),
+}
+
+
+class Samples:
+    """Something of everything, so that every address leads somewhere."""
+
+    def __init__(self, site: BrowserSite) -> None:
+        self.site = site
+        site.fake.script(every_part())
+        run = site.send("# Title <b>\n\nwith *words*")
+        site.until_ended(run)
+        self.run = run
+        self.reset_link = self._link(
+            site.post("Ada", f"/people/{self._person('Charlie')}/reset-link/"),
+            "accounts/password/reset/key/",
+        )
+        self.invitation_link = self._link(
+            site.post(
+                "Ada", f"/people/teams/{UUID(site.world.team)}/invite/", role="member", days="7"
+            ),
+            "invite/",
+        )
+        tools = f"/people/teams/{UUID(site.world.team)}/tools/add/"
+        site.post("Ada", tools, name="gauge", description="", schema="")
+        self._make_token()
+        self._ask_for_a_tool()
+        self._make_files()
+
+    def _make_token(self) -> None:
+        team = str(UUID(self.site.world.team))
+        made = self.site.post("Alice", "/settings/tokens/", name="report", team=team, lifetime="7")
+        assert made.status_code < 400, made.text
+
+    def _ask_for_a_tool(self) -> None:
+        with self.site.speaking("openai_chat"):
+            self.site.fake.script(calling(WEATHER))
+            self.asking = self.site.send("How is the weather?")
+            self.site.until_ended(self.asking)
+
+    def _make_files(self) -> None:
+        """An artifact, and a mockup with a file that is fetched."""
+        with self.site.speaking("xerotier"):
+            self.site.fake.script(
+                stream(openai_chunks([*FILE_EVENTS, *openai_run("Here they are.")])),
+                answer(b"<h1>Board</h1>", method="GET", path="/v1/mockups/b-1/index.html"),
+                answer(b"h1 {}", method="GET", path="/v1/mockups/b-1/css/style.css"),
+            )
+            self.making = self.site.send("Make a page.")
+            self.site.until_ended(self.making)
+            files = f"SELECT id FROM chat_storedfile WHERE {self._own('chat_storedfile')}"
+            # Both files are fetched while the server speaks this dialect.
+            soon(lambda: len(self.site.rows(files)) == 2)
+
+    def remove_tool(self) -> None:
+        """Other tests expect a team without tools."""
+        self.site.post("Ada", f"/people/tools/{self._id('chat_tool', 'public_id')}/remove/")
+
+    def _person(self, name: str) -> UUID:
+        return self._id("chat_user", "public_id", f"name = '{name}'")
+
+    def _own(self, table: str) -> str:
+        """Selects our rows: other tests of the same process leave conversations, also very long and
+        hostile ones, and an index gives out the first of random ids."""
+        if table not in OWN:
+            return "1"
+        column, of_run, name = OWN[table]
+        run = getattr(self, name)
+        return f"{column} = (SELECT {of_run} FROM chat_run WHERE public_id = '{run.hex}')"
+
+    def _id(self, table: str, column: str = "id", where: str = "1") -> UUID:
+        which = f"{where} AND {self._own(table)}"
+        value = self.site.value(f"SELECT {column} FROM {table} WHERE {which} LIMIT 1")
+        return UUID(value) if column == "public_id" else value
+
+    @staticmethod
+    def _link(response: object, path: str) -> str:
+        found = re.search(rf"{path}[\w~-]+/", response.text)  # type: ignore[attr-defined]
+        assert found, response
+        return found[0]
+
+    def address(self, route: str) -> str:
+        if route in BY_REGEX:
+            return "/" + BY_REGEX[route].format(reset_link=self.reset_link)
+        if route.startswith("invite/"):
+            return "/" + self.invitation_link
+        return "/" + re.sub(r"<\w+:(\w+)>", lambda found: self._value(route, found[1]), route)
+
+    def _value(self, route: str, name: str) -> str:
+        if name == "object_id":
+            table = f"chat_{route.split('/')[2]}"
+            is_runner = table == "chat_runner"
+            return str(self._id(table, "uuid" if is_runner else "id"))
+        kinds = {
+            "c": self.site.conversation_of(self.run),
+            "m": self._id("chat_message", "public_id", "role = 'user'"),
+            "r": self.run,
+            "k": self._id("chat_mockup", "public_id"),
+            "settings": UUID(self.site.world.upstream),
+            "q": self._id("chat_question", "public_id"),
+            "a": self._id("chat_artifact", "public_id"),
+            "f": self._id("chat_storedfile", "public_id"),
+            "people": self._id("chat_tool", "public_id"),
+        }
+        values = {
+            "before": self._id("chat_message", "public_id", "role = 'assistant'"),
+            "team_id": UUID(self.site.world.team),
+            "person_id": self._person("Bob"),
+            "content_type_id": 1,
+            "invitation_id": 1,
+            "number": 1,
+            "other": 1,
+            "seq": 1,
+        }
+        return str(kinds[route.split("/")[0]] if name == "public_id" else values[name])
+
+
+def every_part() -> Script:
+    """One answer with every kind of thing that the demo's servers can send."""
+    return streams.scripted(
+        streams.BEGINNING,
+        streams.open_item("reasoning"),
+        streams.think("Where?"),
+        streams.close_item("reasoning"),
+        streams.call("read_gauge", {"station": "Ford"}, '{"level_m": 2}'),
+        streams.call("open_sluice", {"n": 1}),
+        {
+            "type": "tool_call.failure",
+            "reason": "No such tool",
+            "metadata": {"type": "invalid_name"},
+        },
+        streams.open_item("message"),
+        streams.say("# One\n\n```python\nprint(1)\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"),
+        streams.say("- [x] done\n\n![pic](https://example.org/x.png) [a](https://example.org/)"),
+        streams.close_item("message"),
+        {"type": "surprise", "what": "?"},
+        streams.fail("It broke."),
+    )
+
+
+@pytest.fixture(scope="module")
+def samples(shared_site: BrowserSite) -> Iterator[Samples]:
+    samples = Samples(shared_site)
+    yield samples
+    samples.remove_tool()
+
+
+AREAS = {
+    "sign-in": is_entrance,
+    "admin": lambda route: route.startswith("admin/"),
+    "settings": lambda route: route.startswith(("settings/", "people/", "accounts/")),
+    "conversations": lambda route: True,
+}
+# Lists and forms of the administration are alike, and so are the many events of a run: they are
+# looked at once in each size and each set of colors.
+ALIKE = re.compile(r"admin/chat/(?!(conversation|run)/<path:object_id>/change/)|r/[^/]*/details/$")
+
+
+def routes_of(area: str) -> list[str]:
+    """Each route belongs to the first area that takes it."""
+    return [route for route in all_routes() if area_of(route) == area]
+
+
+def area_of(route: str) -> str:
+    return next(area for area, takes in AREAS.items() if takes(route))
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_pages_obey_their_policy_and_are_accessible(
+    site: BrowserSite, people: People, samples: Samples, subtests: pytest.Subtests, area: str
+) -> None:
+    tab = people.tab(site, "" if area == "sign-in" else "Ada")
+    for route in routes_of(area):
+        with subtests.test(msg=route), people.screenshots_on_failure(route):
+            assert_proper_page(tab, samples.address(route), route)
+
+
+def assert_proper_page(tab: Tab, address: str, route: str) -> None:
+    tab.forget_errors()
+    answer = tab.page.request.get(tab.site.url + address)
+    text = answer.text()
+    if answer.status == 405:
+        assert text == ""
+        return
+    tab.open(address)
+
+    expect(tab.page.locator("body")).not_to_be_empty()
+    assert set(answer.headers["content-security-policy"].split("; ")) >= POLICY
+    assert inline_parts(text) == []
+    if is_page(text):
+        open_details(tab.page)
+        displays = TWO_DISPLAYS if ALIKE.match(route) else ALL_DISPLAYS
+        assert serious_findings(tab.page, displays) == []
+    assert (tab.violations, tab.errors) == ([], [])
+
+
+def is_page(text: str) -> bool:
+    """Fragments are checked as parts of the pages that show them."""
+    return text.lstrip().lower().startswith("<!doctype html")
+
+
+def inline_parts(html: str) -> list[str]:
+    if not html.strip():
+        return []
+    tree = lxml.html.fromstring(html)
+    return [
+        lxml.html.tostring(element, encoding="unicode")[:200]
+        for element in tree.iter(lxml.html.etree.Element)
+        if element.tag == "style"
+        or (element.tag == "script" and not element.get("src"))
+        or any(name == "style" or name.startswith("on") for name in element.attrib)
+        or element.get("href", "").strip().lower().startswith("javascript:")
+    ]
+
+
+def test_every_kind_of_part_obeys_the_policy(site: BrowserSite, tab: OpenTab) -> None:
+    alice = tab("Alice", "/")
+    site.fake.script(every_part())
+
+    alice.write("Show everything")
+
+    alice.page.wait_for_url("**/c/*/")
+    alice.shows("It broke.").until_ended()
+    expect(alice.answer.locator("img")).to_have_count(0)
+
+
+MAIN_PAGES = ("/", "conversation", "/inbox/", "/people/", "/settings/", "/settings/servers/")
+
+
+@pytest.mark.smoke
+def test_main_pages_have_no_serious_finding(
+    site: BrowserSite, tab: OpenTab, subtests: pytest.Subtests
+) -> None:
+    run = site.send("What is there?")
+    site.until_ended(run)
+    ada = tab("Ada")
+
+    # Every other page on the phone.
+    for page, display in zip(MAIN_PAGES, cycle(TWO_DISPLAYS), strict=False):
+        with subtests.test(msg=page):
+            ada.open(site.room(run) if page == "conversation" else page)
+            open_details(ada.page)
+            assert serious_findings(ada.page, [display]) == []
+
+
+MENUS = ("Rename, share, delete", "Parameters and system prompt", "settings and sign out")
+
+
+def test_menus_and_dialogs_have_no_serious_finding(site: BrowserSite, tab: OpenTab) -> None:
+    run = site.send("What is there?")
+    site.until_ended(run)
+    ada = tab("Ada", site.room(run))
+    found: list[str] = []
+
+    for label in MENUS:
+        ada.page.locator(f"summary[aria-label='{label}'], summary:has-text('{label}')").click()
+        found += serious_findings(ada.page, [DESKTOP_DARK])
+        ada.page.keyboard.press("Escape")
+    ada.composer.evaluate("text => text.blur()")
+    ada.page.keyboard.press("?")
+    expect(ada.page.locator("#keys")).to_be_visible()
+    found += serious_findings(ada.page, TWO_DISPLAYS)
+    ada.page.keyboard.press("Escape")
+    ada.page.locator("#to-people").click()
+    expect(ada.page.locator("#panel-title")).to_be_focused()
+    found += serious_findings(ada.page, TWO_DISPLAYS)
+
+    assert found == []
+
+
+FADE = """() => {
+  const words = Object.assign(document.createElement("p"), {textContent: "Hardly legible."});
+  Object.assign(words.style, {color: "rgb(120, 120, 120)", background: "rgb(128, 128, 128)"});
+  document.getElementById("main").prepend(words);
+}"""
+
+
+def test_low_contrast_is_found_on_every_display(tab: OpenTab) -> None:
+    ada = tab("Ada", "/settings/")
+
+    ada.page.evaluate(FADE)
+
+    found = serious_findings(ada.page)
+    assert [("Hardly legible" in each) for each in found] == [True] * len(ALL_DISPLAYS)

@@ -1,0 +1,147 @@
+"""Several people watch one answer and see the same, whenever they came."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from chat.demo.script import Script
+from tests.support.browser import streams
+from tests.support.browser.people import OpenTab
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.streams import gate
+
+MIDDLE, LATE = gate("middle"), gate("late")
+
+CODE = "```python\ndef flow(rate: float) -> str:\n"
+MORE_CODE = '    return f"<{rate}>"\n```\n\n'
+
+
+def markdown() -> Script:
+    return streams.telling(
+        "# Rivers\n\nA *river* rises in the **hills**, see [maps](https://example.org/).\n\n- one\n",
+        "- two\n\n",
+        CODE,
+        MIDDLE,
+        MORE_CODE,
+        "| a | b |\n|---|---|\n| 1 | 2 |\n\n> quoted ",
+        LATE,
+        "\n\nThe end of it.",
+    )
+
+
+def tool_calls() -> Script:
+    arguments = {"station": "Mill Bridge", "hours": 12}
+    return streams.scripted(
+        streams.BEGINNING,
+        streams.open_item("message"),
+        streams.say("I look at the gauge."),
+        streams.close_item("message"),
+        streams.call("read_gauge", arguments),
+        MIDDLE,
+        streams.succeed("read_gauge", arguments, '{"level_m": 2.31}'),
+        streams.call("read_gauge", {"station": "Ford"}),
+        LATE,
+        streams.succeed("read_gauge", {"station": "Ford"}, "plain text"),
+        streams.open_item("message"),
+        streams.say("It rises. The end of it."),
+        streams.close_item("message"),
+        streams.end(),
+    )
+
+
+def reasoning() -> Script:
+    return streams.scripted(
+        streams.BEGINNING,
+        streams.open_item("reasoning"),
+        streams.think("Where does it "),
+        MIDDLE,
+        streams.think("rise?\n\nIn the **hills**."),
+        streams.close_item("reasoning"),
+        streams.open_item("message"),
+        streams.say("In the hills. "),
+        LATE,
+        streams.say("The end of it."),
+        streams.close_item("message"),
+        streams.end(),
+    )
+
+
+def an_error() -> Script:
+    return streams.scripted(
+        streams.BEGINNING,
+        streams.open_item("message"),
+        streams.say("So far so "),
+        MIDDLE,
+        streams.say("good."),
+        LATE,
+        streams.fail("The model crashed. The end of it."),
+    )
+
+
+# The scenes of `make test`.
+SMOKE = (markdown, tool_calls)
+# Each with the last words before its two gates.
+SCENES = [
+    (markdown, "def flow", "quoted"),
+    (tool_calls, "Mill Bridge", "Ford"),
+    (reasoning, "Where does it", "In the hills. "),
+    (an_error, "So far so", "good."),
+]
+
+
+@pytest.mark.parametrize(
+    ("scene", "in_the_middle", "late"),
+    [
+        pytest.param(*scene, id=scene[0].__name__, marks=[pytest.mark.smoke] * (scene[0] in SMOKE))
+        for scene in SCENES
+    ],
+)
+def test_viewers_and_a_reload_show_the_same(
+    site: BrowserSite, tab: OpenTab, scene: Callable[[], Script], in_the_middle: str, late: str
+) -> None:
+    site.fake.script(scene())
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run))
+    bob = tab("Bob", site.room(run))
+    for viewer in (alice, bob):
+        viewer.shows(in_the_middle)
+    reloaded = tab("Alice", site.room(run))
+    assert alice.normalized() == bob.normalized() == reloaded.normalized()
+
+    site.fake.release("middle")
+    bob.shows(late).reload()
+    site.fake.release("late")
+    for viewer in (alice, bob, reloaded):
+        viewer.until_ended()
+
+    after = tab("Bob", site.room(run)).normalized()
+    assert [viewer.normalized() for viewer in (alice, bob, reloaded)] == [after] * 3
+    expect(alice.answer).to_contain_text("The end of it.")
+
+
+def test_stopped_answer_is_the_same_live_and_reloaded(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("Some *words*, then ", "`code` and ", streams.hang()))
+    run = site.send("Tell us.")
+    alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
+    alice.shows("code")
+
+    site.stop_run(run, by="Bob")
+    for viewer in (alice, bob):
+        viewer.until_ended()
+
+    assert alice.normalized() == bob.normalized() == bob.reload().normalized()
+    expect(bob.answer).to_contain_text("code and")
+
+
+def test_second_tab_of_one_person_is_live(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("One, ", MIDDLE, "two."))
+    run = site.send("Count.")
+    first = tab("Alice", site.room(run)).shows("One,")
+    second = tab("Alice", site.room(run)).shows("One,")
+
+    site.fake.release("middle")
+
+    for viewer in (first, second):
+        viewer.until_ended()
+        expect(viewer.answer.locator(".message")).to_have_text("One, two.")

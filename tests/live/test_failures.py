@@ -1,0 +1,208 @@
+"""Failures around live connections: they delay a page, harm no other, and leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+
+from chat.consumers import greeting, tabs
+from chat.live.hub import FRAME_SECONDS, FRAME_SLACK_SECONDS, THREAD_EVENTS, Hubs
+from chat.rendering.patches import Answer
+from chat.runs import feed, lookout
+from chat.runs.tail import Entry
+from tests.live.conftest import Begin, LiveRun, OpenProgram, OpenTab, threads
+from tests.live.connection import SOON_SECONDS, Tab, until
+
+pytestmark = pytest.mark.databases
+
+
+def away(*args: object, **options: object) -> Any:
+    raise OperationalError("away")
+
+
+def broken(*args: object, **options: object) -> Any:
+    raise RuntimeError("broken")
+
+
+async def test_tab_is_put_off_during_a_database_outage(
+    open_tab: OpenTab,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tab = open_tab()
+    monkeypatch.setattr(greeting.access, "get_conversation", away)
+
+    tab.hello(uuid.uuid4())
+    await tab.until_closed()
+
+    assert tab.close_code == tabs.CLOSE_BUSY
+    assert "viewer.put_off" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("module", "question"), [(feed, "_begin"), (feed, "read_entries"), (lookout, "look_for")]
+)
+async def test_followers_wait_out_a_database_outage(
+    begin: Begin,
+    open_tab: OpenTab,
+    open_program: OpenProgram,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    module: ModuleType,
+    question: str,
+) -> None:
+    answer, is_back = getattr(module, question), threading.Event()
+    monkeypatch.setattr("chat.runs.database.AGAIN_SECONDS", 0.01)
+    # Each read is followed by another, as in a long log.
+    monkeypatch.setattr(feed, "CATCH_UP_BYTES", 1)
+    monkeypatch.setattr(
+        module,
+        question,
+        lambda *args, **rest: (answer if is_back.is_set() else away)(*args, **rest),
+    )
+    run = await threads.call(begin, is_local=False)
+    await run.tell("A river")
+    tab = open_tab()
+    tab.follow(run.id)
+    program = open_program(run.id)
+    await until(lambda: "database.away" in caplog.text)
+    is_back.set()
+
+    await run.add(" finds its way")
+    await run.end()
+
+    await run.assert_shown(tab)
+    await program.until_finished()
+    assert program.seqs == [entry.seq for entry in run.entries]
+
+
+async def test_broken_feed_ends_the_stream_without_chat_end(
+    run: LiveRun, open_program: OpenProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*args: object) -> AsyncIterator[list[Entry]]:
+        raise ValueError("broken")
+        yield []
+
+    monkeypatch.setattr("chat.consumers.following.follow", broken)
+    program = open_program(run.id)
+    await program.until_finished()
+
+    assert program.status == 200
+    assert program.frames == []
+
+
+@pytest.mark.parametrize("how", ["a handler fails", "the server ends it"])
+async def test_aborted_connection_leaves_nothing_behind(
+    run: LiveRun, live: None, bobs_session: str, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    tab = Tab(bobs_session)
+    tab.follow(run.id)
+    await run.tell("Hello")
+    await tab.until_seq(run.id, len(run.entries))
+    hub = tabs.watch._connections.copy().pop()._runs[run.id].hub
+
+    if how == "a handler fails":
+        monkeypatch.setattr("chat.access.get_run", broken)
+        tab.say(type="follow", run=run.id.hex)
+    else:
+        tab.task.cancel()
+    async with asyncio.timeout(SOON_SECONDS):
+        await asyncio.wait({tab.task})
+
+    assert not tabs.watch._connections
+    assert not hub.has_viewers
+
+
+async def test_replaced_hub_leaves_nothing_behind(
+    run: LiveRun, own_hubs: Hubs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run.tell("A page. ")
+    with monkeypatch.context() as fault:
+        fault.setattr(Answer, "apply", broken)
+        first = own_hubs.join(run.id, lambda: None)
+        await until(lambda: first.is_gone)
+
+    second = own_hubs.join(run.id, lambda: None)
+    await until(lambda: second.seq == len(run.entries))
+
+    assert second is not first
+    await until(lambda: all(task.done() for task in first._tasks))
+
+
+async def test_frames_are_a_window_apart_on_average(
+    run: LiveRun, own_hubs: Hubs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = own_hubs.join(run.id, lambda: None)
+    made: list[float] = []
+    for _ in range(5):
+        moment = max(hub._due, 100.0)
+        monkeypatch.setattr("chat.live.hub._now", lambda moment=moment: moment)
+        await hub._show_frame()
+        made.append(moment)
+
+    apart = [later - earlier for earlier, later in pairwise(made)]
+    assert apart[0] == pytest.approx(FRAME_SECONDS - FRAME_SLACK_SECONDS)
+    assert apart[1:] == [pytest.approx(FRAME_SECONDS)] * 3
+
+
+# --- the hub's threads ---------------------------------------------------------------------
+
+
+async def test_cancelled_viewer_keeps_the_lock_while_rendering(
+    run: LiveRun, own_hubs: Hubs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_making, may_end = threading.Event(), threading.Event()
+
+    def slow(answer: Answer) -> list[str]:
+        is_making.set()
+        may_end.wait(SOON_SECONDS)
+        return []
+
+    monkeypatch.setattr(Answer, "replacement", slow)
+    hub = own_hubs.join(run.id, lambda: None)
+    leaving = asyncio.create_task(hub.replacement())
+    await asyncio.to_thread(is_making.wait, SOON_SECONDS)
+
+    leaving.cancel()
+    await asyncio.wait({leaving}, timeout=0.05)
+    assert hub._applying.locked()
+
+    may_end.set()
+    await asyncio.wait({leaving}, timeout=SOON_SECONDS)
+    assert leaving.cancelled()
+    assert not hub._applying.locked()
+
+
+async def test_large_events_are_rendered_in_a_thread(
+    run: LiveRun, own_hubs: Hubs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    makers: list[tuple[int, threading.Thread]] = []
+    patches_since = Answer.patches_since
+
+    def observed(answer: Answer, seq: int) -> str:
+        makers.append((seq, threading.current_thread()))
+        return patches_since(answer, seq)
+
+    monkeypatch.setattr(Answer, "patches_since", observed)
+    await run.tell("A page. ")
+    hub = own_hubs.join(run.id, lambda: None)
+    for number in range(1, 5):
+        await run.add(f"Large piece {number}. " * 2000)
+    await until(lambda: hub.seq == len(run.entries))
+    makers.clear()
+
+    # No shared frame begins at the first number: this patch is made for one viewer.
+    await hub.frames_after(1)
+
+    assert len(run.entries) < THREAD_EVENTS
+    assert [seq for seq, _ in makers] == [1]
+    assert makers[0][1] is not threading.main_thread()

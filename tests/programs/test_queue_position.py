@@ -1,0 +1,27 @@
+"""What an API client is told of its position in the queue."""
+
+from __future__ import annotations
+
+import uuid
+
+from chat.consumers.answer_stream import AnswerStream
+from chat.consumers.following import Following
+from chat.runs.line import Line
+
+
+async def test_position_is_sent_once_and_its_end_not_at_all() -> None:
+    run = uuid.uuid4()
+    following = Following()
+    stream = AnswerStream(run, stores=True)
+    stream._following = following
+    queued = Line(numbers={run: 2}, places={run: "Place 2 in line"})
+
+    stream.stands_at(queued)
+    sent = await following.next(0.01), stream._beat()
+    # The position is reported each second, also when the run has left the queue.
+    stream.stands_at(queued)
+    stream.stands_at(Line())
+
+    assert sent[0] == []
+    assert b'"place":2' in sent[1]
+    assert following._batches.empty()

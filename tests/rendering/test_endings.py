@@ -1,0 +1,149 @@
+"""The end of an answer: why it ended, errors, and the figures below it."""
+
+import pytest
+
+from chat import events
+from chat.events import Event
+from chat.rendering import figures
+from tests.rendering.shown import page_of, text_of
+from tests.rendering.stories import answer_of, end, message
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("waiting", "The answer waits."),
+        ("incomplete", "The answer is not complete."),
+        ("stopped", "Stopped."),
+        ("failed", "The answer failed."),
+        ("cut", "The connection broke off"),
+        ("interrupted", "our server stopped"),
+    ],
+)
+def test_ending_is_named_and_the_text_is_kept(status: str, words: str) -> None:
+    text = text_of(*message("So far so good."), end(status))
+
+    assert words in text
+    assert "So far so good." in text
+
+
+def test_complete_answer_has_no_card() -> None:
+    assert "verdict" not in answer_of(*message("Done."), end()).snapshot()
+
+
+def test_empty_answer_says_so() -> None:
+    text = text_of(events.ChatStart(model_instance_id="m"), end())
+
+    assert "without writing anything" in text
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"), [("length", "length limit"), ("content_filter", "content filter")]
+)
+def test_incomplete_answer_gives_the_reason(reason: str, words: str) -> None:
+    ending = end("incomplete")
+    ending.result.ext.stop.reason = reason  # type: ignore[assignment]
+
+    assert words in text_of(*message("x"), ending)
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+
+def test_broken_connection_is_mentioned_once() -> None:
+    error = events.ErrorInfo(kind="cut", message="The connection broke off. Try again.")
+
+    assert text_of(*message("So far"), end("cut", error=error)).count("broke off") == 1
+
+
+def test_error_is_shown_once() -> None:
+    error = events.ErrorInfo(kind="auth", message="bad key")
+
+    in_the_ending = text_of(end("failed", error=error))
+    as_event_too = text_of(events.Error(error=error), end("failed", error=error))
+
+    assert in_the_ending.count("The server refused the key.") == 1
+    assert as_event_too.count("The server refused the key.") == 1
+
+
+def test_every_kind_of_error_is_explained() -> None:
+    for kind in events.ErrorKind.__args__:
+        (card, *_) = page_of(events.Error(error=events.ErrorInfo(kind=kind))).find_all(
+            class_="verdict"
+        )
+
+        assert len(card.text()) > 35, kind
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def test_known_figures_are_shown_and_others_left_out() -> None:
+    text = text_of(*message("x"), end())
+
+    assert "1,234 tokens in" in text
+    assert "41.2 tokens/s" in text
+    assert "for thinking" not in text
+    assert "loading" not in text
+
+
+@pytest.mark.parametrize(("tokens", "is_shown"), [(0, False), (12, True)])
+def test_tokens_of_thinking_are_shown_unless_zero(tokens: int, is_shown: bool) -> None:
+    ending = end()
+    ending.result.stats.reasoning_output_tokens = tokens
+
+    assert ("for thinking" in text_of(*message("x"), ending)) is is_shown
+
+
+@pytest.mark.parametrize(("tokens", "is_shown"), [(0, False), (7, True)])
+def test_cached_tokens_are_shown_unless_zero(tokens: int, is_shown: bool) -> None:
+    text = text_of(*message("x"), end(usage=events.Usage(cache_read_tokens=tokens)))
+
+    assert (f"{tokens} from cache" in text) is is_shown
+    assert ("from cache" in text) is is_shown
+
+
+def test_probabilities_are_counted() -> None:
+    ending = end()
+    ending.result.output = [events.MessageItem(content="x", logprobs=[{"token": "x"}] * 12)]
+
+    assert "12 with probabilities" in text_of(*message("x"), ending)
+
+
+@pytest.mark.parametrize(("story", "is_shown"), [([], False), (message("So far"), True)])
+def test_failure_shows_its_time_only_after_output(story: list[Event], is_shown: bool) -> None:
+    ending = end("failed", error=events.ErrorInfo(kind="network"))
+    ending.result.stats = events.Stats()
+
+    assert ("in total" in text_of(*story, ending)) is is_shown
+
+
+@pytest.mark.parametrize("nonsense", [float("inf"), float("nan"), -1.0, 1e308])
+def test_nonsensical_figures_break_nothing(nonsense: float) -> None:
+    ending = end("failed", error=events.ErrorInfo(retry_after_seconds=nonsense))
+    ending.result.stats.time_to_first_token_seconds = nonsense
+    ending.result.stats.tokens_per_second = nonsense
+
+    assert "to first token" in text_of(ending)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"),
+    [
+        (0, "0 ms"),
+        (40, "40 ms"),
+        (449, "0.4 s"),
+        (9_960, "10 s"),
+        (59_400, "59 s"),
+        (125_000, "2 min 5 s"),
+    ],
+)
+def test_duration(milliseconds: int, words: str) -> None:
+    assert figures.duration(milliseconds) == words
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(5, "5 bytes"), (2048, "2.0 kB"), (3 * 1024**2, "3.0 MB")]
+)
+def test_size(number: int, words: str) -> None:
+    assert figures.size(number) == words

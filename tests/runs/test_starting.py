@@ -1,0 +1,146 @@
+"""A runner misses no notification from the moment at which it says that it has started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from channels.layers import InMemoryChannelLayer, channel_layers
+
+from chat import doorbell
+from chat.actions.artifacts import FILES
+from chat.demo.script import stream
+from chat.doorbell import LAYER, QUEUED, STOPS, Doorbell, Ear
+from chat.runs import alone, queue
+from chat.runs.runner import Runner
+from tests.runs.conftest import Execute, StartRunner
+from tests.runs.helpers import PATIENCE_SECONDS, TEXT, let_others_work, until, until_ended
+
+
+class GatedLayer(InMemoryChannelLayer):
+    """A channel layer that answers to nobody before ``is_open`` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_open = asyncio.Event()
+
+    async def group_add(self, group: str, channel: str) -> None:
+        await self.is_open.wait()
+        await super().group_add(group, channel)
+
+
+@pytest.fixture
+def layer() -> Iterator[GatedLayer]:
+    layer = GatedLayer()
+    before = channel_layers.set(LAYER, layer)
+    yield layer
+    del channel_layers.backends[LAYER]
+    if before is not None:
+        channel_layers.set(LAYER, before)
+
+
+@asynccontextmanager
+async def listening(bell: Doorbell) -> AsyncIterator[None]:
+    task = asyncio.create_task(bell.listen())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def test_until_subscribed_waits_for_the_layer(
+    layer: GatedLayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doorbell, "ANSWER_SECONDS", PATIENCE_SECONDS)
+    bell = Doorbell()
+
+    async with listening(bell):
+        waiting = asyncio.create_task(bell.until_subscribed())
+        await let_others_work()
+        assert not waiting.done()
+
+        layer.is_open.set()
+        await waiting
+        assert layer.groups[doorbell.GROUP]
+
+
+async def test_until_subscribed_gives_up_on_an_absent_layer(
+    layer: GatedLayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doorbell, "ANSWER_SECONDS", 0.05)
+    bell = Doorbell()
+
+    async with listening(bell), asyncio.timeout(PATIENCE_SECONDS):
+        await bell.until_subscribed()
+
+    assert not layer.groups
+
+
+async def test_started_runner_has_subscribed(start_runner: StartRunner) -> None:
+    topics: set[str] = set()
+
+    class NotedDoorbell(Doorbell):
+        def subscribe(self, topic: str) -> Ear:
+            topics.add(topic)
+            return super().subscribe(topic)
+
+    # Nothing else runs between the end of its start and the next line.
+    await start_runner(bell=NotedDoorbell())
+
+    assert topics >= {QUEUED, STOPS, FILES}
+
+
+async def test_notification_claims_without_a_poll(
+    queue_run: Execute, start_runner: StartRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim, looks = queue.claim, []
+
+    def noted(*args: Any, **options: Any) -> list[int]:
+        looks.append(claim(*args, **options))
+        return looks[-1]
+
+    monkeypatch.setattr(queue, "claim", noted)
+    monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 3600.0)
+    bell = Doorbell()
+    await start_runner(bell=bell)
+    await until(lambda: looks == [[]])
+
+    run = await queue_run(stream(TEXT))
+    bell.wake(QUEUED)
+
+    assert (await until_ended(run)).status == "completed"
+
+
+async def test_process_says_started_once_it_has_subscribed(
+    layer: GatedLayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, has_started = asyncio.Event(), asyncio.Event()
+    groups_at_start: list[str] = []
+
+    async def start(runner: Runner) -> None:
+        groups_at_start.extend(layer.groups)
+        has_started.set()
+
+    async def drain(runner: Runner, timeout_seconds: float) -> None:
+        """Nothing was started."""
+
+    monkeypatch.setattr(doorbell, "ANSWER_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(alone, "doorbell", Doorbell())
+    monkeypatch.setattr(alone, "_signals", lambda: told)
+    monkeypatch.setattr(Runner, "start", start)
+    monkeypatch.setattr(Runner, "drain", drain)
+    process = asyncio.create_task(alone.execute_until_told(is_alone=True))
+    await let_others_work()
+    assert not has_started.is_set()
+
+    layer.is_open.set()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await has_started.wait()
+        told.set()
+        await process
+
+    assert groups_at_start == [doorbell.GROUP]

@@ -1,0 +1,165 @@
+"""People at their browsers: a profile for each of them, and as many tabs as they like."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from tests.support.browser.displays import DESKTOP
+from tests.support.browser.seed import PASSWORD
+from tests.support.browser.site import BrowserSite
+from tests.support.browser.tab import Tab
+
+SCREENSHOTS = Path(__file__).parents[2] / "screenshots"
+# Of the tabs of one person: what a test with more of them opens is closed behind it.
+MOST_KEPT = 3
+DEFAULTS: dict[str, Any] = {"viewport": DESKTOP, "locale": "en-GB"}
+
+OpenTab = Callable[..., Tab]
+Key = tuple[str, str]
+
+
+def signed_in_context(
+    browser: Browser, site: BrowserSite, name: str, **options: Any
+) -> BrowserContext:
+    """A browser profile; without a name nobody is signed in. ``options`` are Playwright's."""
+    context = browser.new_context(**{**DEFAULTS, **options})
+    if name:
+        cookie = {"name": "sessionid", "value": site.world.sessions[name], "url": site.url}
+        context.add_cookies([cookie])  # type: ignore[list-item]
+    return context
+
+
+class TabPool:
+    """Tabs that are handed from test to test, each reset in between.
+
+    A page loads three times as fast in a tab that has shown the same site before. Only sites that
+    outlive a test (``is_shared``) have tabs here.
+    """
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._contexts: dict[Key, BrowserContext] = {}
+        self._free: dict[Key, list[Tab]] = defaultdict(list)
+
+    def take(self, site: BrowserSite, name: str) -> Tab:
+        key = (site.url, name)
+        if self._free[key]:
+            return self._free[key].pop()
+        if key not in self._contexts:
+            self._contexts[key] = signed_in_context(self._browser, site, name)
+        return Tab(self._contexts[key].new_page(), site)
+
+    def give_back(self, taken: list[tuple[str, Tab]], *, has_failed: bool) -> None:
+        for key in {(tab.site.url, name) for name, tab in taken}:
+            tabs = [tab for name, tab in taken if (tab.site.url, name) == key]
+            if has_failed or not self._reset(key, tabs):
+                # Nobody knows what state the profile is in.
+                self._free[key].clear()
+                self._contexts.pop(key).close()
+
+    def _reset(self, key: Key, taken: list[Tab]) -> bool:
+        """Whether the profile is as good as new, and its tabs, too."""
+        left = [tab for tab in taken if tab.leave()]
+        idle = [*self._free[key], *left]
+        # Before the storage that they share is emptied: each page could write into it.
+        for page in self._contexts[key].pages:
+            if page not in {tab.page for tab in idle}:
+                page.close()
+        if not idle or not all(tab.reset() for tab in left or idle[:1]):
+            return False
+        self._free[key] = idle[:MOST_KEPT]
+        for tab in idle[MOST_KEPT:]:
+            tab.page.close()
+        return True
+
+    def close(self) -> None:
+        for context in self._contexts.values():
+            context.close()
+
+
+class People:
+    """What one test does in the browser. ``tab`` gives one of the people a tab."""
+
+    def __init__(self, browser: Browser, pool: TabPool | None = None) -> None:
+        self._browser = browser
+        self._pool = pool
+        self._taken: list[tuple[str, Tab]] = []
+        self._contexts: dict[Key, BrowserContext] = {}
+        self._opened: list[BrowserContext] = []
+        self.tabs: list[Tab] = []
+
+    def tab(self, site: BrowserSite, name: str = "", path: str = "", **options: Any) -> Tab:
+        """``options`` are those of a Playwright context: then the profile is a new one."""
+        if self._pool and name and site.is_shared and not options:
+            tab = self._pool.take(site, name)
+            self._taken.append((name, tab))
+            self.tabs.append(tab)
+            return tab.open(path) if path else tab
+        return self.adopt(self.profile(site, name, **options).new_page(), site, path)
+
+    def profile(self, site: BrowserSite, name: str = "", **options: Any) -> BrowserContext:
+        key = (site.url, name)
+        if key not in self._contexts or options:
+            self._contexts[key] = signed_in_context(self._browser, site, name, **options)
+            self._opened.append(self._contexts[key])
+        return self._contexts[key]
+
+    def adopt(self, page: Page, site: BrowserSite, path: str = "") -> Tab:
+        """A tab for a page that something else has opened."""
+        tab = Tab(page, site)
+        self.tabs.append(tab)
+        return tab.open(path) if path else tab
+
+    def foreign_page(self) -> Page:
+        """A page in a profile of its own, for a site that is none of ours."""
+        context = self._browser.new_context(locale="en-GB")
+        self._opened.append(context)
+        page = context.new_page()
+        self.tabs.append(Tab(page))
+        return page
+
+    def sign_in(self, site: BrowserSite, name: str, path: str = "/") -> Tab:
+        """By the form: with a session of one's own, which a test may end."""
+        tab = self.adopt(self.profile(site).new_page(), site, path)
+        self.fill_sign_in(tab, name)
+        tab.page.wait_for_url(f"{site.url}{path}")
+        return tab
+
+    def fill_sign_in(self, tab: Tab, name: str) -> None:
+        tab.page.get_by_label("E-mail address").fill(f"{name.lower()}@example.org")
+        tab.page.get_by_label("Password", exact=True).fill(PASSWORD)
+        tab.button("Sign in").click()
+
+    @contextmanager
+    def screenshots_on_failure(self, name: str) -> Iterator[None]:
+        """For one case of a test with many; a whole test has this by itself."""
+        try:
+            yield
+        except BaseException:
+            self._take_screenshots(name)
+            raise
+
+    def assert_no_errors(self, test: str, *, has_failed: bool) -> None:
+        """No page may break its policy or throw, whatever the test is about."""
+        noticed = [each for tab in self.tabs for each in (*tab.violations, *tab.errors)]
+        if has_failed or noticed:
+            self._take_screenshots(test)
+        assert noticed == []
+
+    def _take_screenshots(self, name: str) -> None:
+        SCREENSHOTS.mkdir(exist_ok=True)
+        safe = re.sub(r"[^\w-]+", "-", name).strip("-")[:120]
+        for number, tab in enumerate(self.tabs):
+            if not tab.page.is_closed():
+                tab.page.screenshot(path=SCREENSHOTS / f"{safe}-{number}.png", timeout=5_000)
+
+    def close(self, *, has_failed: bool = False) -> None:
+        for context in self._opened:
+            context.close()
+        if self._pool:
+            self._pool.give_back(self._taken, has_failed=has_failed)

@@ -1,0 +1,27 @@
+"""A page of a run as a browser would have it, and its cursor in the log."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from chat import events as canonical
+from chat.rendering.patches import Answer
+from chat.runs.feed import check_of
+from chat.runs.tail import Entry
+from tests.rendering.dom import Page
+
+Cursor = tuple[int, str]
+# What a page shows before the run has events.
+BEGINNING: Cursor = (0, "00000000")
+
+
+def page_of(run: UUID, entries: Sequence[Entry]) -> Page:
+    """A page that was just loaded, with exactly these events."""
+    answer = Answer(run.hex)
+    for entry in entries:
+        answer.apply(canonical.decode(entry.body))
+    return Page(run.hex, answer.snapshot(), answer.phase())
+
+
+def cursor_of(entries: Sequence[Entry]) -> Cursor:
+    """Of a page that shows the log from its beginning to the last of these events."""
+    return (entries[-1].seq, f"{check_of(entries):08x}") if entries else BEGINNING
