@@ -58,12 +58,3 @@ class RemoteHost:
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
-
-
-# Until tests/browser/test_remote_images.py uses the new names.
-class Elsewhere(RemoteHost):
-    puts = RemoteHost.serve
-
-    @property
-    def asked(self) -> list[tuple[str, dict[str, str]]]:
-        return self.requests

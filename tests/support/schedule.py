@@ -14,7 +14,8 @@ TOGETHER = ("tests/cluster", "tests/programs")
 FIRST = (
     "tests/browser/test_scenes.py",
     "tests/browser/test_fallback.py",
-    "tests/browser/test_accessibility.py",
+    "tests/browser/test_pages.py",
+    "tests/browser/test_hostile_text.py",
     "tests/cluster",
     "tests/browser",
     "tests/hostile",
