@@ -62,6 +62,14 @@ class Process:
         """Moves the clock of all deadlines in the server forward, and looks at them once."""
         assert self.request("GET", f"/advance?{seconds}")[0] == 200
 
+    def cuts_unread(self, raw: socket.socket) -> bool:
+        """Whether the connection is cut once nothing was read from it for 61 seconds.
+
+        The kernel may still move a little from one buffer to the next after a first skip, and the
+        wait begins anew with that: so the clock is moved until nothing moves.
+        """
+        return eventually(lambda: self.advance(61) or is_reset(raw, seconds=0.05))
+
     def connect(self, *, receive_buffer: int | None = None) -> socket.socket:
         raw = socket.socket()
         if receive_buffer is not None:
@@ -155,11 +163,11 @@ def is_cut(raw: socket.socket) -> bool:
     return not read_to_end(raw).endswith(b"0\r\n\r\n")
 
 
-def is_reset(raw: socket.socket) -> bool:
+def is_reset(raw: socket.socket, seconds: float = SOON_SECONDS) -> bool:
     """Whether the server cuts the connection; does not read from it."""
     poll = select.poll()
     poll.register(raw, 0)
-    return bool(poll.poll(SOON_SECONDS * 1000))
+    return bool(poll.poll(seconds * 1000))
 
 
 HANDSHAKE = (
