@@ -179,6 +179,12 @@ def _conversation(thread: Thread) -> Values:
     return {"public_id": thread.conversation.public_id}
 
 
+def _conversation_of_a_viewer(world: World) -> Values:
+    """Alice began it, and may only read in the team by now."""
+    Membership.objects.filter(user=world.alice).update(role=TeamRole.VIEWER)
+    return _conversation(world.shared)
+
+
 def _question(thread: Thread) -> Values:
     return {"public_id": thread.question.public_id}
 
@@ -358,6 +364,13 @@ CONVERSATION_CASES = [
         "conversation_visibility", owner_only, 302, _conversation, "post", _team_visibility
     ),
     *shared_and_private("conversation_delete", owner_only, 302, _conversation, "post"),
+    *(
+        Case(route, readers(403), "of a viewer", _conversation_of_a_viewer, "post", data)
+        for route, data in (
+            ("conversation_visibility", _team_visibility),
+            ("conversation_delete", nothing),
+        )
+    ),
     Case("message_edit", writers(200), "shared", in_shared(_question)),
     Case("message_edit", writers(302), "shared", in_shared(_question), "post", _new_message),
     *shared_and_private("message_retry", writers, 302, _answer, "post", _new_message),
@@ -483,6 +496,11 @@ def _open_invitation(world: World) -> Values:
     return {"team_id": world.team.public_id, "invitation_id": invitation.pk}
 
 
+def _through_another_team(world: World) -> Values:
+    other_team = Team.objects.exclude(pk=world.team.pk).get()
+    return {**_open_invitation(world), "team_id": other_team.public_id}
+
+
 def _invitation_link(world: World) -> Values:
     _, link = people.invite(world.alice, world.team, role="member", days=1)
     return {"token": link.rstrip("/").rsplit("/", 1)[1]}
@@ -550,6 +568,10 @@ PEOPLE_CASES = [
     Case("team_create", signed_in_only(403, administrator=302), method="post", data=_name),
     Case("invite", team_managers(200), "", _team, "post", _invitation_fields),
     Case("invitation_revoke", team_managers(302), "", _open_invitation, "post"),
+    Case(
+        *("invitation_revoke", signed_in_only(404), "through another team"),
+        *(_through_another_team, "post"),
+    ),
     Case("member_role", team_managers(302), "Bob", _member, "post", _viewer_role),
     # Bob may leave the team.
     Case("member_remove", team_managers(302) | {"bob": 302}, "Bob", _member, "post"),

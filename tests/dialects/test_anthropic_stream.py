@@ -125,6 +125,17 @@ def test_t27_native_turn_equals_the_complete_answer(subtests: pytest.Subtests) -
             assert native == streamed
 
 
+def test_signature_in_pieces_goes_back_whole() -> None:
+    pieces = [delta(0, "signature_delta", signature=piece) for piece in ("YWJj", "ZGVm")]
+    thought = started(0, type="thinking", thinking="") + delta(0, "thinking_delta", thinking="Hm")
+
+    result = result_of(START, thought, *pieces, stopped(0), END)
+
+    assert result.ext.native["content"] == [
+        {"type": "thinking", "thinking": "Hm", "signature": "YWJjZGVm"}
+    ]
+
+
 def test_recordings_hold_every_block_type() -> None:
     known = {
         *("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"),

@@ -358,6 +358,12 @@ def test_question_makes_the_run_wait(subtests: pytest.Subtests) -> None:
             assert [ask["ask_id"] for ask in result.ext.asks] == ["ask_1"]
 
 
+def test_question_waits_without_the_done_mark() -> None:
+    result = result_of(QUESTION, chunk("So:"), chunk(finish_reason="stop"))
+
+    assert (result.ext.status, result.ext.stop.reason) == ("waiting", "ask")
+
+
 def test_question_of_a_cut_stream_does_not_wait() -> None:
     assert result_of(QUESTION, chunk("So:")).ext.status == "cut"
 

@@ -99,6 +99,18 @@ async def test_acknowledgement_brings_one_patch_to_now(run: LiveRun, fast: Tab, 
 
 
 @pytest.mark.usefixtures("small_limit")
+async def test_acknowledgement_of_a_single_large_frame_frees_it(run: LiveRun, slow: Tab) -> None:
+    await run.tell(LARGE_PIECE, size=len(LARGE_PIECE))
+    await slow.until_seq(run.id, len(run.entries))
+    assert slow.received_bytes > FEW_UNACKNOWLEDGED_BYTES
+
+    slow.acknowledge(run.id)
+    await run.add("The end.")
+
+    await slow.until_seq(run.id, len(run.entries))
+
+
+@pytest.mark.usefixtures("small_limit")
 async def test_slightly_late_viewer_gets_the_shared_frames(
     run: LiveRun, fast: Tab, slow: Tab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

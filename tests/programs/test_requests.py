@@ -125,6 +125,14 @@ def test_pictures_are_attached(ask: Ask) -> None:
     assert [each.file.media_type for each in question.attachments.all()] == ["image/png"]
 
 
+def test_large_picture_is_refused(ask: Ask, settings: Any) -> None:
+    settings.PICTURE_BYTES = 10
+    picture = {"type": "image", "data_url": f"data:image/png;base64,{PIXEL}"}
+
+    with pytest.raises(ApiError, match="larger than"):
+        ask(input=[{"type": "text", "content": "What is this?"}, picture])
+
+
 @pytest.mark.parametrize(
     "text", ["resp_", "resp_x", "resp_" + "0" * 31, "RESP_" + "0" * 32, "0" * 32]
 )
@@ -408,6 +416,16 @@ def test_unfinished_answer_is_an_error_with_its_text(
     assert complete.status == code
     assert body.get("result", body)["output"] == [{"type": "message", "content": "So far"}]
     assert ("error" in body) == (code != 200)
+
+
+@pytest.mark.parametrize("stores", [True, False])
+def test_only_a_stored_answer_has_an_id(ask: Ask, stores: bool) -> None:
+    run = ended(ask(), result_of(events.MessageItem(content="Here")))
+
+    streamed = answers.final_result([run.public_id], stores=stores)
+    whole = json.loads(answers.complete([run.public_id], stores=stores).body)
+
+    assert [("response_id" in result) for result in (streamed, whole)] == [stores] * 2
 
 
 # --- size --------------------------------------------------------------------------------------

@@ -273,6 +273,19 @@ def test_open_code_block_has_the_same_tools_as_a_closed_one(info: str) -> None:
     assert open_bar.inner() == closed_bar.inner()
 
 
+@pytest.mark.parametrize("fence", ["````", "~~~~"])
+@pytest.mark.parametrize("size", [1, 1000])
+def test_code_block_ends_at_as_many_marks_as_began_it(fence: str, size: int) -> None:
+    inner = fence[:3]
+    source = f"{fence}md\n{inner}sh\nls\n{inner}\nafter\n{fence}\n\nText"
+
+    block, text = streamed(source, size)
+
+    assert f"{inner}sh" in block
+    assert "after" in block
+    assert text == '<p dir="auto">Text</p>'
+
+
 def test_code_is_highlighted_by_classes_only() -> None:
     html = render("```python\ndef f(): return '<b>'\n```")
 

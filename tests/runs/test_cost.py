@@ -64,9 +64,8 @@ class Counter:
             self.calls += 1
 
 
-async def work(writer: SegmentWriter, run: Run, deltas: int, shape: str) -> tuple[int, int]:
-    """Calls made, and bytes in the log, for one answer from its bytes to its result."""
-    log = RunLog(
+def log_of(writer: SegmentWriter, run: Run) -> RunLog:
+    return RunLog(
         run_pk=run.pk,
         run_id=run.public_id,
         conversation_pk=run.conversation_id,
@@ -75,6 +74,11 @@ async def work(writer: SegmentWriter, run: Run, deltas: int, shape: str) -> tupl
         tail=MemoryTail(),
         threads=threads,
     )
+
+
+async def work(writer: SegmentWriter, run: Run, deltas: int, shape: str) -> tuple[int, int]:
+    """Calls made, and bytes in the log, for one answer from its bytes to its result."""
+    log = log_of(writer, run)
     parser = DIALECTS["openai_chat"].parser(model="m", options={})
     decoder = Decoder()
     body = stream_of(deltas, shape)
@@ -116,3 +120,26 @@ async def test_adjacent_deltas_merge_and_keep_every_letter(
     ]
     assert "".join(texts) == "- water\n" * SHORT
     assert len(texts) < SHORT
+
+
+async def test_deltas_of_different_places_do_not_merge(writer: SegmentWriter, claim: Claim) -> None:
+    run = await threads.call(claim)
+    message, reasoning = canonical.MessageDelta, canonical.ReasoningDelta
+    deltas = [
+        message(item=0, content="a"),
+        message(item=0, content="b", choice=1),
+        message(item=1, content="c", choice=1),
+        reasoning(item=1, content="d", choice=1),
+        reasoning(item=1, content="e"),
+        canonical.RefusalDelta(item=1, content="f"),
+        canonical.RefusalDelta(item=1, content="g", category="h"),
+        canonical.ToolCallDelta(item=2, fragment="i", call_id="j"),
+        canonical.ToolCallDelta(item=2, fragment="k", call_id="l"),
+    ]
+    log = log_of(writer, run)
+
+    log.add([canonical.ChatStart(model_instance_id="m"), *deltas])
+    await log.finish([], Ending(status="stopped", stop=canonical.Stop(reason="stopped")), t=0)
+
+    kept = await threads.call(read_events, run)
+    assert [event for event in kept if isinstance(event, tuple(map(type, deltas)))] == deltas

@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from chat import events as canonical
 from chat.actions import conversations as verbs
@@ -25,6 +26,7 @@ from chat.dialects import DIALECTS
 from chat.dialects.base import Dialect, Prompt, UpstreamRequest
 from chat.models import Attempt, Run, Upstream, User
 from chat.result import fold
+from chat.runs.execution import Execution
 from chat.runs.segments import read_events, read_raw
 from tests.runs.conftest import Execute, StartRunner
 from tests.runs.helpers import (
@@ -188,6 +190,22 @@ async def test_run_claimed_while_it_is_being_stopped_is_stopped(
 
     asked = await row_of(run)
     assert (asked.status, asked.stop_requested_by_id) == ("running", alice.pk)
+
+
+async def test_stop_between_claim_and_request_never_posts(
+    fake: FakeUpstream, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_attempt = Execution._begin_attempt
+
+    def stopped_before(self: Execution, dialect: str) -> int:
+        Run.objects.filter(pk=self.run_pk).update(stop_requested_at=timezone.now())
+        return begin_attempt(self, dialect)
+
+    monkeypatch.setattr(Execution, "_begin_attempt", stopped_before)
+    ended = await execute(stream(TEXT))
+
+    assert ended.status == "stopped"
+    assert fake.posts == 0
 
 
 async def test_stop_before_claim_never_posts(

@@ -95,6 +95,15 @@ def test_batch_can_begin_after_any_event(as_bob: Client, run: Run, log: list[Eve
     assert frame["content"] == answer_after(run, log, seq + 1).patches_since(seq)
 
 
+def test_batch_can_be_asked_for_again(as_bob: Client, run: Run) -> None:
+    seq = get_batch(as_bob, run, after=0, step=0, most=3)["frames"][-1]["seq"]
+
+    batches = [get_batch(as_bob, run, after=seq, step=0, most=3) for _ in range(3)]
+
+    assert batches[0]["frames"][0]["seq"] == seq + 1
+    assert batches == [batches[0]] * 3
+
+
 def test_batch_has_a_bounded_number_of_frames(as_bob: Client, room: Room) -> None:
     story: list[Event] = [events.MessageStart(item=0)]
     story += [events.MessageDelta(item=0, content="word ") for _ in range(300)]
