@@ -243,6 +243,8 @@ class Extension(Struct, omit_defaults=True, kw_only=True):
     fork: JsonObject | None = None
     meta: JsonObject = {}
     vendor: list[JsonObject] = []
+    # Frames of the stream that were no JSON: what they said is in the log alone.
+    unreadable_frames: int = 0
     stats_source: Literal["upstream", "measured", "mixed"] = "measured"
     # The assistant turn in the upstream's own form. Never sent to a browser.
     native: Json = None

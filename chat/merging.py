@@ -130,6 +130,7 @@ def _extension(results: Sequence[Result]) -> Json:
         fork=next((r.ext.fork for r in reversed(results) if r.ext.fork is not None), None),
         meta={name: value for r in results for name, value in r.ext.meta.items()},
         vendor=_joined(results, "vendor"),
+        unreadable_frames=sum(result.ext.unreadable_frames for result in results),
         stats_source=sources.pop() if len(sources) == 1 else "mixed",
         native=None,
         upstream_result=None,

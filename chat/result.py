@@ -102,6 +102,9 @@ class Fold:
         self._fork: JsonObject | None = None
         self._vendor: list[JsonObject] = []
         self._omitted_vendor_entries = 0
+        self._unreadable_frames = 0
+        # The model's name where the upstream told it only at the end.
+        self._late_model = ""
 
     def add(self, event: Event) -> None:
         self.last_seq = event.seq or self.last_seq + 1
@@ -124,7 +127,8 @@ class Fold:
             choices.setdefault(choice, []).append(item_of(part))
         stats, source = self._stats()
         return Result(
-            model_instance_id=self.start.model_instance_id if self.start else "",
+            model_instance_id=self._late_model
+            or (self.start.model_instance_id if self.start else ""),
             output=choices.pop(0),
             stats=stats,
             response_id=self._response_id,
@@ -147,6 +151,7 @@ class Fold:
                 fork=self._fork,
                 meta=dict(self._meta),
                 vendor=self._vendor_entries(),
+                unreadable_frames=self._unreadable_frames,
                 stats_source=source,
                 native=self._native,
                 upstream_result=self._upstream_result,
@@ -345,6 +350,9 @@ class Fold:
         response_id = values.pop("response_id", None)
         if isinstance(response_id, str):
             self._response_id = response_id
+        model = values.pop("model_instance_id", None)
+        if isinstance(model, str):
+            self._late_model = model
         stats = values.pop("stats", None)
         if isinstance(stats, dict):
             self._upstream_stats.update(stats)
@@ -352,6 +360,9 @@ class Fold:
         if isinstance(stops, dict):
             self._alternative_stops.update(stops)
         self._upstream_result = values.pop("upstream_result", self._upstream_result)
+        unreadable = values.pop("unreadable_frames", None)
+        if isinstance(unreadable, int):
+            self._unreadable_frames = unreadable
         self._meta.update(values)
 
     def _on_artifact(self, event: ArtifactUpdate) -> None:

@@ -81,12 +81,10 @@ _BLOCK_DELTA_MEMBERS = frozenset(
 )
 # Facts about the answer that are worth a line in its details.
 _FACTS = ("container", "context_management")
-_COUNTED = frozenset(
-    (
-        *("input_tokens", "output_tokens", "cache_creation_input_tokens"),
-        "cache_read_input_tokens",
-    )
+_GIVEN = frozenset(
+    ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
 )
+_COUNTED = _GIVEN | {"output_tokens"}
 
 
 # --- the quick way ------------------------------------------------------------------
@@ -193,6 +191,8 @@ class AnthropicParser(StreamParser):
         self._begin(message)
         for block in objects_of(message, "content"):
             self._take_whole(block)
+        # Some servers say here how it will end, and never again.
+        self._note_stop(message)
         return True
 
     def _on_message(self, data: JsonObject) -> bool:
@@ -218,7 +218,9 @@ class AnthropicParser(StreamParser):
         index = self._index(data)
         block = self._open.get(index)
         if block is None:
-            start = None if index in self._stopped else missing_start(kind)
+            # Of what comes behind a block's end only text has a use without the rest of its block.
+            is_late = index in self._stopped and kind != "text_delta"
+            start = None if is_late else missing_start(kind)
             if start is None:
                 return False
             block = self._open_block(index, start)
@@ -334,8 +336,16 @@ class AnthropicParser(StreamParser):
     # --- usage ------------------------------------------------------------------------------
 
     def _merge_usage(self, usage: JsonObject) -> None:
-        """The counts are totals of the whole message: the later one replaces the earlier."""
-        self._usage.update({name: v for name, v in usage.items() if v is not None})
+        """The counts are totals of the whole message: the later one replaces the earlier, unless it
+        is the zero of a server that counts the prompt only once."""
+        self._usage.update(
+            {
+                name: value
+                for name, value in usage.items()
+                if value is not None
+                and not (value == 0 and name in _GIVEN and self._usage.get(name))
+            }
+        )
         if usage:
             self._report_usage(is_final=False)
 
@@ -375,6 +385,9 @@ class AnthropicParser(StreamParser):
             return None
         stop = self._stop()
         return Ending(status=self._status(stop), stop=stop)
+
+    def said_reason(self) -> str | None:
+        return self._stop_reason
 
     def _stop(self) -> Stop:
         """Decided by what is there: some servers end their turn although calls are open."""

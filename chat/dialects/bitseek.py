@@ -11,7 +11,7 @@ from chat.dialects.openai_chat import OpenAiChatDialect
 from chat.dialects.openai_messages import build_messages
 from chat.dialects.openai_stream import OpenAiChatParser
 from chat.dialects.stream import objects_of, text_of
-from chat.events import JsonObject
+from chat.events import Cause, Ending, ErrorInfo, JsonObject
 
 # What a header can carry: anything else would begin another one.
 _HEADER_TEXT = re.compile(r"[!-~]{1,200}\Z")
@@ -39,6 +39,13 @@ class BitseekParser(OpenAiChatParser):
         super().on_payload(event, data)
         if self._has_finished():
             self.is_done = True
+
+    def ending_after(self, cause: Cause, error: ErrorInfo | None) -> Ending | None:
+        """Its document ends an answer by a finish reason "and/or" by closing the response: properly
+        closed, an answer is complete. One that broke off comes with another cause."""
+        if cause == "eof" and self.tracker.has_output() and not self.is_done:
+            self.on_done()
+        return super().ending_after(cause, error)
 
 
 class BitseekDialect(OpenAiChatDialect):

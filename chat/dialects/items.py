@@ -162,6 +162,10 @@ class ItemTracker:
             self.emit(ReasoningStart(item=item.number, choice=choice, kind=reasoning))
         return item
 
+    def name_reasoning(self, item: Item, kind: ReasoningKind) -> None:
+        """Says of reasoning that was opened before its kind was known which one it is."""
+        self.emit(ReasoningStart(item=item.number, choice=item.choice, kind=kind))
+
     def text(
         self, kind: TextKind, content: str, *, choice: int = 0, category: str | None = None
     ) -> None:

@@ -151,6 +151,8 @@ class LmStudioParser(StreamParser):
         self._without_arguments: dict[str, deque[Call]] = {}
         self._without_result: dict[str, deque[Call]] = {}
         self._final: JsonObject | None = None
+        # Whether the answer began without ``chat.start``, which names the model.
+        self._is_model_unknown = False
         # Set once an event of our own stream was seen.
         self._relay: Relay | None = None
         self._repeated: Repeated[TextKind] = Repeated()
@@ -192,7 +194,10 @@ class LmStudioParser(StreamParser):
         handler = _HANDLERS.get(name)
         if handler is None and data.get("error"):
             handler = LmStudioParser._on_error
-        if handler is not LmStudioParser._on_chat_start:
+        if handler is LmStudioParser._on_chat_end:
+            self.start(text_of(object_of(data, "result"), "model_instance_id"))
+        elif handler is not LmStudioParser._on_chat_start and not self.tracker.has_started:
+            self._is_model_unknown = True
             self.start()
         if handler is not None and handler(self, data):
             self._note_unknown(name, data)
@@ -375,6 +380,9 @@ class LmStudioParser(StreamParser):
         values: JsonObject = {"upstream_result": self._final} if self._final else {}
         if isinstance(self._final.get("response_id"), str):
             values["response_id"] = self._final["response_id"]
+        model = text_of(self._final, "model_instance_id")
+        if self._is_model_unknown and model not in ("", self.model):
+            values["model_instance_id"] = model
         if stats:
             values["stats"] = {name: stats.get(name) for name in _STATS if name in stats}
         if differences:

@@ -169,9 +169,13 @@ class Relay:
     def _on_reasoning_start(self, event: ReasoningStart) -> bool:
         self._parser.start()
         place = (event.choice, event.item)
-        self._items[place] = self._tracker.open_block(
-            "reasoning", choice=event.choice, reasoning=event.kind
-        )
+        known = self._items.get(place)
+        if known is not None and known.is_open and known.kind == "reasoning":
+            self._tracker.name_reasoning(known, event.kind)
+        else:
+            self._items[place] = self._tracker.open_block(
+                "reasoning", choice=event.choice, reasoning=event.kind
+            )
         return True
 
     def _on_message_delta(self, event: MessageDelta) -> bool:

@@ -25,7 +25,7 @@ from chat.pieces import add_piece
 # that need the question (no index, no id, several calls) are worth.
 _MOST_PROBED_CHARACTERS = 16 * 1024
 
-_CALL_MEMBERS = frozenset(("index", "id", "type", "function", "extra_content"))
+_CALL_MEMBERS = frozenset(("index", "id", "type", "function", "custom", "extra_content"))
 
 
 class Aim(Struct, frozen=True):
@@ -191,8 +191,12 @@ class ChoiceState:
                 self._parser.raw("delta", data={"tool_calls": [fragment]})
 
     def _on_call(self, fragment: JsonObject) -> None:
-        function = object_of(fragment, "function")
+        custom = object_of(fragment, "custom")
+        function = custom or object_of(fragment, "function")
         call = self._call_of(fragment, text_of(function, "name"))
+        if custom:
+            call.provider_info = ProviderInfo(type="custom")
+            function = {"name": custom.get("name"), "arguments": custom.get("input")}
         call.call_id = call.call_id or text_of(fragment, "id") or None
         if call.call_id:
             self._calls_by_id.setdefault(call.call_id, call)
@@ -299,6 +303,18 @@ class ChoiceState:
             else:
                 self._parser.raw("delta", data={"annotations": [annotation]})
 
+    def cite(self, sources: list[JsonObject]) -> None:
+        """Sources of the whole answer, which are taken once there is a message for them."""
+        message = self._tracker.last("message", choice=self.number)
+        if message is None:
+            return
+        for source in sources:
+            citation = _citation(source)
+            self._tracker.emit(
+                CitationAdd(item=message.number, choice=self.number, citation=citation)
+            )
+        sources.clear()
+
     def _message(self) -> Item:
         last = self._tracker.last("message", choice=self.number)
         return last or self._tracker.open_text("message", choice=self.number)
@@ -362,6 +378,10 @@ class ChoiceState:
             if not call.call_id and is_complete:
                 call.call_id = "_".join(filter(None, ["call", *place, str(position)]))
                 call.id_synthesised = True
+            if is_complete and _is_custom(call) and call.is_open and not call.has_arguments:
+                # The input of such a tool is text as it is, not JSON.
+                text = call.joined()
+                self._tracker.call_arguments(call, {"input": text}, text)
         self._tracker.close_choice(self.number, is_complete=is_complete)
 
     def waiting_calls(self) -> list[Call]:
@@ -388,8 +408,13 @@ class ChoiceState:
         return turn if len(turn) > 2 or turn["content"] else None
 
     def _native_call(self, call: Call) -> JsonObject:
-        function = {"name": call.tool, "arguments": call.arguments_raw or "{}"}
-        wire: JsonObject = {"id": call.call_id, "type": "function", "function": function}
+        wire: JsonObject = {"id": call.call_id}
+        if _is_custom(call):
+            custom = {"name": call.tool, "input": call.arguments_raw or ""}
+            wire |= {"type": "custom", "custom": custom}
+        else:
+            function = {"name": call.tool, "arguments": call.arguments_raw or "{}"}
+            wire |= {"type": "function", "function": function}
         if call.number in self._signatures:
             wire["extra_content"] = self._signatures[call.number]
         if self._has_legacy_call:
@@ -408,6 +433,10 @@ _DELTA: Mapping[str, Callable[[ChoiceState, Json], None]] = {
     "audio": ChoiceState._on_audio,
 }
 _DELTA_MEMBERS = _DELTA.keys() | {"role", "reasoning_content", "reasoning", "reasoning_details"}
+
+
+def _is_custom(call: Call) -> bool:
+    return call.provider_info is not None and call.provider_info.type == "custom"
 
 
 def _is_complete(call: Call) -> bool:

@@ -14,6 +14,7 @@ from chat.dialects.repeated import Repeated
 from chat.dialects.stream import (
     CALLS_WAIT,
     StreamParser,
+    number_of,
     objects_of,
     text_of,
     whole_of,
@@ -44,6 +45,8 @@ _IGNORED = frozenset(("obfuscation",))
 _FACTS = ("service_tier", "system_fingerprint", "provider")
 # Fireworks' name, and that of llama.cpp.
 _PERFORMANCE = frozenset(("perf_metrics", "timings"))
+# Perplexity's names. Results have titles, so they come before the addresses alone.
+_SOURCES = ("search_results", "citations")
 _DEBUG = frozenset(("prompt_token_ids", "token_ids", "raw_output"))
 
 
@@ -91,6 +94,7 @@ Saying = tuple[Target, str]
 class QuickChunk(Protocol):
     """What both kinds of quick chunk say of the whole answer."""
 
+    id: str
     model: str
     service_tier: str | None
     system_fingerprint: str | None
@@ -127,6 +131,9 @@ class OpenAiChatParser(StreamParser):
         self._answer_id = str(options.get("run_id") or "")
         self._usage: Usage | None = None
         self._performance: Json = None
+        # Sources of the answer that stand beside its choices, until there is a message to cite in.
+        self._sources: list[JsonObject] = []
+        self._known_sources: set[str] = set()
         self._repeated: Repeated[Target] = Repeated()
         # What the last quick chunk spoke of, and where more of the same goes at once.
         self._target: Target
@@ -204,7 +211,8 @@ class OpenAiChatParser(StreamParser):
     def known_choice(self, chunk: QuickChunk, number: int) -> ChoiceState | None:
         """The choice, if the chunk says of the whole answer what the last one said."""
         facts = (chunk.model, chunk.service_tier, chunk.system_fingerprint, chunk.provider)
-        return self._choices.get(number) if facts == self._seen else None
+        is_named_late = chunk.id and not self._facts.get("upstream_id")
+        return self._choices.get(number) if facts == self._seen and not is_named_late else None
 
     def on_payload(self, event: str | None, data: JsonObject) -> None:
         self.start(text_of(data, "model"))
@@ -223,6 +231,8 @@ class OpenAiChatParser(StreamParser):
         elif isinstance(data.get("usage"), dict):
             self._note_usage(data["usage"])
             self._report_usage(is_final=False)
+        elif isinstance(data.get("timings"), dict):
+            self._performance = data["timings"]
         else:
             self.raw(event or name or None, data=data)
 
@@ -246,12 +256,15 @@ class OpenAiChatParser(StreamParser):
 
     def _on_chunk(self, data: JsonObject) -> None:
         self._note_facts(data)
-        for name, value in data.items():
+        # Of the sources those with titles first.
+        for name, value in sorted(data.items(), key=lambda member: member[0] != _SOURCES[0]):
             if name not in _HANDLED and name not in _IGNORED:
                 self._on_member(name, value)
         choices = objects_of(data, "choices")
         for entry in choices:
             self._on_choice(entry)
+        if self._sources and 0 in self._choices:
+            self._choices[0].cite(self._sources)
         if data.get("usage"):
             self._note_usage(data["usage"])
             # Beside text it is one of many growing counts; only the last is worth an event.
@@ -263,9 +276,12 @@ class OpenAiChatParser(StreamParser):
         model = text_of(data, "model")
         self._seen = (model, *(data.get(name) for name in _FACTS))
         facts = {name: data[name] for name in _FACTS if data.get(name) is not None}
-        if not self._facts:
+        if not self._facts.get("upstream_id"):
+            # Empty in the first chunk of some servers.
             self._answer_id = self._answer_id or text_of(data, "id")
-            facts |= {"upstream_id": data.get("id"), "created": data.get("created")}
+            facts["upstream_id"] = data.get("id")
+        if not self._facts:
+            facts["created"] = data.get("created")
             # ``chat.start`` names the first model; only another one is news.
             self._facts["model"] = model
         elif model:
@@ -284,12 +300,24 @@ class OpenAiChatParser(StreamParser):
             # Groq puts its id of the request there, and the token counts beside it.
             self._note_usage(value.get("usage"))
             self.note_once(name, {key: entry for key, entry in value.items() if key != "usage"})
+        elif name in _SOURCES and isinstance(value, list):
+            self._note_sources(value)
         elif name == "moderation":
             self.meta({"moderation": value})
         elif name in _DEBUG:
-            self.meta({name: value[:_MOST_DEBUG_ENTRIES] if isinstance(value, list) else value})
+            self._on_debug(name, value)
         else:
             self.on_unknown_member(name, value)
+
+    def _note_sources(self, sources: list[Json]) -> None:
+        """The pages an answer is built on, which Perplexity repeats with every chunk: addresses
+        alone, or with titles."""
+        for source in sources:
+            found = source if isinstance(source, dict) else {"url": source}
+            address = text_of(found, "url")
+            if address and address not in self._known_sources:
+                self._known_sources.add(address)
+                self._sources.append(found)
 
     def _on_choice(self, entry: JsonObject) -> None:
         choice = self._choice(max(0, whole_of(entry, "index") or 0))
@@ -323,9 +351,8 @@ class OpenAiChatParser(StreamParser):
     def _on_native_reason(self, _choice: ChoiceState, value: Json) -> None:
         self.note_once("native_finish_reason", value)
 
-    def _on_debug(self, _choice: ChoiceState, value: Json) -> None:
-        kept = value[:_MOST_DEBUG_ENTRIES] if isinstance(value, list) else value
-        self.meta({"debug": kept})
+    def _on_debug(self, name: str, value: Json) -> None:
+        self.meta({name: value[:_MOST_DEBUG_ENTRIES] if isinstance(value, list) else value})
 
     def _on_finish(self, choice: ChoiceState, value: Json) -> None:
         # Some schemas list the text "null" as a reason; it means that there is none yet.
@@ -333,7 +360,7 @@ class OpenAiChatParser(StreamParser):
             return
         choice.finish_reason = value
         choice.close(self._answer_id)
-        if value == "error" and self.error is None:
+        if value in ("error", "failed") and self.error is None:
             message = "The server stopped with an error."
             self.fail(ErrorInfo(type="internal_error", message=message, kind="server"))
 
@@ -363,6 +390,10 @@ class OpenAiChatParser(StreamParser):
             return None
         return self._ending_of(choice)
 
+    def said_reason(self) -> str | None:
+        choice = self._first_choice()
+        return choice.finish_reason if choice else None
+
     def _first_choice(self) -> ChoiceState | None:
         return self._choices[min(self._choices)] if self._choices else None
 
@@ -377,7 +408,7 @@ class OpenAiChatParser(StreamParser):
         return Ending(status="incomplete" if is_incomplete else "completed", stop=stop)
 
     def on_close(self, *, is_complete: bool) -> None:
-        self.meta({"perf": self._performance} if self._performance else {})
+        self.meta(_figures(self._performance))
         self._report_usage(is_final=is_complete)
         stops = {
             str(number): msgspec.to_builtins(_stop_of(choice))
@@ -390,15 +421,17 @@ class OpenAiChatParser(StreamParser):
             self.tracker.emit(ReplayData(kind="native", data=native))
 
 
+def _debug(name: str) -> Callable[[OpenAiChatParser, ChoiceState, Json], None]:
+    return lambda parser, _choice, value: parser._on_debug(name, value)
+
+
 _CHOICE_MEMBERS: Mapping[str, Callable[[OpenAiChatParser, ChoiceState, Json], None]] = {
     "logprobs": OpenAiChatParser._on_logprobs,
     "error": OpenAiChatParser._on_choice_error,
     "stop_reason": OpenAiChatParser._on_stop_value,
     "matched_stop": OpenAiChatParser._on_stop_value,
     "native_finish_reason": OpenAiChatParser._on_native_reason,
-    "token_ids": OpenAiChatParser._on_debug,
-    "prompt_token_ids": OpenAiChatParser._on_debug,
-    "raw_output": OpenAiChatParser._on_debug,
+    **{name: _debug(name) for name in sorted(_DEBUG)},
     "finish_reason": OpenAiChatParser._on_finish,
 }
 
@@ -409,7 +442,22 @@ _REASONS: Mapping[str, StopReason] = {
     "function_call": "tool_use",
     "content_filter": "content_filter",
     "error": "error",
+    "failed": "error",
 }
+
+
+def _figures(performance: Json) -> JsonObject:
+    """The server's own figures, and those of llama.cpp under the names that the result has."""
+    if not performance:
+        return {}
+    timings = performance if isinstance(performance, dict) else {}
+    prompt_milliseconds = number_of(timings, "prompt_ms")
+    stats: JsonObject = {
+        "tokens_per_second": number_of(timings, "predicted_per_second"),
+        "time_to_first_token_seconds": prompt_milliseconds and prompt_milliseconds / 1000,
+    }
+    known = {name: value for name, value in stats.items() if value}
+    return {"perf": performance, **({"stats": known} if known else {})}
 
 
 def _stop_of(choice: ChoiceState) -> Stop:

@@ -161,7 +161,7 @@ def read_frame(frame: Frame) -> list[Payload]:
     """
     event = None if frame.event is None else repair_text(frame.event)
     if frame.is_comment:
-        return _read_stray_lines(frame, event)
+        return _read_error_field(frame) or _read_stray_lines(frame, event)
     whole = _read_text(frame.data, event)
     if whole.kind == "json":
         return [whole]
@@ -186,6 +186,23 @@ def _read_separately(data: str, event: str | None) -> list[Payload]:
     first, *rest = lines
     payloads = [_read_text(first, event), *(_read_text(line, None) for line in rest)]
     return [] if any(payload.kind == "text" for payload in payloads) else payloads
+
+
+def _read_error_field(frame: Frame) -> list[Payload]:
+    """The error of a block whose only field is ``error``: llama.cpp's server names it so, and those
+    built on it do."""
+    for line in frame.raw.splitlines():
+        name, text = read_field(line)
+        if name == b"error":
+            payload = _read_text(text, "error")
+            if payload.kind != "json":
+                return [payload]
+            error = payload.value
+            is_wrapped = isinstance(error, dict) and "error" in error
+            return [
+                msgspec.structs.replace(payload, value=error if is_wrapped else {"error": error})
+            ]
+    return []
 
 
 def _read_stray_lines(frame: Frame, event: str | None) -> list[Payload]:

@@ -1,6 +1,6 @@
 """Output items of the Responses API while they grow: messages, reasoning and what is no call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from chat.dialects.items import Item, ItemTracker
@@ -69,6 +69,7 @@ class OutputItem:
         self.is_matched = False
         self._wire: JsonObject = {}
         self._has_ended = False
+        self._is_growing = False
         self._step: tuple[str, str, str] | None = None
 
     @property
@@ -83,6 +84,13 @@ class OutputItem:
     def add(self, item: JsonObject) -> None:
         self._wire = item
         self.on_added(item)
+
+    def grow(self, item: JsonObject) -> None:
+        """The item as far as it has come, where a server sends no deltas: its texts are the whole
+        so far, or what is new."""
+        self._is_growing = True
+        self.add(item)
+        self._is_growing = False
 
     def finish(self, item: JsonObject) -> None:
         """``output_item.done``, or the item of the object at the end."""
@@ -237,6 +245,8 @@ class MessageState(OutputItem):
     ) -> None:
         received = texts.get(index)
         rest = whole if received is None else received.rest_of(whole)
+        if rest is None and self._is_growing:
+            rest = whole
         if rest is None or (rest and received is not None and index != next(reversed(texts))):
             # Of a part that others followed, the rest would stand in the wrong place.
             self.around.differ(self, member)
@@ -292,9 +302,20 @@ class MessageState(OutputItem):
         if isinstance(content, str):
             self.text_whole(0, content)
             return
-        for index, part in enumerate(content if isinstance(content, list) else []):
+        parts = content if isinstance(content, list) else []
+        for index, part in zip(self._indexes(len(parts)), parts, strict=True):
             if not isinstance(part, dict) or not self.part(index, part):
                 self.around.parser.raw(f"content_part:{self.kind}", data=part)
+
+    def _indexes(self, count: int) -> Sequence[int]:
+        """Under which index each of ``count`` parts of the whole item was streamed. Some servers
+        count the reasoning before it as well, so that the only part was streamed as number 1:
+        indexes that the item does not reach are taken in their order."""
+        streamed = sorted({*self._texts, *self._refusals})
+        if not streamed or streamed[-1] < count:
+            return range(count)
+        later = range(streamed[-1] + 1, streamed[-1] + 1 + count)
+        return [*streamed, *later][:count]
 
     def _close(self) -> None:
         self._split(self._splitter.close())
@@ -305,8 +326,8 @@ class MessageState(OutputItem):
     def agrees_with(self, item: JsonObject) -> bool:
         parts = objects_of(item, "content")
         whole = text_of(parts[0], "text") if parts else text_in(item.get("content"))
-        pieces = self.received(0).pieces
-        return not pieces or whole.startswith(pieces[0])
+        first = self._texts[min(self._texts)] if self._texts else Received()
+        return not first.pieces or whole.startswith(first.pieces[0])
 
     def grown(self) -> JsonObject:
         parts: dict[int, JsonObject] = {
@@ -332,6 +353,7 @@ class ReasoningState(OutputItem):
         around.has_reasoning = True
         self._items: dict[ReasoningKind, Item] = {}
         self._announced: Item | None = None
+        self._guessed: ReasoningKind = "hidden"
         self._texts: dict[tuple[ReasoningKind, int], Received] = {}
         self._newest: dict[ReasoningKind, int] = {}
         self._has_replay = False
@@ -356,6 +378,8 @@ class ReasoningState(OutputItem):
 
     def text_whole(self, kind: ReasoningKind, index: int, whole: str) -> None:
         rest = self.received(kind, index).rest_of(whole)
+        if rest is None and self._is_growing:
+            rest = whole
         # Of a part that others followed, the rest would stand in the wrong place.
         if rest is None or (rest and index < self._newest.get(kind, index)):
             self.around.differ(self, "summary" if kind == "summary" else "content")
@@ -366,6 +390,8 @@ class ReasoningState(OutputItem):
         found = self.open_item(kind)
         if found is None:
             found, self._announced = self._announced, None
+            if found is not None and found.is_open and kind != self._guessed:
+                self.tracker.name_reasoning(found, kind)
         if found is None or not found.is_open:
             found = self.tracker.open_block("reasoning", reasoning=kind)
         self._items[kind] = found
@@ -373,7 +399,8 @@ class ReasoningState(OutputItem):
 
     def on_added(self, item: JsonObject) -> None:
         if not self._items and self._announced is None:
-            self._announced = self.tracker.open_block("reasoning", reasoning=self._guess(item))
+            self._guessed = self._guess(item)
+            self._announced = self.tracker.open_block("reasoning", reasoning=self._guessed)
         self._take_texts(item)
 
     def _guess(self, item: JsonObject) -> ReasoningKind:
@@ -386,7 +413,8 @@ class ReasoningState(OutputItem):
         self._take_texts(item)
         encrypted = item.get("encrypted_content")
         if not self._items and self._announced is None:
-            self._announced = self.tracker.open_block("reasoning", reasoning="hidden")
+            self._guessed = "hidden"
+            self._announced = self.tracker.open_block("reasoning", reasoning=self._guessed)
         if encrypted and not self._has_replay:
             self._has_replay = True
             self.tracker.emit(

@@ -171,6 +171,9 @@ class ResponsesParser(StreamParser):
         name = text_of(data, "type") or event or ""
         if self._is_repeat(data, name):
             return
+        if not text_of(data, "type") and _is_response(data):
+            self._on_snapshot(data)
+            return
         handler = HANDLERS.get(name)
         if handler is None and data.get("error"):
             handler = ResponsesParser._on_error
@@ -222,12 +225,15 @@ class ResponsesParser(StreamParser):
 
     def on_late(self, data: JsonObject) -> None:
         """After ``error`` some servers still send ``response.failed``, with the figures."""
-        usage = object_of(data, "response").get("usage")
+        response = object_of(data, "response")
+        if text_of(response, "status"):
+            self._take_facts({"status": response["status"]})
+        usage = response.get("usage")
         if isinstance(usage, dict) and usage:
             self.tracker.emit(UsageUpdate(usage=read_usage(usage), final=True))
 
     def _body(self, data: JsonObject) -> None:
-        if isinstance(data.get("output"), list) or data.get("object") == "response":
+        if _is_response(data):
             self.on_body(data)
         else:
             super()._body(data)
@@ -300,6 +306,20 @@ class ResponsesParser(StreamParser):
     def _run_step(self, phase: Phase) -> None:
         self.tracker.emit(ActivityStep(family="run", step="queued", phase=phase, label="Queued"))
 
+    def _on_snapshot(self, response: JsonObject) -> None:
+        """The response object itself, partial or final, as a server sends it that has no events."""
+        self._take_facts(response)
+        status = text_of(response, "status")
+        if status in _END_STATUSES:
+            self._end_with(response, status)
+            return
+        for index, item in enumerate(objects_of(response, "output")):
+            kind, identity = text_of(item, "type"), text_of(item, "id")
+            found = self._directory.known(kind, {"item_id": identity, "output_index": index})
+            found = found or self._directory.create(kind, identity, index)
+            found.grow(item)
+            self._directory.note_call_id(found, item)
+
     # --- items ---------------------------------------------------------------------------------
 
     def _on_item_added(self, data: JsonObject) -> bool:
@@ -335,11 +355,14 @@ class ResponsesParser(StreamParser):
     def _on_part_done(self, data: JsonObject) -> bool:
         part, index = object_of(data, "part"), index_of(data, "content_index") or 0
         if part.get("type") == "reasoning_text":
-            reasoning = self.reasoning(data)
-            reasoning.open("full")
-            reasoning.text_whole("full", index, text_of(part, "text"))
-            return True
+            return self._on_reasoning_part(data)
         return self.message(data).part(index, part)
+
+    def _on_reasoning_part(self, data: JsonObject) -> bool:
+        reasoning, index = self.reasoning(data), index_of(data, "content_index") or 0
+        reasoning.open("full")
+        reasoning.text_whole("full", index, text_of(object_of(data, "part"), "text"))
+        return True
 
     def _on_text_delta(self, data: JsonObject) -> bool:
         if not isinstance(data.get("delta"), str):
@@ -648,12 +671,18 @@ class ResponsesParser(StreamParser):
             self.tracker.emit(ReplayData(kind="native", data=native))
 
 
+_END_STATUSES = frozenset(("completed", "incomplete", "failed", "cancelled"))
 _INCOMPLETE: Mapping[str, StopReason] = {
     "max_output_tokens": "length",
     "max_tool_calls": "length",
     "max_tokens": "length",
     "content_filter": "content_filter",
 }
+
+
+def _is_response(data: JsonObject) -> bool:
+    """Whether this is the response object, not an event about it."""
+    return isinstance(data.get("output"), list) or data.get("object") == "response"
 
 
 def _part_index(kind: ReasoningKind, data: JsonObject) -> int:
@@ -720,6 +749,11 @@ HANDLERS: Mapping[str, Handler] = {
     "response.refusal.done": ResponsesParser._on_refusal_done,
     "response.reasoning_text.delta": _thought("full"),
     "response.reasoning_text.done": _whole_thought("full"),
+    # A gateway's names of the two before.
+    "response.reasoning.delta": _thought("full"),
+    "response.reasoning.done": _whole_thought("full"),
+    "response.reasoning_part.added": ResponsesParser._on_reasoning_part,
+    "response.reasoning_part.done": ResponsesParser._on_reasoning_part,
     "response.reasoning_summary_part.added": ResponsesParser._on_summary_part_added,
     "response.reasoning_summary_part.done": ResponsesParser._on_summary_part_done,
     "response.reasoning_summary_text.delta": _thought("summary"),

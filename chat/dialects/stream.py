@@ -60,6 +60,10 @@ class StreamParser(Parser):
         self._has_surrogates = False
         self._noted: set[tuple[str, str]] = set()
         self._unknown_members: dict[str, int] = {}
+        # Frames that are no JSON: words of the answer may be in them. The last one of a stream that
+        # was cut does not count: that answer says so anyway.
+        self._unreadable_frames = 0
+        self._is_trailing = False
 
     @property
     def unknown_members(self) -> Mapping[str, int]:
@@ -77,6 +81,10 @@ class StreamParser(Parser):
     def natural_ending(self) -> Ending | None:
         raise NotImplementedError
 
+    def said_reason(self) -> str | None:
+        """The word with which the upstream ended the answer, if it did before it failed."""
+        return None
+
     def on_done(self) -> None:
         """``[DONE]``; means nothing to dialects that do not know it."""
 
@@ -89,6 +97,7 @@ class StreamParser(Parser):
     # --- the contract of Parser ----------------------------------------------------
 
     def feed(self, frame: Frame) -> list[Event]:
+        self._is_trailing = frame.is_trailing
         for payload in read_frame(frame):
             self._has_surrogates = self._has_surrogates or payload.has_surrogates
             self._handle(payload)
@@ -116,14 +125,16 @@ class StreamParser(Parser):
         if self.ending is not None:
             return []
         self.start()
-        ending = None if self.error else self._natural_ending(cause, error)
+        ending = None if self.error else self.ending_after(cause, error)
         is_complete = ending is not None
         self.tracker.close_all(is_complete=is_complete)
         if ending is None and self.error is None:
             ending = self._forced_ending(cause, error)
         self._report_unknown_members()
+        if self._unreadable_frames:
+            self.meta({"unreadable_frames": self._unreadable_frames})
         self.on_close(is_complete=is_complete)
-        self.ending = ending or ending_of("failed", "error")
+        self.ending = ending or ending_of("failed", "error", raw=self.said_reason())
         self.is_done = True
         return self._take()
 
@@ -207,6 +218,8 @@ class StreamParser(Parser):
             info = error_from(scrub(payload.value) if text is None else plain_text(text))
         if info is not None:
             self.fail(info)
+        elif text is not None and not self._is_trailing:
+            self._unreadable_frames += 1
 
     def _body(self, data: JsonObject) -> None:
         if data.get("error"):
@@ -215,7 +228,7 @@ class StreamParser(Parser):
         else:
             self.on_body(data)
 
-    def _natural_ending(self, cause: Cause, error: ErrorInfo | None) -> Ending | None:
+    def ending_after(self, cause: Cause, error: ErrorInfo | None) -> Ending | None:
         """A terminator that came before our side ended the stream still counts. Silence is an end
         of input too: some servers keep the connection open after their last word."""
         is_end_of_input = cause == "eof" or (error is not None and error.kind in _ENDS_OF_INPUT)

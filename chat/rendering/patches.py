@@ -311,7 +311,13 @@ class Answer:
         bar = fill("latency", shares=spent, is_end_unseen=not event.t) if is_told else ""
         receipt = receipt_of(result)
         differs = receipt is not None and not receipt.agrees
-        self._figures.show("figures", figures=shown, latency=bar, differs=differs)
+        self._figures.show(
+            "figures",
+            figures=shown,
+            latency=bar,
+            differs=differs,
+            unreadable=result.ext.unreadable_frames,
+        )
         self._figures.touch(self.seq)
 
     # --- HTML ---------------------------------------------------------------------------------

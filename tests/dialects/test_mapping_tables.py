@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from chat.events import JsonObject
+from chat import dialects
+from chat.events import ErrorInfo, JsonObject
+from tests.dialects.decoding import frames_in
 from tests.fixtures import ROOT, events_path, result_path
 
 # What the upstream sends (a piece of the recording), and the events that it becomes.
@@ -71,6 +73,12 @@ CHAT: tuple[Row, ...] = (
     ("t10_done_missing", "", ("meta.update", "chat.end")),
     ("t14_cut", "", ("error", "chat.end")),
     ("t10_done_only", "[DONE]", ("error", "chat.end")),
+    ("error_field", "error: {", ("error",)),
+    ("sources_beside_the_choices", '"search_results"', ("citation.add",)),
+    ("addresses_beside_the_choices", '"citations"', ("citation.add",)),
+    ("custom_tool", '"custom":{', ("tool_call.start", "tool_call.arguments")),
+    ("timings_apart", '"timings":{', ("meta.update",)),
+    ("unreadable_frame", "by the ri", ("vendor.raw", "meta.update")),
     ("friendli_tool_status", "event: token", ("message.delta",)),
     (
         "friendli_tool_status",
@@ -146,7 +154,7 @@ ENDINGS = [
     ("openai_completions", "legacy_logprobs", "incomplete", "length"),
     ("openai_completions", "finish_reason_error", "failed", "error"),
     ("bitseek", "tool_call", "waiting", "tool_use"),
-    ("bitseek", "t14_cut", "cut", "cut"),
+    ("bitseek", "closed_without_a_reason", "completed", "stop"),
     ("lmstudio", "length_suspected", "incomplete", "length"),
     ("lmstudio", "t11_error_then_end", "failed", "error"),
 ]
@@ -158,6 +166,18 @@ def test_endings_have_a_canonical_reason(subtests: pytest.Subtests) -> None:
             ending = ending_of(dialect, name)
 
             assert (ending["status"], ending["reason"]) == (status, reason)
+
+
+def test_bitseek_answer_that_broke_off_is_cut() -> None:
+    parser = dialects.get("bitseek").parser(model="m", options={})
+    recording = ROOT / "bitseek" / "closed_without_a_reason.sse"
+    for frame in frames_in(recording.read_bytes()):
+        parser.feed(frame)
+
+    parser.close("failed", error=ErrorInfo(message="It broke off.", kind="cut"))
+
+    assert parser.ending is not None
+    assert parser.ending.status == "cut"
 
 
 def test_invalid_calls_are_not_offered(subtests: pytest.Subtests) -> None:

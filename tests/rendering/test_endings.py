@@ -31,6 +31,10 @@ def test_complete_answer_has_no_card() -> None:
     assert "verdict" not in answer_of(*message("Done."), end()).snapshot()
 
 
+def test_unreadable_frames_are_told_under_the_answer() -> None:
+    assert "2 frames could not be read" in text_of(*message("So."), end(unreadable_frames=2))
+
+
 def test_empty_answer_says_so() -> None:
     text = text_of(events.ChatStart(model_instance_id="m"), end())
 
