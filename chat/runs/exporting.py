@@ -52,7 +52,7 @@ def _stem(run: Run) -> str:
 
 def _frames(raw: bytes) -> Iterator[bytes]:
     """All bytes, in pieces of one frame: what hides in one cannot begin in another."""
-    decoder = Decoder()
+    decoder = Decoder(may_repeat=True)
     try:
         frames = decoder.feed(raw)
     except EventTooLarge as error:

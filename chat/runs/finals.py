@@ -21,7 +21,7 @@ def final_response(run: Run) -> Json:
     raw = read_raw(run, limit_bytes=SEARCHED_BYTES + 1)
     if len(raw) > SEARCHED_BYTES:
         return None
-    decoder = Decoder()
+    decoder = Decoder(may_repeat=True)
     try:
         frames = [*decoder.feed(raw), *decoder.close()]
     except EventTooLarge:

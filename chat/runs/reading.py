@@ -64,7 +64,7 @@ class AnswerReader:
         self._log = log
         self._elapsed = elapsed
         self._seen = seen or Tally()
-        self._decoder = Decoder()
+        self._decoder = Decoder(may_repeat=True)
         self._received_bytes = 0
         # What is read and not parsed yet, and when it came; and whether the log may have it, with
         # what has come since, although nobody reads at this moment.

@@ -102,7 +102,7 @@ def _parse(parser: Parser, raw: bytes) -> tuple[list[bytes] | None, list[_Made]]
     """The frames' bytes, and the events that they give."""
     if raw.lstrip()[:1] == b"{":
         return [raw], [_Made(0, event) for event in parser.feed_body(raw)]
-    decoder = Decoder()
+    decoder = Decoder(may_repeat=True)
     try:
         frames = [*decoder.feed(raw), *decoder.close()]
     except EventTooLarge:

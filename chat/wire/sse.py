@@ -53,8 +53,12 @@ class Decoder:
     counts to the next frame's ``raw``. The concatenated ``raw`` of all frames is the input.
     """
 
-    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES, *, may_repeat: bool = False) -> None:
+        """``may_repeat``: an event may be larger by twice what came before it, because the last
+        event of some APIs holds the whole answer again, and the answer of the server behind it."""
         self._max_event_bytes = max_event_bytes
+        self._may_repeat = may_repeat
+        self._dispatched_bytes = 0
         self._block: list[bytes] = []
         self._block_bytes = 0
         self._tail: list[bytes] = []
@@ -96,6 +100,7 @@ class Decoder:
                 break
             frames.append(frame)
             taken += len(block) + 2
+        self._dispatched_bytes += taken
         return chunk[taken:]
 
     @property
@@ -176,11 +181,13 @@ class Decoder:
 
     def _guard(self, frames: list[Frame]) -> None:
         size = self._block_bytes + self._tail_bytes
-        if size > self._max_event_bytes:
+        limit = self._max_event_bytes + 2 * self._dispatched_bytes * self._may_repeat
+        if size > limit:
             self._has_failed = True
-            raise EventTooLarge(limit_bytes=self._max_event_bytes, size_bytes=size, frames=frames)
+            raise EventTooLarge(limit_bytes=limit, size_bytes=size, frames=frames)
 
     def _dispatch(self, *, is_trailing: bool) -> Frame:
+        self._dispatched_bytes += self._block_bytes
         block, self._block, self._block_bytes = self._block, [], 0
         self._has_content = False
         return _read_block(block, b"".join(block), is_trailing=is_trailing)

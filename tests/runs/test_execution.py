@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from chat.demo.script import (
     busy,
     cut,
     held_open,
+    lmstudio_events,
+    lmstudio_run,
     never,
     openai_chunks,
     openai_run,
@@ -28,6 +31,7 @@ from chat.models import Attempt, Run, Upstream, User
 from chat.result import fold
 from chat.runs.execution import Execution
 from chat.runs.segments import read_events, read_raw
+from chat.wire.sse import Decoder
 from tests.runs.conftest import Execute, StartRunner
 from tests.runs.helpers import (
     HALF_AN_ANSWER,
@@ -81,6 +85,18 @@ async def test_openai_upstream_streams_too(execute: Execute) -> None:
     assert ended.status == "completed"
     assert text_of(ended) == "Two words."
     assert (ended.input_tokens, ended.output_tokens) == (12, 34)
+
+
+async def test_final_object_may_be_larger_than_other_events(
+    execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chat.runs.reading.Decoder", partial(Decoder, 10_000))
+    pieces = ["water"] * 4_000
+
+    ended = await execute(stream(lmstudio_events(lmstudio_run(*pieces))))
+
+    assert ended.status == "completed"
+    assert text_of(ended) == "".join(pieces)
 
 
 async def test_answer_without_runs_can_be_replied_to(

@@ -212,6 +212,24 @@ def test_small_lines_of_one_event_add_up() -> None:
         feed_all(decoder, [b"data: abc\n"] * 200, [])
 
 
+def test_event_may_repeat_what_came_before(subtests: pytest.Subtests) -> None:
+    before = b"data: word\n\n" * 100
+    whole = b"data: " + b"word" * 300 + b"\n\n"
+    for size in [7, 1_000_000]:
+        with subtests.test(f"{size} bytes at a time"):
+            decoder = Decoder(max_event_bytes=100, may_repeat=True)
+            frames: list[Frame] = []
+
+            feed_all(
+                decoder, pieces(before + whole, range(size, len(before + whole), size)), frames
+            )
+
+            assert len(frames) == 101
+            assert frames[-1].data == "word" * 300
+            with pytest.raises(EventTooLarge):
+                decoder.feed(b"data: " + b"x" * 10_000)
+
+
 def test_event_at_the_limit_is_accepted() -> None:
     data = b"data: " + b"x" * 92 + b"\n\n"
     assert len(data) == 100

@@ -124,7 +124,7 @@ def _body(parser: Parser, chunks: Iterator[bytes]) -> Iterator[list[Event]]:
 
 
 def _stream(parser: Parser, chunks: Iterator[bytes]) -> Iterator[list[Event]]:
-    decoder = Decoder(MAX_EVENT_BYTES)
+    decoder = Decoder(MAX_EVENT_BYTES, may_repeat=True)
     try:
         for frame in _frames_of(decoder, chunks):
             yield parser.feed(frame)
@@ -142,7 +142,7 @@ def _frames_of(decoder: Decoder, chunks: Iterator[bytes]) -> Iterator[Frame]:
 
 def _frame_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
     try:
-        for frame in _frames_of(Decoder(MAX_EVENT_BYTES), chunks):
+        for frame in _frames_of(Decoder(MAX_EVENT_BYTES, may_repeat=True), chunks):
             yield _frame_line(frame)
     except EventTooLarge as error:
         yield from (_frame_line(frame) for frame in error.frames)
