@@ -77,6 +77,8 @@ class Step:
     advice: tuple[Advice, ...] = ()
     # The kinds of events that came, for the server's counts.
     seen: tuple[Seen, ...] = ()
+    # What the server offers, where this step asked for it.
+    models: tuple[ModelInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +229,8 @@ class _Probe:
         text = (
             "The server offers one model." if count == 1 else f"The server offers {count} models."
         )
-        return _step("models", "ok", text, ", ".join(model.id for model in self._models[:10]))
+        names = ", ".join(model.id for model in self._models[:10])
+        return replace(_step("models", "ok", text, names), models=tuple(self._models))
 
     def _key_error(self, info: ErrorInfo) -> Step:
         if info.kind in ("auth", "permission"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 
@@ -11,7 +12,7 @@ from django.conf import settings
 
 from chat.actions.upstreams import ModelEntry, typed_models
 from chat.dialects import DIALECTS
-from chat.dialects.base import Dialect
+from chat.dialects.base import Dialect, ModelInfo
 from chat.dialects.seen import Seen, merged
 from chat.models import Upstream
 from chat.upstreams.client import list_models
@@ -29,11 +30,12 @@ Steps = list[dict[str, object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The steps of a connection test as plain values, each as it ended, and what kinds of
-    events came meanwhile."""
+    """The steps of a connection test as plain values, each as it ended, what kinds of events
+    came meanwhile, and which models the server offers."""
 
     steps: Steps
     seen: tuple[Seen, ...] = ()
+    models: tuple[ModelEntry, ...] = ()
 
 
 KEY_UNREADABLE = (
@@ -68,14 +70,20 @@ def run_probe(upstream: Upstream, *, model: str = "") -> Report:
         return Report(steps=[_plain(step)])
     steps = async_to_sync(_probe)(target)
     seen = merged(kind for step in steps for kind in step.seen)
-    return Report(steps=[_plain(step) for step in steps], seen=tuple(seen))
+    models = [model for step in steps for model in step.models]
+    return Report(steps=[_plain(step) for step in steps], seen=tuple(seen), models=_entries(models))
 
 
 def _plain(step: Step) -> dict[str, object]:
-    """What is stored and shown of a step; what it saw is counted elsewhere."""
-    values = asdict(replace(step, seen=()))
-    del values["seen"]
+    """What is stored and shown of a step; what it saw is counted elsewhere, and the models that it
+    found have a place of their own."""
+    values = asdict(replace(step, seen=(), models=()))
+    del values["seen"], values["models"]
     return values
+
+
+def _entries(models: Iterable[ModelInfo]) -> tuple[ModelEntry, ...]:
+    return tuple({"id": model.id, "label": model.label, "detail": model.detail} for model in models)
 
 
 def ask_for_models(upstream: Upstream) -> Listing:
@@ -167,8 +175,4 @@ async def _list(target: Target) -> Listing:
         )
     if not models:
         return Listing(error="The server's list of models is empty. Load a model there first.")
-    return Listing(
-        models=tuple(
-            {"id": model.id, "label": model.label, "detail": model.detail} for model in models
-        )
-    )
+    return Listing(models=_entries(models))

@@ -167,6 +167,9 @@ def server_test(request: HttpRequest, public_id: UUID) -> HttpResponse:
     upstream = access.get_upstream(request.user, public_id)
     report = run_probe(upstream, model=request.POST.get("model", ""))
     kept = actions.record_probe(_person(request), upstream, report.steps)
+    if kept and report.models:
+        # A server that passed its test is ready to be chosen, without another button.
+        actions.record_models(_person(request), upstream, report.models)
     record_seen(upstream.pk, report.seen)
     if not request.htmx:
         return redirect(reverse("server", args=[public_id]) + "#test")

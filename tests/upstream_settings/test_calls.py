@@ -56,7 +56,16 @@ def test_connection_test_passes_all_steps(
     ]
     assert upstream.probed_at is not None
     assert page.count('class="step step-ok"') == 5 + takes_tools
-    assert AuditEvent.objects.get().detail["steps"]["answer"] == "ok"
+    assert AuditEvent.objects.get(verb="upstream.test").detail["steps"]["answer"] == "ok"
+
+
+def test_models_of_a_passed_test_can_be_chosen_at_once(
+    admin_client: Client, demo: Upstream
+) -> None:
+    page = press(admin_client, "server_test", demo)
+
+    assert "tributary/demo-writer" in models_of(demo)
+    assert '<span class="model-name code">tributary/demo-writer</span>' in page
 
 
 def test_connection_test_asks_the_chosen_model(admin_client: Client, demo: Upstream) -> None:
