@@ -6,6 +6,9 @@ from typing import Any
 
 import dj_database_url
 
+# Connections that the pool of a process keeps open while nobody needs them.
+POOL_KEPT = 2
+
 
 def configured(url: str, *, is_prepared: bool, pool_size: int) -> dict[str, Any]:
     """An entry of ``DATABASES``. ``is_prepared``: PostgreSQL keeps the plans of frequent statements.
@@ -23,7 +26,7 @@ def configured(url: str, *, is_prepared: bool, pool_size: int) -> dict[str, Any]
     # PgBouncer does not pass that on in its transaction mode, before its version 1.21.
     options.setdefault("prepare_threshold", 5 if is_prepared else None)
     options["pool"] = {
-        "min_size": 2,
+        "min_size": POOL_KEPT,
         "max_size": pool_size,
         "timeout": 5,
         # Between its tries the pool pauses ever longer. Given up, it begins anew with the next who
