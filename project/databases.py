@@ -6,6 +6,8 @@ from typing import Any
 
 import dj_database_url
 
+from project import deadline
+
 # Connections that the pool of a process keeps open while nobody needs them.
 POOL_KEPT = 2
 
@@ -28,7 +30,9 @@ def configured(url: str, *, is_prepared: bool, pool_size: int) -> dict[str, Any]
     options["pool"] = {
         "min_size": POOL_KEPT,
         "max_size": pool_size,
-        "timeout": 5,
+        # With what a request may wait for answers (`DATABASE_WAIT_SECONDS`) less than ten seconds.
+        "timeout": 3,
+        "connection_class": deadline.Connection,
         # Between its tries the pool pauses ever longer. Given up, it begins anew with the next who
         # wants a connection: a database that is back is found within seconds.
         "reconnect_timeout": 5,

@@ -170,6 +170,8 @@ DATABASES = {
         pool_size=int(env.number("DATABASE_POOL", 20, at_least=databases.POOL_KEPT)),
     )
 }
+# How long a page waits for answers of PostgreSQL, all of its statements together; then it is a 503.
+DATABASE_WAIT_SECONDS = env.number("DATABASE_WAIT_SECONDS", 5, at_least=0.1)
 IS_SQLITE = databases.is_sqlite(DATABASES["default"])
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
