@@ -59,10 +59,15 @@ third-party-server: $(THIRD_PARTY)/.model
 clean:
 	rm -rf $(VENV) $(THIRD_PARTY)
 
+# Half an environment would be taken for a whole one the next time.
 $(VENV)/bin/python:
-	@$(PYTHON) -m venv $(VENV)
+	@command -v $(PYTHON) >/dev/null || { echo "PYTHON must name a Python from 3.11 on, not $(PYTHON), which is not there." >&2; exit 2; }
+	@$(PYTHON) deploy/check_python.py
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
 
+# An environment may be older than this source.
 $(VENV)/.installed: $(VENV)/bin/python requirements.txt
+	@$(BIN)/python deploy/check_python.py
 	@echo "Installing what Tributary needs (once, about a minute) …"
 	@$(BIN)/pip install -qq --disable-pip-version-check -r requirements.txt
 	@touch $@

@@ -24,7 +24,11 @@ from chat.consumers.tabs import STRAIGHT, LiveConsumer  # noqa: E402
 from project.pages import Pages  # noqa: E402
 from project.server import Application, Receive, Scope, Send, fixed_root_path  # noqa: E402
 
-pages = Pages(settings.PAGES_AT_ONCE, urgent_addresses=settings.URGENT_ADDRESSES)
+pages = Pages(
+    settings.PAGES_AT_ONCE,
+    urgent_addresses=settings.URGENT_ADDRESSES,
+    database_seconds=settings.DATABASE_WAIT_SECONDS,
+)
 
 
 class Origins(OriginValidator):

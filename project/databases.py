@@ -6,6 +6,11 @@ from typing import Any
 
 import dj_database_url
 
+from project import deadline
+
+# Connections that the pool of a process keeps open while nobody needs them.
+POOL_KEPT = 2
+
 
 def configured(url: str, *, is_prepared: bool, pool_size: int) -> dict[str, Any]:
     """An entry of ``DATABASES``. ``is_prepared``: PostgreSQL keeps the plans of frequent statements.
@@ -23,9 +28,11 @@ def configured(url: str, *, is_prepared: bool, pool_size: int) -> dict[str, Any]
     # PgBouncer does not pass that on in its transaction mode, before its version 1.21.
     options.setdefault("prepare_threshold", 5 if is_prepared else None)
     options["pool"] = {
-        "min_size": 2,
+        "min_size": POOL_KEPT,
         "max_size": pool_size,
-        "timeout": 5,
+        # With what a request may wait for answers (`DATABASE_WAIT_SECONDS`) less than ten seconds.
+        "timeout": 3,
+        "connection_class": deadline.Connection,
         # Between its tries the pool pauses ever longer. Given up, it begins anew with the next who
         # wants a connection: a database that is back is found within seconds.
         "reconnect_timeout": 5,

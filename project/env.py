@@ -3,7 +3,8 @@
 import ipaddress
 import math
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -21,21 +22,30 @@ def text(name: str, default: str = "") -> str:
     return os.environ.get(name, default)
 
 
+_YES = ("1", "true", "yes", "on")
+_NO = ("0", "false", "no", "off")
+
+
 def flag(name: str, default: bool) -> bool:
     value = text(name)
     if not value:
         return default
-    return value.lower() in {"1", "true", "yes", "on"}
+    if value.lower() not in (*_YES, *_NO):
+        raise ImproperlyConfigured(f"{name} must be 1 or 0, not {value!r}")
+    return value.lower() in _YES
 
 
-def number(name: str, default: float) -> float:
+def number(name: str, default: float, *, at_least: float = 0, at_most: float = math.inf) -> float:
     value = text(name)
     try:
         found = float(value) if value else default
     except ValueError:
         raise ImproperlyConfigured(f"{name} must be a number, not {value!r}") from None
-    if not math.isfinite(found) or found < 0:
-        raise ImproperlyConfigured(f"{name} must be a number from 0 on, not {value!r}")
+    if not math.isfinite(found) or not at_least <= found <= at_most:
+        bounds = (
+            f"from {at_least:g} on" if at_most == math.inf else f"from {at_least:g} to {at_most:g}"
+        )
+        raise ImproperlyConfigured(f"{name} must be a number {bounds}, not {value!r}")
     return found
 
 
@@ -51,6 +61,32 @@ def choice(name: str, default: str, choices: Sequence[str]) -> str:
     if value not in choices:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}, not {value!r}")
     return value
+
+
+def folder(name: str, default: Path, *, files: Mapping[str, int]) -> Path:
+    """A folder, made where it is missing, in which this process can write. ``files`` says of those
+    that may exist in it what `os.access` must allow: another account may have made them."""
+    value = text(name) or str(default)
+
+    def refused(reason: str) -> ImproperlyConfigured:
+        return ImproperlyConfigured(
+            f"{name} must be a folder that this account can write to, not {value!r}: {reason}"
+        )
+
+    try:
+        path = Path(value).resolve()
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        raise refused("it is a file") from None
+    except (OSError, RuntimeError) as error:
+        # A RuntimeError is a circle of links.
+        raise refused(getattr(error, "strerror", None) or str(error)) from None
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise refused("it cannot be written to")
+    for file, mode in files.items():
+        if os.access(path / file, os.F_OK) and not os.access(path / file, mode):
+            raise refused(f"its file {file} is closed to this account")
+    return path
 
 
 def time_zone(name: str, default: str) -> str:
@@ -97,6 +133,37 @@ def port_of(url: str) -> int | None:
     """At which port a server of ours listens; ``None`` where there is none."""
     parts = urlsplit(url)
     return parts.port or _USUAL_PORTS.get(parts.scheme)
+
+
+# An origin in the sense of RFC 6454, written out.
+_ORIGIN = re.compile(r"https?://[^/?#@\s\\]+", re.ASCII)
+
+
+def origin(name: str, value: str) -> str:
+    """The address of a site: scheme, host and port. A slash behind it is left out."""
+    found = value.strip().rstrip("/")
+    try:
+        has_host = bool(urlsplit(found).hostname)
+        urlsplit(found).port  # noqa: B018 - reading it is the test
+    except ValueError:
+        has_host = False
+    if not has_host or not _ORIGIN.fullmatch(found):
+        raise ImproperlyConfigured(
+            f"{name} must be an address such as https://tributary.example.org, without a path,"
+            f" not {value!r}"
+        )
+    return found
+
+
+def origins(name: str, default: str = "") -> list[str]:
+    return [origin(name, word) for word in words(name, default)]
+
+
+def name_of_interface(host: str) -> str:
+    """Under which name a browser on this machine finds what listens on an interface."""
+    if host in ("127.0.0.1", "0.0.0.0", "::1", "::"):  # noqa: S104
+        return "localhost"
+    return f"[{host}]" if ":" in host else host
 
 
 def host_of(url: str) -> str:

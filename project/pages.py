@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
@@ -16,6 +17,8 @@ from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefi
 from django.http import FileResponse
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
+
+from project.deadline import database_deadline
 
 # Threads where no bound is set; they are made as they are needed.
 MOST_THREADS = 64
@@ -42,7 +45,7 @@ class Pages(ASGIHandler):
     a fiftieth of the time; and each of them holds a database connection.
 
     Bodies are received, and answers sent, outside the line: a slow client keeps nobody waiting.
-    ``at_once`` 0 sets no bound.
+    ``at_once`` 0 sets no bound. For answers of the database a page waits ``database_seconds``.
 
     What is short and cannot wait passes all of them: addresses that match ``urgent_addresses`` as a
     whole have a line and threads of their own, and pages that were about to begin give way.
@@ -52,8 +55,11 @@ class Pages(ASGIHandler):
     loop half a dozen times, which costs more than most of our views.
     """
 
-    def __init__(self, at_once: int, *, urgent_addresses: str = "") -> None:
+    def __init__(
+        self, at_once: int, *, urgent_addresses: str = "", database_seconds: float | None = None
+    ) -> None:
         super().__init__()
+        self._database_seconds = database_seconds
         self._lane = _Lane("pages", at_once, self._make)
         self._urgent_lane = _UrgentLane("urgent", URGENT_AT_ONCE, self._make)
         self._urgent_addresses = re.compile(urgent_addresses)
@@ -101,6 +107,7 @@ class Pages(ASGIHandler):
 
     async def run_get_response(self, request: ASGIRequest) -> HttpResponseBase:
         lane = self._lane_of(request)
+        request.came_at = time.monotonic()
         async with lane.turn():
             if lane is not self._urgent_lane:
                 await self._urgent_lane.give_way()
@@ -114,7 +121,9 @@ class Pages(ASGIHandler):
     def _make(self, request: ASGIRequest) -> HttpResponseBase:
         """From the beginning of a request to its end, but for what is sent piece by piece."""
         signals.request_started.send(sender=type(self), scope=request.scope)
-        response = self.get_response(request)
+        waited = time.monotonic() - request.came_at
+        with database_deadline(self._database_seconds, waited_seconds=waited):
+            response = self.get_response(request)
         response._handler_class = type(self)
         if isinstance(response, FileResponse):
             response.block_size = self.chunk_size

@@ -1,5 +1,6 @@
 """All settings, read once from the environment; each with its default and one line of explanation."""
 
+import os
 from pathlib import Path
 
 from csp.constants import NONE, SELF
@@ -9,13 +10,24 @@ from project import databases, env, keys
 from project.own_secrets import secrets_of
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+_MEBIBYTE = 1024 * 1024
+_DAY_SECONDS = 24 * 3600
+# A century: with larger numbers dates end.
+_MOST_DAYS = 36_500
 
 # --- where things lie ----------------------------------------------------------
 
-# Database, keys and lock file of an embedded installation.
-DATA_DIR = Path(env.text("DATA_DIR", str(BASE_DIR / "data"))).resolve()
-# Database and keys are nobody else's business.
-DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+# Database, keys and lock file of an embedded installation; nobody else may read it.
+DATA_DIR = env.folder(
+    "DATA_DIR",
+    BASE_DIR / "data",
+    files={
+        "secret-key": os.R_OK,
+        "encryption-key": os.R_OK,
+        "server.lock": os.R_OK | os.W_OK,
+        "tributary.sqlite3": os.R_OK | os.W_OK,
+    },
+)
 
 # --- keys ----------------------------------------------------------------------
 
@@ -32,20 +44,19 @@ ENCRYPTION_KEYS = keys.checked(
 
 DEBUG = env.flag("DEBUG", False)
 # Interface and port of `manage.py serve`.
-HOST = env.text("HOST", "127.0.0.1")
+HOST = env.text("HOST") or "127.0.0.1"
 PORT = env.port("PORT", 8000)
 # Address that people use; absolute links (invitations) are built from it, never from Host.
-SITE_URL = env.text(
-    "SITE_URL",
-    f"http://{'localhost' if HOST in ('127.0.0.1', '0.0.0.0', '::1', '::') else HOST}:{PORT}",  # noqa: S104
-).rstrip("/")
+SITE_URL = env.origin(
+    "SITE_URL", env.text("SITE_URL") or f"http://{env.name_of_interface(HOST)}:{PORT}"
+)
 # Names under which requests may ask for us; others are refused. `SITE_URL`'s own is one of them.
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS") or [
     *dict.fromkeys(["localhost", "127.0.0.1", "[::1]", *filter(None, [env.host_of(SITE_URL)])])
 ]
-CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS", SITE_URL)
+CSRF_TRUSTED_ORIGINS = env.origins("CSRF_TRUSTED_ORIGINS", SITE_URL)
 # Pages of these origins may open the live websocket. On one's own machine both names are used.
-LIVE_ORIGINS = env.words("LIVE_ORIGINS") or [
+LIVE_ORIGINS = env.origins("LIVE_ORIGINS") or [
     *CSRF_TRUSTED_ORIGINS,
     *(
         [f"http://{name}:{PORT}" for name in ("localhost", "127.0.0.1")]
@@ -156,9 +167,11 @@ DATABASES = {
     "default": databases.configured(
         DATABASE_URL,
         is_prepared=DATABASE_PREPARED,
-        pool_size=int(env.number("DATABASE_POOL", 20)),
+        pool_size=int(env.number("DATABASE_POOL", 20, at_least=databases.POOL_KEPT)),
     )
 }
+# How long a page waits for answers of PostgreSQL, all of its statements together; then it is a 503.
+DATABASE_WAIT_SECONDS = env.number("DATABASE_WAIT_SECONDS", 5, at_least=0.1)
 IS_SQLITE = databases.is_sqlite(DATABASES["default"])
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -204,7 +217,7 @@ CHANNEL_LAYERS = {
 }
 # Pages that one process makes at the same time; further requests stand in line. More would share
 # the same processor with each other and with every live connection, and a database connection each.
-PAGES_AT_ONCE = int(env.number("PAGES_AT_ONCE", 4))
+PAGES_AT_ONCE = int(env.number("PAGES_AT_ONCE", 4, at_least=1))
 # These stand in no line with pages: the one who stops an answer pays for each second of it. What
 # is listed here must be short, or those behind it would have gained nothing.
 URGENT_ADDRESSES = r"/r/[0-9a-f-]{36}/stop/"
@@ -212,13 +225,14 @@ URGENT_ADDRESSES = r"/r/[0-9a-f-]{36}/stop/"
 RUNNER_HOST = env.text("RUNNER_HOST", "127.0.0.1")
 RUNNER_PORT = env.port("RUNNER_PORT", 0)
 # Streams that one runner carries; further runs wait for another one.
-RUNNER_CAPACITY = int(env.number("RUNNER_CAPACITY", 500))
+RUNNER_CAPACITY = int(env.number("RUNNER_CAPACITY", 500, at_least=1))
 # What all runs of a runner may hold in memory while the database is away; then they stop reading.
-PENDING_BYTES = int(env.number("PENDING_BYTES", 256 * 1024 * 1024))
+PENDING_BYTES = int(env.number("PENDING_BYTES", 256 * 1024 * 1024, at_least=_MEBIBYTE))
 # How long a runner that was told to stop lets its runs go on, before it interrupts them.
 DRAIN_SECONDS = env.number("DRAIN_SECONDS", 10)
-# A runner whose heartbeat is older than this is lost; its runs are interrupted.
-LEASE_SECONDS = env.number("LEASE_SECONDS", 30)
+# A runner whose heartbeat is older than this is lost; its runs are interrupted. It beats six times
+# in it; below two seconds a busy machine would lose runners that live.
+LEASE_SECONDS = env.number("LEASE_SECONDS", 30, at_least=2, at_most=_DAY_SECONDS)
 
 # --- upstreams ---------------------------------------------------------------------------
 
@@ -237,24 +251,24 @@ OWN_PORTS = [
 UPSTREAM_PROXY = env.text("UPSTREAM_PROXY")
 if UPSTREAM_PROXY and UPSTREAM_TRANSPORT != "stock":
     raise ImproperlyConfigured("UPSTREAM_PROXY needs UPSTREAM_TRANSPORT=stock")
-UPSTREAM_CONNECT_SECONDS = env.number("UPSTREAM_CONNECT_SECONDS", 10)
+UPSTREAM_CONNECT_SECONDS = env.number("UPSTREAM_CONNECT_SECONDS", 10, at_least=0.1)
 # Until the head of the answer: a server may load a model first.
-UPSTREAM_HEAD_SECONDS = env.number("UPSTREAM_HEAD_SECONDS", 900)
+UPSTREAM_HEAD_SECONDS = env.number("UPSTREAM_HEAD_SECONDS", 900, at_least=0.1)
 # Without a byte: the connection is dead. Without an event, comments aside: so is the answer.
-UPSTREAM_IDLE_SECONDS = env.number("UPSTREAM_IDLE_SECONDS", 120)
-UPSTREAM_QUIET_SECONDS = env.number("UPSTREAM_QUIET_SECONDS", 600)
+UPSTREAM_IDLE_SECONDS = env.number("UPSTREAM_IDLE_SECONDS", 120, at_least=0.1)
+UPSTREAM_QUIET_SECONDS = env.number("UPSTREAM_QUIET_SECONDS", 600, at_least=0.1)
 # A whole run.
-RUN_SECONDS = env.number("RUN_SECONDS", 3600)
-RUN_BYTES = int(env.number("RUN_BYTES", 64 * 1024 * 1024))
+RUN_SECONDS = env.number("RUN_SECONDS", 3600, at_least=0.1)
+RUN_BYTES = int(env.number("RUN_BYTES", 64 * 1024 * 1024, at_least=1024))
 # Files of a mockup that are fetched, one of them, all of one version, and the time for one.
 MOCKUP_FILES = int(env.number("MOCKUP_FILES", 200))
 MOCKUP_FILE_BYTES = int(env.number("MOCKUP_FILE_BYTES", 4 * 1024 * 1024))
 MOCKUP_BUNDLE_BYTES = int(env.number("MOCKUP_BUNDLE_BYTES", 32 * 1024 * 1024))
-MOCKUP_FETCH_SECONDS = env.number("MOCKUP_FETCH_SECONDS", 30)
+MOCKUP_FETCH_SECONDS = env.number("MOCKUP_FETCH_SECONDS", 30, at_least=0.1)
 # Address of the demo upstream that `make run` starts; empty hides it.
 DEMO_UPSTREAM_URL = env.text("DEMO_UPSTREAM_URL")
 # Days for which the raw frames of a run are kept beside its events.
-RAW_FRAMES_DAYS = env.number("RAW_FRAMES_DAYS", 30)
+RAW_FRAMES_DAYS = env.number("RAW_FRAMES_DAYS", 30, at_most=_MOST_DAYS)
 
 # --- people ------------------------------------------------------------------------------
 
@@ -282,7 +296,7 @@ ACCOUNT_PREVENT_ENUMERATION = True
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
 # Reset links die with any change of the person's rights, and after a day.
 ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "chat.accounts.ResetTokenGenerator"  # noqa: S105
-PASSWORD_RESET_TIMEOUT = int(env.number("PASSWORD_RESET_SECONDS", 24 * 3600))
+PASSWORD_RESET_TIMEOUT = int(env.number("PASSWORD_RESET_SECONDS", _DAY_SECONDS, at_least=60))
 CSRF_FAILURE_VIEW = "chat.views.errors.csrf_failed"
 # Mail goes out only where a server is set; else reset links are made by an administrator.
 EMAIL_HOST = env.text("EMAIL_HOST")
@@ -291,7 +305,7 @@ EMAIL_BACKEND = (
     if EMAIL_HOST
     else "django.core.mail.backends.dummy.EmailBackend"
 )
-INVITATION_DAYS = env.number("INVITATION_DAYS", 7)
+INVITATION_DAYS = env.number("INVITATION_DAYS", 7, at_least=0.01, at_most=_MOST_DAYS)
 
 # --- files, time, language ------------------------------------------------------------------
 
@@ -321,18 +335,18 @@ PICTURE_PIXELS = int(env.number("PICTURE_PIXELS", 50_000_000))
 # A picture that stands in an answer as an address is fetched by this server when somebody wants to
 # see it: how long that may take, how many of them one person gets a minute, and private addresses
 # that are asked all the same (as in UPSTREAM_PRIVATE_NETWORKS; an answer names them, not a person).
-PICTURE_FETCH_SECONDS = env.number("PICTURE_FETCH_SECONDS", 15)
+PICTURE_FETCH_SECONDS = env.number("PICTURE_FETCH_SECONDS", 15, at_least=0.1)
 PICTURES_PER_MINUTE = int(env.number("PICTURES_PER_MINUTE", 20))
 PICTURE_PRIVATE_NETWORKS = env.text("PICTURE_PRIVATE_NETWORKS", "")
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 # Websockets and streams that one person may hold open at each process; a tab needs one.
-CONNECTIONS_PER_PERSON = int(env.number("CONNECTIONS_PER_PERSON", 200))
+CONNECTIONS_PER_PERSON = int(env.number("CONNECTIONS_PER_PERSON", 200, at_least=1))
 # Answers that one person may have under way and in line together.
-RUNS_PER_PERSON = int(env.number("RUNS_PER_PERSON", 100))
+RUNS_PER_PERSON = int(env.number("RUNS_PER_PERSON", 100, at_least=1))
 # What a person gives as the result of a tool, or writes in reply to a question, in UTF-8.
 TOOL_RESULT_BYTES = int(env.number("TOOL_RESULT_BYTES", 512 * 1024))
 # Whoever says "I'll answer this" has it for so long; then the others may, too.
-CLAIM_SECONDS = env.number("CLAIM_SECONDS", 120)
+CLAIM_SECONDS = env.number("CLAIM_SECONDS", 120, at_least=1, at_most=_DAY_SECONDS)
 
 # --- who may read the figures ---------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import re
 import resource
 
 from django.apps import apps
@@ -19,7 +18,6 @@ from project.lock import FileLock, HeldElsewhere
 
 logger = logging.getLogger(__name__)
 
-_SITE = re.compile(r"https?://[^/?#@\s]+")
 # The exit code of a process that refused to start: with another try nothing would be other.
 REFUSED = 2
 # That of one whose database was not there: whoever supervises it tries again until it is.
@@ -97,12 +95,6 @@ def refuse_missing_migrations() -> None:
 def refuse_wrong_address() -> None:
     """Links are made from `SITE_URL`, and its pages must be allowed to ask us."""
     host = env.host_of(settings.SITE_URL)
-    if not host or not _SITE.fullmatch(settings.SITE_URL):
-        raise CommandError(
-            f"SITE_URL is {settings.SITE_URL!r}. It must be an address such as "
-            "https://tributary.example.org, without a path.",
-            returncode=REFUSED,
-        )
     if not settings.DEBUG and not validate_host(host, settings.ALLOWED_HOSTS):
         raise CommandError(
             f"ALLOWED_HOSTS does not name {host}, the host of SITE_URL: nobody could open a page.",

@@ -333,8 +333,13 @@ _live_run_of = Prepared(
 def check_line(user: User) -> None:
     """One person's line is bounded: each waiting run is looked at by every claim.
 
-    Raises ``LineFull``.
+    Raises ``LineFull``. Call inside the transaction that adds to the line, after it has changed the
+    conversation: whoever sends for the same person elsewhere waits here until that is committed,
+    and then counts it. Two that lock in another order would wait for each other.
     """
+    if not settings.IS_SQLITE:
+        # Transactions of SQLite come one after the other anyway.
+        _lock_person.first(person=user.pk)
     live = len(_live_runs_of.all(person=user.pk))
     if live >= settings.RUNS_PER_PERSON:
         raise LineFull(
@@ -343,6 +348,12 @@ def check_line(user: User) -> None:
         )
 
 
+# Not against what only refers to the person, such as a message of theirs.
+_lock_person = Prepared(
+    lambda person: (
+        User.objects.select_for_update(no_key=True).filter(pk=person).values_list("pk", flat=True)
+    )
+)
 _live_runs_of = Prepared(
     lambda person: Run.objects.filter(requested_by=person, status__in=LIVE_STATUSES).values_list(
         "pk", flat=True
@@ -414,14 +425,10 @@ def _queue_answer(
     *,
     revision: int | None = None,
 ) -> Run:
+    revision = revision or _remember(conversation, choice)
     check_line(user)
     answer = insert(
-        Message(
-            conversation=conversation,
-            parent=question,
-            role=Role.ASSISTANT,
-            revision=revision or _remember(conversation, choice),
-        )
+        Message(conversation=conversation, parent=question, role=Role.ASSISTANT, revision=revision)
     )
     run = insert(
         Run(

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import select
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,6 +21,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chat import metrics
+from project.deadline import database_deadline, is_over
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +35,15 @@ Value = TypeVar("Value")
 
 
 class DatabaseThreads:
-    """A small pool of threads with database connections."""
+    """A small pool of threads with database connections.
 
-    def __init__(self, name: str, *, size: int) -> None:
+    A call waits for answers of the database no longer than ``answer_seconds``, if that is given.
+    """
+
+    def __init__(self, name: str, *, size: int, answer_seconds: float | None = None) -> None:
         self._name = name
         self._size = size
+        self._answer_seconds = answer_seconds
         self._pool: ThreadPoolExecutor | None = None
         _pools.add(self)
 
@@ -58,9 +64,16 @@ class DatabaseThreads:
     ) -> Value:
         """The function's value. Cancelling the caller does not undo what the thread does."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._executor(), lambda: self._guarded(function, *args, **kwargs)
-        )
+        came_at = time.monotonic()
+
+        def within_deadline() -> Value:
+            waited = time.monotonic() - came_at
+            with database_deadline(self._answer_seconds, waited_seconds=waited):
+                if is_over():
+                    raise OperationalError("the database does not answer")
+                return self._guarded(function, *args, **kwargs)
+
+        return await loop.run_in_executor(self._executor(), within_deadline)
 
     async def call_until_there(
         self,

@@ -95,7 +95,7 @@ def _time(moment: datetime, zone: tzinfo, style: str, today: date) -> SafeString
         '<time datetime="{}" data-when="{}" title="{}">{}</time>',
         local.isoformat(timespec="seconds"),
         style,
-        date_format(local, "j F Y, H:i T"),
+        date_format(local, "DATETIME_FORMAT"),
         _in_words(local, style, today),
     )
 
@@ -104,7 +104,7 @@ def _in_words(local: datetime, style: str, today: date) -> str:
     if style == "time" or (style == "auto" and local.date() == today):
         return date_format(local, "H:i")
     if style == "full":
-        return date_format(local, "j F Y, H:i")
+        return date_format(local, "DATETIME_FORMAT")
     return date_format(local, "j M" if local.year == today.year else "j M Y")
 
 

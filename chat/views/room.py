@@ -22,6 +22,7 @@ from chat.models import Conversation, Question, Role, Run, RunStatus, User, Visi
 from chat.models.kept import count_kept, keeps_nothing, once
 from chat.runs.line import read_line
 from chat.views.changed import changed_turns
+from chat.views.errors import away
 from chat.views.forms import ChoiceForm, SendForm
 from chat.views.listing import listing_context
 from chat.views.position import position_of
@@ -38,6 +39,7 @@ from chat.views.transcript import (
     read_turns,
     turns_of,
 )
+from project.deadline import is_over
 
 # What a form learns when the server has accepted its words.
 ACCEPTED = "room:accepted"
@@ -217,6 +219,9 @@ def refused(
 ) -> HttpResponse:
     """Nothing was changed, or not what was asked for: a sentence beside the words, which stay."""
     if not request.htmx:
+        if is_over():
+            # The page would wait for the database once more.
+            return away(request)
         draft = request.POST.get("text", "")
         return room_page(request, conversation, draft=draft, refusal=refusal, status=status)
     return refusal_patch(request, refusal, status=status, place=place, new_key=new_key)

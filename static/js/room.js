@@ -135,23 +135,6 @@
     }
   });
 
-  /* --- the list beside it: other rooms change without a word to this page --- */
-
-  const LIST_MS = 30000;
-  // After a message of one's own: its answer comes first.
-  const LIST_SOON_MS = 1000;
-
-  function refreshList() {
-    if (document.hidden || room.dataset.isGone || document.querySelector("#conversations:hover")) return;
-    htmx.ajax("GET", room.dataset.list, { source: "#conversations", swap: "innerHTML" });
-  }
-
-  setInterval(refreshList, LIST_MS);
-
-  document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
-    if (ctx.response?.headers.get("X-Room-List") === "later") setTimeout(refreshList, LIST_SOON_MS);
-  });
-
   /* --- access lost, signed out, deleted --- */
 
   const GONE = {
@@ -165,13 +148,12 @@
     if (room.dataset.isGone && event.detail.reason === "access") return;
     const [title, sentence] = GONE[event.detail.reason] ?? GONE.access;
     const gone = document.getElementById("gone");
-    room.dataset.isGone = "true";
+    room.dataset.isGone = event.detail.reason;
     for (const id of ["transcript", "dock", "connection"]) document.getElementById(id)?.remove();
     document.getElementById("room-head").replaceChildren();
     gone.querySelector("h2").textContent = title;
     gone.querySelector("p").textContent = sentence;
     if (event.detail.reason === "signed-out") {
-      document.getElementById("conversations").replaceChildren();
       const link = gone.querySelector("a");
       link.href = location.pathname;
       link.textContent = "Sign in";

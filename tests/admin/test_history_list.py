@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -26,7 +28,7 @@ from chat.models import (
     Visibility,
 )
 from tests.admin.conversations import answer, ask
-from tests.admin.pages import list_url, text_of
+from tests.admin.pages import list_url, row_url, text_of
 
 
 def found(client: Client, **query: object) -> list[str]:
@@ -198,15 +200,24 @@ def test_every_column_sorts(admin_client: Client, history: None, subtests: pytes
             assert len(found(admin_client, o=str(column))) == 3
 
 
-def test_dates_are_day_first_with_a_24_hour_clock(
-    admin_client: Client, conversation: Conversation, bob: User, upstream: Upstream
+def test_times_are_day_first_with_a_24_hour_clock_and_their_zone(
+    admin_client: Client,
+    conversation: Conversation,
+    bob: User,
+    upstream: Upstream,
+    settings: Any,
+    subtests: pytest.Subtests,
 ) -> None:
+    settings.TIME_ZONE = "Europe/Madrid"
     run = answer(ask(conversation, bob, "When?"), "Then.", upstream=upstream)
     Run.objects.filter(pk=run.pk).update(queued_at=datetime(2026, 11, 21, 23, 19, tzinfo=UTC))
 
-    page = text_of(admin_client, list_url("run"))
+    for url in (list_url("run"), row_url(run), row_url(conversation)):
+        with subtests.test(url):
+            page = text_of(admin_client, url)
 
-    assert "21 November 2026, 23:19" in page
+            assert "22 November 2026, 00:19 CET" in page
+            assert not re.search(r">[^<]*\d, \d\d:\d\d(?! CES?T)", page)
 
 
 # --- cost --------------------------------------------------------------------------------------

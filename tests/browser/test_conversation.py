@@ -135,6 +135,8 @@ def assert_gone(tab: Tab, title: str) -> None:
     expect(tab.page.locator("#transcript, #dock")).to_have_count(0)
     assert SECRET not in tab.page.content()
     expect(tab.page).to_have_title("Tributary")
+    # Nor beside it: its line had the title, and by whom it was shared.
+    expect(tab.page.locator("#conversations [aria-current]")).to_have_count(0)
     expect(tab.page.locator("#assertive")).to_contain_text(title)
 
 
@@ -199,8 +201,10 @@ def test_canceled_deletion_deletes_nothing(site: BrowserSite, tab: OpenTab) -> N
 
 def test_removal_from_the_team_ends_the_stream(team_site: BrowserSite, people: People) -> None:
     team_site.fake.script(
-        streams.telling(SECRET, gate("middle"), " And neither this.", gate("end"))
+        streams.telling("Something else."),
+        streams.telling(SECRET, gate("middle"), " And neither this.", gate("end")),
     )
+    team_site.until_ended(team_site.send("Tell us of something else."))
     run = team_site.send("Tell us.")
     bob = people.tab(team_site, "Bob", team_site.room(run)).shows(SECRET)
     alice = people.tab(team_site, "Alice", team_site.room(run)).shows(SECRET)
@@ -211,6 +215,7 @@ def test_removal_from_the_team_ends_the_stream(team_site: BrowserSite, people: P
     owner.page.locator("#confirm-go").click()
 
     assert_gone(bob, "no longer shared with you")
+    expect(bob.page.locator("#conversations [data-room]")).to_have_count(0)
     assert_receives_nothing_more(team_site, bob, alice)
 
 

@@ -17,21 +17,6 @@ from django.core.management import CommandError
 from project import env, startup
 from tests.support.processes.site import ROOT
 
-UNUSABLE_ADDRESSES = [
-    "tributary.example.org",
-    "ftp://a.example",
-    "https://",
-    "https://a.example/chat",
-    "http://[x",
-]
-
-
-def test_unusable_site_address_is_refused(settings: Any, subtests: pytest.Subtests) -> None:
-    for address in UNUSABLE_ADDRESSES:
-        settings.SITE_URL = address
-        with subtests.test(msg=address), pytest.raises(CommandError, match="SITE_URL"):
-            startup.refuse_wrong_address()
-
 
 def test_site_address_must_be_an_allowed_host(settings: Any) -> None:
     settings.SITE_URL = "https://tributary.example.org"
@@ -91,6 +76,24 @@ WRONG_SETTINGS = [
     ("TIME_ZONE", "Nowhere/At/All", "no time zone"),
     ("ENCRYPTION_KEYS", "canary", "key 1 is no Fernet key"),
     ("PORT", "70000", "must be a port from 0 to 65535"),
+    ("DATA_DIR", "/dev/null", "must be a folder that this account can write to, not '/dev/null'"),
+    ("DATA_DIR", "/proc/tributary", "not '/proc/tributary': No such file or directory"),
+    ("LEASE_SECONDS", "0", "must be a number from 2 to 86400, not '0'"),
+    ("INVITATION_DAYS", "1e9", "must be a number from 0.01 to 36500, not '1e9'"),
+    ("PAGES_AT_ONCE", "0", "must be a number from 1 on, not '0'"),
+    ("DATABASE_POOL", "1", "must be a number from 2 on, not '1'"),
+    ("BEHIND_TLS_PROXY", "ture", "must be 1 or 0, not 'ture'"),
+    (
+        "SITE_URL",
+        "nonsense",
+        "such as https://tributary.example.org, without a path, not 'nonsense'",
+    ),
+    ("SITE_URL", "ftp://a.example", "not 'ftp://a.example'"),
+    ("SITE_URL", "https://", "not 'https://'"),
+    ("SITE_URL", "https://a.example/chat", "not 'https://a.example/chat'"),
+    ("SITE_URL", "http://[x", "not 'http://[x'"),
+    ("SITE_URL", "http://a.example:99999", "not 'http://a.example:99999'"),
+    ("CSRF_TRUSTED_ORIGINS", "a.example", "not 'a.example'"),
     ("UPSTREAM_PROXY", "http://u:canary@proxy:3128", "needs UPSTREAM_TRANSPORT=stock"),
 ]
 
@@ -100,7 +103,7 @@ def test_wrong_setting_is_named(
 ) -> None:
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     for name, value, words in WRONG_SETTINGS:
-        with subtests.test(msg=name), monkeypatch.context() as environment:
+        with subtests.test(msg=f"{name}={value}"), monkeypatch.context() as environment:
             environment.setenv(name, value)
 
             with pytest.raises(ImproperlyConfigured) as refused:
@@ -109,6 +112,19 @@ def test_wrong_setting_is_named(
             assert name in str(refused.value)
             assert words in str(refused.value)
             assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["secret-key", "tributary.sqlite3"])
+def test_data_of_another_account_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / name).touch()
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    # The tests may run as root, to whom nothing is closed.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path / name or mode == os.F_OK)
+
+    with pytest.raises(ImproperlyConfigured, match=f"DATA_DIR .*its file {name} is closed"):
+        runpy.run_path(str(ROOT / "project" / "settings.py"))
 
 
 def test_missing_secret_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from django.conf import LazySettings
+from django.db import connection, connections, transaction
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from chat.models import Conversation, Message, Run, Team
+from chat.actions.conversations import ModelChoice, start_conversation
+from chat.actions.errors import LineFull
+from chat.models import Conversation, Message, Run, Team, Upstream, User
+from tests.support.processes.site import soon
 from tests.views.room import HTMX, Room, end_run, url_of
 
 
@@ -75,3 +82,38 @@ def test_runs_of_others_do_not_count(
     as_bob: Client, first_of_two: Run, team: Team, room: Room
 ) -> None:
     assert start(as_bob, room.form(team=team.public_id.hex)).status_code == 200
+
+
+@pytest.mark.databases(only="postgresql")
+def test_run_beyond_the_limit_is_refused_while_the_last_one_is_not_committed(
+    transactional_db: None, settings: LazySettings, alice: User, team: Team, upstream: Upstream
+) -> None:
+    settings.RUNS_PER_PERSON = 1
+
+    def start() -> Run:
+        choice = ModelChoice(upstream=upstream, model="demo/model")
+        return start_conversation(
+            alice, team, text="Me first", choice=choice, idempotency_key=uuid.uuid4()
+        )
+
+    def start_elsewhere() -> Run:
+        try:
+            return start()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            start()
+            second = pool.submit(start_elsewhere)
+            soon(lambda: second.done() or is_anybody_waiting())
+
+        with pytest.raises(LineFull):
+            second.result()
+    assert Run.objects.count() == 1
+
+
+def is_anybody_waiting() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)")
+        return bool(cursor.fetchone()[0])

@@ -1,5 +1,6 @@
 """Serves the application on one address, with the embedded runner where settings say so."""
 
+import errno
 import ipaddress
 from typing import Any
 
@@ -116,12 +117,22 @@ def refuse_debug_in_public(host: str) -> None:
         )
 
 
+# What to do about the usual reasons.
+REMEDIES = {
+    errno.EADDRINUSE: "set PORT to a port that is free",
+    errno.EACCES: "set PORT to one that this account may use, from 1024 on",
+    errno.EADDRNOTAVAIL: "set HOST to an address of this machine",
+}
+
+
 def listen(server: Server) -> None:
     try:
         server.listen()
     except CannotListenError as error:
+        reason = error.socketError.strerror or str(error.socketError)
+        remedy = REMEDIES.get(error.socketError.errno)
         raise CommandError(
-            f"Cannot listen on {error.interface or '*'}:{error.port}: "
-            f"{error.socketError.strerror or error.socketError}.",
+            f"Cannot listen on {error.interface or '*'}:{error.port}: {reason}"
+            + (f"; {remedy}." if remedy else "."),
             returncode=REFUSED,
         ) from None

@@ -1,0 +1,41 @@
+"""Says in one sentence why this Python can't run Tributary, for `make`; older Pythons read it, too."""
+
+import sys
+
+# As in pyproject.toml and README.md. Newer ones may work; these have run the tests.
+OLDEST = (3, 11)
+NEWEST_TESTED = (3, 13)
+
+
+def dotted(version):
+    return ".".join(str(number) for number in version[:3])
+
+
+def refusal():
+    found = "%s (%s)" % (dotted(sys.version_info), sys.executable)  # noqa: UP031
+    if sys.version_info < OLDEST:
+        is_environment = sys.prefix != getattr(sys, "base_prefix", sys.prefix)
+        way = "run `make clean` first, then name one" if is_environment else "name one"
+        return "PYTHON must be Python %s to %s, not %s: %s, such as PYTHON=python3.12." % (  # noqa: UP031
+            dotted(OLDEST),
+            dotted(NEWEST_TESTED),
+            found,
+            way,
+        )
+    try:
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
+    except ImportError as error:
+        return (
+            "PYTHON must be a Python with the modules venv and ensurepip, not %s, which lacks %s: "  # noqa: UP031
+            "on Debian and Ubuntu `apt install python%s-venv` brings them."
+            % (found, error.name, dotted(sys.version_info[:2]))
+        )
+    return ""
+
+
+if __name__ == "__main__":
+    reason = refusal()
+    if reason:
+        sys.stderr.write(reason + "\n")
+        sys.exit(2)
