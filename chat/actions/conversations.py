@@ -16,7 +16,13 @@ from django.utils import timezone
 from chat import doorbell
 from chat.actions import audit
 from chat.actions.endings import end_unstarted
-from chat.actions.errors import ActionRefused, AnswerLive, LineFull, storage_errors
+from chat.actions.errors import (
+    ActionRefused,
+    AnswerLive,
+    LineFull,
+    Overtaken,
+    storage_errors,
+)
 from chat.actions.files import Picture, attach
 from chat.actions.names import without_hidden
 from chat.actions.tools import definitions_of
@@ -108,12 +114,14 @@ def send_message(
     idempotency_key: UUID,
     pictures: Sequence[Picture] = (),
     pictures_of: Message | None = None,
+    is_last: bool = False,
 ) -> Run:
     """Appends the person's words under ``parent`` and queues the run that answers.
 
-    The same key gives the same run, however often it is sent. A parent that has newer
-    children simply gets one more: a branch. The pictures of an earlier turn (``pictures_of``)
-    come before the new ones.
+    The same key gives the same run, however often it is sent. A parent that has newer children
+    simply gets one more: a branch. For who wrote below the end of the conversation
+    (``is_last``) it is refused instead. The pictures of an earlier turn (``pictures_of``) come
+    before the new ones.
     """
     _check_text(text)
     _check_parent(conversation, parent)
@@ -131,6 +139,7 @@ def send_message(
                     idempotency_key,
                     pictures=pictures,
                     pictures_of=pictures_of,
+                    is_last=is_last,
                 )
         except IntegrityError:
             return _winner(user, idempotency_key)
@@ -391,8 +400,12 @@ def _append(
     *,
     pictures: Sequence[Picture] = (),
     pictures_of: Message | None = None,
+    is_last: bool = False,
 ) -> Run:
+    known_revision = conversation.revision
     revision = _remember(conversation, choice)
+    if is_last and parent is not None:
+        _check_is_last(parent, is_unchanged=revision == known_revision + 1)
     message = insert(
         Message(
             conversation=conversation,
@@ -407,6 +420,22 @@ def _append(
     attach(message, user, pictures, earlier=pictures_of)
     follow_newest(user, message)
     return _queue_answer(user, conversation, message, choice, idempotency_key, revision=revision)
+
+
+def _check_is_last(parent: Message, *, is_unchanged: bool) -> None:
+    """Raises ``Overtaken``. Call after the conversation has changed: whoever sends to it at the same
+    moment waits until then. What was read with the parent holds where the conversation
+    ``is_unchanged`` since it was read."""
+    if is_unchanged and parent.is_last:
+        return
+    followers = Message.objects.filter(parent=parent).select_related("author")
+    follower = followers.order_by("pk").last()
+    if follower is not None:
+        name = follower.author.name if follower.author else "Somebody"
+        raise Overtaken(
+            f"{name} sent a message here just before you. Yours was not sent: it is still here, "
+            "for you to send below that one."
+        )
 
 
 def _remember(conversation: Conversation, choice: ModelChoice) -> int:

@@ -21,6 +21,10 @@ class AnswerLive(ActionRefused):
     """What was to be followed is still being written."""
 
 
+class Overtaken(ActionRefused):
+    """Somebody else's message has taken the place that this one was written for."""
+
+
 class StorageFull(ActionRefused):
     """The disk or the database has no room."""
 

@@ -152,6 +152,8 @@ class Message(models.Model):
 
     # Whether it was being written when it was read, if that was read with it.
     is_live: bool | None = None
+    # Whether nothing stood below it when it was read, if that was read with it.
+    is_last: bool | None = None
 
     class Meta:
         indexes = [models.Index(fields=["conversation", "parent", "id"])]

@@ -43,6 +43,8 @@ def send(request: HttpRequest, public_id: UUID) -> HttpResponse:
             choice=form.model_choice(),
             idempotency_key=said["key"],
             pictures=pictures,
+            # Only a page that shows the conversation names what it writes below.
+            is_last=said["parent"] is not None,
         )
     except ActionRefused as refusal:
         return room.refused(request, conversation, str(refusal), status=room.status_of(refusal))
@@ -75,7 +77,8 @@ def _parent(conversation: Conversation, public_id: UUID | None) -> Message | Non
 
 _message_of = Prepared(
     lambda room, public_id: Message.objects.filter(conversation=room, public_id=public_id).annotate(
-        is_live=Exists(Run.objects.filter(message=OuterRef("pk"), status__in=LIVE_STATUSES))
+        is_live=Exists(Run.objects.filter(message=OuterRef("pk"), status__in=LIVE_STATUSES)),
+        is_last=~Exists(Message.objects.filter(parent=OuterRef("pk"))),
     )
 )
 

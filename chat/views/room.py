@@ -112,12 +112,10 @@ def changes(
     conversation: Conversation,
     *,
     is_accepted: bool = False,
-    sent: Run | None = None,
     asked: Question | None = None,
 ) -> HttpResponse:
-    """Patches from what the browser shows to what there is. ``sent`` answers what this person has
-    just written. ``asked`` is what they have just settled or claimed: a sentence that stood there
-    is taken away."""
+    """Patches from what the browser shows to what there is. ``asked`` is what this person has just
+    settled or claimed: a sentence that stood there is taken away."""
     position = position_of(request)
     path = read_path(request.user, conversation)
     change = difference(path, position)
@@ -135,7 +133,6 @@ def changes(
         "appended": appended,
         "changed": changed,
         "settled_now": asked,
-        "note": _note_on_branch(path, sent) if sent else "",
         "is_accepted": is_accepted,
         **listing_context(request.user, conversation),
     }
@@ -148,14 +145,13 @@ def accepted(
     request: HttpRequest,
     conversation: Conversation,
     *,
-    sent: Run | None = None,
     asked: Question | None = None,
 ) -> HttpResponse:
     """After a verb that changed the room: its page, or the patches for the page that asked."""
     if not request.htmx:
         return redirect("conversation", public_id=conversation.public_id)
     conversation = access.get_conversation(request.user, conversation.public_id)
-    response = changes(request, conversation, is_accepted=True, sent=sent, asked=asked)
+    response = changes(request, conversation, is_accepted=True, asked=asked)
     response["HX-Trigger"] = ACCEPTED
     return response
 
@@ -176,12 +172,12 @@ def sent(
         or not (position.is_quiet and run.is_in_line)
         or has_pictures
     ):
-        return accepted(request, conversation, sent=run)
+        return accepted(request, conversation)
     path = read_path(request.user, conversation)
     change, turns = difference(path, position), turns_of(path, run)
     lacks_more = change.is_whole or change.gone or change.changed
     if not turns or lacks_more or change.start != len(path.places) - len(turns):
-        return accepted(request, conversation, sent=run)
+        return accepted(request, conversation)
     keeps_nothing(conversation)
     context = {
         "conversation": conversation,
@@ -197,7 +193,6 @@ def sent(
         "action_mark": action_mark(run),
         "key": uuid.uuid4(),
         "parent": run.message.public_id.hex,
-        "note": _note_on_branch(path, run),
         "is_accepted": True,
         "days": None,
     }
@@ -255,17 +250,6 @@ def _room_context(
         "action_mark": action_mark(running),
         **(composer_context(user, conversation, path) if may_write else {}),
     }
-
-
-def _note_on_branch(path: Path, run: Run) -> str:
-    """A page that was out of date makes a branch; whoever wrote there is told."""
-    question = path.messages.get(run.message.parent_id)
-    if question is None or not any(
-        message.parent_id == question.parent_id and message.pk < question.pk
-        for message in path.messages.values()
-    ):
-        return ""
-    return "Somebody had already written here, so your message is a branch beside theirs."
 
 
 def _phase_of(running: Run | None, turns: Sequence[Turn]) -> str:

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -18,6 +19,7 @@ from django.urls import reverse
 from chat.actions import conversations as verbs
 from chat.actions.conversations import ModelChoice, start_conversation
 from chat.models import Conversation, Message, Role, Run, RunStatus, Team, Upstream, User
+from chat.views import messages
 from chat.views.transcript import Path, read_path
 from tests.views.room import HTMX, Headers, Patches, Room, end_run, filled_form, url_of
 
@@ -307,16 +309,46 @@ def test_retry_of_another_answer_under_a_used_key_is_refused(as_alice: Client, r
 # --- refusals -------------------------------------------------------------------------------
 
 
-def test_old_parent_makes_a_branch_and_says_so(as_bob: Client, room: Room) -> None:
+def test_message_that_was_overtaken_is_refused(as_bob: Client, room: Room) -> None:
     answer = room.turn("First")
     room.turn("Second", answer)
     data = room.form("Mine", parent=answer)
 
-    patches = Patches(room.send(as_bob, data, room.position(answer)))
+    response = room.send(as_bob, data, room.position(answer))
 
-    mine = Message.objects.get(text="Mine")
-    assert patches.turns[0] == mine.public_id.hex
-    assert "branch beside theirs" in patches.text("#composer-note")
+    assert response.status_code == 409
+    assert "Alice sent a message here just before you" in response.content.decode()
+    assert not Message.objects.filter(text="Mine").exists()
+
+
+@pytest.mark.databases
+def test_of_two_messages_at_the_same_moment_one_is_refused(
+    transactional_db: None,
+    as_alice: Client,
+    as_bob: Client,
+    room: Room,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer, together = room.turn("First"), threading.Barrier(2, timeout=60)
+    parent_of = messages._parent
+
+    def read_by_both(*arguments: Any) -> Message | None:
+        parent = parent_of(*arguments)
+        together.wait()
+        return parent
+
+    def send(client: Client) -> int:
+        try:
+            return room.send(client, room.form("Mine", parent=answer)).status_code
+        finally:
+            connection.close()
+
+    monkeypatch.setattr(messages, "_parent", read_by_both)
+    with ThreadPoolExecutor(2) as pool:
+        statuses = list(pool.map(send, (as_alice, as_bob)))
+
+    assert sorted(statuses) == [200, 409]
+    assert Message.objects.filter(parent=answer).count() == 1
 
 
 def test_parent_of_another_conversation_is_refused(
