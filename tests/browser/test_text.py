@@ -98,6 +98,47 @@ def test_hidden_code_tools_are_transparent(site: BrowserSite, tab: OpenTab) -> N
     expect(tools).not_to_have_css("background-color", nothing)
 
 
+# --- lists ---------------------------------------------------------------------------------
+
+LISTS = """9. nine
+10. ten
+
+    99. ninety-nine
+    100. a hundred
+
+text
+
+42.
+
+text
+
+1965. a year
+1966. and another
+
+text
+
+10. עשר
+11. אחת עשרה
+
+- שלום
+"""
+
+
+def test_list_markers_are_whole(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling(LISTS))
+    alice = tab("Alice", site.room(site.send("Count."))).until_ended()
+    expect(alice.answer.locator("ol")).to_have_count(5)
+    box = alice.answer.bounding_box()
+    sides = [box["x"] - 40, box["x"] + box["width"]]
+    strips = [{"x": x, "y": 60, "width": 40, "height": 580} for x in sides]
+
+    before = [alice.page.screenshot(clip=strip) for strip in strips]
+    alice.answer.evaluate("answer => { answer.style.contain = 'none'; }")
+
+    # What is cut off would now stand beside the answer.
+    assert [alice.page.screenshot(clip=strip) for strip in strips] == before
+
+
 # --- formulas --------------------------------------------------------------------------------
 
 FORMULAS = r"""Inline $x_1^2$ and \(\alpha\), for $5 and $10.
