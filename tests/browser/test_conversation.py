@@ -70,7 +70,7 @@ def test_stop_works_without_notifications(mute_site: BrowserSite, people: People
 
     alice.stop.click()
 
-    alice.until_ended().shows("Stopped.")
+    alice.until_ended().shows("Stopped by Alice.")
     mute_site.fake.wait_until(lambda fake: fake.disconnects == 1)
 
 
