@@ -99,11 +99,12 @@ def test_failed_stop_can_be_repeated(site: BrowserSite, tab: OpenTab) -> None:
 
     by_button(alice)
 
-    expect(alice.page.locator("#notices")).to_contain_text("The server cannot be reached.")
+    expect(alice.page.locator("#toasts")).to_contain_text("The server cannot be reached.")
     expect(alice.button("Stop")).to_be_enabled()
     alice.page.unroute_all()
     by_button(alice)
     alice.until_ended().shows("Stopped by Alice.")
+    expect(alice.page.locator("#toasts")).to_be_empty()
 
 
 def test_viewer_cannot_stop(site: BrowserSite, tab: OpenTab) -> None:
