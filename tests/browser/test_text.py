@@ -7,6 +7,7 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import FrameLocator, expect
 
 from tests.support.browser import streams
+from tests.support.browser.displays import DESKTOP_LIGHT, TWO_DISPLAYS, serious_findings
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.streams import gate
@@ -307,6 +308,8 @@ def test_footnote_links_lead_there_and_back(site: BrowserSite, tab: OpenTab) -> 
     mark.click()
     expect(note).to_be_in_viewport()
     expect(note).to_contain_text("See the gauges of 1921.")
+    assert serious_findings(alice.page, TWO_DISPLAYS, within=".notes") == []
+    DESKTOP_LIGHT.show(alice.page)
     note.get_by_role("link", name="From note 1 back to the text").click()
 
     expect(mark).to_be_in_viewport()
