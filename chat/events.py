@@ -205,6 +205,8 @@ class Stop(Struct, omit_defaults=True, kw_only=True):
     raw: str | None = None
     sequence: str | None = None
     details: Json = None
+    # Of an answer that a person of ours has stopped: the name that the person had then.
+    by: str | None = None
 
 
 # Why the input ended. ``eof``: the body ended by itself. ``stopped``: a person asked.

@@ -578,12 +578,14 @@ def close_open(
     fold: Fold,
     cause: Literal["interrupted", "stopped"] = "interrupted",
     *,
+    by: str | None = None,
     model: str = "",
     dialect: str = "",
     endpoint: str = "",
     t: int = 0,
 ) -> list[Event]:
     """The last events of a run whose parser is gone: ends of what is open, then ``chat.end``.
+    ``by`` names the person who stopped it.
 
     For a run that never started they are ``chat.start`` and ``chat.end``.
     """
@@ -597,7 +599,7 @@ def close_open(
             )
         )
     events += [event for part in fold.open_parts() if (event := closing_event(part)) is not None]
-    return _conclude(fold, events, Ending(status=cause, stop=Stop(reason=cause)), t)
+    return _conclude(fold, events, Ending(status=cause, stop=Stop(reason=cause, by=by)), t)
 
 
 def _conclude(fold: Fold, events: list[Event], ending: Ending, t: int) -> list[Event]:

@@ -25,6 +25,7 @@ from chat.actions.errors import (
 )
 from chat.actions.files import Picture, attach
 from chat.actions.names import without_hidden
+from chat.actions.titles import title_of
 from chat.actions.tools import definitions_of
 from chat.models import (
     BranchChoice,
@@ -43,8 +44,6 @@ from chat.models.prepared import Prepared, PreparedDelete, PreparedUpdate, inser
 from chat.models.run import LIVE_STATUSES
 from chat.models.tree import children_by_parent, path_to, visible_path
 
-# Longer first lines are cut at a word for the title.
-TITLE_LENGTH = 60
 # A message of this size is a book; the request body limit lies above it.
 TEXT_LIMIT = 1_000_000
 
@@ -59,17 +58,6 @@ class ModelChoice:
     system_prompt: str = ""
     # What was changed or left out before the request is made, for the run's details.
     notes: Sequence[str] = ()
-
-
-def title_of(text: str) -> str:
-    """A title from the first message: its first line, cut at a word."""
-    lines = (without_hidden(line).strip() for line in text.splitlines())
-    line = next((line for line in lines if line), "")
-    line = line.lstrip("#>*- ").strip() or "New conversation"
-    if len(line) <= TITLE_LENGTH:
-        return line
-    cut = line[:TITLE_LENGTH].rsplit(" ", 1)[0].rstrip(",.;:–-")
-    return f"{cut}…"
 
 
 def start_conversation(

@@ -33,8 +33,15 @@ def end_unstarted(run: Run) -> bool:
     fold = Fold()
     fold.extend([*committed, *beginning])
     after = committed[-1].seq if committed else 0
-    write_ending(run, [*beginning, *close_open(fold, "stopped")], after=after)
+    closing = close_open(fold, "stopped", by=stopper_of(run.pk))
+    write_ending(run, [*beginning, *closing], after=after)
     return True
+
+
+def stopper_of(run_pk: int) -> str | None:
+    """The name of the person who stopped a run; ``None`` where nobody did, or who has left."""
+    names = Run.objects.filter(pk=run_pk).values_list("stop_requested_by__name", flat=True)
+    return names.first()
 
 
 def _committed(run: Run) -> list[canonical.Event]:

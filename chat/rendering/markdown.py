@@ -129,6 +129,30 @@ def _mark_tasks(state: StateCore) -> None:
         inline.children.insert(0, box)
 
 
+# Digits of a list's numbers: what the style sheet has room for without being told, and the most that
+# there are. The parser takes numbers of nine digits; further entries may make it ten.
+USUAL_DIGITS = 2
+MOST_DIGITS = 10
+
+
+def _note_long_numbers(state: StateCore) -> None:
+    """An ordered list says how long its numbers are: what stands left of an answer is cut off, so
+    the list needs room for them, and no style sheet can count digits."""
+    open_lists: list[Token] = []
+    entries: list[int] = []
+    for token in state.tokens:
+        if token.type == "ordered_list_open":
+            open_lists.append(token)
+            entries.append(0)
+        elif token.type == "ordered_list_close":
+            opened = open_lists.pop()
+            digits = len(str(int(opened.attrs.get("start", 1)) + max(entries.pop(), 1) - 1))
+            if digits > USUAL_DIGITS:
+                opened.attrs["class"] = f"digits-{digits}"
+        elif token.type == "list_item_open" and token.info:
+            entries[-1] += 1
+
+
 # The class of a link to a picture that can be shown on request. Nothing else has it.
 _ELSEWHERE = "elsewhere"
 
@@ -212,9 +236,15 @@ def _parser() -> MarkdownIt:
 def _full_parser() -> MarkdownIt:
     md = _parser()
     md.core.ruler.at("inline", _parse_inline)
-    for name, rule in (("tasks", _mark_tasks), ("links", _tame_links), ("codes", _reveal_code)):
+    rules = {
+        "tasks": _mark_tasks,
+        "links": _tame_links,
+        "codes": _reveal_code,
+        "numbers": _note_long_numbers,
+    }
+    for name, rule in rules.items():
         md.core.ruler.push(name, rule)
-    md.core.ruler.enable(["tasks", "links", "codes"])
+    md.core.ruler.enable([*rules])
     return md
 
 
@@ -276,6 +306,7 @@ _cleaner = nh3.Cleaner(
     attributes={"a": {"href", "title"}, "ol": {"start"}, "code": {"class", "title"}},
     tag_attribute_values={
         "a": {"class": {_ELSEWHERE}},
+        "ol": {"class": {f"digits-{n}" for n in range(USUAL_DIGITS + 1, MOST_DIGITS + 1)}},
         "span": {"class": {"math", "math display"}},
         "input": {"type": {"checkbox"}, "checked": {""}, "disabled": {""}},
         "th": {"align": {"left", "right", "center"}},

@@ -196,6 +196,8 @@ def ending_notice(result: Result, *, has_output: bool) -> Notice | None:
         title, advice = _INCOMPLETE.get(result.ext.stop.reason, (title, advice))
     if status == "waiting":
         return Notice(icon, tone, title, "", advice)
+    if status == "stopped" and result.ext.stop.by:
+        title = f"Stopped by {result.ext.stop.by}."
     return Notice(icon, tone, title, _kept(has_output), advice)
 
 

@@ -24,6 +24,7 @@ from django.utils import timezone
 
 from chat import events as canonical
 from chat import metrics
+from chat.actions.endings import stopper_of
 from chat.actions.seen import record_seen
 from chat.dialects.base import Cause, Ending, Parser
 from chat.dialects.seen import Tally, cleaned_kind
@@ -181,6 +182,10 @@ class Execution:
         assert parser.ending is not None
         if self._facts:
             closing.append(canonical.MetaUpdate(values=self._facts))
+        # Not where the answer had ended by itself before the connection was closed.
+        if outcome.cause == "stopped" and parser.ending.status == "stopped":
+            name = await self._services.threads.call_until_there(stopper_of, self.run_pk)
+            parser.ending.stop.by = name
         await self._finish(log, closing, parser.ending)
         if self._stopped_at is not None:
             await self._record(self._measure_stop, self._stopped_at)

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from chat import metrics
 from chat.actions.continuing import opening
-from chat.actions.endings import write_ending
+from chat.actions.endings import stopper_of, write_ending
 from chat.actions.errors import is_away
 from chat.doorbell import QUEUED, Doorbell, ring_after_commit, room_topic
 from chat.events import Event
@@ -290,7 +290,8 @@ def _closing(run: Run, events: list[Event]) -> list[Event]:
     fold = Fold()
     for event in events:
         fold.add(event)
-    return close_open(fold, _cause(run))
+    cause = _cause(run)
+    return close_open(fold, cause, by=stopper_of(run.pk) if cause == "stopped" else None)
 
 
 def _cause(run: Run) -> Literal["stopped", "interrupted"]:

@@ -1,6 +1,6 @@
 """What a person sees when something is not there, not theirs, or broken: whole pages, or a notice.
 
-A request of htmx gets the notice alone, put where the page shows notices: a whole page swapped
+A request of htmx gets the notice alone, put where the page shows what failed: a whole page swapped
 into a corner of another helps nobody.
 """
 
@@ -27,8 +27,8 @@ BROKEN = "Something broke on our side. It is in the log; trying again may help."
 def _answer(request: HttpRequest, status: int, template: str, reason: str) -> HttpResponse:
     if request.headers.get("HX-Request") == "true":
         response = HttpResponse(render_to_string("errors/notice.html", {"reason": reason}))
-        response["HX-Retarget"] = "#notices"
-        response["HX-Reswap"] = "innerHTML"
+        response["HX-Retarget"] = "#toasts"
+        response["HX-Reswap"] = "beforeend"
     else:
         # Without the request: a token in the page would make every answer another one, and what
         # is not there and what is not one's own must be the same to the byte.

@@ -16,6 +16,7 @@ from chat.dialects import DIALECTS
 from chat.dialects.base import Parameter
 from chat.models import Conversation, Team, Tool, Upstream, Visibility
 from chat.views.fields import JsonField, WordsField
+from chat.views.option_fields import fits
 
 MODEL_LENGTH = 200
 SYSTEM_PROMPT_LIMIT = 100_000
@@ -144,7 +145,7 @@ class ChoiceForm(Sentences):
         for parameter in DIALECTS[dialect].parameters:
             name = field_name(dialect, parameter.name)
             self.fields[name] = parameter_field(parameter)
-            if parameter.name in kept:
+            if parameter.name in kept and fits(parameter, kept[parameter.name]):
                 self.initial[name] = _as_typed(kept[parameter.name])
 
     @property

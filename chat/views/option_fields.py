@@ -115,12 +115,22 @@ def as_initial(option: Parameter, value: object) -> object:
     """A stored value, or the default where there is none, as its field shows it."""
     if option.is_secret:
         return None
+    if not fits(option, value):
+        value = None
     if not is_prefilled(option):
         return str(value).lower() if isinstance(value, bool) else value
     shown = option.default if value is None else value
     if option.kind == "json" and isinstance(shown, dict | list):
         return json.dumps(shown, indent=2, ensure_ascii=False)
     return shown
+
+
+def fits(option: Parameter, value: object) -> bool:
+    """Whether the field can show a stored value. Dialects call different things by one name: the
+    log probabilities of one are switched on, those of another are so many."""
+    # To Python true and false are numbers too.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number or option.kind not in ("number", "integer")
 
 
 def is_prefilled(option: Parameter) -> bool:

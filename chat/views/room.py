@@ -118,9 +118,9 @@ def changes(
     settled or claimed: a sentence that stood there is taken away."""
     position = position_of(request)
     path = read_path(request.user, conversation)
-    change = difference(path, position)
-    appended = read_turns(path, range(change.start, len(path.places)))
     may_write = access.may_write(request.user, conversation)
+    change = difference(path, position, may_write=may_write)
+    appended = read_turns(path, range(change.start, len(path.places)))
     changed = changed_turns(path, change.changed, position, may_write=may_write)
     turns = [*appended, *(each.turn for each in changed)]
     context = _room_context(request.user, conversation, path, turns) | {

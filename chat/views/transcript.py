@@ -301,7 +301,9 @@ def is_waiting(run: Run | None) -> bool:
     return run.questions.filter(status__in=OPEN_STATUSES).exists()
 
 
-def difference(path: Path, position: Position | None) -> Difference:
+def difference(path: Path, position: Position | None, *, may_write: bool = True) -> Difference:
+    """``may_write``: whether the reader may now. Where the page was made for other rights, the
+    actions of all its turns are changed."""
     whole = Difference(is_whole=True, gone=(), start=last_page(path).start)
     if position is None or position.revision > path.conversation.revision:
         # Ahead of the records: they are those of a restored backup.
@@ -318,7 +320,11 @@ def difference(path: Path, position: Position | None) -> Difference:
         is_whole=False,
         gone=[hex_id for hex_id in shown if path.index_of(hex_id) is None],
         start=start,
-        changed=_changed(path, range(first, start), position),
+        changed=(
+            _changed(path, range(first, start), position)
+            if position.writes == may_write
+            else range(first, start)
+        ),
     )
 
 

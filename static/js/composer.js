@@ -56,9 +56,23 @@
   // Some browsers report the Enter that ends a composition only by this code.
   const isComposing = event => event.isComposing || event.keyCode === 229;
 
+  // Not the element of the beginning: who may write here now may not have been able to then.
+  const isBusy = form => form.id === "composer" && form.querySelector("[data-stop], .send-stopping") !== null;
+
   function mayBeSent(form) {
     if (!form.querySelector("textarea").value.trim()) return false;
-    return form !== composer || !form.querySelector("[data-stop], .send-stopping");
+    if (isBusy(form)) sayBusy();
+    return !isBusy(form);
+  }
+
+  function sayBusy() {
+    const note = document.getElementById("busy-note").content.cloneNode(true);
+    document.getElementById("composer-note").replaceChildren(note);
+  }
+
+  function forgetBusy() {
+    const note = document.querySelector("#composer-note > [data-busy]");
+    if (note && !isBusy(note.closest("form"))) note.remove();
   }
 
   document.addEventListener("keydown", event => {
@@ -141,7 +155,11 @@
   }
 
   composer?.addEventListener("change", event => { if (event.target.id === "id_choice") showDialect(); });
-  document.addEventListener("htmx:after:swap", event => { if (event.target.id !== "live") prepareAll(); });
+  document.addEventListener("htmx:after:swap", event => {
+    if (event.target.id === "live") return;
+    prepareAll();
+    forgetBusy();
+  });
   addEventListener("pageshow", () => { prepareAll(); showDialect(); });
   prepareAll();
   showDialect();

@@ -1,17 +1,6 @@
-/* The whole page: one notice, running clocks, the token of the forms. */
+/* The whole page: what failed of its requests, running clocks, the token of the forms. */
 (() => {
   "use strict";
-
-  /* --- a notice above the content, for what has no place of its own --- */
-
-  document.addEventListener("tributary:notice", event => {
-    const notice = document.createElement("div");
-    notice.className = "notice notice-bad";
-    const text = document.createElement("p");
-    text.textContent = event.detail.text;
-    notice.append(text);
-    document.getElementById("notices").replaceChildren(notice);
-  });
 
   /* --- requests: another tab may have signed in anew, which changes the token --- */
 
@@ -31,15 +20,18 @@
     if (ctx.hx.redirect || ctx.text.includes("<hx-partial")) return;
     ctx.swap = "none";
     if (ctx.sourceElement.matches?.("[data-quiet]")) return;
-    const sentence = SENTENCES[ctx.response.status] ?? "The server could not do that. Try again; your text is kept.";
-    document.dispatchEvent(new CustomEvent("tributary:notice", { detail: { text: sentence } }));
+    tell(ctx, SENTENCES[ctx.response.status] ?? "The server could not do that. Try again; your text is kept.");
   });
 
   document.addEventListener("htmx:error", event => {
     if (!event.detail.ctx || event.detail.ctx.request?.method === "GET") return;
-    const text = "The server cannot be reached. Nothing is lost: try again in a moment.";
-    document.dispatchEvent(new CustomEvent("tributary:notice", { detail: { text } }));
+    tell(event.detail.ctx, "The server cannot be reached. Nothing is lost: try again in a moment.");
   });
+
+  function tell({ sourceElement, request }, text) {
+    const detail = { text, source: sourceElement, about: request.action };
+    document.dispatchEvent(new CustomEvent("tributary:notice", { detail }));
+  }
 
   /* --- running clocks: the server says how long it had lasted, the page counts on --- */
 

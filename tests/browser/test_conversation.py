@@ -70,7 +70,7 @@ def test_stop_works_without_notifications(mute_site: BrowserSite, people: People
 
     alice.stop.click()
 
-    alice.until_ended().shows("Stopped.")
+    alice.until_ended().shows("Stopped by Alice.")
     mute_site.fake.wait_until(lambda fake: fake.disconnects == 1)
 
 
@@ -249,7 +249,7 @@ def assert_receives_nothing_more(site: BrowserSite, tab: Tab, other: Tab) -> Non
 
 
 def test_role_change_gives_and_takes_the_composer(team_site: BrowserSite, people: People) -> None:
-    team_site.fake.script(streams.telling("First."))
+    team_site.fake.script(streams.telling("First."), streams.telling("Second."))
     run = team_site.send("Tell us.")
     vera = people.tab(team_site, "Vera", team_site.room(run)).until_ended()
     expect(vera.composer).to_have_count(0)
@@ -257,6 +257,25 @@ def test_role_change_gives_and_takes_the_composer(team_site: BrowserSite, people
 
     alice.page.get_by_label("Role of Vera").select_option("Member")
     expect(vera.composer).to_be_visible()
+    expect(vera.button("Try again")).to_have_count(1)
+    vera.write("And then?").shows("Second.").until_ended()
+    expect(vera.button("Try again")).to_have_count(2)
 
+    alice.page.get_by_label("Role of Vera").select_option("Viewer")
+    expect(vera.composer).to_have_count(0)
+    expect(vera.button("Try again")).to_have_count(0)
+    expect(vera.page.locator("#turns").get_by_role("link", name="Edit")).to_have_count(0)
+
+
+def test_new_member_stops_a_running_answer(team_site: BrowserSite, people: People) -> None:
+    team_site.fake.script(streams.telling("Half", streams.hang()))
+    run = team_site.send("Tell us.")
+    vera = people.tab(team_site, "Vera", team_site.room(run)).shows("Half")
+    alice = people.tab(team_site, "Alice", "/people/")
+
+    alice.page.get_by_label("Role of Vera").select_option("Member")
+    vera.stop.click()
+
+    vera.until_ended().shows("Stopped by Vera.")
     alice.page.get_by_label("Role of Vera").select_option("Viewer")
     expect(vera.composer).to_have_count(0)

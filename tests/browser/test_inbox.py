@@ -94,7 +94,11 @@ def test_new_answer_is_marked_until_shown(site: BrowserSite, tab: OpenTab) -> No
     bob.until_ended()
     alice.page.evaluate(REFRESH_LIST)
     alice.until(lambda: unread(alice) == ["The second one"], "a mark")
-    expect(alice.page.get_by_role("link", name="The second one")).to_contain_text(", new")
+    link = alice.page.get_by_role("link", name="The second one")
+    expect(link).to_contain_text(", new")
+    # Both marks, of sharing and of news, stand at the end of the line.
+    line, shared = link.bounding_box(), link.locator(".mark").bounding_box()
+    assert line["x"] + line["width"] - shared["x"] < 48
 
     alice.page.get_by_role("link", name="The second one").click()
     alice.page.wait_for_url(f"**{site.room(second)}")

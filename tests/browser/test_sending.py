@@ -222,3 +222,39 @@ def test_typing_while_sending_is_kept(site: BrowserSite, tab: OpenTab) -> None:
     alice.shows("Second.").until_ended()
     expect(alice.composer).to_have_value("Go on and on")
     expect(alice.turns.nth(2).locator(".words")).to_have_text("Go on")
+
+
+def test_enter_while_an_answer_runs_says_why_nothing_is_sent(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(streams.telling("First, ", gate("rest"), "whole."), streams.telling("Second."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).shows("First,")
+    note = alice.page.locator("#composer-note")
+
+    alice.write("Go on")
+
+    expect(note).to_contain_text("still being written")
+    expect(alice.composer).to_have_value("Go on")
+    site.fake.release("rest")
+    alice.shows("First, whole.").until_ended()
+    expect(note).to_be_empty()
+    expect(alice.composer).to_have_value("Go on")
+    alice.composer.press("Enter")
+    alice.shows("Second.").until_ended()
+
+
+def test_failures_are_said_in_sight(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("A paragraph.\n\n" * 200))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
+    alice.page.route(re.compile("/(send|retry)/$"), lambda route: route.abort())
+    sentence = alice.page.get_by_text("The server cannot be reached.")
+
+    alice.button("Try again").click()
+    expect(sentence).to_be_in_viewport()
+    alice.button("Close").click()
+    expect(sentence).to_have_count(0)
+
+    alice.write("Go on")
+    expect(alice.page.locator("#composer-note")).to_contain_text("The server cannot be reached.")
+    expect(sentence).to_be_in_viewport()
+    expect(alice.composer).to_have_value("Go on")

@@ -7,6 +7,7 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import FrameLocator, expect
 
 from tests.support.browser import streams
+from tests.support.browser.displays import DESKTOP_LIGHT, TWO_DISPLAYS, serious_findings
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.streams import gate
@@ -96,6 +97,47 @@ def test_hidden_code_tools_are_transparent(site: BrowserSite, tab: OpenTab) -> N
     expect(tools).to_have_css("background-color", nothing)
     alice.answer.locator("pre").hover()
     expect(tools).not_to_have_css("background-color", nothing)
+
+
+# --- lists ---------------------------------------------------------------------------------
+
+LISTS = """9. nine
+10. ten
+
+    99. ninety-nine
+    100. a hundred
+
+text
+
+42.
+
+text
+
+1965. a year
+1966. and another
+
+text
+
+10. עשר
+11. אחת עשרה
+
+- שלום
+"""
+
+
+def test_list_markers_are_whole(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling(LISTS))
+    alice = tab("Alice", site.room(site.send("Count."))).until_ended()
+    expect(alice.answer.locator("ol")).to_have_count(5)
+    box = alice.answer.bounding_box()
+    sides = [box["x"] - 40, box["x"] + box["width"]]
+    strips = [{"x": x, "y": 60, "width": 40, "height": 580} for x in sides]
+
+    before = [alice.page.screenshot(clip=strip) for strip in strips]
+    alice.answer.evaluate("answer => { answer.style.contain = 'none'; }")
+
+    # What is cut off would now stand beside the answer.
+    assert [alice.page.screenshot(clip=strip) for strip in strips] == before
 
 
 # --- formulas --------------------------------------------------------------------------------
@@ -266,6 +308,8 @@ def test_footnote_links_lead_there_and_back(site: BrowserSite, tab: OpenTab) -> 
     mark.click()
     expect(note).to_be_in_viewport()
     expect(note).to_contain_text("See the gauges of 1921.")
+    assert serious_findings(alice.page, TWO_DISPLAYS, within=".notes") == []
+    DESKTOP_LIGHT.show(alice.page)
     note.get_by_role("link", name="From note 1 back to the text").click()
 
     expect(mark).to_be_in_viewport()

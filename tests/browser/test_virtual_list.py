@@ -312,3 +312,18 @@ def test_removed_image_can_be_requested_again(site: BrowserSite, tab: OpenTab) -
 
     expect(buttons).to_have_count(2)
     expect(alice.page.locator("#turns .show-picture[aria-busy]")).to_have_count(0)
+
+
+def test_answer_with_notes_obeys_the_policy_when_it_ends(site: BrowserSite, tab: OpenTab) -> None:
+    noted = f"It rises[^a].\n\n[^a]: In spring.\n\n{text_of(LONG)}"
+    site.fake.script(streams.telling(noted, "The middle.\n\n", streams.gate("end"), "The end."))
+    alice = tab("Alice", site.room(site.send("Much.")))
+    alice.page.wait_for_function(HAS_TEXT, arg="The middle.", timeout=BUSY_MS)
+    alice.until(lambda: removed_sections(alice.page) > 0, "sections are far away")
+
+    # Notes find their marks now, so all of it is rendered anew.
+    site.fake.release("end")
+    alice.shows("The end.").until_ended()
+
+    expect(alice.answer.locator(".notes")).to_contain_text("In spring.")
+    assert alice.violations == []

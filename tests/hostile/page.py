@@ -39,7 +39,7 @@ BODY = f"""<body>
 {"".join(f'<script src="/static/js/{name}.js"></script>' for name in SCRIPTS)}
 </body>"""
 HEAD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>kept</title>
-<meta name="htmx-config" content='{"includeIndicatorCSS": false, "history": false, "extensions": "ws"}'>
+<meta name="htmx-config" content='{"includeIndicatorCSS": false, "history": false, "extensions": "ws", "defaultSettleDelay": 0}'>
 <link rel="stylesheet" href="/static/css/tokens.css"><link rel="stylesheet" href="/static/css/answer.css">
 </head>"""
 

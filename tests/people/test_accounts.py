@@ -252,7 +252,7 @@ def test_htmx_request_gets_a_notice_instead_of_a_page(handler: str) -> None:
 
     answer = getattr(errors, handler)(request, Http404())
 
-    assert answer["HX-Retarget"] == "#notices"
+    assert answer["HX-Retarget"] == "#toasts"
     assert b"<html" not in answer.content
     assert b'role="alert"' in answer.content
 

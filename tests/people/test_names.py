@@ -8,8 +8,8 @@ from django.test import Client
 from django.urls import reverse
 
 from chat.actions import audit
-from chat.actions.conversations import title_of
 from chat.actions.names import check_name, one_line, without_hidden
+from chat.actions.titles import title_of
 from chat.models import AuditEvent, Invitation, Team, User
 from tests.conftest import PASSWORD
 from tests.people.conftest import NEW_PASSWORD, MakeInvitation, SignIn
@@ -40,6 +40,29 @@ def test_name_becomes_one_composed_line() -> None:
 def test_title_loses_direction_marks() -> None:
     assert title_of("\u202eevil \x1btitle") == "evil title"
     assert without_hidden("a\u2067b\u2069") == "ab"
+
+
+TITLES = {
+    "**Compare** the `level_m` of _both_ gauges": "Compare the level_m of both gauges",
+    "# Plan for *Monday* #": "Plan for Monday",
+    '> - [ ] read [the **report**](https://example.org/a_(b) "Title")': "read the report",
+    "1. ***Write*** ~~a poem~~ an ![ode](https://example.org/x.png)": "Write a poem an ode",
+    "```python\nprint(2 ** 3 ** 1)\n```": "print(2 ** 3 ** 1)",
+    "---\n\nsnake_case_name and 2 * 3 * 4, a*b*c": "snake_case_name and 2 * 3 * 4, a*b*c",
+    "See <https://example.org/a_b_c> and \\*this\\*": "See https://example.org/a_b_c and *this*",
+    "-5 degrees, **unclosed": "-5 degrees, **unclosed",
+    "42.": "42.",
+    "#1 of `` ` ``": "#1 of `",
+    "***\n": "New conversation",
+    "": "New conversation",
+    "[word](https://example.org/" + "x" * 200 + ") " + "long " * 30: "word" + " long" * 11 + "…",
+}
+
+
+def test_title_has_no_marks(subtests: pytest.Subtests) -> None:
+    for text, title in TITLES.items():
+        with subtests.test(text):
+            assert title_of(text) == title
 
 
 def test_settings_refuse_hidden_names(

@@ -27,6 +27,13 @@ def test_ending_is_named_and_the_text_is_kept(status: str, words: str) -> None:
     assert "So far so good." in text
 
 
+def test_stopped_answer_says_who_stopped_it() -> None:
+    ending = end("stopped")
+    ending.result.ext.stop.by = "Ana <b>"
+
+    assert "Stopped by Ana <b>." in text_of(*message("x"), ending)
+
+
 def test_complete_answer_has_no_card() -> None:
     assert "verdict" not in answer_of(*message("Done."), end()).snapshot()
 

@@ -152,7 +152,8 @@ async def test_stop_in_mid_stream_keeps_the_text(
     assert ended.status == "stopped"
     assert ended.stop_requested_by_id == alice.pk
     assert text_of(ended) == "Hello from"
-    assert (await threads.call(read_events, ended))[-1].result.ext.stop.reason == "stopped"
+    stop = (await threads.call(read_events, ended))[-1].result.ext.stop
+    assert (stop.reason, stop.by) == ("stopped", "Alice")
 
 
 async def test_stop_before_the_first_byte_closes_the_upstream(

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import connections
 from django.utils import timezone
 
+from chat import events as canonical
 from chat.actions.conversations import stop_run
 from chat.actions.upstreams import Load, loads, set_draining
 from chat.models import Conversation, Membership, Run, Runner, RunSegment, Upstream, User
@@ -104,6 +105,8 @@ def test_draining_a_server_leaves_running_runs_alone(
     begun.refresh_from_db()
     assert begun.status == "running"
     assert stop_run(administrator, waits)
+    waits.refresh_from_db()
+    assert canonical.decode_result(waits.result).ext.stop.by == administrator.name
     assert loads([upstream])[upstream.pk] == Load(running=1, waiting=0)
 
 

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from chat import events as canonical
-from chat.models import RawSegment, Run, Runner, RunSegment
+from chat.models import RawSegment, Run, Runner, RunSegment, User
 from chat.result import fold
 from chat.runs import reaper
 from chat.runs.segments import compact, read_entries, read_events, read_raw
@@ -75,14 +75,17 @@ def test_lost_run_that_was_never_sent_is_queued_again(make_run: MakeRun, dead: R
     assert (run.status, run.runner_id) == ("queued", None)
 
 
-def test_lost_run_with_a_stop_request_is_stopped(make_run: MakeRun, dead: Runner) -> None:
+def test_lost_run_with_a_stop_request_is_stopped(
+    make_run: MakeRun, dead: Runner, bob: User
+) -> None:
     run = begin(make_run(), dead)
-    Run.objects.filter(pk=run.pk).update(stop_requested_at=timezone.now())
+    Run.objects.filter(pk=run.pk).update(stop_requested_at=timezone.now(), stop_requested_by=bob)
 
     reaper.reap()
 
     run.refresh_from_db()
     assert run.status == "stopped"
+    assert canonical.decode_result(run.result).ext.stop.by == "Bob"
 
 
 def test_run_that_cannot_be_settled_blocks_no_other(

@@ -285,6 +285,19 @@ def test_new_conversation_inherits_no_parameters(as_alice: Client, room: Room) -
     assert page.xpath("//input[@name='lmstudio-temperature']/@value") == []
 
 
+def test_number_field_shows_numbers_only(as_alice: Client, room: Room) -> None:
+    room.turn("First")
+    Upstream.objects.update(dialect="openai_completions")
+    # Log probabilities, as the chat API has them: on. Here the field asks for how many.
+    Conversation.objects.update(parameters={"logprobs": True, "temperature": 0.3})
+
+    page = get_page(as_alice, room.url)
+
+    assert page.xpath("//input[@name='openai_completions-logprobs']/@type") == ["number"]
+    assert page.xpath("//input[@name='openai_completions-logprobs']/@value") == []
+    assert page.xpath("//input[@name='openai_completions-temperature']/@value") == ["0.3"]
+
+
 # --- run details ----------------------------------------------------------------------------
 
 
