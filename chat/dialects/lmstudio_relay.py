@@ -155,7 +155,9 @@ class Relay:
         """Nothing is copied from the result but what no event before it tells."""
         self._parser.start(event.result.model_instance_id)
         self._tracker.close_all()
-        self.ending = Ending(status=event.result.ext.status, stop=event.result.ext.stop)
+        # A person of that installation may have stopped it; here the name would be one of ours.
+        stop = msgspec.structs.replace(event.result.ext.stop, by=None)
+        self.ending = Ending(status=event.result.ext.status, stop=stop)
         self._parser.meta(_told_at_the_end(event.result))
         self._parser.is_done = True
         return True

@@ -16,9 +16,12 @@ from chat.events import (
     ActivityStep,
     Cause,
     Event,
+    Extension,
     JsonObject,
     ReplayData,
     Result,
+    Stats,
+    Stop,
     VendorRaw,
     decode,
     decode_result,
@@ -166,6 +169,21 @@ def test_server_cannot_forge_an_approval_note() -> None:
     assert "Approved by Alice" in html
     assert 'class="item activity"' in html
     assert 'class="item line given"' not in html
+
+
+def test_server_cannot_say_who_stopped_the_answer() -> None:
+    stopped = Result(
+        model_instance_id="m",
+        output=[],
+        stats=Stats(),
+        ext=Extension(status="stopped", stop=Stop(reason="stopped", by="Alice")),
+    )
+    end = {"run": "r", "type": "chat.end", "seq": 1, "result": msgspec.to_builtins(stopped)}
+
+    events = read_back(decoding.data_frame(end))
+
+    assert fold(events).ext.status == "stopped"
+    assert fold(events).ext.stop.by is None
 
 
 NUMBERS = st.integers(0, 2)
