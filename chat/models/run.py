@@ -150,6 +150,15 @@ class RunSegment(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "first_seq"], name="segment_unique")]
+        indexes = [
+            # Runs that are not compacted yet, however many are. Only the first segment of each is
+            # in it, so that the others cost nothing more.
+            models.Index(
+                fields=["run"],
+                name="segment_uncompacted",
+                condition=models.Q(first_seq=1, is_compressed=False),
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.run_id} {self.first_seq}–{self.last_seq}"

@@ -1,4 +1,4 @@
-"""Ends what lost runners left, and tidies the logs of ended runs."""
+"""Ends what lost runners left, and removes raw frames whose time is over."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, transaction
-from django.db.models import Count, Max, Q
+from django.db.models import Max, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -27,14 +27,9 @@ from chat.doorbell import QUEUED, Doorbell, ring_after_commit, room_topic
 from chat.events import Event
 from chat.models import Attempt, RawSegment, Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open
-from chat.runs.segments import compact, compact_raw, read_events
+from chat.runs.segments import read_events
 
 logger = logging.getLogger(__name__)
-
-# Compaction is done in small slices, so that writers of the live runs hardly notice.
-COMPACT_AT_ONCE = 10
-# Followers of a run that just ended still read its segments one by one.
-COMPACT_AFTER_SECONDS = 30
 
 
 SilenceCounts = Callable[[datetime], bool]
@@ -300,34 +295,6 @@ def _cause(run: Run) -> Literal["stopped", "interrupted"]:
 
 
 # --- tidying ----------------------------------------------------------------------------
-
-
-def compact_some(unreadable: set[int]) -> int:
-    """Compacts a few ended runs; returns how many. Those of which the log cannot be read as a whole
-    are added to ``unreadable``, and left as they are: they must not keep the others from it."""
-    before = timezone.now() - timedelta(seconds=COMPACT_AFTER_SECONDS)
-    scattered = (
-        Run.objects.filter(finished_at__lt=before, segments__is_compressed=False)
-        .exclude(pk__in=unreadable)
-        .annotate(pieces=Count("segments"))
-        .only("pk", "public_id", "last_seq")
-        .order_by("pk")[:COMPACT_AT_ONCE]
-    )
-    return sum(_compact(run, unreadable) for run in scattered)
-
-
-def _compact(run: Run, unreadable: set[int]) -> bool:
-    try:
-        is_done = compact(run)
-    except Exception as error:
-        if is_away(error):
-            raise
-        logger.exception("run.unreadable run=%s", run.public_id)
-        is_done = False
-    if not is_done:
-        unreadable.add(run.pk)
-        compact_raw(run)
-    return is_done
 
 
 def purge_raw() -> int:

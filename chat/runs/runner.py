@@ -25,6 +25,7 @@ from chat.models import Runner as RunnerRow
 from chat.models.prepared import Prepared
 from chat.runs import queue, reaper
 from chat.runs.budget import Budget
+from chat.runs.compaction import Compactor
 from chat.runs.database import DatabaseThreads
 from chat.runs.execution import Execution, Services
 from chat.runs.mockups import MockupFetcher
@@ -47,6 +48,8 @@ HEARTBEATS_PER_LEASE = 6
 COURTESY_SECONDS = 2.0
 # Lost runners are looked for this often, and at least three times in a lease.
 TIDY_SECONDS = 10.0
+# How often ended runs are looked for whose logs are to be compacted.
+COMPACT_SECONDS = 5.0
 # Files are announced with a ring; this is for lost ones, second tries, and what a restart left.
 FETCH_SECONDS = 5.0
 
@@ -87,8 +90,7 @@ class Runner:
         self._executions: dict[int, tuple[Execution, asyncio.Task[None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._is_draining = False
-        # Ended runs of which the log cannot be read: tidying does not stumble over them twice.
-        self._unreadable: set[int] = set()
+        self._compactor = Compactor(self._threads)
         self._client: Client | None = None
         self._witness = reaper.Witness()
         _runners.add(self)
@@ -134,6 +136,7 @@ class Runner:
             self._repeating(self._see_stops, STOP_SECONDS, topic=STOPS),
             self._repeating(self._beat, beat),
             self._repeating(self._tidy, min(TIDY_SECONDS, settings.LEASE_SECONDS / 3)),
+            self._repeating(self._compactor.compact_due, COMPACT_SECONDS),
             self._repeating(
                 MockupFetcher(client=client, threads=self._threads).fetch_due,
                 FETCH_SECONDS,
@@ -258,7 +261,6 @@ class Runner:
 
     async def _tidy(self) -> None:
         await self._reap()
-        await self._threads.call(reaper.compact_some, self._unreadable)
         await self._threads.call(reaper.purge_raw)
 
     async def _reap(self, *, everything_else_is_dead: bool = False) -> None:

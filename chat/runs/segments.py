@@ -435,12 +435,14 @@ _RAW = """
 # --- compaction ------------------------------------------------------------------------
 
 
-def compact(run: Run) -> bool:
-    """Joins the segments of an ended run into one compressed row; false if there is nothing to do."""
+def compact(run: Run) -> int:
+    """Joins the segments of an ended run into one compressed row; returns how many bytes of log and
+    raw frames there were, or 0 if the log cannot be read as a whole and was left as it is."""
     entries = entries_of(_whole_log.all(run=run.pk))
     if not entries or entries[-1].seq != run.last_seq:
-        return False
-    body = zlib.compress(_body(entries), level=6)
+        return 0
+    plain = _body(entries)
+    body = zlib.compress(plain, level=6)
     raw = read_raw(run)
     with transaction.atomic():
         # Replaces the first row and removes the others: followers never see a gap. The first is
@@ -448,7 +450,7 @@ def compact(run: Run) -> bool:
         fetch(_REPLACE, [run.last_seq, body, run.pk])
         fetch("DELETE FROM chat_runsegment WHERE run_id = %s AND first_seq > 1", [run.pk])
         _keep_as_one(run, raw)
-    return True
+    return len(plain) + len(raw)
 
 
 def compact_raw(run: Run) -> None:

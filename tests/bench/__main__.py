@@ -11,11 +11,12 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 django.setup()
 
-from tests.bench import browser, decoding  # noqa: E402 - Django first
+from tests.bench import browser, compaction, decoding  # noqa: E402 - Django first
 from tests.bench.load import command as load  # noqa: E402
 
 BENCHMARKS = {
     "decoding": decoding.report,
+    "compaction": compaction.report,
     "answer": browser.answer_report,
     "rooms": browser.rooms_report,
 }

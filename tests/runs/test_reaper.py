@@ -1,4 +1,4 @@
-"""Runs of lost runners are ended or queued again, and logs of ended runs are compacted."""
+"""Runs of lost runners are ended or queued again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from django.utils import timezone
 
 from chat import events as canonical
-from chat.models import RawSegment, Run, Runner, RunSegment, User
+from chat.models import Run, Runner, RunSegment, User
 from chat.result import fold
 from chat.runs import reaper
-from chat.runs.segments import compact, read_entries, read_events, read_raw
+from chat.runs.segments import read_events
 from tests.runs.conftest import MakeRun
 
 pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("transactional_db")]
@@ -183,70 +183,3 @@ def test_hidden_process_is_left_alone(make_run: MakeRun, monkeypatch: pytest.Mon
     begin(make_run(), hidden)
 
     assert reaper.reap() == []
-
-
-def test_log_that_cannot_be_compacted_blocks_no_other(
-    make_run: MakeRun, dead: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reaper, "COMPACT_AT_ONCE", 1)
-    broken, shorter, whole = [make_run() for _ in range(3)]
-    for run in (broken, shorter, whole):
-        begin(run, dead)
-        write(run, *begun())
-    reaper.reap()
-    RunSegment.objects.filter(run=broken).update(body=b"no list")
-    RunSegment.objects.filter(run=shorter, first_seq=4).delete()
-    Run.objects.update(finished_at=timezone.now() - timedelta(hours=1))
-    unreadable: set[int] = set()
-
-    assert [reaper.compact_some(unreadable) for _ in range(4)] == [0, 0, 1, 0]
-    assert unreadable == {broken.pk, shorter.pk}
-    assert RunSegment.objects.get(run=whole).is_compressed
-
-
-def test_compaction_keeps_every_event_and_its_number(make_run: MakeRun, dead: Runner) -> None:
-    run = begin(make_run(), dead)
-    write(run, *begun())
-    write(run, canonical.MessageDelta(item=0, content=" goes on"), after=3)
-    reaper.reap()
-    run.refresh_from_db()
-    before = read_entries(run.pk)
-
-    compact(run)
-
-    assert read_entries(run.pk) == before
-    assert RunSegment.objects.filter(run=run).count() == 1
-
-
-def test_compaction_joins_raw_frames(make_run: MakeRun, dead: Runner) -> None:
-    run = begin(make_run(), dead)
-    write(run, *begun())
-    # As an earlier version kept the first of them.
-    RawSegment.objects.create(run=run, position=0, body=b"data: 1\n\n")
-    RunSegment.objects.filter(run=run).update(raw=b"data: \xff\n\n")
-    reaper.reap()
-    run.refresh_from_db()
-    assert read_raw(run, limit_bytes=12) == b"data: 1\n\ndat"
-
-    for _ in range(2):
-        compact(run)
-
-    assert read_raw(run) == b"data: 1\n\ndata: \xff\n\n"
-    assert read_raw(run, limit_bytes=9) == b"data: 1\n\n"
-    assert RawSegment.objects.get(run=run).is_compressed
-    assert not RunSegment.objects.filter(raw__isnull=False).exists()
-
-
-def test_raw_frames_of_an_unreadable_log_expire(make_run: MakeRun, dead: Runner) -> None:
-    run = begin(make_run(), dead)
-    write(run, *begun())
-    RunSegment.objects.filter(run=run).update(raw=b"data: 1\n\n")
-    reaper.reap()
-    RunSegment.objects.filter(run=run, first_seq=1).update(body=b"no list")
-    Run.objects.update(finished_at=timezone.now() - timedelta(days=400))
-
-    reaper.compact_some(set())
-    kept = read_raw(run)
-    reaper.purge_raw()
-
-    assert (kept, read_raw(run)) == (b"data: 1\n\n", b"")
