@@ -45,6 +45,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "views": (
         *(*PURE, *RECORDS, "access", "accounts", "actions", "rendering", "upstreams"),
         *("programs", "runs.feed", "runs.line", "runs.segments", "live.cursor", "live.epoch"),
+        "live.list_version",
         # A run as a recording: read, never changed.
         *(
             "runs.exporting",

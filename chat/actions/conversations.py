@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from chat import doorbell
@@ -271,6 +272,7 @@ def set_visibility(user: User, conversation: Conversation, visibility: str) -> N
     with transaction.atomic():
         Conversation.objects.filter(pk=conversation.pk).update(visibility=Visibility(visibility))
         conversation.touch()
+        _count_withdrawal(conversation)
         audit.record(
             user,
             "conversation.set_visibility",
@@ -287,6 +289,7 @@ def delete(user: User, conversation: Conversation) -> None:
     with transaction.atomic():
         Conversation.objects.filter(pk=conversation.pk).update(deleted_at=timezone.now())
         conversation.touch()
+        _count_withdrawal(conversation)
         audit.record(
             user,
             "conversation.delete",
@@ -299,6 +302,12 @@ def delete(user: User, conversation: Conversation) -> None:
 
 
 # --- steps -----------------------------------------------------------------------
+
+
+def _count_withdrawal(conversation: Conversation) -> None:
+    """What was shared until now leaves the lists of the team (`chat.live.list_version`)."""
+    if conversation.visibility == Visibility.TEAM:
+        Team.objects.filter(pk=conversation.team_id).update(withdrawals=F("withdrawals") + 1)
 
 
 def _check_text(text: str) -> None:

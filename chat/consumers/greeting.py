@@ -31,6 +31,8 @@ class Hello(msgspec.Struct, tag="hello"):
     draining: list[UUID] = []
     # Of the database that the page was made from; empty where the tab did not say.
     epoch: str = ""
+    # The version of its list of conversations; empty where there is none on the page.
+    list_version: str = ""
     runs: list[Cursor] = []
 
 
@@ -49,6 +51,7 @@ async def greet(viewer: Viewer, user: User, hello: Hello) -> None:
         hello.revision,
         may_write=hello.writes,
         draining=frozenset(hello.draining),
+        list_version=hello.list_version,
     )
     for cursor in hello.runs[:MOST_RUNS]:
         await follow(viewer, user, cursor)

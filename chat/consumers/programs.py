@@ -142,6 +142,7 @@ class Chat(Program):
     """
 
     method = b"POST"
+    shows_list = False
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
@@ -160,6 +161,9 @@ class Chat(Program):
     def on_line(self, line: Line) -> None:
         if self._answering is not None:
             self._answering.stands_at(line)
+
+    def on_list(self, version: str, *, pause_seconds: float) -> None:
+        return
 
     def on_gone(self, reason: str) -> None:
         watch.remove(self)

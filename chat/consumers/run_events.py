@@ -31,15 +31,19 @@ class RunEvents(Stream):
 
     rooms: set[UUID]
     user: User
+    shows_list = False
 
     def let_go(self) -> None:
         watch.remove(self)
 
-    # What the watch says: a room's revision and the queue are not part of a run's log.
+    # What the watch says: a room's revision, the queue and lists are not part of a run's log.
     def on_room(self, room: Room) -> None:
         return
 
     def on_line(self, line: Line) -> None:
+        return
+
+    def on_list(self, version: str, *, pause_seconds: float) -> None:
         return
 
     def on_gone(self, reason: str) -> None:

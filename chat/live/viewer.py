@@ -15,6 +15,7 @@ import msgspec
 
 from chat import metrics
 from chat.live.hub import Frame, Hub, Hubs, hubs
+from chat.live.list_version import access_part
 from chat.live.watch import (
     GONE_ACCESS,
     GONE_DELETED,
@@ -124,6 +125,8 @@ class Viewer:
         self.room: UUID | None = None
         self._revision = 0
         self._may_write: bool | None = None
+        self._list_version = ""
+        self._list_told_at = 0.0
         self._send = send
         self._send_now = send_now
         self._close = close
@@ -150,14 +153,18 @@ class Viewer:
         *,
         may_write: bool | None = None,
         draining: frozenset[UUID] = frozenset(),
+        list_version: str = "",
     ) -> None:
         """The conversation that the tab shows, the revision at which it was rendered, whether
-        it lets the person write (``None`` where the tab did not say), and the servers that it
-        marks as being drained."""
+        it lets the person write (``None`` where the tab did not say), the servers that it
+        marks as being drained, and the version of its list of conversations (empty where it has
+        none)."""
         self.room = room
         self._revision = revision
         self._may_write = may_write
         self._draining = draining
+        self._list_version = list_version
+        self._list_told_at = asyncio.get_running_loop().time()
         self._update_rooms()
 
     async def follow(self, run_id: UUID, conversation_id: UUID, seq: int, check: str) -> None:
@@ -246,6 +253,22 @@ class Viewer:
             self._draining = line.draining
             draining = sorted(server.hex for server in line.draining)
             self._tell({"draining": draining}, is_news=False)
+
+    @property
+    def shows_list(self) -> bool:
+        return self._list_version != ""
+
+    def on_list(self, version: str, *, pause_seconds: float) -> None:
+        """What was taken away is told at once, what is new after a pause: the tab fetches its list
+        each time."""
+        if version == self._list_version:
+            return
+        now = asyncio.get_running_loop().time()
+        is_loss = access_part(version) != access_part(self._list_version)
+        if not is_loss and now - self._list_told_at < pause_seconds:
+            return
+        self._list_version, self._list_told_at = version, now
+        self._tell({"list": version})
 
     def on_gone(self, reason: str) -> None:
         """Nothing protected is sent after this: not even what was already waiting."""

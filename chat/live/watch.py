@@ -25,6 +25,7 @@ from chat import metrics
 from chat.doorbell import ROOMS, Doorbell, Ear, doorbell, room_topic
 from chat.live.epoch import read_epoch
 from chat.live.hub import hubs
+from chat.live.list_version import read_list_versions
 from chat.models import AccessToken, Visibility
 from chat.models.prepared import fetch
 from chat.models.team import WRITING_ROLES
@@ -41,6 +42,10 @@ FAIL_CLOSED_SECONDS = 15.0
 ANSWER_SECONDS = 5.0
 # Rings come in bursts, and from rooms that nobody here looks at.
 PAUSE_SECONDS = 0.1
+# How many lists of conversations the pages of this process fetch in a second, at most, because there
+# is something new in them. In a busy team there always is, and a list costs 10 to 30 ms: with more
+# pages each of them is told less often.
+LISTS_PER_SECOND = 10
 
 GONE_SIGNED_OUT = "signed-out"
 GONE_ACCESS = "access"
@@ -88,9 +93,16 @@ class Watched(Protocol):
     @property
     def is_behind(self) -> bool: ...
 
+    @property
+    def shows_list(self) -> bool:
+        """Whether the person's list of conversations is on the page."""
+        ...
+
     def on_room(self, room: Room) -> None: ...
 
     def on_line(self, line: Line) -> None: ...
+
+    def on_list(self, version: str, *, pause_seconds: float) -> None: ...
 
     def on_gone(self, reason: str) -> None: ...
 
@@ -168,7 +180,8 @@ class Watch:
                 due_at = began + CHECK_SECONDS
             try:
                 async with asyncio.timeout_at(max(closes_at, began + ANSWER_SECONDS)):
-                    await self._check(self._connections if is_everybody else self._at(topics))
+                    asked = self._connections if is_everybody else self._at(topics)
+                    await self._check(asked, with_lists=is_everybody)
                 metrics.CHECK_SECONDS.observe(loop.time() - began)
                 if is_everybody:
                     last_success = loop.time()
@@ -197,12 +210,15 @@ class Watch:
         logger.info("viewer.ended viewer=%s reason=%s", connection.viewer_id, reason)
         connection.on_gone(reason)
 
-    async def _check(self, asked: Collection[Watched]) -> None:
+    async def _check(self, asked: Collection[Watched], *, with_lists: bool) -> None:
         if not asked:
             return
         connections = list(asked)
         questions = [(one.identity, frozenset(one.rooms)) for one in connections]
-        epoch, answers, line = await self._threads.call(look, questions)
+        # Lists wait for the check of everybody, however often a room rings.
+        people = {one.identity.user_pk for one in connections if with_lists and one.shows_list}
+        epoch, answers, line, lists = await self._threads.call(look, questions, people)
+        pause_seconds = max(CHECK_SECONDS, len(self._connections) / LISTS_PER_SECOND)
         if self._epoch not in ("", epoch):
             logger.warning("database.replaced connections=%d", len(self._connections))
             hubs.begin_anew()
@@ -219,6 +235,9 @@ class Watch:
             for room in verdict:
                 connection.on_room(room)
             connection.on_line(line)
+            version = lists.get(connection.identity.user_pk)
+            if version is not None and connection.shows_list:
+                connection.on_list(version, pause_seconds=pause_seconds)
 
 
 # --- in the watch's database thread ----------------------------------------------------
@@ -236,12 +255,15 @@ class Answers:
     is_draining: bool
 
 
-def look(questions: Sequence[Question]) -> tuple[str, Answers, Line]:
-    """All that a check wants to know, on one way to the thread and back."""
+def look(
+    questions: Sequence[Question], people: Collection[int]
+) -> tuple[str, Answers, Line, dict[int, str]]:
+    """All that a check wants to know, on one way to the thread and back. ``people``: whose lists of
+    conversations are looked at."""
     epoch = read_epoch()
     answers = check(questions)
     line = read_line(has_queue=answers.has_queue, is_draining=answers.is_draining)
-    return epoch, answers, line
+    return epoch, answers, line, read_list_versions(people)
 
 
 def check(questions: Iterable[Question]) -> Answers:

@@ -25,6 +25,8 @@ class Team(models.Model):
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     name = models.CharField(max_length=80)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
+    # How many shared conversations were made private or deleted: lists that show them are fetched.
+    withdrawals = models.PositiveBigIntegerField(default=0, editable=False)
     members = models.ManyToManyField(
         settings.AUTH_USER_MODEL, through="Membership", related_name="teams"
     )

@@ -15,7 +15,7 @@ from chat.models import Conversation, User, Visibility
 
 register = template.Library()
 
-# Under a kilobyte each. A list is made after each message, behind each answer and twice a minute.
+# Under a kilobyte each. A list is made after each message, behind each answer and when others change it.
 LINES_KEPT = 4000
 
 

@@ -163,6 +163,7 @@ def listing(request: HttpRequest) -> HttpResponse:
     current = UUID(request.GET["current"]) if _is_uuid(request.GET.get("current")) else None
     shown = Conversation(public_id=current) if current else None
     context = listing_context(request.user, shown, request.GET.get("before", ""))
+    context["is_inbox"] = "inbox" in request.GET
     return render(request, "chat/_conversation_list.html", context)
 
 

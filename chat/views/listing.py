@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from chat import access
+from chat.live.list_version import read_list_version
 from chat.models import OPEN_STATUSES, Conversation, Question, Run, User
 from chat.models.prepared import Prepared
 from chat.models.run import LIVE_STATUSES
@@ -56,9 +57,11 @@ class Day:
 def listing_context(
     user: User, current: Conversation | None = None, before: str = ""
 ) -> dict[str, Any]:
+    version = "" if before else read_list_version(user.pk)
     lines = _lines(user, before)
     shown = lines[:PAGE_LINES]
     return {
+        "list_version": version,
         "days": by_day(shown),
         "current": current,
         "older_than": shown[-1].updated_at.isoformat() if len(lines) > PAGE_LINES else "",

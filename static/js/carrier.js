@@ -3,6 +3,7 @@
   "use strict";
 
   const live = document.getElementById("live");
+  if (!live) return;
   // A websocket that takes longer to say something hangs. Beside a stream that works there is no hurry.
   const PATIENCE_MS = 5000;
   const PATIENCE_BESIDE_MS = 20000;

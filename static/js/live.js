@@ -1,8 +1,9 @@
-/* The live answers of the page: a cursor for each, and what comes for them, by whichever carrier. */
+/* What is live on the page: a cursor for each answer, and what comes for them, by whichever carrier. */
 (() => {
   "use strict";
 
   const live = document.getElementById("live");
+  if (!live) return;
   const room = document.getElementById("room");
   const ACK_MS = 500;
   // What is on its way has arrived by then.
@@ -51,7 +52,9 @@
   /* What the server is told when a connection begins: what the page shows, and where it stands. */
   document.addEventListener("live:ask", event => {
     const runs = [...cursors].map(([run, { seq, check }]) => ({ run, seq, check }));
-    const shown = { room: room.dataset.room, revision: Number(room.dataset.revision), epoch: room.dataset.epoch };
+    const shown = room ? { room: room.dataset.room, revision: Number(room.dataset.revision), epoch: room.dataset.epoch } : {};
+    // Also on a page without a room.
+    shown.list_version = document.querySelector("[data-list-version]")?.dataset.listVersion ?? "";
     const draining = (document.getElementById("choice-note")?.dataset.draining ?? "").split(" ").filter(Boolean);
     event.detail.hello = { type: "hello", ...shown, writes: document.getElementById("composer") !== null, draining, runs };
   });
@@ -97,6 +100,7 @@
     else if (message.gone) gone(message.reason);
     else if (message.run) onFrame(message, cursor);
     else if (message.room) tell("room:changed", { revision: message.revision });
+    else if (message.list) tell("list:changed", { version: message.list });
     else if (message.queue) onPlace(message);
     else if (message.draining) tell("servers:draining", message);
   }

@@ -4,6 +4,7 @@
   "use strict";
 
   const live = document.getElementById("live");
+  if (!live) return;
   const GREETING_MS = 8000;
   const SILENCE_MS = 30000;
   // In steps: how long the server may keep an answer back, and the least time between two.

@@ -91,6 +91,10 @@
     show();
   });
 
+  document.addEventListener("list:lost", () => {
+    if (query()) htmx.ajax("GET", `${form.action}?${new URLSearchParams({ q: field.value })}`, { source: field, target: found, swap: "innerHTML" });
+  });
+
   document.addEventListener("htmx:before:swap", event => {
     const { ctx } = event.detail;
     // Words that were taken back meanwhile.

@@ -3,6 +3,7 @@
   "use strict";
 
   const live = document.getElementById("live");
+  if (!live) return;
   // The server's heartbeat comes every 15 s; a connection that says nothing for this long is dead.
   const SILENCE_MS = 30000;
   // One that has lived so long is not blocked.

@@ -13,7 +13,7 @@ from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
-REFRESH_LIST = """() => htmx.ajax("GET", document.getElementById("room").dataset.list,
+REFRESH_LIST = """() => htmx.ajax("GET", document.getElementById("conversations").dataset.list,
   {source: "#conversations", swap: "innerHTML"})"""
 
 ANSWER_HAS_ENDED = (

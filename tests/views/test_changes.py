@@ -254,6 +254,6 @@ def test_end_of_an_answer_costs_few_queries(
     headers = position_of_a_viewer(room, run)
     end_run(run)
 
-    # Session and user, the conversation, its path, runs, artifacts, tools, the list.
-    with django_assert_max_num_queries(8):
+    # Session and user, the conversation, its path, runs, artifacts, tools, the list and its version.
+    with django_assert_max_num_queries(9):
         room.changes(as_alice, headers)
