@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("chat", "0010_announcements"),
+        ("chat", "0011_uncompacted_segments"),
     ]
 
     operations = [
