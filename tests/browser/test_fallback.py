@@ -292,6 +292,8 @@ def test_dead_websocket_is_replaced_at_once(proxy: FaultyProxy, people: People) 
     run = proxy.send("Count.")
     alice = open_tab(people, proxy, "Alice")
     alice.open(proxy.room(run)).shows("One,")
+    # The page may have come with the word in it, before its websocket was open.
+    alice.until(lambda: alice.messages, "the websocket carries the page")
 
     proxy.process.send_signal(signal.SIGSTOP)
     try:
