@@ -9,7 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from chat import access
-from chat.live.epoch import read_epoch
+from chat.live.epoch import page_epoch
 from chat.live.viewer import MOST_RUNS, Viewer
 from chat.live.watch import GONE_RESTORED
 from chat.models import User
@@ -41,7 +41,7 @@ async def greet(viewer: Viewer, user: User, hello: Hello) -> None:
 
     Raises ``Http404`` or ``PermissionDenied`` for the room; a run that is not theirs is left out.
     """
-    if hello.epoch and hello.epoch != await readers.call(read_epoch):
+    if hello.epoch and hello.epoch != await readers.call(page_epoch):
         viewer.on_gone(GONE_RESTORED)
         return
     if hello.room is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from django.db import connection
 
 from chat.models.prepared import fetch
+from project.static_files import static_mark
 
 # PostgreSQL moves a table into a new file also when it is rewritten (VACUUM FULL): then pages are
 # loaded once more than they need to be.
@@ -27,6 +28,12 @@ def read_epoch() -> str:
     """The same in every process, for as long as the records are the same ones."""
     place = _in_postgres() if connection.vendor == "postgresql" else _in_file()
     return hashlib.blake2b(repr(place).encode(), digest_size=8).hexdigest()
+
+
+def page_epoch() -> str:
+    """What a page is made from: this database, and the scripts of this version. A page with the scripts
+    of another version would half work, and is loaded anew in the same way."""
+    return f"{read_epoch()}.{static_mark()}"
 
 
 def _in_postgres() -> object:

@@ -17,7 +17,7 @@ from django.utils.functional import SimpleLazyObject
 from chat import access
 from chat.actions.errors import ActionRefused, StorageBusy, StorageFull
 from chat.live.cursor import render_answer
-from chat.live.epoch import read_epoch
+from chat.live.epoch import page_epoch
 from chat.models import Conversation, Question, Role, Run, RunStatus, User, Visibility
 from chat.models.kept import count_kept, keeps_nothing, once
 from chat.runs.line import read_line
@@ -99,7 +99,7 @@ def room_page(
     context = _room_context(request.user, conversation, path, turns) | {
         "turns": turns,
         "earlier": shown.start,
-        "epoch": read_epoch(),
+        "epoch": page_epoch(),
         "draft": draft,
         "refusal": refusal,
         **listing_context(request.user, conversation),

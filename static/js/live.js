@@ -12,6 +12,7 @@
   // again meanwhile, however often it is said.
   const RELOAD_SPREAD_MS = 3000;
   const RELOAD_MS = 30000;
+  const RELOADED = "reloaded";
 
   const cursors = new Map();  // run → {answer, seq, check}
   const acked = new Map();
@@ -178,8 +179,17 @@
 
   setInterval(acknowledge, ACK_MS);
 
+  // While servers of two versions run, the next page may be the other one's.
+  function hasJustReloaded() {
+    try {
+      const isJustNow = Date.now() - Number(sessionStorage.getItem(RELOADED)) < RELOAD_MS;
+      if (!isJustNow) sessionStorage.setItem(RELOADED, Date.now());
+      return isJustNow;
+    } catch { return false; }
+  }
+
   function reload() {
-    if (performance.now() - reloadedAt < RELOAD_MS) return;
+    if (performance.now() - reloadedAt < RELOAD_MS || hasJustReloaded()) return;
     reloadedAt = performance.now();
     setTimeout(() => location.reload(), Math.random() * RELOAD_SPREAD_MS);
   }

@@ -7,10 +7,18 @@
   const turns = document.getElementById("turns");
   // Within this many pixels of the end the reader is at the end.
   const NEAR = 48;
+  // A scroll bar that is pulled moves the page up with each frame; the page itself does so now and then.
+  const PULLS = 3;
+  // By then the page has its place again after something was replaced, on a slow machine, too.
+  const SETTLED_MS = 200;
 
   let isFollowing = true;
   let isAsked = false;
   let lastTop = page.scrollTop;
+  // Since then: by how many pixels the page may have moved up by itself, and how often it was moved up.
+  let slack = 0;
+  let changedAt = 0;
+  let pulls = 0;
 
   const distance = () => page.scrollHeight - page.clientHeight - page.scrollTop;
 
@@ -18,7 +26,12 @@
     isAsked = false;
     if (!isFollowing) return;
     page.scrollTop = page.scrollHeight;
+    noteTop();
+  }
+
+  function noteTop() {
     lastTop = page.scrollTop;
+    slack = 0;
   }
 
   // One write per frame, however much arrived.
@@ -60,12 +73,22 @@
     if (!selection.isCollapsed && turns.contains(selection.anchorNode)) yieldToReader();
   });
   addEventListener("scroll", () => {
+    const isUp = page.scrollTop < lastTop - 2 && distance() > NEAR;
+    pulls = isUp ? pulls + 1 : 0;
+    if (isUp && isOwnDoing()) follow();
     // Up without a hand of ours: a scroll bar, a find in the page.
-    if (page.scrollTop < lastTop - 2 && distance() > NEAR) yieldToReader();
+    else if (isUp) yieldToReader();
     else if (distance() < 4 && document.getSelection().isCollapsed) isFollowing = true;
-    lastTop = page.scrollTop;
+    noteTop();
     showButton();
   }, { passive: true });
+
+  // WebKit, which has no scroll anchoring, lays out the page also while something is being replaced: it
+  // is shorter for a moment, which moves its end up, and is longer again when this is told.
+  function isOwnDoing() {
+    const isRecent = performance.now() - changedAt < SETTLED_MS;
+    return isFollowing && isRecent && pulls < PULLS && lastTop - page.scrollTop <= slack;
+  }
 
   button.addEventListener("click", () => {
     document.getSelection().removeAllRanges();
@@ -75,6 +98,14 @@
   });
 
   /* --- what moves the end --- */
+
+  // In an answer one block after the other is replaced, and at its end the whole of it.
+  const observer = new MutationObserver(records => {
+    const isWhole = records.some(({ target, removedNodes }) => removedNodes.length && !target.closest(".answer"));
+    changedAt = performance.now();
+    slack = isWhole ? Infinity : Math.max(slack, innerHeight);
+  });
+  if (!CSS.supports("overflow-anchor", "auto")) observer.observe(turns, { childList: true, subtree: true });
 
   let height = turns.offsetHeight;
 
@@ -110,9 +141,36 @@
     const turn = anchor && document.getElementById(anchor.id);
     if (turn) page.scrollTop += turn.getBoundingClientRect().top - anchor.top;
     anchor = null;
-    lastTop = page.scrollTop;
+    noteTop();
   });
 
+  /* --- where a page begins --- */
+
+  // Not left to the browser: it knows where on the page a reader was, and not that this was its end,
+  // which is elsewhere after a reload.
+  history.scrollRestoration = "manual";
+  const PLACE = `place:${location.pathname}`;
+
+  addEventListener("pagehide", () => {
+    try {
+      if (isFollowing) sessionStorage.removeItem(PLACE);
+      else sessionStorage.setItem(PLACE, page.scrollTop);
+    } catch { /* no storage: a page begins at its end */ }
+  });
+
+  function placeBefore() {
+    const isReturning = performance.getEntriesByType("navigation")[0]?.type !== "navigate";
+    try { return isReturning ? sessionStorage.getItem(PLACE) : null; } catch { return null; }
+  }
+
+  function goBack(top) {
+    yieldToReader();
+    page.scrollTop = Number(top);
+    noteTop();
+  }
+
+  const place = placeBefore();
   if (location.hash && document.getElementById(location.hash.slice(1))) yieldToReader();
+  else if (place !== null) goBack(place);
   else follow();
 })();

@@ -8,6 +8,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 
+from chat.demo.script import Pause, Script
 from tests.support.browser import streams
 from tests.support.browser.engines import ENGINES
 from tests.support.browser.seed import PASSWORD
@@ -21,6 +22,11 @@ const footer = document.querySelector("#turns > article:last-of-type footer");
 return Boolean(answer && footer) && !answer.hasAttribute("data-live");
 """
 ANSWER = "return [...document.querySelectorAll('#turns .answer')].at(-1)?.textContent ?? '';"
+IS_AT_END = """
+const page = document.scrollingElement;
+const isFar = page.scrollHeight > 2 * page.clientHeight;
+return isFar && page.scrollHeight - page.clientHeight - page.scrollTop < 48;
+"""
 WATCH_ERRORS = """
 window.errors = [];
 addEventListener("error", event => window.errors.push(event.message));
@@ -139,6 +145,51 @@ def test_reload_in_mid_answer(page: Page) -> None:
     page.site.fake.release("middle")
     page.shows("Before, after.")
     page.until_ended()
+
+
+def long_answer() -> Script:
+    """Comes in patches of their own, so that the page grows and shrinks by blocks."""
+    paragraphs = [streams.say(f"Paragraph {n}, {'and more ' * (n % 23)}\n\n") for n in range(160)]
+    pauses = [Pause(seconds=0.02)] * len(paragraphs)
+    parts = [part for both in zip(paragraphs, pauses, strict=True) for part in both]
+    middle = len(parts) // 2
+    return streams.scripted(
+        *(streams.BEGINNING, streams.open_item("message")),
+        *(*parts[:middle], gate("middle"), *parts[middle:]),
+        *(streams.close_item("message"), streams.end()),
+    )
+
+
+def test_end_is_followed_over_reloads(page: Page) -> None:
+    page.site.fake.script(long_answer())
+    page.open(page.site.room(page.site.send("Tell us.")))
+    page.shows("Paragraph 10,")
+
+    page.driver.refresh()
+    page.shows("Paragraph 79,")
+    soon(lambda: page.run(IS_AT_END))
+    page.site.fake.release("middle")
+    page.until_ended()
+    soon(lambda: page.run(IS_AT_END))
+
+    page.driver.refresh()
+    page.run(WATCH_ERRORS)
+    page.until_ended()
+    soon(lambda: page.run(IS_AT_END))
+
+
+def test_reader_keeps_their_place_over_a_reload(page: Page) -> None:
+    page.site.fake.script(streams.telling("A line of text.\n\n" * 100))
+    page.open(page.site.room(page.site.send("Tell us.")))
+    page.until_ended()
+    soon(lambda: page.run(IS_AT_END))
+
+    page.run("scrollTo(0, 400)")
+    soon(lambda: page.run("return !document.getElementById('to-end').hidden"))
+    page.driver.refresh()
+    page.run(WATCH_ERRORS)
+
+    soon(lambda: page.run("return scrollY === 400"))
 
 
 def test_stop_keeps_the_text(page: Page) -> None:

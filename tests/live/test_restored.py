@@ -1,8 +1,10 @@
 """A page that was rendered from another database is told to load itself anew."""
 
 import pytest
+from django.templatetags.static import static
 
-from chat.live.epoch import read_epoch
+from chat.live.epoch import page_epoch, read_epoch
+from project.static_files import static_mark
 from tests.live.conftest import LiveRun, OpenTab, threads
 from tests.live.connection import Tab, cursor_message
 
@@ -30,9 +32,22 @@ async def test_page_from_before_a_restore_is_told_and_closed(run: LiveRun, tab: 
 
 
 async def test_page_of_the_current_database_goes_on(run: LiveRun, tab: Tab) -> None:
-    greet(tab, run, await threads.call(read_epoch))
+    greet(tab, run, await threads.call(page_epoch))
 
     await run.tell("It goes on.")
     await tab.until_seq(run.id, len(run.entries))
 
     assert tab.close_code is None
+
+
+async def test_page_with_scripts_of_another_version_is_loaded_anew(run: LiveRun, tab: Tab) -> None:
+    # The same database, as an earlier version said it.
+    greet(tab, run, await threads.call(read_epoch))
+
+    await tab.until_closed()
+
+    assert tab.said == [{"gone": True, "reason": "restored"}]
+
+
+def test_scripts_of_another_version_have_other_addresses() -> None:
+    assert static("js/live.js") == f"/static/js/live.js?v={static_mark()}"

@@ -1,0 +1,31 @@
+"""Addresses of scripts and styles that change with what is in them, so that no page mixes two versions."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+
+from django.conf import settings
+from django.contrib.staticfiles.storage import StaticFilesStorage
+
+
+@cache
+def static_mark() -> str:
+    """Of all scripts and styles together, as they were when this process first asked."""
+    digest = hashlib.blake2b(digest_size=6)
+    for folder in settings.STATICFILES_DIRS:
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in (".js", ".css"):
+                digest.update(
+                    path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes()
+                )
+    return digest.hexdigest()
+
+
+class MarkedStorage(StaticFilesStorage):
+    """A browser keeps a script for a minute without asking: under the mark it asks for the new one."""
+
+    def url(self, name: str | None) -> str:
+        address = super().url(name)
+        is_marked = bool(name) and str(name).endswith((".js", ".css"))
+        return f"{address}?v={static_mark()}" if is_marked else address
