@@ -1,5 +1,6 @@
 """A preview runs what a model wrote: it reads nothing, reaches nobody, and stays in its frame."""
 
+import json
 import re
 from collections.abc import Callable, Iterator
 
@@ -79,6 +80,7 @@ def hostile(host: str, leaving: str = "") -> str:
       function attempt(name, run) {{ tried.push(name); try {{ run(); }} catch {{ }} }}
       {reads}
       {tries}
+      console.info("noted " + JSON.stringify({{could, tried, origin}}));
       setTimeout(() => {{ {leaving} }}, 800);
     </script>""".replace("FOREIGN", host)
 
@@ -101,6 +103,9 @@ def test_running_preview_reaches_nobody(
     address = address_of_artifact(site, alice)
     windows: list[object] = []
     alice.on("popup", lambda window: windows.append(window))
+    # Told by itself, because the document may be gone when it is asked.
+    noted: list[str] = []
+    alice.on("console", lambda one: one.text.startswith("noted ") and noted.append(one.text[6:]))
 
     alice.open(address)
     expect(alice.page.frame_locator(".preview-frame").get_by_text("Here.")).to_be_visible()
@@ -108,13 +113,13 @@ def test_running_preview_reaches_nobody(
     alice.page.wait_for_timeout(SETTLED_MS)
     alice.button("Run").click()
     expect(alice.page.get_by_role("link", name="Stop")).to_be_visible()
-    running = preview_frame(alice)
-    running.wait_for_function("() => window.tried")
-    noted = running.evaluate("() => ({could, tried, origin})")
+    alice.until(lambda: noted, "the document has tried everything")
     alice.page.wait_for_timeout(SETTLED_MS)
 
     assert quiet == [None, "null"]
-    assert noted == {"could": {}, "tried": list(CHANNELS), "origin": "null"}
+    assert [json.loads(one) for one in noted] == [
+        {"could": {}, "tried": list(CHANNELS), "origin": "null"}
+    ]
     assert foreign.hits == []
     assert alice.page.url == f"{site.url}{address}"
     assert windows == []
