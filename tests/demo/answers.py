@@ -7,7 +7,7 @@ import httpx
 from chat import dialects, result
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import AssistantTurn, Prompt, Reply, Turn, UserTurn
-from chat.events import MessageItem, ReasoningItem, Result, ToolCallItem
+from chat.events import ErrorInfo, MessageItem, ReasoningItem, Result, ToolCallItem
 from chat.wire.sse import Decoder
 
 # What a person types as the base URL.
@@ -50,8 +50,11 @@ async def answer_to(fake: FakeUpstream, dialect_name: str, prompt: Prompt) -> Re
             async for data in response.aiter_raw():
                 for frame in decoder.feed(data):
                     fold.extend(parser.feed(frame))
-        except httpx.RemoteProtocolError:
+        except httpx.RemoteProtocolError as error:
             assert "cut" in prompt.turns[-1].text
+            info = ErrorInfo(message=str(error), kind="cut")
+            result.finish(parser, fold, "failed", error=info)
+            return fold.result()
     result.finish(parser, fold)
     return fold.result()
 
