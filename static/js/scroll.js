@@ -9,15 +9,15 @@
   const NEAR = 48;
   // A scroll bar that is pulled moves the page up with each frame; the page itself does so now and then.
   const PULLS = 3;
-  // By then the page has its place again after something was replaced, on a slow machine, too.
-  const SETTLED_MS = 200;
+  // By then the page has its place again after it changed, on a slow machine, too.
+  const SETTLED_MS = 1000;
+  const HAS_ANCHORS = CSS.supports("overflow-anchor", "auto");
 
   let isFollowing = true;
   let isAsked = false;
   let lastTop = page.scrollTop;
-  // Since then: by how many pixels the page may have moved up by itself, and how often it was moved up.
-  let slack = 0;
-  let changedAt = 0;
+  let changedAt = performance.now();
+  // How often in a row the page was moved up.
   let pulls = 0;
 
   const distance = () => page.scrollHeight - page.clientHeight - page.scrollTop;
@@ -31,7 +31,6 @@
 
   function noteTop() {
     lastTop = page.scrollTop;
-    slack = 0;
   }
 
   // One write per frame, however much arrived.
@@ -63,7 +62,10 @@
   addEventListener("touchmove", yieldToReader, { passive: true });
   addEventListener("keydown", event => {
     const isUp = ["ArrowUp", "PageUp", "Home"].includes(event.key);
+    // The first hit of a find in the page is one jump.
+    const isFind = (event.ctrlKey || event.metaKey) && ["f", "g"].includes(event.key);
     const isUpBySpace = event.key === " " && event.shiftKey && !event.target.closest?.("button, summary");
+    if (isFind) yieldToReader();
     if ((isUp || isUpBySpace) && !event.target.closest?.("input, textarea, select")) yieldToReader();
   });
   document.addEventListener("selectionchange", event => {
@@ -86,8 +88,7 @@
   // WebKit, which has no scroll anchoring, lays out the page also while something is being replaced: it
   // is shorter for a moment, which moves its end up, and is longer again when this is told.
   function isOwnDoing() {
-    const isRecent = performance.now() - changedAt < SETTLED_MS;
-    return isFollowing && isRecent && pulls < PULLS && lastTop - page.scrollTop <= slack;
+    return !HAS_ANCHORS && isFollowing && pulls < PULLS && performance.now() - changedAt < SETTLED_MS;
   }
 
   button.addEventListener("click", () => {
@@ -99,13 +100,8 @@
 
   /* --- what moves the end --- */
 
-  // In an answer one block after the other is replaced, and at its end the whole of it.
-  const observer = new MutationObserver(records => {
-    const isWhole = records.some(({ target, removedNodes }) => removedNodes.length && !target.closest(".answer"));
-    changedAt = performance.now();
-    slack = isWhole ? Infinity : Math.max(slack, innerHeight);
-  });
-  if (!CSS.supports("overflow-anchor", "auto")) observer.observe(turns, { childList: true, subtree: true });
+  const noteChange = () => { changedAt = performance.now(); };
+  if (!HAS_ANCHORS) new MutationObserver(noteChange).observe(turns, { childList: true, subtree: true });
 
   let height = turns.offsetHeight;
 
@@ -114,6 +110,7 @@
     // What somebody unfolds is not new.
     if (!isFollowing && isGrowing) name("New text below");
     height = entry.contentRect.height;
+    noteChange();
     // Now, while the page is laid out and not painted yet: a frame later would cost another frame, and
     // show the new words below the edge first.
     toEnd();
@@ -139,9 +136,13 @@
   document.addEventListener("htmx:after:swap", event => {
     if (event.target.id === "live") return;
     const turn = anchor && document.getElementById(anchor.id);
-    if (turn) page.scrollTop += turn.getBoundingClientRect().top - anchor.top;
+    if (turn) {
+      page.scrollTop += turn.getBoundingClientRect().top - anchor.top;
+      noteTop();
+    } else if (turns.contains(event.target)) {
+      toEnd();
+    }
     anchor = null;
-    noteTop();
   });
 
   /* --- where a page begins --- */
