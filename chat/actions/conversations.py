@@ -211,13 +211,13 @@ def choose_branch(user: User, message: Message) -> None:
         user=user,
         conversation=message.conversation,
         parent=message.parent,
-        defaults={"chosen": message},
+        defaults={"chosen": message, "is_kept": False},
     )
 
 
-def choose_path(user: User, message: Message) -> None:
+def choose_path(user: User, message: Message, *, is_kept: bool = False) -> None:
     """From now on this person sees the branch in which ``message`` stands. Where nobody chose
-    otherwise and it is the newest, nothing is written."""
+    otherwise and it is the newest, nothing is written. ``is_kept``: as in `BranchChoice`."""
     rows = Message.objects.filter(conversation=message.conversation_id)
     messages = {row.pk: row for row in rows.only("id", "parent_id", "conversation_id")}
     chosen = dict(
@@ -234,7 +234,7 @@ def choose_path(user: User, message: Message) -> None:
                     user=user,
                     conversation=message.conversation,
                     parent_id=each.parent_id,
-                    defaults={"chosen": each},
+                    defaults={"chosen": each, "is_kept": is_kept},
                 )
 
 

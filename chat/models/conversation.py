@@ -154,6 +154,8 @@ class Message(models.Model):
     is_live: bool | None = None
     # Whether nothing stood below it when it was read, if that was read with it.
     is_last: bool | None = None
+    # For whom it was read: `BranchChoice.is_kept`; ``None`` where they chose nothing.
+    is_kept: bool | None = None
 
     class Meta:
         indexes = [models.Index(fields=["conversation", "parent", "id"])]
@@ -163,12 +165,16 @@ class Message(models.Model):
 
 
 class BranchChoice(models.Model):
-    """Which of several siblings a person looks at. ``parent`` is null at the root."""
+    """Which of several siblings a person looks at. ``parent`` is null at the root.
+
+    ``is_kept``: not by hand; it is what they were reading when somebody else wrote another version.
+    """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE)
     parent = models.ForeignKey(Message, null=True, on_delete=models.CASCADE, related_name="+")
     chosen = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+")
+    is_kept = models.BooleanField(default=False, db_default=False)
 
     class Meta:
         # Two, because a unique constraint lets any number of null parents in.

@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from chat.models import Message, Run
+from chat.models import Message, Role, Run, User
 from chat.models.tree import Place
 from chat.templatetags.kept import attachments_of, kept_by
 from chat.templatetags.tributary import avatar, icon, when
@@ -50,6 +50,14 @@ class ShownRun(Protocol):
     may_go_on: bool
 
 
+class Newer(Protocol):
+    @property
+    def message(self) -> Message: ...
+
+    @property
+    def author(self) -> User | None: ...
+
+
 class Turn(Protocol):
     message: Message
     place: Place
@@ -60,6 +68,7 @@ class Turn(Protocol):
     is_person: bool
     is_live: bool
     is_open: bool
+    newer: Newer | None
     retry_key: UUID
 
 
@@ -142,6 +151,7 @@ def turn_footer(context: Context, turn: Turn) -> SafeString:
     message = turn.message
     parts = [
         *([_siblings(context, turn.place)] if turn.place.count > 1 else []),
+        *([_newer(context, turn.newer)] if turn.newer else []),
         *_kept(context, turn),
         format_html(
             '<button type="button" class="action" data-copy-source="{}">{}<span>Copy</span></button>',
@@ -240,6 +250,15 @@ def _siblings(context: Context, place: Place) -> SafeString:
         count,
         _sibling(context, place.next, number + 1, count, "chevron-right"),
     )
+
+
+def _newer(context: Context, newer: Newer) -> SafeString:
+    name = newer.author or "Somebody who has left"
+    is_person = newer.message.role == Role.USER
+    did = "wrote another version" if is_person else "asked for another answer"
+    button = SafeString('<button class="action action-kept">Show</button>')
+    form = _form(context, "message_show", newer.message, button)
+    return format_html('<span class="newer">{} {} {}</span>', name, did, form)
 
 
 def _sibling(

@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from chat import access
+from chat.actions import conversations as verbs
 from chat.actions.errors import ActionRefused, StorageBusy, StorageFull
 from chat.live.cursor import render_answer
 from chat.live.epoch import page_epoch
@@ -25,7 +26,7 @@ from chat.views.changed import changed_turns
 from chat.views.errors import away
 from chat.views.forms import ChoiceForm, SendForm
 from chat.views.listing import listing_context
-from chat.views.position import position_of
+from chat.views.position import Position, position_of
 from chat.views.question_forms import FORMS, ReplyForm
 from chat.views.tool_choice import tools_of
 from chat.views.transcript import (
@@ -35,6 +36,7 @@ from chat.views.transcript import (
     is_waiting,
     last_page,
     last_run,
+    maker_of,
     read_path,
     read_turns,
     turns_of,
@@ -117,7 +119,7 @@ def changes(
     """Patches from what the browser shows to what there is. ``asked`` is what this person has just
     settled or claimed: a sentence that stood there is taken away."""
     position = position_of(request)
-    path = read_path(request.user, conversation)
+    path = _kept_path(request.user, conversation, position)
     may_write = access.may_write(request.user, conversation)
     change = difference(path, position, may_write=may_write)
     appended = read_turns(path, range(change.start, len(path.places)))
@@ -139,6 +141,20 @@ def changes(
     response = render(request, "chat/changes.html", context)
     response["X-Room-Revision"] = str(conversation.revision)
     return response
+
+
+def _kept_path(user: User, conversation: Conversation, position: Position | None) -> Path:
+    """Nobody's page is replaced by what a colleague wrote: readers keep the branch that they read,
+    and are told that there is another version."""
+    path = read_path(user, conversation)
+    overtaken = path.overtaken(position.tail) if position is not None else None
+    if overtaken is None:
+        return path
+    tail, newest = overtaken
+    if maker_of(newest) == user:
+        return path
+    verbs.choose_path(user, tail, is_kept=True)
+    return read_path(user, conversation)
 
 
 def accepted(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from django.db.models import Exists, OuterRef
+from django.db.models import OuterRef, Subquery
 
 from chat.actions.outcomes import SERVER_IS_GONE, TOO_MANY_PAUSES
 from chat.live.cursor import RenderedAnswer, render_answers
@@ -68,6 +68,14 @@ class ShownRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Newer:
+    """The newest version of a turn, and whose it is, for a reader who was left with an older one."""
+
+    message: Message
+    author: User | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """One turn on the page: ``number`` counts along the visible path, from 1."""
 
@@ -75,6 +83,7 @@ class Turn:
     place: Place
     number: int
     runs: tuple[ShownRun, ...] = ()
+    newer: Newer | None = None
 
     @property
     def is_person(self) -> bool:
@@ -121,6 +130,25 @@ class Path:
                 return index
         return None
 
+    def newest_sibling(self, message: Message) -> Message:
+        siblings = [each for each in self.messages.values() if each.parent_id == message.parent_id]
+        return max(siblings, key=lambda each: each.pk)
+
+    def overtaken(self, hex_id: str) -> tuple[Message, Message] | None:
+        """The turn with this id, and the newest version of the turn at which its branch has left
+        the path. ``None``: it is on the path, or no choice of theirs leads elsewhere."""
+        tail = next((each for each in self.messages.values() if each.public_id.hex == hex_id), None)
+        on_path = {place.message.parent_id: place.message for place in self.places}
+        each = tail
+        while each is not None and each.parent_id not in on_path:
+            each = self.messages.get(each.parent_id) if each.parent_id else None
+        if tail is None or each is None:
+            return None
+        # The lowest turn whose parent is on the path: only there can both have parted.
+        newest = on_path[each.parent_id]
+        is_by_itself = newest.is_kept is None and newest.pk > each.pk
+        return (tail, newest) if is_by_itself else None
+
     def newest_sibling_revisions(self) -> dict[int | None, int]:
         newest: dict[int | None, int] = {}
         for message in self.messages.values():
@@ -143,7 +171,13 @@ _messages_of = Prepared(
     lambda room, person: (
         Message.objects.filter(conversation=room)
         .only("id", "public_id", "conversation_id", "parent_id", "role", "revision")
-        .annotate(is_chosen=Exists(BranchChoice.objects.filter(chosen=OuterRef("pk"), user=person)))
+        .annotate(
+            is_kept=Subquery(
+                BranchChoice.objects.filter(chosen=OuterRef("pk"), user=person).values("is_kept")[
+                    :1
+                ]
+            )
+        )
     )
 )
 
@@ -152,7 +186,9 @@ def read_path(user: User, conversation: Conversation) -> Path:
     rows = _messages_of.all(room=conversation.pk, person=user.pk)
     return Path(
         conversation=conversation,
-        places=visible_path(rows, {row.parent_id: row.pk for row in rows if row.is_chosen}),
+        places=visible_path(
+            rows, {row.parent_id: row.pk for row in rows if row.is_kept is not None}
+        ),
         messages={row.pk: row for row in rows},
     )
 
@@ -175,12 +211,14 @@ def read_turns(path: Path, indices: Sequence[int]) -> list[Turn]:
         .order_by("message_id", "position")
     )
     shown = _shown(runs, render_answers(runs))
+    newer = _newer(path, places)
     return [
         Turn(
             message=full[place.message.pk],
             place=place,
             number=index + 1,
             runs=tuple(shown.get(place.message.pk, ())),
+            newer=newer.get(place.message.pk),
         )
         for index, place in zip(indices, places, strict=True)
         if place.message.pk in full
@@ -214,15 +252,34 @@ def read_changed(path: Path, indices: Sequence[int], *, known_runs: Collection[s
     answers = [place.message.pk for place in places if place.message.role == Role.ASSISTANT]
     runs = _runs_of(answers)
     shown = _shown(runs, render_answers(_later(runs, known_runs)))
+    newer = _newer(path, places)
     return [
         Turn(
             message=place.message,
             place=place,
             number=index + 1,
             runs=tuple(shown.get(place.message.pk, ())),
+            newer=newer.get(place.message.pk),
         )
         for index, place in zip(indices, places, strict=True)
     ]
+
+
+def _newer(path: Path, places: Sequence[Place]) -> dict[int, Newer]:
+    """Of the turns that a reader was left with: what has come since."""
+    kept = [place.message for place in places if place.message.is_kept and place.next is not None]
+    found = {message.pk: path.newest_sibling(message) for message in kept}
+    return {pk: Newer(message=one, author=maker_of(one)) for pk, one in found.items()}
+
+
+def maker_of(message: Message) -> User | None:
+    """Who wrote it, or asked for it; ``None`` where their account is gone."""
+    if message.role == Role.USER:
+        author: User | None = Message.objects.select_related("author").get(pk=message.pk).author
+        return author
+    runs = Run.objects.filter(message=message).select_related("requested_by")
+    first = runs.order_by("position").first()
+    return first.requested_by if first is not None else None
 
 
 _runs_of_one = Prepared(

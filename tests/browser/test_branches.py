@@ -18,7 +18,7 @@ def show_version(tab: Tab, number: int, count: int) -> None:
 
 
 @pytest.mark.smoke
-def test_edit_makes_a_version_for_everybody(site: BrowserSite, tab: OpenTab) -> None:
+def test_readers_keep_their_version_when_a_colleague_edits(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("Of rivers."), streams.telling("Of seas."))
     run = site.send("Tell us of rivers.")
     alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
@@ -31,17 +31,38 @@ def test_edit_makes_a_version_for_everybody(site: BrowserSite, tab: OpenTab) -> 
     field.fill("Tell us of seas.")
     field.press("Enter")
 
-    for viewer in (alice, bob):
-        viewer.shows("Of seas.").until_ended()
-        expect(viewer.turns).to_have_count(2)
-        expect(viewer.turns.first.locator(".words")).to_have_text("Tell us of seas.")
-        expect(versions(viewer.turns.first)).to_have_text("Version 2/ of 2")
+    alice.shows("Of seas.").until_ended()
+    expect(alice.turns.first.locator(".words")).to_have_text("Tell us of seas.")
+    expect(versions(alice.turns.first)).to_have_text("Version 2/ of 2")
+    line = bob.turns.first.locator(".newer")
+    expect(line).to_contain_text("Alice wrote another version")
+    expect(bob.turns).to_have_count(2)
+    expect(bob.turns.first.locator(".words")).to_have_text("Tell us of rivers.")
+    expect(versions(bob.turns.first)).to_have_text("Version 1/ of 2")
+    bob.reload().shows("Of rivers.")
+
+    line.get_by_role("button", name="Show").click()
+
+    bob.shows("Of seas.").until_ended()
+    expect(line).to_have_count(0)
     show_version(bob, 1, 2)
     bob.shows("Of rivers.")
-    expect(bob.turns.first.locator(".words")).to_have_text("Tell us of rivers.")
+    expect(line).to_have_count(0)
     expect(alice.answer).to_contain_text("Of seas.")
     bob.reload().shows("Of rivers.")
     alice.reload().shows("Of seas.")
+
+
+def test_own_edit_is_followed_by_the_other_tab(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First try."), streams.telling("Second try."))
+    run = site.send("Tell us.")
+    first, second = tab("Alice", site.room(run)).until_ended(), tab("Alice", site.room(run))
+    second.until_ended()
+
+    first.button("Try again").click()
+
+    second.shows("Second try.").until_ended()
+    expect(versions(second.turns.last)).to_have_text("Version 2/ of 2")
 
 
 def test_canceled_edit_changes_nothing(site: BrowserSite, tab: OpenTab) -> None:
@@ -59,17 +80,22 @@ def test_canceled_edit_changes_nothing(site: BrowserSite, tab: OpenTab) -> None:
 
 
 def test_retry_makes_a_second_version(site: BrowserSite, tab: OpenTab) -> None:
-    site.fake.script(streams.telling("First try."), streams.telling("Second try."))
+    for text in ("First try.", "Second try.", "On the first."):
+        site.fake.script(streams.telling(text))
     run = site.send("Tell us.")
     alice, bob = tab("Alice", site.room(run)).until_ended(), tab("Bob", site.room(run))
 
     alice.button("Try again").click()
 
-    for viewer in (alice, bob):
-        viewer.shows("Second try.").until_ended()
-        expect(versions(viewer.turns.last)).to_have_text("Version 2/ of 2")
+    alice.shows("Second try.").until_ended()
+    expect(versions(alice.turns.last)).to_have_text("Version 2/ of 2")
+    expect(bob.turns.last.locator(".newer")).to_contain_text("Alice asked for another answer")
+    bob.shows("First try.")
+    bob.write("Go on from the first").shows("On the first.").until_ended()
+    expect(bob.turns).to_have_count(4)
+    expect(alice.turns).to_have_count(2)
     show_version(alice, 1, 2)
-    alice.shows("First try.")
+    alice.shows("On the first.")
     show_version(alice, 2, 2)
     alice.shows("Second try.")
     expect(alice.turns).to_have_count(2)

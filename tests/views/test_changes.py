@@ -10,7 +10,7 @@ from django.test import Client
 from lxml import html
 
 from chat.actions import conversations as verbs
-from chat.models import Artifact, Membership, Message, Run, RunStatus, TeamRole, User
+from chat.models import Artifact, BranchChoice, Membership, Message, Run, RunStatus, TeamRole, User
 from chat.views.transcript import PAGE_TURNS
 from tests.views.room import HTMX, Headers, Patches, Room, end_run, url_of
 
@@ -84,27 +84,69 @@ def test_page_without_a_valid_position_gets_everything(
             assert_replaces_all(patches)
 
 
-def test_page_on_an_abandoned_branch_gets_everything(as_bob: Client, room: Room) -> None:
+def test_page_on_a_branch_that_its_reader_left_gets_everything(
+    as_alice: Client, room: Room
+) -> None:
     headers = room.position(room.turn("One"))
     two = room.turn("Two")
 
-    patches = room.changes(as_bob, headers)
+    patches = room.changes(as_alice, headers)
 
     assert patches.turns == ids_of(two.parent, two)
     assert_replaces_all(patches)
 
 
-def test_page_that_begins_after_the_fork_gets_everything(as_bob: Client, room: Room) -> None:
+def test_page_that_begins_after_the_fork_gets_everything(as_alice: Client, room: Room) -> None:
     first = room.turn("First")
     second = room.turn("Second", first)
     third = room.turn("Third", second)
     headers = room.position(third)
     other = room.turn("Other", first)
 
-    patches = room.changes(as_bob, headers)
+    patches = room.changes(as_alice, headers)
 
     assert patches.turns[-1] == other.public_id.hex
     assert_replaces_all(patches)
+
+
+def test_reader_keeps_what_a_colleague_replaced(as_bob: Client, room: Room) -> None:
+    one = room.turn("One")
+    headers = room.position(one)
+    two = room.turn("Two")
+
+    patches = room.changes(as_bob, headers)
+
+    assert patches.turns == []
+    assert patches.removed == []
+    assert "Alice wrote another version" in patches.response.content.decode()
+    assert room.page(as_bob).xpath("//article/@data-turn") == ids_of(one.parent, one)
+    as_bob.post(url_of("message_show", two.parent))
+    assert room.page(as_bob).xpath("//article/@data-turn") == ids_of(two.parent, two)
+    assert "another version" not in room.source(as_bob)
+
+
+def test_reader_who_chose_a_version_is_told_nothing(as_bob: Client, room: Room) -> None:
+    one, two = room.turn("One"), room.turn("Two")
+    as_bob.post(url_of("message_show", one.parent))
+    headers = room.position(two)
+
+    patches = room.changes(as_bob, headers)
+
+    assert patches.turns == ids_of(one.parent, one)
+    assert "another version" not in patches.response.content.decode()
+
+
+def test_branch_is_kept_for_who_reads_it_alone(
+    as_alice: Client, as_bob: Client, room: Room
+) -> None:
+    one = room.turn("One")
+    headers = room.position(one)
+    two = room.turn("Two")
+
+    room.changes(as_bob, headers)
+
+    assert room.page(as_alice).xpath("//article/@data-turn") == ids_of(two.parent, two)
+    assert BranchChoice.objects.count() == 1
 
 
 def test_reader_who_missed_more_than_a_page_gets_a_page(as_bob: Client, room: Room) -> None:
