@@ -267,6 +267,8 @@ MOCKUP_BUNDLE_BYTES = int(env.number("MOCKUP_BUNDLE_BYTES", 32 * 1024 * 1024))
 MOCKUP_FETCH_SECONDS = env.number("MOCKUP_FETCH_SECONDS", 30, at_least=0.1)
 # Address of the demo upstream that `make run` starts; empty hides it.
 DEMO_UPSTREAM_URL = env.text("DEMO_UPSTREAM_URL")
+# HTML of ended answers that a process keeps for the next page that shows them.
+ANSWER_CACHE_MB = env.number("ANSWER_CACHE_MB", 32)
 # Days for which the raw frames of a run are kept beside its events.
 RAW_FRAMES_DAYS = env.number("RAW_FRAMES_DAYS", 30, at_most=_MOST_DAYS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import resource
@@ -36,6 +37,20 @@ def forget_to_collect_what_is_loaded() -> None:
     them all each time, 60 ms in which no live connection moves; now it looks at what came later."""
     gc.collect()
     gc.freeze()
+
+
+# `M_MMAP_THRESHOLD` in malloc.h of glibc.
+_MMAP_THRESHOLD = -3
+_LARGE_BYTES = 256 * 1024
+
+
+def give_back_large_memory() -> None:
+    """A text of megabytes is memory of its own, which the system has back when the text is gone.
+    By itself glibc changes to its common heap once such a text was freed, and there whatever small
+    thing lies above holds all of it: 200 MB after twenty long answers. Elsewhere nothing happens."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def refuse_unknown_mode() -> None:

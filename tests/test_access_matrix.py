@@ -410,6 +410,7 @@ CONVERSATION_CASES = [
     Case("run_medium", signed_in_only(404), "of another run", _medium_of_another_run),
     *shared_and_private("run_part", readers, 200, _folded_thought),
     Case("run_part", signed_in_only(404), "of another run", _part_of_another_run),
+    *shared_and_private("run_text", readers, 200, _run),
     *shared_and_private("run_log", readers, 200, _run),
     *shared_and_private("run_replay", readers, 200, _run),
     *shared_and_private("run_replay_frames", readers, 200, _run),

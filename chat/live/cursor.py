@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from django.conf import settings
 from django.utils.safestring import SafeString
 
 from chat import events as canonical
@@ -20,9 +22,6 @@ from chat.rendering.patches import Answer
 from chat.runs.feed import check_of
 from chat.runs.segments import read_entries, read_logs
 from chat.runs.tail import Entry
-
-# Ended answers never change, so their HTML may be kept; it is never the truth.
-CACHE_BYTES = 32 * 1024 * 1024
 
 # The run, the number of its last event, and when that was.
 Ending = tuple[UUID, int, datetime | None]
@@ -43,7 +42,8 @@ class RenderedAnswer:
 
 
 class _Cache:
-    """The most recently used ended answers, by run, within a limit of bytes."""
+    """The most recently used ended answers, by run, within a limit of bytes. They never change, so
+    their HTML may be kept; it is never the truth."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -62,13 +62,13 @@ class _Cache:
             if key in self._entries:
                 return
             self._entries[key] = answer
-            self._size_bytes += len(answer.html)
+            self._size_bytes += sys.getsizeof(answer.html)
             while self._size_bytes > self._limit_bytes and self._entries:
                 _, dropped = self._entries.popitem(last=False)
-                self._size_bytes -= len(dropped.html)
+                self._size_bytes -= sys.getsizeof(dropped.html)
 
 
-_ended = _Cache(CACHE_BYTES)
+_ended = _Cache(int(settings.ANSWER_CACHE_MB * 1024 * 1024))
 
 
 def render_answer(run: Run) -> RenderedAnswer:
@@ -85,8 +85,8 @@ def render_answers(runs: Sequence[Run]) -> dict[int, RenderedAnswer]:
 
 
 def render_part(run: Run, part_id: str) -> SafeString | None:
-    """What a fold of the answer, or of its replay, holds, from what is committed: what a replay
-    leaves out is complete. ``None`` if there is no such part."""
+    """What a fold of the answer, or of its replay, holds, or the next slice of a long text, from what
+    is committed: what a replay leaves out is complete. ``None`` if there is no such part."""
     replay = replay_id(run)
     is_replay = part_id.startswith(f"r{replay}-")
     return _committed(run, replay if is_replay else run.public_id.hex).part(part_id)
@@ -97,7 +97,7 @@ def pictures_in(run: Run) -> list[str]:
     in its HTML, folds and all."""
     answer = _committed(run, run.public_id.hex)
     answer.unfold()
-    return picture_addresses(answer.snapshot())
+    return picture_addresses("".join([answer.snapshot(), *answer.slices()]))
 
 
 def _committed(run: Run, answer_id: str) -> Answer:

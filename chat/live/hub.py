@@ -40,7 +40,8 @@ FEW_FRAMES = 4
 FEW_BYTES = 24 * 1024
 # A reload comes back within seconds; rendering the answer again would be wasted.
 LINGER_SECONDS = 30.0
-# Beyond this a batch is applied, or a frame made, in a thread: it may take over 5 ms.
+# Beyond this, of a batch or of a block that is open before it, a batch is applied, or a frame made, in
+# a thread: it may take over 5 ms.
 THREAD_BYTES = 16 * 1024
 THREAD_EVENTS = 200
 # A hub that begins late skips the frame from 0 to now: nobody stands at 0 any more.
@@ -207,8 +208,7 @@ class Hub:
     def _take(self, entries: list[Entry]) -> bool:
         """As `_apply`, at once, for what is short and not the end, where nobody else is at work on the
         answer: so the words of hundreds of runs wake no task on their way."""
-        is_long = sum(len(entry.body) for entry in entries) > THREAD_BYTES
-        if is_long or entries[-1].is_end or self.is_gone or self._applying.locked():
+        if self._is_much(entries) or entries[-1].is_end or self.is_gone or self._applying.locked():
             return False
         try:
             self._apply_now(entries)
@@ -225,10 +225,13 @@ class Hub:
         self._progressed.set()
         return True
 
-    async def _apply(self, entries: list[Entry]) -> None:
+    def _is_much(self, entries: list[Entry]) -> bool:
         size = sum(len(entry.body) for entry in entries)
+        return max(size, self._answer.open_length) > THREAD_BYTES
+
+    async def _apply(self, entries: list[Entry]) -> None:
         async with self._applying:
-            if size > THREAD_BYTES:
+            if self._is_much(entries):
                 await in_thread(self._apply_now, entries)
             else:
                 self._apply_now(entries)
@@ -316,7 +319,8 @@ class Hub:
     def _is_long(self, after: int) -> bool:
         """Whether a patch of what came behind ``after`` is made in a thread."""
         seq = self._answer.seq
-        return seq - after > THREAD_EVENTS or self._sizes[seq] - self._sizes[after] > THREAD_BYTES
+        size = max(self._sizes[seq] - self._sizes[after], self._answer.open_length)
+        return seq - after > THREAD_EVENTS or size > THREAD_BYTES
 
     async def _patch(self, after: int) -> Frame:
         if self._is_long(after):

@@ -7,13 +7,18 @@ so that every viewer's page comes out the same. HTML is made when somebody asks 
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from itertools import accumulate, islice
+from uuid import UUID
 
+from django.utils.safestring import SafeString
 from markdown_it.common.utils import unescapeAll
 
 from chat.pieces import add_piece
+from chat.rendering import figures
+from chat.rendering.anatomy import fill, safe
 from chat.rendering.formulas import open_formula
 from chat.rendering.markdown import (
     CODE_CLOSE,
@@ -47,12 +52,21 @@ GROWTH = 2**0.5
 # letter each, and look like the beginning of something else.
 VAIN_SEARCHES = 8
 
+# So much of a text stands in a page; the rest comes on request, in slices. A block is cut as well:
+# a table of 50,000 characters takes a second. Code takes a tenth of that, and is better whole.
+PAGE_CHARACTERS = 150_000
+SLICE_CHARACTERS = 100_000
+BLOCK_CHARACTERS = 50_000
+CODE_CHARACTERS = 100_000
+
 # The kind of a tail in which a displayed formula is not closed yet.
 OPEN_FORMULA = "open_formula"
 
 _LIST_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
 _BLOCK_START = re.compile(r" {0,3}(?:#|>|[-*+_=|]|\d{1,9}[.)]|```|~~~|\$\$|\\\[)")
 _FORMULA_END = re.compile(r"(?:\$\$|\\\])\s*$")
+# What begins a slice that goes on with a block, in the source: no more than this of it.
+_HEAD_CHARACTERS = 4096
 _MARKS_ONLY = re.compile(r"[ \t]*[-=*_+#>|:`~]+[ \t]*")
 
 
@@ -89,6 +103,7 @@ class Fence:
         self.opened_seq = seq
         self.markup = markup
         self.source = [opening, "\n"]
+        self.length = len(opening) + 1
         self.shown = GrowingText()
         self._indent = len(opening) - len(opening.lstrip(" "))
         self.label = reveal(unescapeAll(opening.strip()[len(markup) :]).strip())
@@ -108,6 +123,7 @@ class Fence:
     def _feed_line(self, text: str, newline: str, seq: int) -> bool:
         """Take a line or a part of one. True when this completed the closing line."""
         self.source += (text, newline)
+        self.length += len(text) + len(newline)
         if self._is_line_shown:
             self.shown.add(reveal(text) + newline, seq)
             self._is_line_shown = not newline
@@ -280,6 +296,50 @@ def _render_spans(found: Outline, scope: Scope) -> str:
     return "".join(render_block(found.source(span), scope) for span in found.spans)
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where the part of a text that is shown ends, in characters of its source.
+
+    From ``head`` to ``head_end`` are the lines without which a slice that begins at ``at`` would
+    mean something else: the head of the table that it goes on with, or the fence of the code.
+    """
+
+    at: int
+    head: int = 0
+    head_end: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.at}-{self.head}-{self.head_end}"
+
+
+def _place_to_tear(text: str) -> int:
+    middle = len(text) // 2
+    return text.rfind("\n", middle) + 1 or text.rfind(" ", middle) + 1 or len(text)
+
+
+def _head_of(found: Outline, start: int) -> tuple[int, int]:
+    """Where the lines stand that a slice behind this text needs before it."""
+    last = found.spans[-1] if found.spans else None
+    lines = {"fence": 1, "table_open": 2}.get(last.kind, 0) if last else 0
+    if last is None or not lines:
+        return 0, 0
+    begin = start + sum(len(line) + 1 for line in found.lines[: last.start])
+    return begin, begin + sum(len(line) + 1 for line in found.lines[last.start :][:lines])
+
+
+def _behind(cut: Cut, head_length: int, inner: Cut) -> Cut:
+    """A cut of a slice, which begins with the head of what was cut before it, in the whole text."""
+
+    def place(offset: int) -> int:
+        in_text = offset >= head_length
+        return cut.at + offset - head_length if in_text else cut.head + offset
+
+    has_head = inner.head_end > inner.head
+    head = place(inner.head) if has_head else 0
+    return Cut(place(inner.at), head, head + inner.head_end - inner.head)
+
+
 class OpenPart:
     """The front of a long open block, rendered by itself until the block closes."""
 
@@ -299,11 +359,20 @@ class OpenPart:
 
 
 class Flow(Part):
-    """The element that holds one growing Markdown text."""
+    """The element that holds one growing Markdown text, up to ``limit`` characters of it; without
+    one, as much as a page shows."""
 
-    def __init__(self, item_id: str, seq: int) -> None:
+    # Whether a file with the text of the whole answer has this text in it.
+    is_in_download = True
+
+    def __init__(self, item_id: str, seq: int, limit: int = 0) -> None:
         super().__init__(f"{item_id}-flow", seq)
         self._prefix = item_id
+        self._limit = limit or PAGE_CHARACTERS
+        self._taken = 0
+        self._cut: Cut | None = None
+        # Without the rest, as nobody can ask for it.
+        self.is_inline = False
         self._source: list[str] = []
         self._length = 0
         self._marks: list[Mark] = []
@@ -333,7 +402,7 @@ class Flow(Part):
         if text:
             add_piece(self._source, text)
             self._length += len(text)
-            self._take(text, seq)
+            self._take_what_is_shown(text, seq)
         self.touch(seq)
 
     def end(self, seq: int) -> None:
@@ -341,7 +410,8 @@ class Flow(Part):
         if self._ends_in_return:
             self._ends_in_return = False
             self._source.append("\n")
-            self._take("\n", seq)
+            self._length += 1
+            self._take_what_is_shown("\n", seq)
         self._close_all(seq)
         self._start_over("", seq)
         self._ended_seq = seq
@@ -371,6 +441,46 @@ class Flow(Part):
             text = "\r" + text
         self._ends_in_return = text.endswith("\r")
         return clean_source(text[:-1] if self._ends_in_return else text)
+
+    def _take_what_is_shown(self, text: str, seq: int) -> None:
+        """The same place ends what is shown, however the text came in: it is taken up to where it
+        may be, and looked at there."""
+        while text and self._cut is None:
+            room = min(self._limit - self._taken, self._block_limit - self.open_length)
+            self._taken += len(text[:room])
+            self._take(text[:room], seq)
+            text = text[room:]
+            if self._is_full and self._fence is None:
+                self._search(seq)
+            if self._is_full:
+                self._end_here(seq)
+
+    @property
+    def open_length(self) -> int:
+        """Characters that are not in a closed block yet."""
+        return self._open.length if self._fence is None else self._fence.length
+
+    @property
+    def _is_full(self) -> bool:
+        return self._taken >= self._limit or self.open_length >= self._block_limit
+
+    @property
+    def _block_limit(self) -> int:
+        return BLOCK_CHARACTERS if self._fence is None else CODE_CHARACTERS
+
+    def _end_here(self, seq: int) -> None:
+        """What does not fit belongs to the rest: a whole block where there are others before it."""
+        text = self._open_text()
+        is_torn = not self._blocks or len(text) >= self._block_limit
+        shown = text[: _place_to_tear(text)] if is_torn else ""
+        start = self._taken - len(text)
+        found = outline(shown, self._references.scope())
+        self._cut = Cut(start + len(shown), *_head_of(found, start))
+        self._close_spans(found, found.spans, len(found.lines), seq)
+        self._start_over("", seq)
+
+    def _open_text(self) -> str:
+        return self._open.text() if self._fence is None else "".join(self._fence.source)
 
     def _take(self, text: str, seq: int) -> None:
         if self._fence is None:
@@ -463,8 +573,7 @@ class Flow(Part):
             self._parts, self._part_seqs, self._parts_reset_seq = [], [], seq
 
     def _close_all(self, seq: int) -> None:
-        text = self._open.text() if self._fence is None else "".join(self._fence.source)
-        found = outline(text, self._references.scope())
+        found = outline(self._open_text(), self._references.scope())
         self._close_spans(found, found.spans, len(found.lines), seq)
 
     def _close_spans(self, found: Outline, spans: list[Span], end: int, seq: int) -> None:
@@ -485,14 +594,59 @@ class Flow(Part):
         if self._is_compared:
             return
         self._is_compared = True
-        text = "".join(self._source)
-        if "]:" not in text and not self._marks:
+        text = self._shown_source()
+        marks = [mark for mark in self._marks if mark[0] <= len(text)]
+        if "]:" not in text and not marks:
             return
-        whole = closed_blocks(text, self._prefix, self._marks)
+        whole = closed_blocks(text, self._prefix, marks)
         if [block.html for block in whole] != [block.html for block in self._blocks]:
             self._blocks = [*whole]
             self._block_seqs = [self._ended_seq] * len(whole)
             self._replaced_seq = self._ended_seq
+
+    def _shown_source(self) -> str:
+        return "".join(self._source)[: self._cut.at if self._cut else None]
+
+    # --- the rest of a long text ------------------------------------------------------------
+
+    def slice(self, name: str) -> SafeString | None:
+        """What stands behind a cut, up to the next one. ``name``: as the page asks for it, the id
+        of the part. ``None``: not of this text. Links whose addresses are defined elsewhere in the
+        text stay as they are written."""
+        asked = re.fullmatch(rf"{re.escape(self.id)}-(\d{{1,9}})-(\d{{1,9}})-(\d{{1,9}})", name)
+        if asked is None:
+            return None
+        cut = Cut(*map(int, asked.groups()))
+        if not cut.head <= cut.head_end <= cut.at <= self._length:
+            return None
+        html, after = self._slice(cut)
+        return safe(html + (self._rest(after) if after else ""))
+
+    def slices(self) -> Iterator[str]:
+        """All of the rest, as HTML."""
+        cut = self._cut
+        while cut is not None:
+            html, cut = self._slice(cut)
+            yield html
+
+    def _slice(self, cut: Cut) -> tuple[str, Cut | None]:
+        source = "".join(self._source)
+        head = source[cut.head : min(cut.head_end, cut.head + _HEAD_CHARACTERS)]
+        part = Flow(f"{self._prefix}-m{cut.at}", 0, SLICE_CHARACTERS)
+        part.feed(head + source[cut.at :], 0)
+        part.end(0)
+        part._compare()
+        return part._sections_from(0), part._cut and _behind(cut, len(head), part._cut)
+
+    def _rest(self, cut: Cut) -> str:
+        run = UUID(self.id[1:33])
+        return fill(
+            "rest",
+            is_open=not self._ended_seq,
+            left=figures.count(self._length - cut.at),
+            address="" if self.is_inline else f"/r/{run}/part/{self.id}-{cut.name}/",
+            download=f"/r/{run}/text/" if self.is_in_download else "",
+        )
 
     # --- the whole ------------------------------------------------------------------------
 
@@ -533,6 +687,8 @@ class Flow(Part):
         return self._open_blocks_html()
 
     def _open_blocks_html(self) -> str:
+        if self._cut is not None:
+            return self._rest(self._cut)
         if self._shown_words is not None:
             return words_paragraph(self._shown_words.shown.since(-1), f"{self._prefix}-tail")
         if self._open_cache[0] != self._open_seq:

@@ -14,6 +14,7 @@ from chat.rendering.anatomy import Card, Entry, Foldable, TextSlot, fill, safe
 from chat.rendering.calls import Calls
 from chat.rendering.cards import Artifact, Fork, Generic, Media, Mockup, Question, Settled
 from chat.rendering.endings import ErrorCard, ending_content
+from chat.rendering.flow import Flow
 from chat.rendering.items import ITEM_KINDS, Alternative, Choice
 from chat.rendering.latency import Latency, shares
 from chat.rendering.parts import Part, Patches, Piece, Stack, partial
@@ -74,6 +75,7 @@ class Answer:
         self._calls: dict[int, Calls] = {}
         self._has_error_card = False
         self._activity: Activity | None = None
+        self._last_text: Text | None = None
 
     # --- events ---------------------------------------------------------------------------
 
@@ -147,6 +149,8 @@ class Answer:
         if kind is Text and self._activity is not None:
             self._activity.fold(self.seq)
         self._by_item[key] = made
+        if isinstance(made, Text):
+            self._last_text = made
         self._add(made, event.choice)
         return made
 
@@ -323,6 +327,11 @@ class Answer:
     # --- HTML ---------------------------------------------------------------------------------
 
     @property
+    def open_length(self) -> int:
+        """Characters that the next event may close as one block."""
+        return self._last_text.flow.open_length if self._last_text is not None else 0
+
+    @property
     def has_words(self) -> bool:
         """Whether there is any text that could be copied."""
         return any(isinstance(part, Text) for part in self._by_item.values())
@@ -333,21 +342,31 @@ class Answer:
 
     def part(self, id: str) -> SafeString | None:
         """What a fold holds that `snapshot` left out; nothing where there is no such part."""
-        found = (part for part in self._foldables() if part.id == id)
-        return next((part.whole() for part in found), None)
+        for part in self._parts():
+            if isinstance(part, Foldable) and part.id == id:
+                return part.whole()
+            if isinstance(part, Flow) and (html := part.slice(id)) is not None:
+                return html
+        return None
 
     def unfold(self) -> None:
         """For pages that cannot ask for it later: `snapshot` shows everything."""
-        for part in self._foldables():
-            part.is_inline = True
+        for part in self._parts():
+            if isinstance(part, Foldable | Flow):
+                part.is_inline = True
 
-    def _foldables(self) -> Iterator[Foldable]:
+    def slices(self) -> Iterator[str]:
+        """The HTML of what a page leaves out of long texts, until somebody asks for it."""
+        return chain.from_iterable(
+            part.slices() for part in self._parts() if isinstance(part, Flow)
+        )
+
+    def _parts(self) -> Iterator[Part]:
         waiting: list[Part] = [self._items]
         while waiting:
             part = waiting.pop()
-            if isinstance(part, Foldable):
-                yield part
-            elif isinstance(part, Entry):
+            yield part
+            if isinstance(part, Entry):
                 waiting += part.parts
             elif isinstance(part, Stack):
                 waiting += part.children

@@ -139,6 +139,7 @@ class Refusal(Text):
 class FoldedFlow(Foldable, Flow):
     """A flow inside a fold: it grows in the page, and leaves it when it is complete and long."""
 
+    is_in_download = False
     _folded_seq = 0
 
     @property

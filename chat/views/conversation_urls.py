@@ -46,6 +46,7 @@ urlpatterns: list[URLPattern] = [
     path("m/<uuid:public_id>/source/", messages.source, name="message_source"),
     path("r/<uuid:public_id>/details/", runs.details, name="run_details"),
     path("r/<uuid:public_id>/part/<slug:part_id>/", runs.part, name="run_part"),
+    path("r/<uuid:public_id>/text/", runs.text, name="run_text"),
     path("r/<uuid:public_id>/pictures/", elsewhere.pictures, name="run_pictures"),
     path("r/<uuid:public_id>/export/<slug:form>/", recorder.export, name="run_export"),
     path("r/<uuid:public_id>/log/", recorder.log, name="run_log"),

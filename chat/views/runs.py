@@ -31,6 +31,7 @@ from chat.views import room
 from chat.views.gate import signed_in
 from chat.views.panel import beside_room
 from chat.views.recorder import log_context
+from chat.views.source import source_of
 from chat.views.transcript import model_label
 
 # What the page shows of the bytes; the export has them all.
@@ -81,6 +82,16 @@ def part(request: HttpRequest, public_id: UUID, part_id: str) -> HttpResponse:
     if html is None:
         raise Http404(access.NOT_HERE)
     return HttpResponse(html)
+
+
+@signed_in
+@require_GET
+def text(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    """The answer as a Markdown file, so far."""
+    run = access.get_run(request.user, public_id)
+    response = HttpResponse(source_of(run.message), content_type="text/markdown; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="answer.md"'
+    return response
 
 
 @signed_in

@@ -17,7 +17,7 @@
       const html = await response.text();
       const hadFocus = document.activeElement === button;
       place.innerHTML = html;
-      if (hadFocus) place.closest("details")?.querySelector("summary")?.focus();
+      if (hadFocus) focus(place);
     } catch {
       button.removeAttribute("aria-busy");
       button.querySelector("span").textContent = AGAIN;
@@ -25,7 +25,16 @@
     }
   }
 
-  const isIn = fold => button => button.closest("details") === fold && !button.hasAttribute("aria-busy");
+  // Of a fold its head; of a text that goes on the place where it does, without moving the page.
+  function focus(place) {
+    if (!place.matches(".rest")) return place.closest("details")?.querySelector("summary")?.focus();
+    place.tabIndex = -1;
+    place.focus({ preventScroll: true });
+  }
+
+  // The rest of a long text is loaded by hand only, slice after slice.
+  const isIn = fold => button =>
+    button.closest("details") === fold && !button.hasAttribute("aria-busy") && !button.closest(".rest");
 
   // An open fold may still get what is to be loaded: its call returns, its thinking ends.
   function watch(fold) {

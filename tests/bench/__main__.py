@@ -19,6 +19,7 @@ BENCHMARKS = {
     "compaction": compaction.report,
     "answer": browser.answer_report,
     "rooms": browser.rooms_report,
+    "long": browser.long_report,
 }
 
 

@@ -96,6 +96,44 @@ def test_tool_calls_in_a_row_open_step_by_step(site: BrowserSite, tab: OpenTab) 
     expect(card).to_contain_text("line 399 of the log")
 
 
+def test_long_text_goes_on_slice_after_slice(site: BrowserSite, tab: OpenTab) -> None:
+    words = "".join(f"Paragraph {number}. {'and more ' * 200}\n\n" for number in range(180))
+    site.fake.script(streams.telling(words[:100_000], words[100_000:], gate("middle"), "The end."))
+    alice = tab("Alice", site.room(site.send("Tell us.")))
+    rest = alice.answer.locator(".rest").last
+    expect(rest).to_contain_text("You can see the rest when it is complete.")
+    site.fake.release("middle")
+    alice.until_ended()
+    expect(rest).to_contain_text("more characters")
+    live = alice.normalized()
+    alice.reload().until_ended()
+    assert alice.normalized() == live
+
+    for last in ("Paragraph 130.", "Paragraph 179."):
+        expect(alice.answer).not_to_contain_text(last)
+        rest.locator(".later").focus()
+        alice.page.keyboard.press("Enter")
+        expect(alice.answer).to_contain_text(last)
+
+    expect(alice.answer).to_contain_text("The end.")
+    expect(alice.answer.locator(".later")).to_have_count(0)
+    shown = alice.answer.locator("section p").all_text_contents()
+    numbers = [int(text.split()[1].strip(".")) for text in shown if text.startswith("Paragraph")]
+    assert numbers == list(range(180))
+
+
+def test_long_text_can_be_downloaded(site: BrowserSite, tab: OpenTab) -> None:
+    words = "word " * 60_000
+    site.fake.script(streams.telling(words))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
+
+    with alice.page.expect_download() as started:
+        alice.page.get_by_role("link", name="Download the text").click()
+
+    assert started.value.suggested_filename == "answer.md"
+    assert started.value.path().read_text().strip() == words.strip()
+
+
 def test_failed_part_can_be_loaded_again(site: BrowserSite, tab: OpenTab) -> None:
     script_reasoning(site)
     alice = tab("Alice", site.room(site.send("Think.")))

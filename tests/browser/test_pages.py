@@ -39,6 +39,7 @@ NOT_PAGES = {
     *("c/<uuid:public_id>/files.zip", "k/<uuid:public_id>/<int:number>/zip/"),
     *("preview/<str:token>/", "preview/<str:token>/<path:path>"),
     *("r/<uuid:public_id>/export/<slug:form>/", "r/<uuid:public_id>/part/<slug:part_id>/"),
+    "r/<uuid:public_id>/text/",
     "r/<uuid:public_id>/pictures/",
     "r/<uuid:public_id>/media/<int:choice>/<int:item>/<int:position>/",
     *("r/<uuid:public_id>/replay/frames/", "r/<uuid:public_id>/replay/moment/"),

@@ -35,6 +35,12 @@ SignIn = Callable[[User], str]
 Begin = Callable[..., "LiveRun"]
 
 
+@pytest.fixture
+def whole_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of a text than a page shows goes to its viewers."""
+    monkeypatch.setattr("chat.rendering.flow.PAGE_CHARACTERS", 10_000_000)
+
+
 class LiveRun:
     """A run that the test executes by hand: events are committed, and then shown."""
 

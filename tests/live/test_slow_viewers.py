@@ -71,6 +71,7 @@ async def slow(open_tab: OpenTab, run: LiveRun) -> Tab:
     return tab
 
 
+@pytest.mark.usefixtures("whole_texts")
 async def test_unacknowledged_viewer_is_sent_no_more(run: LiveRun, fast: Tab, slow: Tab) -> None:
     await fall_behind(slow, fast, run, limit_bytes=UNACKNOWLEDGED_BYTES, piece=LARGE_PIECE)
     # Heartbeats do not count: they are sent in any case.

@@ -113,6 +113,7 @@ async def test_changed_room_is_announced(
     assert tab.said == [{"room": room.hex, "revision": conversation.revision}]
 
 
+@pytest.mark.usefixtures("whole_texts")
 async def test_stream_needs_no_acknowledgement(
     run: LiveRun, open_stream: OpenStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +122,7 @@ async def test_stream_needs_no_acknowledgement(
     await run.tell("Long. ")
 
     for _ in range(3):
-        await run.add("word " * (UNACKNOWLEDGED_BYTES // 8))
+        await run.add(f"{'word ' * 2000}\n\n" * (UNACKNOWLEDGED_BYTES // 16_000))
         await tab.until_seq(run.id, len(run.entries))
     await run.end()
 

@@ -26,6 +26,7 @@ REQUESTS = [
     ("post", "message_show", "message"),
     ("get", "message_source", "message"),
     ("get", "run_details", "run"),
+    ("get", "run_text", "run"),
     ("post", "run_stop", "run"),
 ]
 

@@ -28,7 +28,7 @@ def test_number_of_queries_does_not_grow_with_the_turns(as_alice: Client, room: 
     for number in range(24):
         answer = room.turn(f"Further {number}", answer)
     # A fresh process has no answers in its cache.
-    cursor._ended = cursor._Cache(cursor.CACHE_BYTES)
+    cursor._ended = cursor._Cache(32 * 1024 * 1024)
 
     many = queries_of(as_alice, room.url)
 

@@ -16,6 +16,7 @@ from project.startup import (
     allow_many_files,
     first_line,
     forget_to_collect_what_is_loaded,
+    give_back_large_memory,
     hold_data_dir,
     refuse_missing_migrations,
     refuse_other_keys,
@@ -35,6 +36,7 @@ class Command(BaseCommand):
         refuse_other_keys()
         allow_many_files()
         forget_to_collect_what_is_loaded()
+        give_back_large_memory()
         try:
             asyncio.run(execute_until_told(is_alone=settings.IS_SQLITE, beside=[probing]))
         except (DatabaseError, InterfaceError) as error:

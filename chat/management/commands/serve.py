@@ -14,6 +14,7 @@ from project.startup import (
     REFUSED,
     allow_many_files,
     forget_to_collect_what_is_loaded,
+    give_back_large_memory,
     hold_data_dir,
     refuse_external_runner_on_sqlite,
     refuse_missing_migrations,
@@ -82,6 +83,7 @@ class Command(BaseCommand):
         )
         listen(server)
         forget_to_collect_what_is_loaded()
+        give_back_large_memory()
         try:
             server.run()
         finally:

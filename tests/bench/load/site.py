@@ -3,6 +3,7 @@
 ``python -m tests.bench.load.site seed UPSTREAM_URL PEOPLE CONVERSATIONS`` makes the tables, a team,
 an upstream, people with a session each, and conversations for each of them; it prints them as JSON.
 ``… results`` reads run ids, one a line, and prints what each run was and the marks in its text.
+``… answer SESSION`` reads an answer and writes it into a conversation of its own; prints that one's id.
 ``… room SESSION TURNS`` writes a conversation of so many turns of that person, and prints its id.
 """
 
@@ -20,7 +21,7 @@ def main(verb: str, *arguments: str) -> None:
     import django
 
     django.setup()
-    verbs = {"seed": seed, "results": results, "room": room}
+    verbs = {"seed": seed, "results": results, "room": room, "answer": answer}
     print(json.dumps(verbs[verb](*arguments)))
 
 
@@ -95,6 +96,15 @@ def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
 
 
 def room(session: str, turns: str) -> str:
+    numbers = range(int(turns) // 2)
+    return _room(session, [f"Answer {number}.\n\n{PARAGRAPHS}" for number in numbers])
+
+
+def answer(session: str) -> str:
+    return _room(session, [sys.stdin.read()])
+
+
+def _room(session: str, answers: list[str]) -> str:
     from django.contrib.sessions.backends.db import SessionStore
     from django.db import transaction
 
@@ -108,11 +118,15 @@ def room(session: str, turns: str) -> str:
     upstream = Upstream.objects.get()
     membership = person.memberships.get()
     conversation = Conversation.objects.create(
-        team=membership.team, owner=person, title=f"{turns} turns", upstream=upstream, model=MODEL
+        team=membership.team,
+        owner=person,
+        title=f"{len(answers)} answers",
+        upstream=upstream,
+        model=MODEL,
     )
     last = None
     with transaction.atomic():
-        for number in range(int(turns) // 2):
+        for number, text in enumerate(answers):
             run = send_message(
                 person,
                 conversation,
@@ -124,7 +138,7 @@ def room(session: str, turns: str) -> str:
             log: list[events.Event] = [
                 events.ChatStart(model_instance_id=MODEL, dialect="openai_chat"),
                 events.MessageStart(item=0),
-                events.MessageDelta(item=0, content=f"Answer {number}.\n\n{PARAGRAPHS}"),
+                events.MessageDelta(item=0, content=text),
                 events.MessageEnd(item=0),
             ]
             fold = Fold()

@@ -217,6 +217,8 @@ class Embedded(Tributary):
 
     def start(self) -> None:
         self.port = free_port()
+        # The load has an origin of its own, and browsers come from this one.
+        self.env["LIVE_ORIGINS"] = f"{ORIGIN},http://127.0.0.1:{self.port}"
         web = self._manage("web + runner", "serve", "--port", str(self.port))
         web.until_listens(self.port)
 
