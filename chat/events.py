@@ -176,6 +176,7 @@ class InvalidToolCallItem(Struct, tag="invalid_tool_call", omit_defaults=True, k
 class RefusalItem(Struct, tag="refusal", omit_defaults=True, kw_only=True):
     content: str
     category: str | None = None
+    logprobs: list[Json] | None = None
 
 
 class MediaItem(Struct, tag="media", omit_defaults=True, kw_only=True):

@@ -77,7 +77,9 @@ def _reasoning(part: Part) -> ReasoningItem:
 
 
 def _refusal(part: Part) -> RefusalItem:
-    return RefusalItem(content="".join(part.pieces), category=part.category)
+    return RefusalItem(
+        content="".join(part.pieces), category=part.category, logprobs=list(part.logprobs) or None
+    )
 
 
 def _media(part: Part) -> MediaItem:

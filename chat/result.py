@@ -313,7 +313,7 @@ class Fold:
         self._part(event, "message").citations.append(event.citation)
 
     def _on_logprobs(self, event: LogprobsAdd) -> None:
-        self._part(event, "message").logprobs.extend(event.tokens)
+        self._part(event, event.target).logprobs.extend(event.tokens)
 
     def _on_media(self, event: MediaUpdate) -> None:
         part = self._part(event, "media")

@@ -2,7 +2,8 @@
 backup was restored, is loaded anew: what it shows may never have happened.
 
 A mark that is stored in the database would be restored with it. This one says where the records
-lie, which no backup holds: in which cluster and database, and in which file.
+lie, which no backup holds: in which cluster and database, on which of its timelines, and in which
+file.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from django.db import connection
 from chat.models.prepared import fetch
 from project.static_files import static_mark
 
-# PostgreSQL moves a table into a new file also when it is rewritten (VACUUM FULL): then pages are
-# loaded once more than they need to be.
+# A cluster that was restored to a point in time, and a standby that took over, go on with a timeline
+# of their own; its number begins the name of each file of the log. PostgreSQL moves a table into a new
+# file also when it is rewritten (VACUUM FULL): then pages are loaded once more than they need to be.
 _PLACE = """
     SELECT (SELECT system_identifier FROM pg_control_system()),
            (SELECT oid FROM pg_database WHERE datname = current_database()),
+           left(pg_walfile_name(pg_current_wal_lsn()), 8),
            pg_relation_filenode('chat_conversation')
 """
 

@@ -2,11 +2,15 @@
 
 import pytest
 from django.templatetags.static import static
+from pytest_django.plugin import DjangoDbBlocker
 
 from chat.live.epoch import page_epoch, read_epoch
 from project.static_files import static_mark
 from tests.live.conftest import LiveRun, OpenTab, threads
 from tests.live.connection import Tab, cursor_message
+from tests.support.databases import MIGRATED, OtherDatabase, migrated_postgres
+from tests.support.processes.site import soon
+from tests.support.servers import PostgreSQL
 
 
 @pytest.fixture
@@ -51,3 +55,34 @@ async def test_page_with_scripts_of_another_version_is_loaded_anew(run: LiveRun,
 
 def test_scripts_of_another_version_have_other_addresses() -> None:
     assert static("js/live.js") == f"/static/js/live.js?v={static_mark()}"
+
+
+def epoch_in(server: PostgreSQL) -> str:
+    database = OtherDatabase(server.url(MIGRATED))
+    try:
+        with database.as_default():
+            return read_epoch()
+    finally:
+        database.close()
+
+
+@pytest.mark.slow
+@pytest.mark.needs("postgresql")
+def test_restore_to_a_point_in_time_makes_another_epoch(
+    django_db_blocker: DjangoDbBlocker,
+) -> None:
+    with django_db_blocker.unblock(), PostgreSQL(copy_of=migrated_postgres()) as server:
+        before = epoch_in(server)
+        server.stop()
+        server.start()
+        assert epoch_in(server) == before
+        server.stop()
+
+        # As with a base backup: it replays the log that is there, and goes on with another timeline.
+        (server.data / "recovery.signal").touch()
+        with (server.data / "postgresql.auto.conf").open("a") as file:
+            file.write("restore_command = 'false'\n")
+        server.start()
+        soon(lambda: not (server.data / "recovery.signal").exists())
+
+        assert epoch_in(server) != before
