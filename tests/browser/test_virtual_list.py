@@ -234,7 +234,7 @@ def test_find_in_page_keeps_its_match_in_view(alice: Tab) -> None:
 
 
 def test_find_in_page_works_in_a_narrowed_window(site: BrowserSite, tab: OpenTab) -> None:
-    long = "with a number of words that fill some lines of a narrow window " * 6
+    long = "with a number of words that fill some lines of a narrow window " * 2
     text = "".join(f"Paragraph {number}. {long}\n\n" for number in range(LONG * SECTION_BLOCKS))
     alice = scroll_to_top(open_answer(site, tab, text, "The end."))
     alice.page.evaluate("() => scrollTo(0, document.scrollingElement.scrollHeight)")

@@ -56,10 +56,17 @@ def answer(text: str) -> Script:
 
 
 def send_turn(web: Web, run: UUID, text: str) -> None:
-    """One more turn in the room of this run."""
+    """One more turn behind this run."""
     room = web.conversation_of(run)
     choice = f"{web.world.upstream}:test/model"
-    sent = web.post("Alice", f"/c/{room}/send/", text=text, choice=choice, key=str(uuid.uuid4()))
+    sent = web.post(
+        "Alice",
+        f"/c/{room}/send/",
+        text=text,
+        choice=choice,
+        key=str(uuid.uuid4()),
+        parent=web.message_of(run).hex,
+    )
     assert sent.status_code == 302, sent.text
 
 
@@ -158,7 +165,8 @@ def test_open_pages_show_what_was_restored(
     assert text_of(web, running) == SEEN_TEXT
     as_fresh = [pages.until_as_fresh(page) for page in (at_ended, at_running)]
     assert "Another question" in as_fresh[0]
-    assert not any("is lost" in text or "to the sea" in text for text in as_fresh)
+    assert not any("is lost" in text for text in as_fresh)
+    assert "to the sea" not in as_fresh[1]
     # It is told that the room is gone, or finds that there never was one.
     pages.until_not_shown(at_lost, "is lost")
     assert_corrects_itself(web, tab, running)

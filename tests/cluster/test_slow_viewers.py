@@ -8,7 +8,15 @@ from uuid import UUID
 import httpx
 from websockets.sync import client
 
-from chat.demo.script import AnyStep, Gate, Script, lmstudio_event, lmstudio_run, stream
+from chat.demo.script import (
+    AnyStep,
+    Gate,
+    JsonObject,
+    Script,
+    lmstudio_event,
+    lmstudio_result,
+    stream,
+)
 from tests.support.cluster.cluster import Cluster, Web, resident_bytes
 from tests.support.cluster.viewers import Viewers
 from tests.support.pages import cursor_of, page_of
@@ -61,15 +69,26 @@ class SlowTab(Tab):
 
 
 def script_of(portions: list[list[str]], gates: list[Gate]) -> Script:
-    """An answer that begins, and waits before each portion for its gate."""
-    texts = ["Beginning.\n\n", *(f"{one}\n\n" for portion in portions for one in portion)]
-    events = [lmstudio_event(event) for event in lmstudio_run(*texts)]
-    # chat.start, two of prompt processing, message.start; then the texts.
-    parts: list[bytes | AnyStep] = events[:5]
-    for number, (gate, portion) in enumerate(zip(gates, portions, strict=True)):
-        start = 5 + number * PORTION
-        parts += [gate, b"".join(events[start : start + len(portion)])]
-    return stream(*parts, *events[5 + len(PARAGRAPHS) :])
+    """An answer that begins, and waits before each portion for its gate. Each is a message of its own:
+    of a longer one a page shows the beginning."""
+    texts = [["Beginning.\n\n"], *([f"{one}\n\n" for one in portion] for portion in portions)]
+    beginning, *rest = [
+        b"".join(lmstudio_event(event) for event in _message(portion)) for portion in texts
+    ]
+    parts: list[bytes | AnyStep] = [
+        lmstudio_event({"type": "chat.start", "model_instance_id": "test/model"}),
+        beginning,
+    ]
+    for gate, message in zip(gates, rest, strict=True):
+        parts += [gate, message]
+    output: list[JsonObject] = [{"type": "message", "content": "".join(one)} for one in texts]
+    result = lmstudio_result(output)
+    return stream(*parts, lmstudio_event({"type": "chat.end", "result": result}))
+
+
+def _message(texts: list[str]) -> list[JsonObject]:
+    deltas: list[JsonObject] = [{"type": "message.delta", "content": text} for text in texts]
+    return [{"type": "message.start"}, *deltas, {"type": "message.end"}]
 
 
 def outgoing_bytes(web: Web) -> float:

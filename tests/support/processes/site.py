@@ -241,12 +241,7 @@ class Site(Process):
     def retry(self, run: UUID, *, by: str = "Alice") -> UUID:
         """Tries the answer again; returns the new run."""
         key = uuid.uuid4()
-        message = self.value(
-            "SELECT m.public_id FROM chat_message m JOIN chat_run r ON r.message_id = m.id"
-            " WHERE r.public_id = ?",
-            run.hex,
-        )
-        answer = self.post(by, f"/m/{UUID(message)}/retry/", key=str(key))
+        answer = self.post(by, f"/m/{self.message_of(run)}/retry/", key=str(key))
         assert answer.status_code == 302, answer.text
         return self._run_of(key)
 
@@ -280,6 +275,15 @@ class Site(Process):
     def run(self, run: UUID) -> dict[str, Any]:
         (row,) = self.rows("SELECT * FROM chat_run WHERE public_id = ?", run.hex)
         return row
+
+    def message_of(self, run: UUID) -> UUID:
+        return UUID(
+            self.value(
+                "SELECT m.public_id FROM chat_message m JOIN chat_run r ON r.message_id = m.id"
+                " WHERE r.public_id = ?",
+                run.hex,
+            )
+        )
 
     def conversation_of(self, run: UUID) -> UUID:
         return UUID(
