@@ -110,18 +110,25 @@
     const title = document.querySelector("#room-head [data-title]")?.dataset.title;
     if (title) document.title = `${title} · Tributary`;
     document.dispatchEvent(new CustomEvent("room:shown"));
-    announceQuestions();
+    announceNewLines();
   });
 
-  // Whoever cannot see the card hears at once that somebody is waited for.
-  let asked = new Set(openAsks().map(line => line.id));
+  // Whoever cannot see the page hears at once of questions that wait, and of a colleague's version.
+  const lines = () => new Map([
+    ...openAsks().map(line => [line.id, { text: "A question needs an answer.", urgent: true }]),
+    ...[...document.querySelectorAll("#turns .newer")].map(line => [
+      line.querySelector("form").action, { text: `${line.firstChild.data.trim()}.` },
+    ]),
+  ]);
+  let announced = lines();
 
-  function announceQuestions() {
-    const now = new Set(openAsks().map(line => line.id));
-    const isNew = [...now].some(id => !asked.has(id));
-    asked = now;
-    if (!isNew) return;
-    document.dispatchEvent(new CustomEvent("tributary:announce", { detail: { text: "A question needs an answer.", urgent: true } }));
+  function announceNewLines() {
+    const now = lines();
+    const fresh = [...now].filter(([key]) => !announced.has(key)).map(([, sentence]) => sentence);
+    announced = now;
+    for (const detail of new Map(fresh.map(each => [each.text, each])).values()) {
+      document.dispatchEvent(new CustomEvent("tributary:announce", { detail }));
+    }
   }
 
   document.addEventListener("htmx:response:error", event => {

@@ -5,6 +5,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.support.browser import streams
 from tests.support.browser.people import OpenTab
+from tests.support.browser.screen_reader import listen, until_announced
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
@@ -22,6 +23,7 @@ def test_readers_keep_their_version_when_a_colleague_edits(site: BrowserSite, ta
     site.fake.script(streams.telling("Of rivers."), streams.telling("Of seas."))
     run = site.send("Tell us of rivers.")
     alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
+    listen(bob)
     alice.shows("Of rivers.").until_ended()
 
     alice.turns.first.get_by_role("link", name="Edit").click()
@@ -36,6 +38,7 @@ def test_readers_keep_their_version_when_a_colleague_edits(site: BrowserSite, ta
     expect(versions(alice.turns.first)).to_have_text("Version 2/ of 2")
     line = bob.turns.first.locator(".newer")
     expect(line).to_contain_text("Alice wrote another version")
+    until_announced(bob, "Alice wrote another version.")
     expect(bob.turns).to_have_count(2)
     expect(bob.turns.first.locator(".words")).to_have_text("Tell us of rivers.")
     expect(versions(bob.turns.first)).to_have_text("Version 1/ of 2")

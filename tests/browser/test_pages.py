@@ -18,6 +18,7 @@ from tests.support.browser.displays import (
     ALL_DISPLAYS,
     DESKTOP_DARK,
     TWO_DISPLAYS,
+    Display,
     open_details,
     serious_findings,
 )
@@ -311,23 +312,25 @@ def test_every_kind_of_part_obeys_the_policy(site: BrowserSite, tab: OpenTab) ->
     expect(alice.answer.locator("img")).to_have_count(0)
 
 
-MAIN_PAGES = ("/", "conversation", "/inbox/", "/people/", "/settings/", "/settings/servers/")
+# Every other page on the phone.
+PATHS = ("/", "conversation", "/inbox/", "/people/", "/settings/", "/settings/servers/")
+MAIN_PAGES = list(zip(PATHS, cycle(TWO_DISPLAYS), strict=False))
 
 
 @pytest.mark.smoke
-def test_main_pages_have_no_serious_finding(
-    site: BrowserSite, tab: OpenTab, subtests: pytest.Subtests
+@pytest.mark.parametrize(("page", "display"), MAIN_PAGES, ids=str)
+def test_main_page_has_no_serious_finding(
+    site: BrowserSite, tab: OpenTab, page: str, display: Display
 ) -> None:
-    run = site.send("What is there?")
-    site.until_ended(run)
-    ada = tab("Ada")
+    if page == "conversation":
+        run = site.send("What is there?")
+        site.until_ended(run)
+        page = site.room(run)
+    ada = tab("Ada", page)
 
-    # Every other page on the phone.
-    for page, display in zip(MAIN_PAGES, cycle(TWO_DISPLAYS), strict=False):
-        with subtests.test(msg=page):
-            ada.open(site.room(run) if page == "conversation" else page)
-            open_details(ada.page)
-            assert serious_findings(ada.page, [display]) == []
+    open_details(ada.page)
+
+    assert serious_findings(ada.page, [display]) == []
 
 
 MENUS = ("Rename, share, delete", "Parameters and system prompt", "settings and sign out")

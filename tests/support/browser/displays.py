@@ -17,6 +17,9 @@ class Display:
     viewport: ViewportSize
     colors: str
 
+    def __str__(self) -> str:
+        return self.name
+
     def show(self, page: Page) -> None:
         # Told a size again, the browser lays the whole page out again.
         if page.viewport_size != self.viewport:
