@@ -258,3 +258,26 @@ def test_failures_are_said_in_sight(site: BrowserSite, tab: OpenTab) -> None:
     expect(alice.page.locator("#composer-note")).to_contain_text("The server cannot be reached.")
     expect(sentence).to_be_in_viewport()
     expect(alice.composer).to_have_value("Go on")
+
+
+def test_of_two_messages_at_once_the_second_is_kept_in_the_composer(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("For Alice."))
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run)).until_ended()
+    bob = tab("Bob", site.room(run)).until_ended()
+
+    bob.hold("**/send/")
+    bob.write("From Bob")
+    bob.until(lambda: bob.is_holding, "Bob's message is under way")
+    alice.write("From Alice")
+    alice.shows("For Alice.").until_ended()
+    bob.release()
+
+    expect(bob.page.locator("#composer-note")).to_contain_text("Alice sent a message here")
+    expect(bob.composer).to_have_value("From Bob")
+    for viewer in (alice, bob):
+        viewer.shows("For Alice.").until_ended()
+        expect(viewer.turns).to_have_count(4)
+        expect(viewer.turns.nth(2).locator(".words")).to_have_text("From Alice")
