@@ -23,8 +23,8 @@ from chat.events import (
     ToolCallSuccess,
     Usage,
 )
-from chat.merging import answered_head, merge, waiting_calls
 from chat.result import fold, plain_text
+from chat.result.merge import answered_head, merge, waiting_calls
 
 WAITING = Ending(status="waiting", stop=Stop(reason="tool_use"))
 DONE = Ending(status="completed", stop=Stop(reason="stop"))

@@ -10,9 +10,9 @@ import msgspec
 
 from chat import doorbell
 from chat import events as canonical
-from chat.actions.offers import in_words
-from chat.merging import waiting_calls
 from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus, User
+from chat.result.asks import in_words
+from chat.result.merge import waiting_calls
 
 REFUSED = "The person refused to run this call."
 NOT_RUN = "This call was not run."

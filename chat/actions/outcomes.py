@@ -15,8 +15,8 @@ from chat.actions.continuing import kind_of, queue_follow_up
 from chat.actions.errors import is_away
 from chat.actions.files import Brought, read_brought, store_brought
 from chat.events import JsonObject, Result
-from chat.merging import waiting_calls
 from chat.models import Conversation, Message, Question, QuestionKind, Run, RunStatus
+from chat.result.merge import waiting_calls
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,6 @@ from chat.actions import audit
 from chat.actions.continuing import queue_follow_up, settle
 from chat.actions.conversations import check_line
 from chat.actions.errors import ActionRefused, storage_errors
-from chat.actions.offers import Field, Option, fields_in, options_in
 from chat.models import (
     OPEN_STATUSES,
     Conversation,
@@ -36,6 +35,7 @@ from chat.models import (
     Upstream,
     User,
 )
+from chat.result.asks import Field, Option, fields_in, options_in
 
 DELETED = "This conversation has been deleted."
 GONE_ON = "The answer has already gone on. Reload the page."

@@ -1,7 +1,11 @@
-"""Finds the dialects: every module of this package that defines ``dialect``."""
+"""Finds the dialects: every module or folder of this package whose ``dialect`` is one.
+
+Pure: imports `wire` and `events` only. A dialect imports another one only to extend it.
+"""
 
 import importlib
 import pkgutil
+from importlib.util import find_spec
 
 from chat.dialects.base import Dialect
 
@@ -9,7 +13,12 @@ from chat.dialects.base import Dialect
 def _discover() -> dict[str, Dialect]:
     found: dict[str, Dialect] = {}
     for module in pkgutil.iter_modules(__path__):
-        dialect = getattr(importlib.import_module(f"{__name__}.{module.name}"), "dialect", None)
+        place = f"{__name__}.{module.name}"
+        if module.ispkg:
+            place = f"{place}.dialect"
+            if find_spec(place) is None:
+                continue
+        dialect = getattr(importlib.import_module(place), "dialect", None)
         if isinstance(dialect, Dialect):
             found[dialect.name] = dialect
     return found

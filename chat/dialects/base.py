@@ -1,9 +1,10 @@
-"""What a dialect is: prompt to request, frames to canonical events."""
+"""The interface of a dialect: prompt to request, frames to canonical events."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
+from urllib.parse import urlencode
 
 from chat.dialects.items import ItemTracker
 from chat.dialects.reading import NotJson, read_json, scrub
@@ -341,3 +342,35 @@ def model_of(entry: JsonObject) -> ModelInfo | None:
 
 def _first_text(entry: JsonObject, *names: str) -> str:
     return next((v for name in names if isinstance(v := entry.get(name), str) and v), "")
+
+
+# Finds out how a model list that comes in pages goes on.
+
+# Member that names the next page -> the query member that asks for it: Fireworks' lists of an
+# account, and Friendli's of endpoints.
+_TOKENS: Mapping[str, str] = {"nextPageToken": "pageToken", "nextCursor": "cursor"}
+MAX_TOKEN_CHARACTERS = 1000
+
+
+def next_page(path: str, body: bytes) -> str:
+    """``path`` with the query of the page after ``body``; empty where that was the last one."""
+    try:
+        value = read_json(body.decode("utf-8", "replace"))[0]
+    except NotJson:
+        return ""
+    if not isinstance(value, dict):
+        return ""
+    # Anthropic's; OpenAI's lists carry the same members and are always complete.
+    if value.get("has_more") is True:
+        return _asking(path, "after_id", value.get("last_id"))
+    for member, name in _TOKENS.items():
+        if value.get(member):
+            return _asking(path, name, value[member])
+    return ""
+
+
+def _asking(path: str, name: str, token: object) -> str:
+    if not isinstance(token, str) or not 0 < len(token) <= MAX_TOKEN_CHARACTERS:
+        return ""
+    joint = "&" if "?" in path else "?"
+    return f"{path}{joint}{urlencode({name: token}, errors='replace')}"

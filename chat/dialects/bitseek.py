@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from chat.dialects import openai_parameters as wire
 from chat.dialects.base import Parameter, Prompt, ToolDefinition
 from chat.dialects.history import left_out
-from chat.dialects.openai_chat import OpenAiChatDialect
-from chat.dialects.openai_messages import build_messages
-from chat.dialects.openai_stream import OpenAiChatParser
+from chat.dialects.openai import parameters as wire
+from chat.dialects.openai_chat.dialect import OpenAiChatDialect
+from chat.dialects.openai_chat.messages import build_messages
+from chat.dialects.openai_chat.parser import OpenAiChatParser
 from chat.dialects.stream import objects_of, text_of
 from chat.events import Cause, Ending, ErrorInfo, JsonObject
 

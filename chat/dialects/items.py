@@ -4,21 +4,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from chat.dialects.reading import (
-    NotJson,
-    has_surrogates,
-    join_surrogates,
-    read_json,
-    repair_text,
-    scrub,
-)
+from chat.dialects.reading import as_object, has_surrogates, join_surrogates, repair_text
 from chat.events import (
     UNFINISHED_CALL,
     ChatStart,
     Event,
     Executor,
     FailureMetadata,
-    Json,
     JsonObject,
     MessageDelta,
     MessageEnd,
@@ -35,7 +27,7 @@ from chat.events import (
     ToolCallStart,
     ToolCallSuccess,
 )
-from chat.pieces import add_piece
+from chat.events.text_buffer import add_piece
 
 TextKind = Literal["message", "reasoning", "refusal"]
 Kind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
@@ -390,7 +382,7 @@ class ItemTracker:
         if not call.is_cumulative or len(fragment) < call.piece_characters:
             return fragment
         received = call.joined()
-        if fragment.startswith(received) and _as_object(fragment) is not None:
+        if fragment.startswith(received) and as_object(fragment) is not None:
             return fragment[len(received) :]
         return fragment
 
@@ -487,20 +479,9 @@ def _read_buffer(call: Call) -> tuple[str, JsonObject | None]:
     raw = repair_text(call.joined())
     if not raw.strip():
         return raw, {}
-    arguments = _as_object(raw)
+    arguments = as_object(raw)
     if arguments is None and call.is_cumulative and len(call.pieces) > 1:
         last = repair_text(call.pieces[-1])
-        arguments = _as_object(last)
+        arguments = as_object(last)
         raw = raw if arguments is None else last
     return raw, arguments
-
-
-def _as_object(text: str) -> JsonObject | None:
-    """The object that argument text stands for, also when it was encoded twice."""
-    try:
-        value: Json = read_json(text)[0]
-        if isinstance(value, str):
-            value = read_json(value)[0]
-    except NotJson:
-        return None
-    return scrub(value) if isinstance(value, dict) else None

@@ -1,4 +1,4 @@
-"""Untrusted JSON and frames, read so that nothing raises and nothing is lost."""
+"""Reading of untrusted JSON and frames: nothing raises, and nothing is lost."""
 
 import json
 import math
@@ -220,3 +220,14 @@ def _read_stray_lines(frame: Frame, event: str | None) -> list[Payload]:
         return []
     payload = _read_text("\n".join(kept), event)
     return [payload] if payload.kind == "json" or frame.is_comment else []
+
+
+def as_object(text: str) -> JsonObject | None:
+    """The object that argument text stands for, also when it was encoded twice."""
+    try:
+        value: Json = read_json(text)[0]
+        if isinstance(value, str):
+            value = read_json(value)[0]
+    except NotJson:
+        return None
+    return scrub(value) if isinstance(value, dict) else None

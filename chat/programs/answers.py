@@ -13,9 +13,9 @@ from django.urls import reverse
 
 from chat import events as canonical
 from chat.events import ErrorInfo, JsonObject, Result
-from chat.merging import merge
 from chat.models import Run, RunStatus
 from chat.programs.errors import BAD_GATEWAY, status_of
+from chat.result.merge import merge
 from chat.runs.public import public_result, response_id_of
 
 # Endings that are no answer: without a stream they are errors, with what there is beside them.

@@ -1,13 +1,13 @@
 """The runs of one answer as one stream: their items are numbered through. Pure.
 
-As `chat.merging` joins their results: a call that a server runs itself may be asked for before
+As `chat.result.merge` joins their results: a call that a server runs itself may be asked for before
 a pause and have its outcome after it, and that is one item.
 """
 
 from __future__ import annotations
 
 from chat import events as canonical
-from chat.merging import is_run_by_client
+from chat.result.merge import is_run_by_client
 
 _OUTCOMES = (canonical.ToolCallSuccess, canonical.ToolCallFailure)
 

@@ -16,7 +16,7 @@ from uuid import UUID
 from django.utils.safestring import SafeString
 from markdown_it.common.utils import unescapeAll
 
-from chat.pieces import add_piece
+from chat.events.text_buffer import add_piece
 from chat.rendering import figures
 from chat.rendering.anatomy import fill, safe
 from chat.rendering.formulas import open_formula

@@ -27,7 +27,7 @@ from chat import metrics
 from chat.actions.endings import stopper_of
 from chat.actions.seen import record_seen
 from chat.dialects.base import Cause, Ending, Parser
-from chat.dialects.seen import Tally, cleaned_kind
+from chat.dialects.event_counts import Tally, cleaned_kind
 from chat.models import Attempt, Run, RunStatus
 from chat.models.prepared import PreparedUpdate, fetch
 from chat.runs.budget import Budget

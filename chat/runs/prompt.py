@@ -22,9 +22,9 @@ from chat.dialects.base import (
     Turn,
     UserTurn,
 )
-from chat.merging import answered_head
 from chat.models import Attachment, Role, Run, RunStatus, Upstream
 from chat.models.prepared import Prepared, fetch
+from chat.result.merge import answered_head
 from chat.runs.continuing import filled_output, replies_in
 from chat.vault import VaultLocked
 

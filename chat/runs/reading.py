@@ -12,7 +12,7 @@ from django.conf import settings
 
 from chat import events as canonical
 from chat.dialects.base import Cause, Parser
-from chat.dialects.seen import WHOLE_BODY, Tally
+from chat.dialects.event_counts import WHOLE_BODY, Tally
 from chat.runs.log import RunLog, nothing
 from chat.upstreams.client import Answer
 from chat.upstreams.failures import UpstreamError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chat.dialects.base import Dialect, Parameter
-from chat.dialects.seen import COMMENT
+from chat.dialects.event_counts import COMMENT
 from chat.upstreams.hearing import Heard
 
 # Of unknown kinds the report names a few; all of them are on the server's page, with samples.

@@ -15,9 +15,8 @@ import certifi
 import httpx
 import msgspec
 
-from chat.dialects.base import Dialect, ModelInfo, UpstreamRequest
+from chat.dialects.base import Dialect, ModelInfo, UpstreamRequest, next_page
 from chat.dialects.errors import read_error
-from chat.dialects.model_pages import next_page
 from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.failures import (
     UpstreamBroken,

@@ -9,8 +9,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from chat.dialects.base import Ending, Parser
+from chat.dialects.event_counts import COMMENT, DONE, WHOLE_BODY, Seen, Tally, name_of
 from chat.dialects.reading import NotJson, read_json
-from chat.dialects.seen import COMMENT, DONE, WHOLE_BODY, Seen, Tally, name_of
 from chat.events import (
     Error,
     ErrorInfo,

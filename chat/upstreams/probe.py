@@ -10,7 +10,7 @@ import httpx
 
 from chat.dialects import DIALECTS
 from chat.dialects.base import Dialect, ModelInfo, Prompt, ToolDefinition, UserTurn
-from chat.dialects.seen import Seen, cleaned_kind, merged
+from chat.dialects.event_counts import Seen, cleaned_kind, merged
 from chat.events import ErrorInfo
 from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.advice import Advice, Adviser, Fact, facts_of, tool_fact

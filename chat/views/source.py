@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from chat import events
 from chat.events import Result
-from chat.merging import merge
 from chat.models import Message, Run
 from chat.result import fold, plain_text
+from chat.result.merge import merge
 from chat.runs.segments import read_events
 
 

@@ -13,7 +13,7 @@ from django.conf import settings
 from chat.actions.upstreams import ModelEntry, typed_models
 from chat.dialects import DIALECTS
 from chat.dialects.base import Dialect, ModelInfo
-from chat.dialects.seen import Seen, merged
+from chat.dialects.event_counts import Seen, merged
 from chat.models import Upstream
 from chat.upstreams.client import list_models
 from chat.upstreams.configured import configured_client, configured_policy

@@ -1,0 +1,1 @@
+"""Bytes to server-sent events and back. Pure; imports nothing of the project."""

@@ -10,7 +10,7 @@ from chat.demo import prose
 from chat.demo.apis.completions import MODELS, questions_in
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import AssistantTurn, Turn
-from chat.dialects.prompt_templates import TEMPLATES
+from chat.dialects.openai_completions.prompt_templates import TEMPLATES
 from chat.events import JsonObject, MessageItem, ReasoningItem, Result
 from tests.demo.answers import answer_to, make_prompt
 from tests.demo.streams import blocks_of, chunks_in, joined, read_until_broken

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat import dialects
-from chat.dialects import anthropic_history as history
-from chat.dialects import anthropic_request
-from chat.dialects.anthropic_messages import SIGNATURES_LEFT_OUT
+from chat.dialects.anthropic_messages import history
+from chat.dialects.anthropic_messages import request as anthropic_request
+from chat.dialects.anthropic_messages.dialect import SIGNATURES_LEFT_OUT
 from chat.dialects.base import AssistantTurn, Image, Reply, ToolDefinition, Turn, UserTurn
 from chat.dialects.history import NO_ANSWER, PICTURES_LEFT_OUT
 from chat.events import (

@@ -3,7 +3,7 @@
 import pytest
 
 from chat import dialects
-from chat.pieces import LONG_PIECE
+from chat.events.text_buffer import LONG_PIECE
 from chat.result import Fold
 from tests.dialects.cost import MOST, Stream, assert_linear, calls_of
 from tests.dialects.decoding import data_frame, frames_in

@@ -8,7 +8,7 @@ import pytest
 from chat import dialects
 from chat.dialects.base import ToolDefinition, UserTurn
 from chat.dialects.history import TOOLS_LEFT_OUT
-from chat.dialects.lmstudio import GO_ON, HISTORY_AS_TEXT
+from chat.dialects.lmstudio.dialect import GO_ON, HISTORY_AS_TEXT
 from chat.events import ErrorInfo, ProviderInfo, ReasoningItem
 from tests.dialects.prompts import (
     HELLO,

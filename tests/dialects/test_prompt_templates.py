@@ -5,7 +5,12 @@ import pytest
 from chat import dialects
 from chat.dialects.base import AssistantTurn, Prompt, Reply, ToolDefinition, UserTurn
 from chat.dialects.history import PICTURES_LEFT_OUT, TOOLS_LEFT_OUT
-from chat.dialects.prompt_templates import TEMPLATES, PromptTemplate, read_template, render
+from chat.dialects.openai_completions.prompt_templates import (
+    TEMPLATES,
+    PromptTemplate,
+    read_template,
+    render,
+)
 from chat.events import ErrorInfo, JsonObject, MessageItem, ReasoningItem
 from tests.dialects.prompts import HELLO, MORE, PICTURE, body_of, make_answer, make_prompt
 

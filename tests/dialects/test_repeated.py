@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.dialects.repeated import RepeatedForm, form_of
+from chat.dialects.delta_fast_path import RepeatedForm, form_of
 from chat.wire.sse import Frame
 
 

@@ -9,8 +9,8 @@ import pytest
 from chat import dialects
 from chat.dialects.base import AssistantTurn, Reply, ToolDefinition, Turn, UserTurn
 from chat.dialects.history import NO_ANSWER
-from chat.dialects.openai_responses import HISTORY_SENT_AGAIN
-from chat.dialects.responses_input import NOT_RUN
+from chat.dialects.openai_responses.dialect import HISTORY_SENT_AGAIN
+from chat.dialects.openai_responses.input import NOT_RUN
 from chat.events import (
     ChatEnd,
     ErrorInfo,

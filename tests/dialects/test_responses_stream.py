@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chat import dialects
 from chat.dialects.base import Cause
-from chat.dialects.responses_parser import HANDLERS
+from chat.dialects.openai_responses.parser import HANDLERS
 from chat.events import encode
 from chat.result import Fold, finish
 from chat.wire.sse import Frame

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat import dialects
-from chat.dialects import seen
-from chat.dialects.seen import MAX_NAMES, OTHERS, Seen, Tally, merged
+from chat.dialects import event_counts
+from chat.dialects.event_counts import MAX_NAMES, OTHERS, Seen, Tally, merged
 from tests.dialects.decoding import data_frame, frames_in, named_frame
 
 
@@ -115,13 +115,13 @@ def test_names_and_samples_are_bounded() -> None:
 
     assert len(found) <= 2 * (MAX_NAMES + 1)
     assert found[OTHERS].count >= 500 - MAX_NAMES
-    assert max(len(kind.sample) for kind in found.values()) == seen.SAMPLE_CHARACTERS
+    assert max(len(kind.sample) for kind in found.values()) == event_counts.SAMPLE_CHARACTERS
 
 
 def test_only_the_first_delta_is_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[object] = []
-    name_of = seen.name_of
-    monkeypatch.setattr(seen, "name_of", lambda frame: read.append(frame) or name_of(frame))
+    name_of = event_counts.name_of
+    monkeypatch.setattr(event_counts, "name_of", lambda frame: read.append(frame) or name_of(frame))
 
     counts = counts_of("openai_chat", data(*[chunk({"content": "a"})] * 1000))
 

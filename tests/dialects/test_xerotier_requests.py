@@ -10,7 +10,7 @@ from chat import dialects
 from chat.dialects.base import AssistantTurn, Prompt, Reply, Turn, UpstreamRequest, UserTurn
 from chat.dialects.errors import read_error
 from chat.dialects.history import NO_ANSWER
-from chat.dialects.xerotier_turns import DECLINED, NOT_ANSWERED, NOT_RUN
+from chat.dialects.xerotier.history import DECLINED, NOT_ANSWERED, NOT_RUN
 from chat.events import ErrorInfo, JsonObject, MessageItem, OutputItem
 from tests.dialects.prompts import HELLO, MORE, body_of, make_answer, make_call
 

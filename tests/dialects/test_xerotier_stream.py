@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat import dialects
-from chat.dialects.xerotier_activity import RULES
-from chat.dialects.xerotier_stream import EVENTS
+from chat.dialects.xerotier.activity import RULES
+from chat.dialects.xerotier.parser import EVENTS
 from chat.events import ActivityStep, AskQuestion, ChatEnd, Event, JsonObject, Result, VendorRaw
 from chat.wire.sse import Frame
 from tests.dialects.cost import assert_linear

@@ -7,8 +7,8 @@ import pytest
 
 from chat import events as canonical
 from chat.demo.script import Gate, chunk, openai_chunks, openai_run, stream
-from chat.merging import merge
 from chat.result import plain_text
+from chat.result.merge import merge
 from tests.runs.waiting import WEATHER, calling, saying
 from tests.support.processes.runs import (
     assert_ended,

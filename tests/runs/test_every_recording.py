@@ -11,9 +11,9 @@ from chat import events as canonical
 from chat.actions import questions
 from chat.actions.continuing import opening
 from chat.dialects import DIALECTS
-from chat.merging import merge, waiting_calls
 from chat.models import Conversation, QuestionKind, Run, Upstream, User
 from chat.result import Fold, finish
+from chat.result.merge import merge, waiting_calls
 from chat.runs.continuing import ContinuingParser
 from chat.runs.prompt import prepare
 from chat.wire.sse import Decoder

@@ -2,7 +2,7 @@
 
 import tracemalloc
 
-from chat.pieces import JOINED_PIECES, LONG_PIECE, add_piece
+from chat.events.text_buffer import JOINED_PIECES, LONG_PIECE, add_piece
 
 
 def test_text_in_words_needs_little_extra_memory() -> None:

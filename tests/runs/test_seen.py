@@ -14,7 +14,7 @@ from django.utils import timezone
 from chat.actions import seen as verbs
 from chat.actions.seen import record_seen
 from chat.demo.script import openai_chunks, openai_run, stream
-from chat.dialects.seen import Seen
+from chat.dialects.event_counts import Seen
 from chat.models import SeenEvent, Upstream
 from chat.runs import execution
 from tests.runs.conftest import Execute, MakeRun

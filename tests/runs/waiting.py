@@ -11,8 +11,8 @@ from chat.actions import conversations as verbs
 from chat.actions.conversations import ModelChoice
 from chat.actions.endings import write_ending
 from chat.demo.script import Script, chunk, openai_chunks, openai_run, stream
-from chat.merging import merge
 from chat.models import Conversation, Message, Question, Run, RunStatus, Upstream, User
+from chat.result.merge import merge
 
 FUNCTION = canonical.ProviderInfo(type="function")
 

@@ -12,7 +12,7 @@ from chat.actions import upstreams as actions
 from chat.actions.seen import record_seen
 from chat.dialects import DIALECTS
 from chat.dialects.base import Parameter
-from chat.dialects.seen import Seen
+from chat.dialects.event_counts import Seen
 from chat.models import AuditEvent, SeenEvent, Upstream, User
 from tests.upstream_settings.conftest import FRAGMENT, PlainServer, form_of, page_of, url_of
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from chat.dialects import DIALECTS
-from chat.dialects.model_pages import next_page
+from chat.dialects.base import next_page
 from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.client import MAX_LIST_PAGES, list_models, open_client
 from chat.upstreams.failures import UpstreamError

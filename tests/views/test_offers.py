@@ -1,6 +1,6 @@
 """Options and fields of a question, limited to what a person can read."""
 
-from chat.actions import offers
+from chat.result import asks
 
 
 def test_options_and_fields_are_limited() -> None:
@@ -8,6 +8,6 @@ def test_options_and_fields_are_limited() -> None:
     fields = [{"name": f"field {number}", "options": many} for number in range(1000)]
     body = {"options": many, "fields": fields}
 
-    assert [one.value for one in offers.options_in(body)] == many[: offers.MOST_OPTIONS]
-    assert len(offers.fields_in(body)) == offers.MOST_FIELDS
-    assert len(offers.fields_in(body)[0].options) == offers.MOST_OPTIONS
+    assert [one.value for one in asks.options_in(body)] == many[: asks.MOST_OPTIONS]
+    assert len(asks.fields_in(body)) == asks.MOST_FIELDS
+    assert len(asks.fields_in(body)[0].options) == asks.MOST_OPTIONS

@@ -1,0 +1,288 @@
+"""Content blocks of a Messages answer: text, reasoning, media, citations and usage."""
+
+from typing import ClassVar
+
+from msgspec import Struct, field
+
+from chat.dialects.items import Call, Item, ItemTracker
+from chat.dialects.reading import write_json
+from chat.dialects.stream import StreamParser, count_of, objects_of, text_of
+from chat.events import Citation, CitationAdd, Json, JsonObject, ReplayData
+
+_NO_REASON = "The server's tool failed without saying why."
+
+
+def read_citation(citation: JsonObject) -> Citation:
+    """The position of a citation is one in its source, so it stays there: ``start`` and ``end``
+    are positions in the answer. What is encrypted goes back with the text and nowhere else."""
+    source = citation.get("source")
+    url = text_of(citation, "url") or (source if isinstance(source, str) else "")
+    title = text_of(citation, "title") or text_of(citation, "document_title")
+    place = {
+        name: value
+        for name, value in citation.items()
+        if value is not None and name.endswith(("_index", "_number", "file_id"))
+    }
+    return Citation(
+        kind=text_of(citation, "type") or "unknown",
+        title=title or None,
+        url=url or None,
+        cited_text=text_of(citation, "cited_text") or None,
+        source=without_secrets(place) or None,
+        raw=without_secrets(citation),
+    )
+
+
+def output_text(content: Json) -> str:
+    """A tool's result as text; of text blocks what they say, of anything else its JSON."""
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    texts = [b.get("text") for b in blocks if isinstance(b, dict) and b.get("type") == "text"]
+    if texts and len(texts) == len(blocks) and all(isinstance(text, str) for text in texts):
+        return "\n\n".join(str(text) for text in texts)
+    return write_json(without_secrets(content))
+
+
+def without_secrets(value: Json) -> Json:
+    """The value without its encrypted members: kilobytes that only the upstream can read."""
+    if isinstance(value, dict):
+        return {
+            name: without_secrets(member)
+            for name, member in value.items()
+            if not str(name).startswith("encrypted_")
+        }
+    if isinstance(value, list):
+        return [without_secrets(member) for member in value]
+    return value
+
+
+def failure_reason(content: Json) -> str:
+    members: JsonObject = content if isinstance(content, dict) else {}
+    named = text_of(members, "error_message") or text_of(members, "error_code")
+    if named or isinstance(content, dict):
+        return named or output_text(content)
+    return output_text(content) if content else _NO_REASON
+
+
+def read_counts(usage: JsonObject) -> tuple[int | None, int | None]:
+    """Input tokens, the cached ones included, and output tokens, as the members say."""
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    counts = [count for name in names if (count := count_of(usage, name)) is not None]
+    return (sum(counts) if counts else None), count_of(usage, "output_tokens")
+
+
+# The content blocks of a Messages answer: what each reports, and how it goes back later.
+
+# --- deltas of one text, as the quick way decodes them -------------------------------
+
+
+class TextDelta(Struct, tag_field="type", tag="text_delta", forbid_unknown_fields=True, gc=False):
+    content: str = field(name="text")
+
+
+class ThinkingDelta(
+    Struct, tag_field="type", tag="thinking_delta", forbid_unknown_fields=True, gc=False
+):
+    content: str = field(name="thinking")
+
+
+class InputDelta(
+    Struct, tag_field="type", tag="input_json_delta", forbid_unknown_fields=True, gc=False
+):
+    content: str = field(name="partial_json")
+
+
+class Answer(Struct, kw_only=True, eq=False):
+    """What the blocks of one answer share. ``calls`` are those that the upstream runs, by id.
+
+    ``name`` goes into the ids of calls that came without one. ``resting`` is a text whose block
+    has ended, and which the next block may continue. ``hides_thinking`` says that the request
+    asked for thinking without its text.
+    """
+
+    parser: StreamParser
+    tracker: ItemTracker
+    name: str = ""
+    calls: dict[str, Call] = {}
+    resting: "TextBlock | None" = None
+    hides_thinking: bool = False
+
+
+class Block:
+    """One content block being received. ``data`` is what its start held.
+
+    ``start`` is called once, then ``delta`` any number of times (``add`` for a delta of its one
+    text), then ``stop`` or, at the end of a broken answer, ``break_off``; ``native`` is asked last.
+    """
+
+    # The delta that ``add`` takes, by its wire name and as the quick way decodes it.
+    text_delta: ClassVar[str] = ""
+    text_member: ClassVar[str] = ""
+    quick_delta: ClassVar[type | None] = None
+    # The item whose text the block is, if it is one.
+    item: Item | None = None
+
+    def __init__(self, answer: Answer, data: JsonObject) -> None:
+        self.answer = answer
+        self.tracker = answer.tracker
+        self.data = data
+        self.is_whole = False
+
+    def start(self) -> None:
+        """Reports the block, and what its start already held."""
+
+    def continues(self, resting: "TextBlock") -> bool:
+        """Whether this block goes on with the text of the one before it."""
+        return False
+
+    def add(self, content: str) -> None:
+        raise NotImplementedError
+
+    def delta(self, kind: str, delta: JsonObject) -> bool:
+        """Whether the delta fits this block and could be read."""
+        content = delta.get(self.text_member)
+        if not self.text_delta or kind != self.text_delta or not isinstance(content, str):
+            return False
+        self.add(content)
+        return True
+
+    def stop(self, *, is_complete: bool = True) -> None:
+        """The block's end came, or (``is_complete`` is false) the length limit cut it."""
+        self.is_whole = is_complete
+
+    def break_off(self) -> None:
+        """The answer ended inside the block. Items are closed by the tracker."""
+
+    def native(self) -> JsonObject | None:
+        """The block as the upstream would have given it whole; ``None`` if it cannot go back."""
+        return self.data if self.is_whole else None
+
+    def replay(self, kind: str, data: Json, item: Item | None = None) -> None:
+        number = None if item is None else item.number
+        call_id = item.call_id if isinstance(item, Call) else None
+        self.tracker.emit(ReplayData(kind=kind, data=data, item=number, call_id=call_id))
+
+
+class TextBlock(Block):
+    """Text. One text with citations comes in several blocks, cut where what is cited begins and
+    ends: for a reader they are one message."""
+
+    text_delta = "text_delta"
+    text_member = "text"
+    quick_delta = TextDelta
+    item: Item
+    citations: list[JsonObject]
+    _from: int
+    _to: int | None
+
+    def start(self) -> None:
+        resting, self.answer.resting = self.answer.resting, None
+        self.item = resting.item if resting else self.tracker.open_block("message")
+        self.citations = objects_of(self.data, "citations")
+        self._from, self._to = self._cut(), None
+        self.add(text_of(self.data, "text"))
+        for citation in self.citations:
+            self._report(citation)
+
+    def continues(self, resting: "TextBlock") -> bool:
+        return bool(resting.citations) or isinstance(self.data.get("citations"), list)
+
+    def add(self, content: str) -> None:
+        self.tracker.block_text(self.item, content)
+
+    def delta(self, kind: str, delta: JsonObject) -> bool:
+        citation = delta.get("citation")
+        if kind != "citations_delta" or not isinstance(citation, dict):
+            return super().delta(kind, delta)
+        self.citations.append(citation)
+        self._report(citation)
+        return True
+
+    def stop(self, *, is_complete: bool = True) -> None:
+        """Its item ends with whatever comes next, unless that goes on with it."""
+        super().stop(is_complete=is_complete)
+        if self.answer.resting is not None:
+            self.tracker.close(self.answer.resting.item)
+        self.answer.resting = self
+        if self.item.held:
+            # Half of a character, whose other half would have been in this block.
+            self.tracker.close(self.item)
+            self.answer.resting = None
+        self._to = self._cut()
+
+    def _cut(self) -> int:
+        """Where this block begins or ends in the pieces of its item."""
+        self.item.kept_pieces = len(self.item.pieces)
+        return self.item.kept_pieces
+
+    def native(self) -> JsonObject | None:
+        text = "".join(self.item.pieces[self._from : self._to])
+        if not text.strip():
+            # It would be refused: a text block must say something.
+            return None
+        block = {**self.data, "text": text}
+        return {**block, "citations": self.citations} if self.citations else block
+
+    def _report(self, citation: JsonObject) -> None:
+        self.tracker.emit(CitationAdd(item=self.item.number, citation=read_citation(citation)))
+
+
+class ThinkingBlock(Block):
+    text_delta = "thinking_delta"
+    text_member = "thinking"
+    quick_delta = ThinkingDelta
+    item: Item
+
+    def start(self) -> None:
+        self._signature: list[str] = []
+        text = text_of(self.data, "thinking")
+        is_hidden = self.answer.hides_thinking and not text
+        self.item = self.tracker.open_block(
+            "reasoning", reasoning="hidden" if is_hidden else "full"
+        )
+        self.add(text)
+        self._sign(text_of(self.data, "signature"))
+
+    def add(self, content: str) -> None:
+        self.tracker.block_text(self.item, content)
+
+    def delta(self, kind: str, delta: JsonObject) -> bool:
+        signature = delta.get("signature")
+        if kind != "signature_delta" or not isinstance(signature, str):
+            return super().delta(kind, delta)
+        self._sign(signature)
+        return True
+
+    def stop(self, *, is_complete: bool = True) -> None:
+        super().stop(is_complete=is_complete)
+        self.tracker.close(self.item)
+
+    def native(self) -> JsonObject | None:
+        """Thinking that was broken off before its signature would be refused, and so would
+        thinking of nothing."""
+        text = self.item.joined()
+        if not self._signature and not (self.is_whole and text):
+            return None
+        block = {**self.data, "thinking": text}
+        return {**block, "signature": "".join(self._signature)} if self._signature else block
+
+    def _sign(self, signature: str) -> None:
+        if signature:
+            self._signature.append(signature)
+            self.replay("thinking_signature", signature, self.item)
+
+
+class RedactedBlock(Block):
+    item: Item
+
+    def start(self) -> None:
+        self.item = self.tracker.open_block("reasoning", reasoning="hidden")
+        self.replay("redacted_thinking", self.data.get("data"), self.item)
+
+    def stop(self, *, is_complete: bool = True) -> None:
+        super().stop(is_complete=is_complete)
+        self.tracker.close(self.item)
+
+    def native(self) -> JsonObject | None:
+        return self.data

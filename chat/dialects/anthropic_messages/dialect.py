@@ -1,0 +1,139 @@
+"""The Messages API: how to ask, and who reads the answer."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+import msgspec
+
+from chat.dialects.anthropic_messages.parameters import OPTIONS, PARAMETERS
+from chat.dialects.anthropic_messages.parser import AnthropicParser
+from chat.dialects.anthropic_messages.request import build_body
+from chat.dialects.base import (
+    AssistantTurn,
+    Dialect,
+    Parameter,
+    Parser,
+    Prompt,
+    UpstreamRequest,
+    read_options,
+)
+from chat.dialects.reading import scrub
+from chat.events import ErrorInfo
+
+SIGNATURES_LEFT_OUT = (
+    "Earlier thinking was left out: the server had refused its signature, which another model made."
+)
+
+# "max_tokens: 90000 > 64000, which is the maximum allowed number of output tokens for …"
+_LIMIT = re.compile(r"max_tokens\D{0,20}\d+\s*>\s*(\d+)")
+# In the order in which they are looked for: the first that the refusal names is left out.
+_DISPENSABLE = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "effort",
+    "stop_sequences",
+    "thinking",
+)
+
+
+class AnthropicMessagesDialect(Dialect):
+    name: ClassVar[str] = "anthropic_messages"
+    label: ClassVar[str] = "Anthropic Messages"
+    help: ClassVar[str] = (
+        "The Messages API of Anthropic, which Friendli, Fireworks, LM Studio and others speak as "
+        "well. The base URL usually ends in /v1; say below which kind of server it is."
+    )
+    # Anthropic gives twenty models at a time otherwise; the others know no pages.
+    models_path: ClassVar[str] = "/models?limit=1000"
+    takes_tools: ClassVar[bool] = True
+    takes_images: ClassVar[bool] = True
+    parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
+    options: ClassVar[tuple[Parameter, ...]] = OPTIONS
+
+    def headers(self, key: str, options: Mapping[str, object] | None = None) -> dict[str, str]:
+        values = read_options(OPTIONS, options or {})
+        found = {"anthropic-version": str(values["version"])}
+        for name, header in (("beta", "anthropic-beta"), ("friendli_team", "X-Friendli-Team")):
+            text = str(values.get(name, "")).strip()
+            if text:
+                found[header] = text
+        if key:
+            found |= _credential(key, values)
+        return found
+
+    def request(self, prompt: Prompt) -> UpstreamRequest:
+        body, notes = build_body(prompt)
+        if prompt.options.get("without_signatures"):
+            notes.append(SIGNATURES_LEFT_OUT)
+        return UpstreamRequest(
+            path="/messages", body=msgspec.json.encode(scrub(body)), notes=tuple(notes)
+        )
+
+    def parser(self, *, model: str, endpoint: str = "", options: Mapping[str, object]) -> Parser:
+        return AnthropicParser(
+            dialect=self.name,
+            model=model,
+            endpoint=endpoint,
+            run_id=str(options.get("run_id") or ""),
+            hides_thinking=options.get("thinking_display") == "omitted",
+        )
+
+    def after_refusal(self, prompt: Prompt, error: ErrorInfo) -> Prompt | None:
+        """Models differ in what they take, and no list says so: what was refused is left out."""
+        if error.status not in (400, 422):
+            return None
+        text = f"{error.param} {error.message}"
+        limit = _LIMIT.search(text)
+        if limit:
+            return _with_limit(prompt, int(limit[1]))
+        if "signature" in text.lower() and any(_is_native(turn) for turn in prompt.turns):
+            return _without_signatures(prompt)
+        return _without_parameter(prompt, text)
+
+
+def _credential(key: str, options: Mapping[str, object]) -> dict[str, str]:
+    auth = options["auth"]
+    if auth == "auto":
+        is_theirs = options["server"] == "anthropic" or key.startswith("sk-ant-")
+        auth = "x-api-key" if is_theirs else "bearer"
+    return {"x-api-key": key} if auth == "x-api-key" else {"Authorization": f"Bearer {key}"}
+
+
+# --- after a refusal ---------------------------------------------------------------------
+
+
+def _is_native(turn: object) -> bool:
+    return isinstance(turn, AssistantTurn) and turn.is_native
+
+
+def _with_limit(prompt: Prompt, limit: int) -> Prompt | None:
+    """The longest answer that the model allows."""
+    if prompt.options.get("most_tokens") == limit or limit < 1:
+        return None
+    return replace(prompt, options={**prompt.options, "most_tokens": limit})
+
+
+def _without_signatures(prompt: Prompt) -> Prompt:
+    turns = tuple(
+        replace(turn, is_native=False) if isinstance(turn, AssistantTurn) else turn
+        for turn in prompt.turns
+    )
+    return replace(prompt, turns=turns, options={**prompt.options, "without_signatures": True})
+
+
+def _without_parameter(prompt: Prompt, text: str) -> Prompt | None:
+    known = prompt.options.get("refused_parameters")
+    refused = known if isinstance(known, tuple) else ()
+    for name in _DISPENSABLE:
+        is_sent = prompt.parameters.get(name) not in (None, "") and name not in refused
+        if is_sent and re.search(rf"\b{name}\b", text):
+            return replace(
+                prompt, options={**prompt.options, "refused_parameters": (*refused, name)}
+            )
+    return None
+
+
+dialect = AnthropicMessagesDialect()

@@ -1,0 +1,293 @@
+"""A conversation as the ``messages`` of a Messages request."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from chat.dialects.anthropic_messages.tool_blocks import RESULT_SUFFIX
+from chat.dialects.base import AssistantTurn, Image, Prompt, UserTurn
+from chat.dialects.history import (
+    NO_ANSWER,
+    PICTURES_LEFT_OUT,
+    is_run_by_client,
+    item_text,
+    replies_text,
+)
+from chat.dialects.stream import objects_of, text_of
+from chat.events import JsonObject, OutputItem, Result, ToolCallItem
+
+# What a message must say that has nothing to say: the API refuses empty texts.
+NO_TEXT = "(no text)"
+# An answer that goes on although no result is due and nothing paused.
+GO_ON = "Please go on."
+
+REFUSED_LEFT_OUT = "An answer that the model had refused was left out: it would be refused again."
+PICTURE_LEFT_OUT = "A picture of the type {} was left out: this API takes JPEG, PNG, GIF and WebP."
+
+THINKING = frozenset(("thinking", "redacted_thinking"))
+_SERVER_CALLS = frozenset(("server_tool_use", "mcp_tool_use"))
+_PICTURES = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
+_CALLS = frozenset(("tool_use", "tool_result"))
+# Servers that take fewer types of blocks back than Anthropic does.
+_TAKEN: Mapping[str, frozenset[str]] = {
+    "fireworks": _CALLS | THINKING | {"text", "image", "document"},
+    "friendli": _CALLS | {"text", "image", "thinking"},
+}
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(slots=True)
+class _Builder:
+    """Messages so far. Those of the same side that follow each other become one."""
+
+    taken: frozenset[str] | None
+    # Ids of calls that an upstream ran and of results that it gave, over the whole conversation.
+    server_calls: frozenset[str]
+    server_results: frozenset[str]
+    takes_pictures: bool = True
+    messages: list[JsonObject] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    used_ids: set[str] = field(default_factory=set)
+
+    def add(self, role: str, content: list[JsonObject]) -> None:
+        if not content:
+            return
+        if self.messages and self.messages[-1]["role"] == role:
+            self.messages[-1]["content"] += content
+        else:
+            self.messages.append({"role": role, "content": list(content)})
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def build_messages(
+    prompt: Prompt, server: str, *, takes_pictures: bool = True
+) -> tuple[list[JsonObject], list[str]]:
+    """The messages, and what was left out of them. ``server`` is the option of that name."""
+    natives = [content for turn in prompt.turns if (content := _native_of(turn)) is not None]
+    blocks = [block for content in natives for block in content]
+    builder = _Builder(
+        taken=_TAKEN.get(server),
+        server_calls=frozenset(text_of(b, "id") for b in blocks if b.get("type") in _SERVER_CALLS),
+        server_results=frozenset(text_of(block, "tool_use_id") for block in blocks),
+        takes_pictures=takes_pictures,
+    )
+    first_of_last = _first_of_last_answer(prompt)
+    for number, turn in enumerate(prompt.turns):
+        if isinstance(turn, UserTurn):
+            builder.add("user", _question(turn, builder))
+            continue
+        _add_answer(turn, builder, is_going_on=number >= first_of_last)
+        if turn.replies:
+            # Another upstream had asked: here, its questions and the replies are words.
+            builder.add("user", [_text(replies_text(turn))])
+    _complete(builder, is_paused=_is_paused(prompt))
+    return builder.messages, builder.notes
+
+
+def _first_of_last_answer(prompt: Prompt) -> int:
+    """Position of the first run of the answer that goes on; behind the end where none does."""
+    if not prompt.goes_on:
+        return len(prompt.turns)
+    questions = [n for n, turn in enumerate(prompt.turns) if isinstance(turn, UserTurn)]
+    return questions[-1] + 1 if questions else 0
+
+
+def _is_paused(prompt: Prompt) -> bool:
+    """Whether the last answer goes back unchanged, for its own upstream to go on with."""
+    last = prompt.turns[-1] if prompt.turns else None
+    if not isinstance(last, AssistantTurn) or _native_of(last) is None:
+        return False
+    return last.result.ext.stop.reason in ("pause", "compaction")
+
+
+def _complete(builder: _Builder, *, is_paused: bool) -> None:
+    """Thinking at the end of an answer and an answer of nothing are refused, and so is a
+    conversation that ends with an answer, unless that one is paused."""
+    kept = builder.messages[:-1] if is_paused else builder.messages
+    for message in kept:
+        content = message["content"]
+        while message["role"] == "assistant" and content and content[-1]["type"] in THINKING:
+            content.pop()
+        if not content:
+            content.append(_text(NO_ANSWER))
+    last_role = builder.messages[-1]["role"] if builder.messages else None
+    if last_role is None or (last_role == "assistant" and not is_paused):
+        builder.add("user", [_text(GO_ON if last_role else NO_TEXT)])
+
+
+# --- a person's turn -------------------------------------------------------------------
+
+
+def _question(turn: UserTurn, builder: _Builder) -> list[JsonObject]:
+    pictures = [_picture(image) for image in turn.images if _is_taken(image, builder)]
+    text = [_text(turn.text)] if turn.text.strip() else []
+    return [*pictures, *text] or [_text(NO_TEXT)]
+
+
+def _is_taken(image: Image, builder: _Builder) -> bool:
+    if not builder.takes_pictures:
+        builder.note(PICTURES_LEFT_OUT)
+        return False
+    if image.media_type in _PICTURES:
+        return True
+    builder.note(PICTURE_LEFT_OUT.format(image.media_type))
+    return False
+
+
+def _picture(image: Image) -> JsonObject:
+    source = {"type": "base64", "media_type": image.media_type, "data": image.data}
+    return {"type": "image", "source": source}
+
+
+def _text(text: str) -> JsonObject:
+    return {"type": "text", "text": text}
+
+
+# --- an answer -------------------------------------------------------------------------
+
+
+def _add_answer(turn: AssistantTurn, builder: _Builder, *, is_going_on: bool) -> None:
+    if turn.result.ext.stop.raw == "refusal":
+        builder.note(REFUSED_LEFT_OUT)
+        return
+    native = _native_of(turn)
+    if native is not None:
+        _add_native(native, turn.result, builder, is_going_on=is_going_on)
+    else:
+        _add_rebuilt(turn.result, builder)
+
+
+def _native_of(turn: UserTurn | AssistantTurn) -> list[JsonObject] | None:
+    """The content of an answer in this API's own form, where this upstream gave it."""
+    if isinstance(turn, UserTurn) or not turn.is_native:
+        return None
+    native = turn.result.ext.native
+    if not isinstance(native, dict) or not isinstance(native.get("content"), list):
+        return None
+    return [block for block in objects_of(native, "content") if text_of(block, "type")]
+
+
+def _add_native(
+    native: list[JsonObject], result: Result, builder: _Builder, *, is_going_on: bool
+) -> None:
+    """The blocks as they were received. A call of ours goes back only with its result; one of the
+    upstream's too, unless that is what the upstream is asked to go on with."""
+    answered = {call.call_id: call for call in _answered_calls(result.output)}
+    content = [
+        block for block in native if _goes_back(block, builder, answered, is_going_on=is_going_on)
+    ]
+    calls = [answered[block["id"]] for block in content if block.get("type") == "tool_use"]
+    builder.used_ids.update(str(call.call_id) for call in calls)
+    # Nothing of it went back: the message stays, so that questions and answers alternate.
+    builder.add("assistant", content or [_text(NO_ANSWER)])
+    builder.add("user", [_result_block(call, str(call.call_id)) for call in calls])
+
+
+def _goes_back(
+    block: JsonObject,
+    builder: _Builder,
+    answered: Mapping[str | None, ToolCallItem],
+    *,
+    is_going_on: bool,
+) -> bool:
+    kind = text_of(block, "type")
+    if builder.taken is not None and kind not in builder.taken:
+        return False
+    if kind == "tool_use":
+        return text_of(block, "id") in answered
+    if kind in _SERVER_CALLS:
+        return is_going_on or text_of(block, "id") in builder.server_results
+    if kind.endswith(RESULT_SUFFIX):
+        return text_of(block, "tool_use_id") in builder.server_calls
+    return True
+
+
+def _add_rebuilt(result: Result, builder: _Builder) -> None:
+    """The answer from its items: thinking stays with the model that had it, results of calls that
+    an upstream ran become text, calls of ours keep their results."""
+    texts: list[JsonObject] = []
+    calls: list[ToolCallItem] = []
+    has_anything = False
+    for item in result.output:
+        if isinstance(item, ToolCallItem) and is_run_by_client(item):
+            calls += [item] if item.output is not None else []
+            continue
+        text = item_text(item).strip()
+        if not text:
+            continue
+        if calls:
+            _add_exchange(texts, calls, builder)
+            texts, calls, has_anything = [], [], True
+        texts.append(_text(text))
+    if texts or calls or not has_anything:
+        _add_exchange(texts or ([] if calls else [_text(NO_ANSWER)]), calls, builder)
+
+
+def _add_exchange(texts: list[JsonObject], calls: list[ToolCallItem], builder: _Builder) -> None:
+    identities = [_identity(call, builder) for call in calls]
+    uses = [
+        {
+            "type": "tool_use",
+            "id": identity,
+            "name": _NOT_IN_NAMES.sub("_", call.tool)[:128] or "tool",
+            "input": call.arguments,
+        }
+        for call, identity in zip(calls, identities, strict=True)
+    ]
+    builder.add("assistant", [*texts, *uses])
+    results = [
+        _result_block(call, identity) for call, identity in zip(calls, identities, strict=True)
+    ]
+    builder.add("user", results)
+
+
+def _identity(call: ToolCallItem, builder: _Builder) -> str:
+    """An id that this API accepts and that no other call of the conversation has."""
+    base = _NOT_IN_NAMES.sub("_", call.call_id or "")[:64] or "call"
+    identity, number = base, 1
+    while identity in builder.used_ids:
+        number += 1
+        identity = f"{base}_{number}"
+    builder.used_ids.add(identity)
+    return identity
+
+
+def _result_block(call: ToolCallItem, identity: str) -> JsonObject:
+    block: JsonObject = {"type": "tool_result", "tool_use_id": identity}
+    if call.output:
+        block["content"] = call.output
+    if call.status == "failed":
+        block["is_error"] = True
+    return block
+
+
+def _answered_calls(output: list[OutputItem]) -> list[ToolCallItem]:
+    return [
+        item
+        for item in output
+        if isinstance(item, ToolCallItem) and item.output is not None and is_run_by_client(item)
+    ]
+
+
+# --- what the request has to know of them -----------------------------------------------
+
+
+def tools_named_in(messages: list[JsonObject]) -> list[str]:
+    """Names of the tools that earlier answers called, in order."""
+    names = (
+        text_of(block, "name")
+        for message in messages
+        for block in message["content"]
+        if block["type"] == "tool_use"
+    )
+    return list(dict.fromkeys(names))
+
+
+def is_loop_without_thinking(messages: list[JsonObject]) -> bool:
+    """Whether results are due to an answer that did not think: the API then takes no thinking."""
+    if len(messages) < 2 or messages[-1]["content"][0]["type"] != "tool_result":
+        return False
+    return messages[-2]["content"][0]["type"] not in THINKING

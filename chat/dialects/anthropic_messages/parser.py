@@ -1,0 +1,428 @@
+"""The stream of the Messages API, as Anthropic, Friendli, Fireworks and LM Studio send it."""
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import msgspec
+from msgspec import Struct
+
+from chat.dialects.anthropic_messages.blocks import (
+    Answer,
+    Block,
+    InputDelta,
+    TextDelta,
+    ThinkingDelta,
+    read_counts,
+)
+from chat.dialects.anthropic_messages.tool_blocks import ToolUseBlock, block_of, missing_start
+from chat.dialects.stream import (
+    CALLS_WAIT,
+    StreamParser,
+    count_of,
+    object_of,
+    objects_of,
+    text_of,
+    whole_of,
+)
+from chat.events import (
+    Ending,
+    ErrorInfo,
+    Event,
+    Json,
+    JsonObject,
+    ReplayData,
+    Status,
+    Stop,
+    StopReason,
+    Usage,
+    UsageUpdate,
+)
+from chat.wire.sse import Frame
+
+NO_ANSWER_MESSAGE = "The server sent no answer."
+
+_REASONS: Mapping[str, StopReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop_sequence",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_use",
+    "pause_turn": "pause",
+    "refusal": "refusal",
+    "compaction": "compaction",
+}
+_INCOMPLETE = frozenset(("length", "pause", "refusal", "compaction"))
+
+# What the tables know of each payload; anything else is kept and counted.
+_MEMBERS: Mapping[str, frozenset[str]] = {
+    "message_start": frozenset(("message",)),
+    "content_block_start": frozenset(("index", "content_block")),
+    "content_block_delta": frozenset(("index", "delta")),
+    "content_block_stop": frozenset(("index",)),
+    "message_delta": frozenset(("delta", "usage", "context_management")),
+    "message_stop": frozenset(),
+}
+_MESSAGE_MEMBERS = frozenset(
+    (
+        *("id", "type", "role", "model", "content", "usage", "stop_reason", "stop_sequence"),
+        *("stop_details", "container", "context_management"),
+    )
+)
+_DELTA_MEMBERS = frozenset(
+    ("type", "stop_reason", "stop_sequence", "stop_details", "container", "context_management")
+)
+_BLOCK_DELTA_MEMBERS = frozenset(
+    (
+        *("type", "text", "thinking", "signature", "partial_json", "citation", "content"),
+        "encrypted_content",
+    )
+)
+# Facts about the answer that are worth a line in its details.
+_FACTS = ("container", "context_management")
+_GIVEN = frozenset(
+    ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+)
+_COUNTED = _GIVEN | {"output_tokens"}
+
+
+# --- the quick way ------------------------------------------------------------------
+# Nearly every event of a long answer adds to one text and says nothing else. These types accept
+# exactly that; whatever they refuse goes the general way, which gives the same events.
+
+
+class _QuickEvent(
+    Struct, tag_field="type", tag="content_block_delta", forbid_unknown_fields=True, gc=False
+):
+    index: int
+    delta: TextDelta | ThinkingDelta | InputDelta
+
+
+_decode_quickly = msgspec.json.Decoder(_QuickEvent).decode
+
+
+class AnthropicParser(StreamParser):
+    """Events to blocks. Several blocks may be open at once; their index tells them apart."""
+
+    has_quick_way: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        dialect: str,
+        model: str,
+        endpoint: str,
+        run_id: str = "",
+        hides_thinking: bool = False,
+    ) -> None:
+        super().__init__(dialect=dialect, model=model, endpoint=endpoint)
+        self._answer = Answer(
+            parser=self, tracker=self.tracker, name=run_id, hides_thinking=hides_thinking
+        )
+        self._blocks: list[Block] = []
+        self._open: dict[int, Block] = {}
+        self._stopped: set[int] = set()
+        self._newest_index = 0
+        self._usage: JsonObject = {}
+        self._has_output_count = False
+        self._stop_reason: str | None = None
+        self._stop_sequence: str | None = None
+        self._stop_details: Json = None
+        self._has_refused = False
+
+    # --- frames -----------------------------------------------------------------------
+
+    def feed(self, frame: Frame) -> list[Event]:
+        if frame.event == "content_block_delta" and self.has_quick_way and not self.is_done:
+            try:
+                quick = _decode_quickly(frame.data)
+            except (msgspec.DecodeError, UnicodeError):
+                return super().feed(frame)
+            block = self._open.get(quick.index)
+            delta = quick.delta
+            if block is not None and type(delta) is block.quick_delta:
+                if block.item is not None:
+                    plain = self.tracker.plain_delta(block.item, delta.content)
+                    if plain is not None:
+                        return [plain]
+                block.add(delta.content)
+                return self._take()
+        return super().feed(frame)
+
+    def on_payload(self, event: str | None, data: JsonObject) -> None:
+        name = text_of(data, "type") or event or ""
+        handler = _HANDLERS.get(name)
+        if handler is None and data.get("error"):
+            handler = AnthropicParser._on_error
+        if handler not in (AnthropicParser._on_message_start, AnthropicParser._on_message):
+            self.start()
+        if handler is None or not handler(self, data):
+            self.raw(name or None, data=data)
+        else:
+            self._note_unknown(name, data, _MEMBERS.get(name))
+        if event and name != event:
+            self.note_once("event_name_mismatch", {"event": event, "type": name})
+
+    def on_body(self, data: JsonObject) -> None:
+        if isinstance(data.get("content"), list):
+            self._on_message(data)
+        else:
+            self.fail_with_body(data)
+
+    def on_done(self) -> None:
+        """Not of this API. Some gateways add it; after a stop reason it may be all that comes."""
+        if self._stop_reason is not None:
+            self.meta({"no_message_stop": True})
+            self._finish()
+
+    def _note_unknown(self, owner: str, data: JsonObject, known: frozenset[str] | None) -> None:
+        for member, value in data.items():
+            if known is not None and member not in known and member != "type":
+                self.unknown_member(owner, member, value)
+
+    # --- handlers: each says whether it could read the payload --------------------------
+
+    def _on_message_start(self, data: JsonObject) -> bool:
+        message = data.get("message")
+        if not isinstance(message, dict):
+            self.start()
+            return False
+        self._begin(message)
+        for block in objects_of(message, "content"):
+            self._take_whole(block)
+        # Some servers say here how it will end, and never again.
+        self._note_stop(message)
+        return True
+
+    def _on_message(self, data: JsonObject) -> bool:
+        """The whole answer in one object."""
+        self._begin(data)
+        self._has_output_count = count_of(object_of(data, "usage"), "output_tokens") is not None
+        for block in objects_of(data, "content"):
+            self._take_whole(block)
+        self._note_stop(data)
+        self._finish()
+        return True
+
+    def _on_block_start(self, data: JsonObject) -> bool:
+        block = data.get("content_block")
+        if not isinstance(block, dict):
+            return False
+        self._open_block(self._index(data), block)
+        return True
+
+    def _on_block_delta(self, data: JsonObject) -> bool:
+        delta = object_of(data, "delta")
+        kind = text_of(delta, "type")
+        index = self._index(data)
+        block = self._open.get(index)
+        if block is None:
+            # Of what comes behind a block's end only text has a use without the rest of its block.
+            is_late = index in self._stopped and kind != "text_delta"
+            start = None if is_late else missing_start(kind)
+            if start is None:
+                return False
+            block = self._open_block(index, start)
+        if not block.delta(kind, delta):
+            return False
+        self._note_unknown(kind, delta, _BLOCK_DELTA_MEMBERS)
+        return True
+
+    def _on_block_stop(self, data: JsonObject) -> bool:
+        index = self._index(data)
+        block = self._open.pop(index, None)
+        self._stopped.add(index)
+        if block is None:
+            return False
+        block.stop()
+        return True
+
+    def _on_message_delta(self, data: JsonObject) -> bool:
+        delta = object_of(data, "delta")
+        self._end_text()
+        self._note_facts({**data, **delta})
+        self._note_unknown("message_delta", delta, _DELTA_MEMBERS)
+        self._note_stop(delta)
+        usage = object_of(data, "usage")
+        if count_of(usage, "output_tokens") is not None:
+            self._has_output_count = True
+        self._merge_usage(usage)
+        return True
+
+    def _on_message_stop(self, _data: JsonObject) -> bool:
+        self._finish()
+        return True
+
+    def _on_ping(self, _data: JsonObject) -> bool:
+        return True
+
+    def _on_error(self, data: JsonObject) -> bool:
+        """Nothing is promised after it, so nothing is waited for."""
+        self.fail_with(data)
+        self.is_done = True
+        return True
+
+    # --- what the handlers share ----------------------------------------------------------
+
+    def _begin(self, message: JsonObject) -> None:
+        """A second message in one stream goes on with new items."""
+        self.start(text_of(message, "model"))
+        self._stop_blocks()
+        self._stopped.clear()
+        identity = text_of(message, "id")
+        self._answer.name = self._answer.name or identity
+        facts = {"upstream_id": identity, "model": text_of(message, "model")}
+        self.meta({name: value for name, value in facts.items() if value})
+        self._note_facts(message)
+        self._note_unknown("message", message, _MESSAGE_MEMBERS)
+        self._merge_usage(object_of(message, "usage"))
+
+    def _index(self, data: JsonObject) -> int:
+        """Servers that leave it out mean the newest block."""
+        index = whole_of(data, "index")
+        return self._newest_index if index is None else index
+
+    def _open_block(self, index: int, data: JsonObject) -> Block:
+        before = self._open.pop(index, None)
+        if before is not None:
+            before.stop()
+        block = block_of(self._answer, data)
+        self._end_text(block)
+        self._newest_index = index
+        self._stopped.discard(index)
+        self._blocks.append(block)
+        self._open[index] = block
+        block.start()
+        return block
+
+    def _take_whole(self, data: JsonObject) -> None:
+        index = len(self._blocks)
+        self._open_block(index, data).stop()
+        del self._open[index]
+
+    def _stop_blocks(self) -> None:
+        """Ends the blocks whose own end never came. A call that the length limit may have cut
+        is not offered to be run."""
+        is_cut = _REASONS.get(self._stop_reason or "") == "length"
+        for block in self._open.values():
+            block.stop(is_complete=not (is_cut and isinstance(block, ToolUseBlock)))
+        self._open.clear()
+        self._end_text()
+
+    def _end_text(self, following: Block | None = None) -> None:
+        """Ends the text that rests, unless the block that follows goes on with it."""
+        resting = self._answer.resting
+        if resting is not None and not (following and following.continues(resting)):
+            self._answer.resting = None
+            self.tracker.close(resting.item)
+
+    def _note_facts(self, data: JsonObject) -> None:
+        for name in _FACTS:
+            if data.get(name) is not None:
+                self.note_once(name, data[name])
+
+    def _note_stop(self, data: JsonObject) -> None:
+        self._stop_reason = text_of(data, "stop_reason") or self._stop_reason
+        self._stop_sequence = text_of(data, "stop_sequence") or self._stop_sequence
+        self._stop_details = data.get("stop_details") or self._stop_details
+        if self._stop_reason == "refusal" and not self._has_refused:
+            details = self._stop_details if isinstance(self._stop_details, dict) else {}
+            explanation = text_of(details, "explanation")
+            self._has_refused = bool(explanation)
+            category = text_of(details, "category") or None
+            self.tracker.text("refusal", explanation, category=category)
+
+    # --- usage ------------------------------------------------------------------------------
+
+    def _merge_usage(self, usage: JsonObject) -> None:
+        """The counts are totals of the whole message: the later one replaces the earlier, unless it
+        is the zero of a server that counts the prompt only once."""
+        self._usage.update(
+            {
+                name: value
+                for name, value in usage.items()
+                if value is not None
+                and not (value == 0 and name in _GIVEN and self._usage.get(name))
+            }
+        )
+        if usage:
+            self._report_usage(is_final=False)
+
+    def _report_usage(self, *, is_final: bool) -> None:
+        usage = self._read_usage(is_final=is_final)
+        if usage.input_tokens is not None or usage.output_tokens is not None:
+            self.tracker.emit(UsageUpdate(usage=usage, final=is_final))
+
+    def _read_usage(self, *, is_final: bool) -> Usage:
+        """The first event counts no output yet, and some servers put zeros there for all that
+        they do not know: no answer has a prompt of no tokens."""
+        raw = dict(self._usage)
+        given, made = read_counts(raw)
+        has_output = self._has_output_count or (is_final and bool(made))
+        details = {name: value for name, value in raw.items() if name not in _COUNTED}
+        return Usage(
+            input_tokens=given or None,
+            output_tokens=made if has_output else None,
+            reasoning_tokens=count_of(object_of(raw, "output_tokens_details"), "thinking_tokens"),
+            cache_read_tokens=count_of(raw, "cache_read_input_tokens") if given else None,
+            cache_write_tokens=count_of(raw, "cache_creation_input_tokens") if given else None,
+            details=details or None,
+            raw=raw,
+        )
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        self._stop_blocks()
+        self.is_done = True
+
+    def natural_ending(self) -> Ending | None:
+        if not self.is_done:
+            return None
+        if self._stop_reason is None and not self.tracker.has_output():
+            self.fail(ErrorInfo(type="internal_error", message=NO_ANSWER_MESSAGE, kind="server"))
+            return None
+        stop = self._stop()
+        return Ending(status=self._status(stop), stop=stop)
+
+    def said_reason(self) -> str | None:
+        return self._stop_reason
+
+    def _stop(self) -> Stop:
+        """Decided by what is there: some servers end their turn although calls are open."""
+        raw = self._stop_reason
+        reason: StopReason = _REASONS.get(raw, "unknown") if raw else "stop"
+        if reason == "stop" and self._has_waiting_calls():
+            reason = "tool_use"
+        return Stop(
+            reason=reason, raw=raw, sequence=self._stop_sequence, details=self._stop_details
+        )
+
+    def _status(self, stop: Stop) -> Status:
+        if stop.reason in CALLS_WAIT and self._has_waiting_calls():
+            return "waiting"
+        return "incomplete" if stop.reason in _INCOMPLETE else "completed"
+
+    def _has_waiting_calls(self) -> bool:
+        return any(isinstance(b, ToolUseBlock) and b.call.has_arguments for b in self._blocks)
+
+    def on_close(self, *, is_complete: bool) -> None:
+        for block in self._open.values():
+            block.break_off()
+        self._report_usage(is_final=is_complete)
+        content = [native for block in self._blocks if (native := block.native()) is not None]
+        if content:
+            turn = {"role": "assistant", "content": content}
+            self.tracker.emit(ReplayData(kind="native", data=turn))
+
+
+_HANDLERS: Mapping[str, Callable[[AnthropicParser, JsonObject], bool]] = {
+    "message_start": AnthropicParser._on_message_start,
+    "content_block_start": AnthropicParser._on_block_start,
+    "content_block_delta": AnthropicParser._on_block_delta,
+    "content_block_stop": AnthropicParser._on_block_stop,
+    "message_delta": AnthropicParser._on_message_delta,
+    "message_stop": AnthropicParser._on_message_stop,
+    "message": AnthropicParser._on_message,
+    "ping": AnthropicParser._on_ping,
+    "error": AnthropicParser._on_error,
+}

@@ -1,0 +1,296 @@
+"""The body of a Messages request: what was chosen, within what each server and model takes."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from chat.dialects.anthropic_messages.history import (
+    build_messages,
+    is_loop_without_thinking,
+    tools_named_in,
+)
+from chat.dialects.anthropic_messages.parameters import (
+    DEFAULT_MAX_TOKENS,
+    LEAST_THINKING_TOKENS,
+    OPTIONS,
+    PARAMETERS,
+)
+from chat.dialects.base import (
+    AssistantTurn,
+    Prompt,
+    ToolDefinition,
+    read_options,
+    read_parameters,
+)
+from chat.dialects.stream import object_of, text_of
+from chat.events import Json, JsonObject
+
+# A budget must leave room for the answer itself.
+DEFAULT_THINKING_TOKENS = 4096
+# With thinking on, Anthropic takes no lower value.
+LEAST_TOP_P_WITH_THINKING = 0.95
+MOST_STOP_SEQUENCES = 16
+
+THINKING_SUSPENDED = (
+    "The model was asked not to think this time: results are due to an answer without thinking."
+)
+BUDGET_LOWERED = "The thinking budget was lowered to {}: it must be below the longest answer."
+NO_ROOM_TO_THINK = "Thinking was left out: the longest answer leaves no room for it."
+NOT_TAKEN = "The parameter {} was left out: this server does not take it{}."
+THINKING_CHANGED = "Thinking was set to {}: this model has no other kind."
+NO_SUCH_TOOL = "The tool {} could not be asked for: it is not switched on here."
+STOPS_LEFT_OUT = "Of the texts to stop at, the first {} were sent."
+LIMIT_LOWERED = "The longest answer was set to {} tokens, the most that this model allows."
+REFUSED = "The parameter {} was left out: the server had refused it."
+
+_EFFORTS: Mapping[str, frozenset[str]] = {
+    "anthropic": frozenset(("low", "medium", "high", "xhigh", "max")),
+    "fireworks": frozenset(("low", "medium", "high", "max")),
+}
+
+
+def build_body(prompt: Prompt) -> tuple[JsonObject, list[str]]:
+    """The body, and a sentence for each thing that was mended or left out."""
+    options = read_options(OPTIONS, prompt.options)
+    chosen, notes = read_parameters(PARAMETERS, prompt.parameters)
+    _apply_refusals(chosen, prompt.options, notes)
+    _apply_capabilities(chosen, prompt, notes)
+    server = str(options["server"])
+    takes_pictures = supports(prompt, "image_input") is not False
+    messages, more_notes = build_messages(prompt, server, takes_pictures=takes_pictures)
+    body: JsonObject = {
+        "model": prompt.model,
+        # Where nobody chose, thinking decides; the end of all limits is set below.
+        "max_tokens": chosen.pop("max_tokens", None),
+        "messages": messages,
+        "stream": prompt.stream,
+    }
+    if prompt.system.strip():
+        body["system"] = prompt.system
+    _add_thinking(body, chosen, server, notes)
+    _keep_below(body, _most_tokens(prompt))
+    _add_effort(body, chosen, server, notes)
+    _add_tools(body, prompt.tools, options, chosen, notes)
+    _add_sampling(body, chosen, server, notes)
+    _add_options(body, prompt, options)
+    return body, [*notes, *more_notes]
+
+
+def _apply_refusals(
+    chosen: dict[str, object], options: Mapping[str, object], notes: list[str]
+) -> None:
+    """What an earlier attempt of the same request was refused for (see ``after_refusal``)."""
+    refused = options.get("refused_parameters")
+    for name in refused if isinstance(refused, tuple) else ():
+        if chosen.pop(name, None) is not None:
+            notes.append(REFUSED.format(name))
+
+
+# --- what the model can, as far as the list or a refusal has said --------------------------
+
+
+def supports(prompt: Prompt, *path: str) -> bool | None:
+    """What the server's list says of a capability; ``None`` where it says nothing."""
+    found = object_of(prompt.model_detail, "capabilities")
+    for name in path:
+        found = object_of(found, name)
+    value = found.get("supported")
+    return value if isinstance(value, bool) else None
+
+
+def _apply_capabilities(chosen: dict[str, object], prompt: Prompt, notes: list[str]) -> None:
+    most = _most_tokens(prompt)
+    wish = chosen.get("max_tokens")
+    if most is not None and isinstance(wish, int) and wish > most:
+        chosen["max_tokens"] = most
+        notes.append(LIMIT_LOWERED.format(most))
+    effort = chosen.get("effort")
+    if effort and False in (supports(prompt, "effort"), supports(prompt, "effort", str(effort))):
+        del chosen["effort"]
+        notes.append(NOT_TAKEN.format("effort", f" ({effort})"))
+    kind = chosen.get("thinking")
+    if kind in _OTHER_THINKING and supports(prompt, "thinking", "types", str(kind)) is False:
+        _replace_thinking(chosen, prompt, notes)
+
+
+_OTHER_THINKING = {"enabled": "adaptive", "adaptive": "enabled"}
+
+
+def _replace_thinking(chosen: dict[str, object], prompt: Prompt, notes: list[str]) -> None:
+    kind = str(chosen.pop("thinking"))
+    other = _OTHER_THINKING[kind]
+    if supports(prompt, "thinking", "types", other):
+        chosen["thinking"] = other
+        notes.append(THINKING_CHANGED.format(other))
+    else:
+        notes.append(NOT_TAKEN.format("thinking", f" ({kind})"))
+
+
+def _most_tokens(prompt: Prompt) -> int | None:
+    """The longest answer that the model may give."""
+    said = (prompt.options.get("most_tokens"), prompt.model_detail.get("max_tokens"))
+    limits = [n for n in said if isinstance(n, int) and not isinstance(n, bool) and n > 0]
+    return min(limits, default=None)
+
+
+def _keep_below(body: JsonObject, most: int | None) -> None:
+    """Lowers what we chose; what a person chose was lowered before, with a note."""
+    if most is None or body["max_tokens"] <= most:
+        return
+    body["max_tokens"] = most
+    budget = object_of(body, "thinking").get("budget_tokens")
+    if budget is None or budget < most:
+        return
+    if most <= LEAST_THINKING_TOKENS:
+        del body["thinking"]
+    else:
+        body["thinking"]["budget_tokens"] = most - 1
+
+
+# --- thinking -----------------------------------------------------------------------------
+
+
+def _add_thinking(
+    body: JsonObject, chosen: dict[str, object], server: str, notes: list[str]
+) -> None:
+    kind = chosen.pop("thinking", None)
+    budget = cast(int | None, chosen.pop("thinking_budget", None))
+    display = chosen.pop("thinking_display", None)
+    if kind == "adaptive" and server == "fireworks":
+        notes.append(NOT_TAKEN.format("thinking", " (adaptive)"))
+        kind = None
+    if kind == "enabled" and is_loop_without_thinking(body["messages"]):
+        notes.append(THINKING_SUSPENDED)
+        kind = None
+    thinking: JsonObject = {"type": kind}
+    if kind == "enabled":
+        thinking["budget_tokens"] = _budget(body, budget, notes)
+        kind = kind if thinking["budget_tokens"] else None
+    if kind in ("enabled", "adaptive") and display:
+        thinking["display"] = display
+    if kind:
+        body["thinking"] = thinking
+    body["max_tokens"] = body["max_tokens"] or DEFAULT_MAX_TOKENS
+
+
+def _budget(body: JsonObject, wish: int | None, notes: list[str]) -> int | None:
+    """A budget below the limit of the answer, which grows where nobody chose it."""
+    limit = body["max_tokens"]
+    if limit is None:
+        budget = wish or DEFAULT_THINKING_TOKENS
+        body["max_tokens"] = budget + DEFAULT_MAX_TOKENS
+        return budget
+    if limit <= LEAST_THINKING_TOKENS:
+        notes.append(NO_ROOM_TO_THINK)
+        return None
+    # Where nobody chose, half of the answer may be thinking.
+    budget = wish or max(LEAST_THINKING_TOKENS, min(DEFAULT_THINKING_TOKENS, limit // 2))
+    if budget < limit:
+        return budget
+    notes.append(BUDGET_LOWERED.format(limit - 1))
+    return int(limit - 1)
+
+
+def _add_effort(body: JsonObject, chosen: dict[str, object], server: str, notes: list[str]) -> None:
+    effort = chosen.pop("effort", None)
+    if effort is None:
+        return
+    if server in _EFFORTS and effort not in _EFFORTS[server]:
+        notes.append(NOT_TAKEN.format("effort", f" ({effort})"))
+        return
+    body["output_config"] = {"effort": effort}
+
+
+# --- tools --------------------------------------------------------------------------------
+
+
+def _add_tools(
+    body: JsonObject,
+    tools: tuple[ToolDefinition, ...],
+    options: Mapping[str, object],
+    chosen: dict[str, object],
+    notes: list[str],
+) -> None:
+    wish = chosen.pop("tool_choice", None)
+    name = chosen.pop("tool_name", None)
+    is_parallel = chosen.pop("parallel_tools", None)
+    offered: list[Json] = [_wire_tool(tool) for tool in tools]
+    if isinstance(options.get("server_tools"), list):
+        offered += cast(list[Json], options["server_tools"])
+    if not offered:
+        _add_known_tools(body)
+        return
+    body["tools"] = offered
+    choice: JsonObject = {"type": wish} if wish else {}
+    if name in [tool.name for tool in tools]:
+        choice = {"type": "tool", "name": name}
+    elif name:
+        notes.append(NO_SUCH_TOOL.format(name))
+    if _thinks(body) and choice.get("type") in ("any", "tool"):
+        notes.append(NOT_TAKEN.format("tool_choice", " beside thinking"))
+        choice = {}
+    if is_parallel is False and choice.get("type") != "none":
+        choice = {**(choice or {"type": "auto"}), "disable_parallel_tool_use": True}
+    if choice:
+        body["tool_choice"] = choice
+
+
+def _wire_tool(tool: ToolDefinition) -> JsonObject:
+    wire: JsonObject = {
+        "name": tool.name,
+        "input_schema": {"type": "object", **tool.schema},
+    }
+    return {**wire, "description": tool.description} if tool.description else wire
+
+
+def _add_known_tools(body: JsonObject) -> None:
+    """Earlier calls may only go back beside a definition of their tools: switched off since, the
+    tools are named, and none may be called."""
+    names = tools_named_in(body["messages"])
+    if names:
+        body["tools"] = [_wire_tool(ToolDefinition(name=name)) for name in names]
+        body["tool_choice"] = {"type": "none"}
+
+
+def _thinks(body: JsonObject) -> bool:
+    return object_of(body, "thinking").get("type") in ("enabled", "adaptive")
+
+
+# --- the rest -------------------------------------------------------------------------------
+
+
+def _add_sampling(
+    body: JsonObject, chosen: dict[str, object], server: str, notes: list[str]
+) -> None:
+    stop = [line for line in str(chosen.pop("stop_sequences", "")).splitlines() if line.strip()]
+    if stop:
+        body["stop_sequences"] = stop[:MOST_STOP_SEQUENCES]
+    if len(stop) > MOST_STOP_SEQUENCES:
+        notes.append(STOPS_LEFT_OUT.format(MOST_STOP_SEQUENCES))
+    if server == "anthropic" and _thinks(body):
+        for name in ("temperature", "top_k"):
+            if chosen.pop(name, None) is not None:
+                notes.append(NOT_TAKEN.format(name, " beside thinking"))
+        if cast(float, chosen.get("top_p", 1)) < LEAST_TOP_P_WITH_THINKING:
+            del chosen["top_p"]
+            notes.append(NOT_TAKEN.format("top_p", " beside thinking"))
+    body.update(chosen)
+
+
+def _add_options(body: JsonObject, prompt: Prompt, options: Mapping[str, object]) -> None:
+    if isinstance(options.get("mcp_servers"), list):
+        body["mcp_servers"] = options["mcp_servers"]
+    if isinstance(options.get("metadata"), dict):
+        body["metadata"] = options["metadata"]
+    if options["cache"]:
+        body["cache_control"] = {"type": "ephemeral"}
+    container = _container(prompt)
+    if container:
+        body["container"] = container
+
+
+def _container(prompt: Prompt) -> str:
+    """Code that an answer has begun to run goes on in the container where it ran."""
+    last = prompt.turns[-1] if prompt.turns else None
+    if not isinstance(last, AssistantTurn) or not last.is_native:
+        return ""
+    return text_of(object_of(last.result.ext.meta, "container"), "id")

@@ -1,0 +1,1 @@
+"""LM Studio's native chat API."""

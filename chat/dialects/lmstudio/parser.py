@@ -1,0 +1,413 @@
+"""The parser of LM Studio's native event stream."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal
+
+import msgspec
+from msgspec import Struct
+
+from chat.dialects.delta_fast_path import Repeated
+from chat.dialects.items import Call, TextKind
+from chat.dialects.lmstudio.result import failure_of, provider_of, reconcile, text_output
+from chat.dialects.lmstudio.tributary_stream import Relay, is_relayed
+from chat.dialects.reading import repair_text, scrub
+from chat.dialects.stream import (
+    StreamParser,
+    count_of,
+    ending_of,
+    number_of,
+    object_of,
+    objects_of,
+    text_of,
+)
+from chat.events import (
+    Cause,
+    Ending,
+    ErrorInfo,
+    Event,
+    JsonObject,
+    ModelLoadEnd,
+    ModelLoadProgress,
+    ModelLoadStart,
+    PromptProcessingEnd,
+    PromptProcessingProgress,
+    PromptProcessingStart,
+    Usage,
+    UsageUpdate,
+)
+from chat.wire.sse import Frame
+
+# LM Studio ends an answer when its reader leaves. A Tributary lets it go on, unless it is told not
+# to: whoever stops the answer here means it there, too.
+LEAVING_ENDS_IT = {"Tributary-On-Disconnect": "stop"}
+# What a Tributary says of an answer that waits in its line.
+QUEUE = "queue.update"
+
+_STATS = (
+    "input_tokens",
+    "total_output_tokens",
+    "reasoning_output_tokens",
+    "tokens_per_second",
+    "time_to_first_token_seconds",
+    "model_load_time_seconds",
+)
+# Of the events without members of their own, and of an error that came without a type.
+_OTHER_MEMBERS = frozenset(("error",))
+_LOAD = frozenset(("model_instance_id",))
+_CALL = frozenset(("tool", "arguments", "provider_info"))
+# The members of each event that its handler reads. Others are kept as ``vendor.raw``.
+_MEMBERS: Mapping[str, frozenset[str]] = {
+    "chat.start": _LOAD,
+    "model_load.start": _LOAD,
+    "model_load.progress": _LOAD | {"progress"},
+    "model_load.end": _LOAD | {"load_time_seconds"},
+    "prompt_processing.progress": frozenset(("progress",)),
+    "reasoning.delta": frozenset(("content",)),
+    "message.delta": frozenset(("content",)),
+    "tool_call.start": _CALL,
+    "tool_call.arguments": _CALL,
+    "tool_call.success": _CALL | {"output"},
+    "tool_call.failure": frozenset(("reason", "metadata")),
+    "error": frozenset(("error",)),
+    "chat.end": frozenset(("result",)),
+}
+
+
+class _WireArguments(Struct):
+    """The member of a tool event whose original spelling is worth keeping."""
+
+    arguments: msgspec.Raw = msgspec.Raw()
+
+
+class _QuickDelta(Struct, forbid_unknown_fields=True):
+    """Nearly every event of a long answer; what this refuses goes the general way."""
+
+    type: Literal["message.delta", "reasoning.delta"]
+    content: str
+
+
+_quick_decoder = msgspec.json.Decoder(_QuickDelta)
+_QUICK_KINDS: Mapping[str | None, TextKind] = {
+    "message.delta": "message",
+    "reasoning.delta": "reasoning",
+}
+
+
+def _read_quickly(frame: Frame) -> tuple[TextKind, str] | None:
+    """The kind of text that a delta brings, and the text; ``None`` for anything else."""
+    kind = _QUICK_KINDS.get(frame.event)
+    if kind is None:
+        return None
+    try:
+        delta = _quick_decoder.decode(frame.data)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+    return (kind, delta.content) if delta.type == frame.event else None
+
+
+class LmStudioParser(StreamParser):
+    """Events keep their names; what is added are item numbers and what is missing."""
+
+    has_quick_way: ClassVar[bool] = True
+
+    def __init__(self, *, model: str, endpoint: str, options: Mapping[str, object]) -> None:
+        super().__init__(dialect="lmstudio", model=model, endpoint=endpoint)
+        # The parameter that the person set, which the answer is measured against at its end.
+        limit = options.get("max_output_tokens")
+        self._max_output_tokens = limit if isinstance(limit, int) else None
+        # Calls in order of arrival, by name: those without arguments, those without a result.
+        self._without_arguments: dict[str, deque[Call]] = {}
+        self._without_result: dict[str, deque[Call]] = {}
+        self._final: JsonObject | None = None
+        # Whether the answer began without ``chat.start``, which names the model.
+        self._is_model_unknown = False
+        # Set once an event of our own stream was seen.
+        self._relay: Relay | None = None
+        self._repeated: Repeated[TextKind] = Repeated()
+        # What the last quick delta was one of.
+        self._kind: TextKind = "message"
+
+    def feed(self, frame: Frame) -> list[Event]:
+        if not self.has_quick_way or self.is_done or not self.tracker.has_started:
+            return super().feed(frame)
+        if self._relay is not None:
+            is_taken = frame.event in _QUICK_KINDS and self._relay.take_quickly(frame.data)
+            return self._take() if is_taken else super().feed(frame)
+        text = self._repeated.again(frame)
+        if text is None:
+            found = self._repeated.read(frame, _read_quickly)
+            if found is None:
+                return super().feed(frame)
+            self._kind, text = found
+        else:
+            item = self.tracker.current(self._kind)
+            event = self.tracker.plain_delta(item, text) if item is not None else None
+            if event is not None:
+                return [event]
+        self.tracker.text(self._kind, text)
+        return self._take()
+
+    def on_payload(self, event: str | None, data: JsonObject) -> None:
+        name = text_of(data, "type") or event or ""
+        if is_relayed(data):
+            self._relay = self._relay or Relay(self)
+            if not self._relay.take(data):
+                self.start()
+                self.raw(name, data=data)
+            return
+        if name == QUEUE and isinstance(data.get("run"), str):
+            self._relay = self._relay or Relay(self)
+            self._relay.waits(text_of(data, "message"))
+            return
+        handler = _HANDLERS.get(name)
+        if handler is None and data.get("error"):
+            handler = LmStudioParser._on_error
+        if handler is LmStudioParser._on_chat_end:
+            self.start(text_of(object_of(data, "result"), "model_instance_id"))
+        elif handler is not LmStudioParser._on_chat_start and not self.tracker.has_started:
+            self._is_model_unknown = True
+            self.start()
+        if handler is not None and handler(self, data):
+            self._note_unknown(name, data)
+        else:
+            self.raw(name or None, data=data)
+        if event and name != event:
+            self.note_once("event_name_mismatch", {"event": event, "type": name})
+
+    def on_body(self, data: JsonObject) -> None:
+        """The complete answer has the shape of the ``result`` of ``chat.end``."""
+        if isinstance(data.get("result"), dict) and "output" not in data:
+            data = data["result"]
+        self.start(text_of(data, "model_instance_id"))
+        if isinstance(data.get("output"), list):
+            self._on_chat_end({"result": data})
+        else:
+            self.fail_with_body(data)
+
+    def close(self, cause: Cause = "eof", *, error: ErrorInfo | None = None) -> list[Event]:
+        events = super().close(cause, error=error)
+        if self._relay is not None and self._relay.ending is not None:
+            # How the run ended is known where it was run: an error that it had may say less.
+            self.ending = self._relay.ending
+        return events
+
+    def natural_ending(self) -> Ending | None:
+        if self._relay is not None:
+            return self._relay.ending
+        if self._final is None:
+            return None
+        produced = count_of(object_of(self._final, "stats"), "total_output_tokens")
+        limit = self._max_output_tokens
+        if limit is not None and produced is not None and produced >= limit:
+            # LM Studio reports no reason; reaching the limit exactly is the only sign.
+            return ending_of("incomplete", "length")
+        return ending_of("completed", "stop")
+
+    def _note_unknown(self, name: str, data: JsonObject) -> None:
+        known = _MEMBERS.get(name, _OTHER_MEMBERS)
+        for member, value in data.items():
+            if member not in known and member != "type":
+                self.unknown_member(name, member, value)
+
+    # --- handlers: each says whether it could read the payload ---------------------
+
+    def _on_chat_start(self, data: JsonObject) -> bool:
+        is_first = not self.tracker.has_started
+        self.start(text_of(data, "model_instance_id"))
+        return is_first
+
+    def _on_load_start(self, data: JsonObject) -> bool:
+        model = text_of(data, "model_instance_id")
+        self.tracker.emit(ModelLoadStart(model_instance_id=model))
+        return True
+
+    def _on_load_progress(self, data: JsonObject) -> bool:
+        progress = number_of(data, "progress")
+        if progress is None:
+            return False
+        model = text_of(data, "model_instance_id")
+        self.tracker.emit(ModelLoadProgress(model_instance_id=model, progress=progress))
+        return True
+
+    def _on_load_end(self, data: JsonObject) -> bool:
+        seconds = number_of(data, "load_time_seconds")
+        if seconds is None:
+            return False
+        model = text_of(data, "model_instance_id")
+        self.tracker.emit(ModelLoadEnd(model_instance_id=model, load_time_seconds=seconds))
+        return True
+
+    def _on_prompt_start(self, _data: JsonObject) -> bool:
+        self.tracker.emit(PromptProcessingStart())
+        return True
+
+    def _on_prompt_progress(self, data: JsonObject) -> bool:
+        progress = number_of(data, "progress")
+        if progress is None:
+            return False
+        self.tracker.emit(PromptProcessingProgress(progress=progress))
+        return True
+
+    def _on_prompt_end(self, _data: JsonObject) -> bool:
+        self.tracker.emit(PromptProcessingEnd())
+        return True
+
+    def _on_reasoning_start(self, _data: JsonObject) -> bool:
+        self.tracker.open_text("reasoning")
+        return True
+
+    def _on_reasoning_delta(self, data: JsonObject) -> bool:
+        return self._delta("reasoning", data)
+
+    def _on_reasoning_end(self, _data: JsonObject) -> bool:
+        return self.tracker.close_text("reasoning")
+
+    def _on_message_start(self, _data: JsonObject) -> bool:
+        self.tracker.open_text("message")
+        return True
+
+    def _on_message_delta(self, data: JsonObject) -> bool:
+        return self._delta("message", data)
+
+    def _on_message_end(self, _data: JsonObject) -> bool:
+        return self.tracker.close_text("message")
+
+    def _delta(self, kind: TextKind, data: JsonObject) -> bool:
+        content = data.get("content")
+        if not isinstance(content, str):
+            return False
+        self.tracker.text(kind, content)
+        return True
+
+    def _on_call_start(self, data: JsonObject) -> bool:
+        self._open_call(data)
+        return True
+
+    def _on_call_arguments(self, data: JsonObject) -> bool:
+        arguments = data.get("arguments")
+        if not isinstance(arguments, dict):
+            return False
+        call = self._call_for(data, self._without_arguments)
+        self.tracker.call_arguments(call, arguments, _spelling(self.source))
+        return True
+
+    def _on_call_success(self, data: JsonObject) -> bool:
+        call = self._call_for(data, self._without_result)
+        arguments = data.get("arguments")
+        output = data.get("output")
+        self.tracker.call_success(
+            call,
+            text_output(output),
+            arguments if isinstance(arguments, dict) else None,
+        )
+        return True
+
+    def _on_call_failure(self, data: JsonObject) -> bool:
+        metadata = object_of(data, "metadata")
+        call = self._call_for(
+            {"tool": text_of(metadata, "tool_name"), **metadata}, self._without_result
+        )
+        self.tracker.call_failure(call, text_of(data, "reason"), failure_of(metadata))
+        return True
+
+    def _open_call(self, data: JsonObject) -> Call:
+        call = self.tracker.open_call(
+            tool=text_of(data, "tool"),
+            executes="upstream",
+            provider_info=provider_of(data.get("provider_info")),
+        )
+        self.tracker.announce(call)
+        for queues in (self._without_arguments, self._without_result):
+            queues.setdefault(call.tool, deque()).append(call)
+        return call
+
+    def _call_for(self, data: JsonObject, queues: dict[str, deque[Call]]) -> Call:
+        """There are no call ids: the oldest open call of this name that lacks the step, of any
+        name where none is given, else one that nobody opened."""
+        tool = text_of(data, "tool")
+        names = [tool] if tool else list(queues)
+        waiting = [queue for name in names if (queue := queues.get(name)) and _drop_closed(queue)]
+        if not waiting:
+            call = self._open_call(data)
+            return queues[call.tool].pop()
+        return min(waiting, key=lambda queue: queue[0].number).popleft()
+
+    def _on_error(self, data: JsonObject) -> bool:
+        self.fail_with(data)
+        return True
+
+    def _on_chat_end(self, data: JsonObject) -> bool:
+        result = data.get("result")
+        self._final = scrub(result) if isinstance(result, dict) else {}
+        has_output = isinstance(self._final.get("output"), list)
+        output = objects_of(self._final, "output")
+        differences = reconcile(self.tracker, output) if has_output else []
+        self.tracker.close_all()
+        stats = object_of(self._final, "stats")
+        self._report_usage(stats)
+        values: JsonObject = {"upstream_result": self._final} if self._final else {}
+        if isinstance(self._final.get("response_id"), str):
+            values["response_id"] = self._final["response_id"]
+        model = text_of(self._final, "model_instance_id")
+        if self._is_model_unknown and model not in ("", self.model):
+            values["model_instance_id"] = model
+        if stats:
+            values["stats"] = {name: stats.get(name) for name in _STATS if name in stats}
+        if differences:
+            values["differences"] = differences
+        self.meta(values)
+        self.is_done = True
+        return isinstance(result, dict)
+
+    def _report_usage(self, stats: JsonObject) -> None:
+        usage = Usage(
+            input_tokens=count_of(stats, "input_tokens"),
+            output_tokens=count_of(stats, "total_output_tokens"),
+            reasoning_tokens=count_of(stats, "reasoning_output_tokens"),
+            raw=stats,
+        )
+        if usage.input_tokens is not None and usage.output_tokens is not None:
+            usage.total_tokens = usage.input_tokens + usage.output_tokens
+        if stats:
+            self.tracker.emit(UsageUpdate(usage=usage, final=True))
+
+
+def _drop_closed(queue: deque[Call]) -> bool:
+    """Forgets calls that ended without the step that is waited for; whether one is left."""
+    while queue and not queue[0].is_open:
+        queue.popleft()
+    return bool(queue)
+
+
+_Handler = Callable[[LmStudioParser, JsonObject], bool]
+_HANDLERS: Mapping[str, _Handler] = {
+    "chat.start": LmStudioParser._on_chat_start,
+    "model_load.start": LmStudioParser._on_load_start,
+    "model_load.progress": LmStudioParser._on_load_progress,
+    "model_load.end": LmStudioParser._on_load_end,
+    "prompt_processing.start": LmStudioParser._on_prompt_start,
+    "prompt_processing.progress": LmStudioParser._on_prompt_progress,
+    "prompt_processing.end": LmStudioParser._on_prompt_end,
+    "reasoning.start": LmStudioParser._on_reasoning_start,
+    "reasoning.delta": LmStudioParser._on_reasoning_delta,
+    "reasoning.end": LmStudioParser._on_reasoning_end,
+    "tool_call.start": LmStudioParser._on_call_start,
+    "tool_call.arguments": LmStudioParser._on_call_arguments,
+    "tool_call.success": LmStudioParser._on_call_success,
+    "tool_call.failure": LmStudioParser._on_call_failure,
+    "message.start": LmStudioParser._on_message_start,
+    "message.delta": LmStudioParser._on_message_delta,
+    "message.end": LmStudioParser._on_message_end,
+    "error": LmStudioParser._on_error,
+    "chat.end": LmStudioParser._on_chat_end,
+}
+
+
+def _spelling(source: str) -> str | None:
+    """The arguments as they were written: numbers and repeated keys do not survive reading."""
+    try:
+        raw = msgspec.json.decode(source, type=_WireArguments).arguments
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+    return repair_text(bytes(raw).decode("utf-8", "replace")) or None

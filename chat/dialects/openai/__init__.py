@@ -1,0 +1,1 @@
+"""What OpenAI's dialects share: parameters and usage."""

@@ -1,0 +1,471 @@
+"""One choice of a chat-completions answer: its text, its tool calls, and what goes back later."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from chat.dialects.items import Call, Item
+from chat.dialects.reading import NotJson, read_json, write_json
+from chat.dialects.stream import StreamParser, object_of, objects_of, text_of, whole_of
+from chat.dialects.thinking import Mode, Piece, ThinkSplitter
+from chat.events import (
+    Citation,
+    CitationAdd,
+    Json,
+    JsonObject,
+    LogprobsAdd,
+    MediaUpdate,
+    ProviderInfo,
+    ReplayData,
+)
+from chat.events.text_buffer import add_piece
+
+# Beyond this, asking whether a call's text is complete costs more than the rare servers
+# that need the question (no index, no id, several calls) are worth.
+_MOST_PROBED_CHARACTERS = 16 * 1024
+
+_CALL_MEMBERS = frozenset(("index", "id", "type", "function", "custom", "extra_content"))
+
+
+class Aim(Struct, frozen=True):
+    """An open item, and the list that keeps its text for the turn that goes back."""
+
+    item: Item
+    original: list[str]
+
+
+class ChoiceState:
+    """Takes the deltas of one choice and reports through the parser's tracker."""
+
+    def __init__(self, parser: StreamParser, number: int, think_mode: Mode) -> None:
+        self.number = number
+        self.finish_reason: str | None = None
+        self.stop_sequence: str | None = None
+        self._parser = parser
+        self._tracker = parser.tracker
+        self._splitter = ThinkSplitter(think_mode)
+        self._calls: list[Call] = []
+        self._calls_by_index: dict[int, Call] = {}
+        self._calls_by_id: dict[str, Call] = {}
+        self._has_legacy_call = False
+        self._signatures: dict[int, Json] = {}
+        self._original: list[str] = []
+        self._reasoning: dict[str, list[str]] = {}
+        self._reasoning_details: list[Json] = []
+        self._audio: dict[str, tuple[Item, int]] = {}
+
+    # --- text ------------------------------------------------------------------------
+
+    def delta(self, delta: JsonObject) -> None:
+        self._take_reasoning(delta)
+        for name, handler in _DELTA.items():
+            value = delta.get(name)
+            if value:
+                handler(self, value)
+        for name, value in delta.items():
+            if name not in _DELTA_MEMBERS:
+                self._parser.unknown_member("delta", name, value)
+        if delta.get("role") == "tool":
+            self._parser.raw("delta", data=delta)
+
+    def content(self, content: str) -> None:
+        if not content:
+            return
+        add_piece(self._original, content)
+        if self._splitter.is_transparent:
+            self._tracker.switch_text("message", content, choice=self.number)
+        else:
+            self._report(self._splitter.feed(content))
+
+    def reasoning(self, member: str, text: str) -> None:
+        """Text of a separate reasoning member; from then on tags in the content are content."""
+        if not self._splitter.is_transparent:
+            self._report(self._splitter.disable())
+        add_piece(self._reasoning.setdefault(member, []), text)
+        self._tracker.switch_text("reasoning", text, choice=self.number)
+
+    def aim(self, member: str) -> Aim | None:
+        """Where more text of this member goes unchanged, for as long as nothing else comes."""
+        is_content = member == "content"
+        item = self._tracker.current("message" if is_content else "reasoning", choice=self.number)
+        if item is None or not self._splitter.is_transparent:
+            return None
+        return Aim(item, self._original if is_content else self._reasoning[member])
+
+    def _report(self, pieces: list[Piece]) -> None:
+        for kind, text in pieces:
+            self._tracker.switch_text(kind, text, choice=self.number)
+
+    def _on_content(self, value: Json) -> None:
+        if isinstance(value, str):
+            self.content(value)
+        elif isinstance(value, list):
+            for part in value:
+                self._on_part(part)
+        else:
+            self._parser.raw("delta", data={"content": value})
+
+    def _on_part(self, part: Json) -> None:
+        if isinstance(part, str):
+            self.content(part)
+        elif isinstance(part, dict) and isinstance(part.get("text"), str):
+            self.content(part["text"])
+        elif isinstance(part, dict) and object_of(part, "image_url"):
+            self._on_image(part)
+        elif isinstance(part, dict) and part.get("type") == "thinking":
+            self._on_thinking(part)
+        else:
+            self._parser.raw("delta", data={"content": [part]})
+
+    def _on_thinking(self, part: JsonObject) -> None:
+        """Mistral's models think in parts of the content, which hold parts of text."""
+        thinking = part.get("thinking")
+        texts = [text_of(piece, "text") for piece in objects_of(part, "thinking")]
+        text = thinking if isinstance(thinking, str) else "".join(texts)
+        if text:
+            self.reasoning("thinking", text)
+        else:
+            self._parser.raw("delta", data={"content": [part]})
+
+    def _on_refusal(self, value: Json) -> None:
+        if isinstance(value, str):
+            self._tracker.switch_text("refusal", value, choice=self.number)
+        else:
+            self._parser.raw("delta", data={"refusal": value})
+
+    # --- reasoning ---------------------------------------------------------------------
+
+    def _take_reasoning(self, delta: JsonObject) -> None:
+        """One visible source: servers repeat the same text in two or three members."""
+        details = objects_of(delta, "reasoning_details")
+        for member in ("reasoning_content", "reasoning"):
+            text = delta.get(member)
+            if text and isinstance(text, str):
+                self.reasoning(member, text)
+                break
+            if text:
+                self._parser.raw("delta", data={member: text})
+        else:
+            self._show_details(details)
+        if details:
+            self._keep_details(details)
+
+    def _show_details(self, details: list[JsonObject]) -> None:
+        for detail in details:
+            text = text_of(detail, "text")
+            summary = text_of(detail, "summary")
+            current = self._tracker.current("reasoning", choice=self.number)
+            if not text and not summary:
+                if self._tracker.last("reasoning", choice=self.number) is None:
+                    self._tracker.open_text("reasoning", choice=self.number, reasoning="hidden")
+                continue
+            if current is None:
+                for kind in ("message", "refusal"):
+                    self._tracker.close_text(kind, choice=self.number)
+                self._tracker.open_text(
+                    "reasoning", choice=self.number, reasoning="full" if text else "summary"
+                )
+            self._tracker.text("reasoning", text or summary, choice=self.number)
+
+    def _keep_details(self, details: list[JsonObject]) -> None:
+        self._reasoning_details += details
+        reasoning = self._tracker.last("reasoning", choice=self.number)
+        self._tracker.emit(
+            ReplayData(
+                kind="reasoning_details",
+                data=details,
+                item=reasoning.number if reasoning else None,
+                choice=self.number,
+            )
+        )
+
+    # --- tool calls --------------------------------------------------------------------
+
+    def _on_calls(self, value: Json) -> None:
+        fragments = value if isinstance(value, list) else [value]
+        for fragment in fragments:
+            if isinstance(fragment, dict):
+                self._on_call(fragment)
+            else:
+                self._parser.raw("delta", data={"tool_calls": [fragment]})
+
+    def _on_call(self, fragment: JsonObject) -> None:
+        custom = object_of(fragment, "custom")
+        function = custom or object_of(fragment, "function")
+        call = self._call_of(fragment, text_of(function, "name"))
+        if custom:
+            call.provider_info = ProviderInfo(type="custom")
+            function = {"name": custom.get("name"), "arguments": custom.get("input")}
+        call.call_id = call.call_id or text_of(fragment, "id") or None
+        if call.call_id:
+            self._calls_by_id.setdefault(call.call_id, call)
+        self._take_function(call, function)
+        signature = fragment.get("extra_content")
+        if signature:
+            self._keep_signature(call, signature)
+        for name, value in fragment.items():
+            if name not in _CALL_MEMBERS:
+                self._parser.unknown_member("tool_call", name, value)
+
+    def _on_function_call(self, value: Json) -> None:
+        """The older form: one call in a choice."""
+        if not isinstance(value, dict):
+            self._parser.raw("delta", data={"function_call": value})
+            return
+        if not self._has_legacy_call:
+            self._has_legacy_call = True
+            self._open_call()
+        self._take_function(self._calls[-1], value)
+
+    def _take_function(self, call: Call, function: JsonObject) -> None:
+        name = text_of(function, "name")
+        if name and name != call.tool and not call.pieces:
+            # A name in pieces; once there are arguments it is complete.
+            call.tool += name
+        arguments = function.get("arguments")
+        if isinstance(arguments, str):
+            self._tracker.call_text(call, arguments)
+        elif arguments is not None:
+            self._tracker.call_whole_text(call, write_json(arguments))
+
+    def _call_of(self, fragment: JsonObject, name: str) -> Call:
+        """The call that a fragment belongs to. Servers number all calls 0, or none at all."""
+        identity = text_of(fragment, "id")
+        index = fragment.get("index")
+        if isinstance(index, int) and not isinstance(index, bool):
+            call = self._calls_by_index.get(index)
+            if call is None or (identity and call.call_id and identity != call.call_id):
+                call = self._calls_by_index[index] = self._open_call()
+            return call
+        if identity:
+            return self._calls_by_id.get(identity) or self._open_call()
+        if not self._calls or (name and _is_complete(self._calls[-1])):
+            return self._open_call()
+        return self._calls[-1]
+
+    def _open_call(self) -> Call:
+        self._report(self._splitter.close())
+        for kind in ("message", "reasoning", "refusal"):
+            self._tracker.close_text(kind, choice=self.number)
+        call = self._tracker.open_call(
+            choice=self.number, provider_info=ProviderInfo(type="function")
+        )
+        self._calls.append(call)
+        return call
+
+    def _keep_signature(self, call: Call, signature: Json) -> None:
+        self._signatures[call.number] = signature
+        self._tracker.emit(
+            ReplayData(
+                kind="thought_signature",
+                data=signature,
+                item=call.number,
+                choice=self.number,
+                call_id=call.call_id,
+            )
+        )
+
+    # --- what accompanies the text ---------------------------------------------------------
+
+    def logprobs(self, value: Json) -> None:
+        """Both layouts: entries per token, or parallel lists, which stay one entry."""
+        if not isinstance(value, dict):
+            self._parser.raw("choice", data={"logprobs": value})
+            return
+        targets: tuple[Literal["message", "refusal"], ...] = ("message", "refusal")
+        for name, target in zip(("content", "refusal"), targets, strict=True):
+            if isinstance(value.get(name), list) and value[name]:
+                self._add_logprobs(value[name], target)
+        if isinstance(value.get("token_logprobs"), list):
+            self._add_logprobs([value], "message")
+
+    def _add_logprobs(self, tokens: list[Json], target: Literal["message", "refusal"]) -> None:
+        items = self._tracker.items(self.number)
+        if not items:
+            self._parser.raw("choice", data={"logprobs": tokens})
+            return
+        number = (self._tracker.last(target, choice=self.number) or items[-1]).number
+        self._tracker.emit(
+            LogprobsAdd(item=number, choice=self.number, tokens=tokens, target=target)
+        )
+
+    def _on_annotations(self, value: Json) -> None:
+        for annotation in value if isinstance(value, list) else [value]:
+            if isinstance(annotation, dict):
+                self._tracker.emit(
+                    CitationAdd(
+                        item=self._message().number,
+                        choice=self.number,
+                        citation=_citation(annotation),
+                    )
+                )
+            else:
+                self._parser.raw("delta", data={"annotations": [annotation]})
+
+    def cite(self, sources: list[JsonObject]) -> None:
+        """Sources of the whole answer, which are taken once there is a message for them."""
+        message = self._tracker.last("message", choice=self.number)
+        if message is None:
+            return
+        for source in sources:
+            citation = _citation(source)
+            self._tracker.emit(
+                CitationAdd(item=message.number, choice=self.number, citation=citation)
+            )
+        sources.clear()
+
+    def _message(self) -> Item:
+        last = self._tracker.last("message", choice=self.number)
+        return last or self._tracker.open_text("message", choice=self.number)
+
+    def _on_images(self, value: Json) -> None:
+        for image in value if isinstance(value, list) else [value]:
+            if isinstance(image, dict) and text_of(object_of(image, "image_url"), "url"):
+                self._on_image(image)
+            else:
+                self._parser.raw("delta", data={"images": [image]})
+
+    def _on_image(self, image: JsonObject) -> None:
+        url = text_of(object_of(image, "image_url"), "url")
+        item = self._tracker.open_media(choice=self.number)
+        media_type, data = _split_data_url(url)
+        self._tracker.emit(
+            MediaUpdate(
+                item=item.number,
+                choice=self.number,
+                media_id=f"image-{self.number}-{item.number}",
+                media_type=media_type or "image/*",
+                data=data,
+                url=None if data is not None else url,
+            )
+        )
+
+    def _on_audio(self, value: Json) -> None:
+        """Sound comes in pieces under one id; later pieces may leave the id out."""
+        if not isinstance(value, dict):
+            self._parser.raw("delta", data={"audio": value})
+            return
+        identity = text_of(value, "id") or next(reversed(self._audio), "audio")
+        item, index = self._audio.get(identity) or (
+            self._tracker.open_media(choice=self.number),
+            0,
+        )
+        self._audio[identity] = (item, index + 1)
+        self._tracker.emit(
+            MediaUpdate(
+                item=item.number,
+                choice=self.number,
+                media_id=identity,
+                media_type="audio/*",
+                state="partial",
+                index=index,
+                data=text_of(value, "data") or None,
+                transcript=text_of(value, "transcript") or None,
+            )
+        )
+
+    # --- the end ---------------------------------------------------------------------------
+
+    def close(self, answer_id: str, *, is_complete: bool = True) -> None:
+        """Closes the items of this choice; calls without an id get one that stays theirs.
+
+        ``answer_id`` makes these ids differ from those of every other run of a conversation.
+        """
+        self._report(self._splitter.close())
+        place = [answer_id, str(self.number)] if self.number else [answer_id]
+        for position, call in enumerate(self._calls):
+            if not call.call_id and is_complete:
+                call.call_id = "_".join(filter(None, ["call", *place, str(position)]))
+                call.id_synthesised = True
+            if is_complete and _is_custom(call) and call.is_open and not call.has_arguments:
+                # The input of such a tool is text as it is, not JSON.
+                text = call.joined()
+                self._tracker.call_arguments(call, {"input": text}, text)
+        self._tracker.close_choice(self.number, is_complete=is_complete)
+
+    def waiting_calls(self) -> list[Call]:
+        """Calls that can be run and were not."""
+        return [call for call in self._calls if call.has_arguments]
+
+    def has_refusal(self) -> bool:
+        return self._tracker.last("refusal", choice=self.number) is not None
+
+    def native(self) -> JsonObject | None:
+        """The assistant turn in the upstream's own form: original text, tags included."""
+        turn: JsonObject = {"role": "assistant", "content": "".join(self._original) or None}
+        for member, pieces in self._reasoning.items():
+            # Thinking in parts has no member of its own to go back in.
+            turn["reasoning" if member == "thinking" else member] = "".join(pieces)
+        if self._reasoning_details:
+            turn["reasoning_details"] = self._reasoning_details
+        refusals = [i.joined() for i in self._tracker.items(self.number) if i.kind == "refusal"]
+        if refusals:
+            turn["refusal"] = "".join(refusals)
+        calls = [self._native_call(call) for call in self.waiting_calls()]
+        if calls:
+            turn["tool_calls"] = calls
+        return turn if len(turn) > 2 or turn["content"] else None
+
+    def _native_call(self, call: Call) -> JsonObject:
+        wire: JsonObject = {"id": call.call_id}
+        if _is_custom(call):
+            custom = {"name": call.tool, "input": call.arguments_raw or ""}
+            wire |= {"type": "custom", "custom": custom}
+        else:
+            function = {"name": call.tool, "arguments": call.arguments_raw or "{}"}
+            wire |= {"type": "function", "function": function}
+        if call.number in self._signatures:
+            wire["extra_content"] = self._signatures[call.number]
+        if self._has_legacy_call:
+            wire["legacy"] = True
+        return wire
+
+
+# In this order whatever the order in the chunk: thinking, then text, then calls.
+_DELTA: Mapping[str, Callable[[ChoiceState, Json], None]] = {
+    "content": ChoiceState._on_content,
+    "refusal": ChoiceState._on_refusal,
+    "tool_calls": ChoiceState._on_calls,
+    "function_call": ChoiceState._on_function_call,
+    "annotations": ChoiceState._on_annotations,
+    "images": ChoiceState._on_images,
+    "audio": ChoiceState._on_audio,
+}
+_DELTA_MEMBERS = _DELTA.keys() | {"role", "reasoning_content", "reasoning", "reasoning_details"}
+
+
+def _is_custom(call: Call) -> bool:
+    return call.provider_info is not None and call.provider_info.type == "custom"
+
+
+def _is_complete(call: Call) -> bool:
+    if not call.pieces or call.piece_characters > _MOST_PROBED_CHARACTERS:
+        return False
+    try:
+        read_json(call.joined())
+    except NotJson:
+        return False
+    return True
+
+
+def _citation(annotation: JsonObject) -> Citation:
+    kind = text_of(annotation, "type") or "annotation"
+    inner = object_of(annotation, kind) or annotation
+    return Citation(
+        kind=kind,
+        title=text_of(inner, "title") or None,
+        url=text_of(inner, "url") or None,
+        cited_text=text_of(inner, "content") or None,
+        start=whole_of(inner, "start_index"),
+        end=whole_of(inner, "end_index"),
+        raw=annotation,
+    )
+
+
+def _split_data_url(url: str) -> tuple[str, str | None]:
+    """Media type and base64 text of a data URL; other URLs stay what they are."""
+    if not url.startswith("data:"):
+        return "", None
+    head, _, data = url[len("data:") :].partition(",")
+    return head.removesuffix(";base64"), data

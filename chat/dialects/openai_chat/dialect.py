@@ -1,0 +1,239 @@
+"""OpenAI's chat completions: how to ask, and who reads the answer."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+import msgspec
+
+from chat.dialects.base import (
+    Dialect,
+    Parameter,
+    Parser,
+    Prompt,
+    ToolDefinition,
+    UpstreamRequest,
+    read_options,
+    read_parameters,
+)
+from chat.dialects.openai import parameters as wire
+from chat.dialects.openai_chat.messages import build_messages
+from chat.dialects.openai_chat.parser import OpenAiChatParser
+from chat.dialects.reading import scrub
+from chat.events import ErrorInfo, JsonObject
+
+_MAX_TOKENS = Parameter(
+    name="max_tokens",
+    label="Longest answer",
+    kind="integer",
+    minimum=1,
+    maximum=1_000_000,
+    help="In tokens.",
+)
+_REASONING_IS_MISSING = ("passed back", "must be", "missing", "required")
+
+
+class OpenAiChatDialect(Dialect):
+    """The request is made in steps that a dialect which extends this one may replace:
+    ``request_options``, ``members`` (its body), ``tool_members`` and ``request_headers``. Each
+    may add sentences to the ``notes`` of the request."""
+
+    name: ClassVar[str] = "openai_chat"
+    label: ClassVar[str] = "OpenAI chat completions"
+    help: ClassVar[str] = (
+        "OpenAI's chat completions, which most servers offer. The base URL usually ends in /v1."
+    )
+    models_path: ClassVar[str] = "/models"
+    takes_tools: ClassVar[bool] = True
+    takes_images: ClassVar[bool] = True
+    path: ClassVar[str] = "/chat/completions"
+    parser_type: ClassVar[type[OpenAiChatParser]] = OpenAiChatParser
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        wire.TEMPERATURE,
+        wire.TOP_P,
+        _MAX_TOKENS,
+        wire.SEED,
+        *wire.PENALTIES,
+        wire.REASONING_EFFORT,
+        wire.STOP,
+        *wire.CHAT_ONLY,
+        *wire.EXTRA_PARAMETERS,
+    )
+    options: ClassVar[tuple[Parameter, ...]] = (
+        wire.EXTRAS,
+        wire.EXTRA_MEMBERS,
+        wire.STREAM_OPTIONS,
+        Parameter(
+            name="max_tokens_member",
+            label="Name of the length limit",
+            kind="choice",
+            choices=("max_tokens", "max_completion_tokens"),
+            default="max_tokens",
+            help="OpenAI's newer models accept only max_completion_tokens.",
+        ),
+        Parameter(
+            name="system_role",
+            label="Role of the system prompt",
+            kind="choice",
+            choices=("system", "developer", "user"),
+            default="system",
+            help="user puts it before the first message, for models whose template knows no "
+            "system prompt.",
+        ),
+        wire.INLINE_THINK,
+        Parameter(
+            name="replay_reasoning",
+            label="Send reasoning back",
+            kind="choice",
+            choices=("never", "tool_turns", "always"),
+            default="never",
+            help="Some servers want their reasoning back on turns with tool calls.",
+        ),
+        Parameter(
+            name="reasoning_member",
+            label="Name of the reasoning sent back",
+            kind="choice",
+            choices=("as_received", "reasoning_content", "reasoning"),
+            default="as_received",
+        ),
+        Parameter(
+            name="tool_call_ids",
+            label="Ids of tool calls",
+            kind="choice",
+            choices=("as_received", "nine_letters"),
+            default="as_received",
+            help="Mistral's own server accepts only ids of nine letters and digits.",
+        ),
+        Parameter(
+            name="legacy_functions",
+            label="Legacy function calls",
+            kind="boolean",
+            default=False,
+            help="Sends calls back as function_call and their results under the role function.",
+        ),
+        wire.PERF_METRICS,
+        Parameter(
+            name="user",
+            label="Name for the provider",
+            kind="text",
+            help="Sent as the member user with every request, for the provider's own records.",
+        ),
+        wire.EXTRA_BODY,
+    )
+
+    def request(self, prompt: Prompt) -> UpstreamRequest:
+        options = self.request_options(prompt)
+        parameters, notes = read_parameters(self.parameters, prompt.parameters)
+        body = {
+            **wire.added_members(options),
+            **self.members(prompt, options, notes),
+            **self.tool_members(prompt.tools, options, parameters, notes),
+        }
+        headers = self.request_headers(options, notes)
+        notes += place_parameters(body, parameters, options)
+        return UpstreamRequest(
+            path=self.path,
+            body=msgspec.json.encode(scrub(body)),
+            headers=headers,
+            notes=tuple(notes),
+        )
+
+    def request_options(self, prompt: Prompt) -> dict[str, object]:
+        """The upstream's options with their defaults."""
+        return read_options(self.options, prompt.options)
+
+    def members(
+        self, prompt: Prompt, options: Mapping[str, object], notes: list[str]
+    ) -> JsonObject:
+        """The body without tools and parameters."""
+        body: JsonObject = {
+            "model": prompt.model,
+            "messages": build_messages(prompt, options),
+            "stream": prompt.stream,
+        }
+        if prompt.stream and options["stream_options"]:
+            body["stream_options"] = {"include_usage": True}
+        if options["perf_metrics"]:
+            body["perf_metrics_in_response"] = True
+        if options.get("user"):
+            body["user"] = options["user"]
+        return body
+
+    def tool_members(
+        self,
+        tools: tuple[ToolDefinition, ...],
+        options: Mapping[str, object],
+        parameters: dict[str, object],
+        notes: list[str],
+    ) -> JsonObject:
+        """The tools and how they may be used, taken out of ``parameters``."""
+        choice = parameters.pop("tool_choice", None)
+        is_parallel = parameters.pop("parallel_tool_calls", None)
+        if not tools:
+            return {}
+        chosen, found = wire.tool_choice(choice, tools, options)
+        notes += found
+        if options["legacy_functions"]:
+            return {"functions": wire.legacy_functions(tools)}
+        members: JsonObject = {"tools": wire.wire_tools(tools)}
+        if chosen is not None:
+            members["tool_choice"] = chosen
+        if is_parallel is not None:
+            members["parallel_tool_calls"] = is_parallel
+        return members
+
+    def request_headers(self, options: Mapping[str, object], notes: list[str]) -> dict[str, str]:
+        """Headers of this request beside the credential."""
+        return {}
+
+    def parser(self, *, model: str, endpoint: str = "", options: Mapping[str, object]) -> Parser:
+        return self.parser_type(
+            dialect=self.name,
+            model=model,
+            endpoint=endpoint,
+            options={**read_options(self.options, options), "run_id": options.get("run_id")},
+        )
+
+    def after_refusal(self, prompt: Prompt, error: ErrorInfo) -> Prompt | None:
+        if error.status not in (400, 422):
+            return None
+        mended = dict(prompt.options)
+        _mend(mended, read_options(self.options, prompt.options), f"{error.param} {error.message}")
+        return replace(prompt, options=mended) if mended != dict(prompt.options) else None
+
+
+def _mend(options: dict[str, object], current: Mapping[str, object], text: str) -> None:
+    """The options to ask with after a refusal that says ``text``."""
+    if "stream_options" in text:
+        options["stream_options"] = False
+    elif "max_completion_tokens" in text:
+        options["max_tokens_member"] = "max_completion_tokens"
+    elif current.get("replay_reasoning") == "never" and _wants_reasoning(text):
+        options["replay_reasoning"] = "tool_turns"
+
+
+def _wants_reasoning(text: str) -> bool:
+    """DeepSeek in thinking mode refuses turns with tool calls that lack their reasoning."""
+    return "reasoning_content" in text and any(words in text for words in _REASONING_IS_MISSING)
+
+
+def place_parameters(
+    body: JsonObject, parameters: dict[str, object], options: Mapping[str, object]
+) -> list[str]:
+    """Puts what a person chose into the body, in the form that the server knows."""
+    texts, notes = wire.stop_texts(parameters.pop("stop", None))
+    if texts:
+        body["stop"] = texts
+    limit = parameters.pop("max_tokens", None)
+    if limit is not None:
+        body[str(options["max_tokens_member"])] = limit
+    shape, found = wire.response_format(
+        parameters.pop("response_format", None), parameters.pop("response_schema", None)
+    )
+    if shape is not None:
+        body["response_format"] = shape
+    wire.place_logprobs(parameters)
+    return [*notes, *found, *wire.place(body, parameters, options)]
+
+
+dialect = OpenAiChatDialect()

@@ -1,0 +1,471 @@
+"""The stream of chat completions, as the many servers that speak it send it."""
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal, Protocol, cast
+
+import msgspec
+from msgspec import Struct
+
+from chat.dialects.delta_fast_path import Repeated
+from chat.dialects.openai.usage import read_usage
+from chat.dialects.openai_chat import tool_status
+from chat.dialects.openai_chat.choice import Aim, ChoiceState
+from chat.dialects.openai_chat.tool_status import ToolStatuses
+from chat.dialects.stream import (
+    CALLS_WAIT,
+    StreamParser,
+    number_of,
+    objects_of,
+    text_of,
+    whole_of,
+)
+from chat.dialects.thinking import Mode
+from chat.events import (
+    Ending,
+    ErrorInfo,
+    Event,
+    Json,
+    JsonObject,
+    ReplayData,
+    Stop,
+    StopReason,
+    Usage,
+    UsageUpdate,
+)
+from chat.events.text_buffer import add_piece
+from chat.wire.sse import Frame
+
+NO_ANSWER_MESSAGE = "The server sent no answer."
+
+# Token ids and raw prompts are for debugging the server; a run keeps the beginning of them.
+_MOST_DEBUG_ENTRIES = 1000
+
+_HANDLED = frozenset(("id", "object", "created", "model", "choices", "usage", "error", "type"))
+_IGNORED = frozenset(("obfuscation",))
+_FACTS = ("service_tier", "system_fingerprint", "provider")
+# Fireworks' name, and that of llama.cpp.
+_PERFORMANCE = frozenset(("perf_metrics", "timings"))
+# Perplexity's names. Results have titles, so they come before the addresses alone.
+_SOURCES = ("search_results", "citations")
+_DEBUG = frozenset(("prompt_token_ids", "token_ids", "raw_output"))
+
+
+# --- the quick way ------------------------------------------------------------------
+# Nearly every chunk of a long answer is one piece of text and nothing else. These types
+# accept exactly that; whatever they refuse goes the general way, which gives the same events.
+
+
+class _QuickDelta(Struct, forbid_unknown_fields=True):
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    role: Literal["assistant"] | None = None
+
+
+class _QuickChoice(Struct, forbid_unknown_fields=True):
+    delta: _QuickDelta
+    index: int = 0
+    finish_reason: None = None
+    logprobs: None = None
+    # Sent as null with every chunk, by OpenRouter and by vLLM.
+    native_finish_reason: None = None
+    stop_reason: None = None
+    token_ids: None = None
+
+
+class _QuickChunk(Struct, forbid_unknown_fields=True):
+    choices: tuple[_QuickChoice]
+    id: str = ""
+    object: str = ""
+    created: int | float | None = None
+    model: str = ""
+    service_tier: str | None = None
+    system_fingerprint: str | None = None
+    provider: str | None = None
+    usage: None = None
+    obfuscation: str = ""
+
+
+# Which choice says something, in which member; and what it says.
+Target = tuple[ChoiceState, str]
+Saying = tuple[Target, str]
+
+
+class QuickChunk(Protocol):
+    """What both kinds of quick chunk say of the whole answer."""
+
+    id: str
+    model: str
+    service_tier: str | None
+    system_fingerprint: str | None
+    provider: str | None
+
+
+_quick_decoder = msgspec.json.Decoder(_QuickChunk)
+
+
+class OpenAiChatParser(StreamParser):
+    """Chunks to events. Dialects that extend this one override ``on_extension``,
+    ``on_unknown_member``, ``native_turn`` and ``needs_done``; where their choices hold the text
+    elsewhere, ``text_members``, ``delta_of`` and ``read_quickly``."""
+
+    # Whether a stream that ends after its finish reason lacks something.
+    needs_done: ClassVar[bool] = True
+    has_quick_way: ClassVar[bool] = True
+    # Each choice keeps its text in the upstream's own form.
+    looks_back: ClassVar[bool] = False
+    # The members of a choice that ``delta_of`` reads.
+    text_members: ClassVar[frozenset[str]] = frozenset(("delta", "message"))
+
+    def __init__(
+        self, *, dialect: str, model: str, endpoint: str, options: Mapping[str, object]
+    ) -> None:
+        super().__init__(dialect=dialect, model=model, endpoint=endpoint)
+        self._think_mode = cast(Mode, options.get("inline_think", "auto"))
+        self._choices: dict[int, ChoiceState] = {}
+        self._tool_statuses = ToolStatuses(self)
+        self._facts: JsonObject = {}
+        # Model and facts as the last chunk gave them: the quick way takes only chunks like it.
+        self._seen: tuple[Json, ...] | None = None
+        # What our own ids of calls begin with: the run's id, else that of the upstream's answer.
+        self._answer_id = str(options.get("run_id") or "")
+        self._usage: Usage | None = None
+        self._performance: Json = None
+        # Sources of the answer that stand beside its choices, until there is a message to cite in.
+        self._sources: list[JsonObject] = []
+        self._known_sources: set[str] = set()
+        self._repeated: Repeated[Target] = Repeated()
+        # What the last quick chunk spoke of, and where more of the same goes at once.
+        self._target: Target
+        self._aim: Aim | None = None
+
+    # --- hooks for dialects that extend this one --------------------------------------
+
+    def on_extension(self, name: str, data: JsonObject) -> None:
+        """An event of a vendor: an object whose ``type`` begins with ``x_``."""
+        self.raw(name, data=data)
+
+    def on_unknown_member(self, name: str, value: Json) -> None:
+        """A member of a chunk that no table knows."""
+        self.unknown_member("chunk", name, value)
+
+    def native_turn(self) -> JsonObject | None:
+        """The assistant turn in the upstream's own form, which the next request sends back."""
+        return self._choices[0].native() if 0 in self._choices else None
+
+    def delta_of(self, entry: JsonObject) -> Json:
+        """What a choice adds to its answer; of an answer that was not streamed, all of it."""
+        return entry.get("delta") or entry.get("message")
+
+    # --- frames -----------------------------------------------------------------------
+
+    def feed(self, frame: Frame) -> list[Event]:
+        if not self.has_quick_way or self.is_done or not self._seen:
+            return super().feed(frame)
+        text = self._repeated.again(frame)
+        if text is None:
+            return self._feed_new_form(frame)
+        aim = self._aim
+        event = self.tracker.plain_delta(aim.item, text) if aim is not None else None
+        if aim is None or event is None:
+            return self._say(text)
+        add_piece(aim.original, text)
+        return [event]
+
+    def _feed_new_form(self, frame: Frame) -> list[Event]:
+        found = self._repeated.read(frame, self.read_quickly)
+        if found is None:
+            return super().feed(frame)
+        self._target, text = found
+        return self._say(text)
+
+    def _say(self, text: str) -> list[Event]:
+        choice, member = self._target
+        if member == "content":
+            choice.content(text)
+        elif text:
+            choice.reasoning(member, text)
+        self._aim = choice.aim(member)
+        return self._take()
+
+    def read_quickly(self, frame: Frame) -> Saying | None:
+        """What a chunk says that holds one piece of text and nothing new beside it; ``None`` for
+        any other. Changes nothing."""
+        if frame.event is not None:
+            return None
+        try:
+            chunk = _quick_decoder.decode(frame.data)
+        except (msgspec.DecodeError, UnicodeError):
+            return None
+        entry = chunk.choices[0]
+        choice = self.known_choice(chunk, entry.index)
+        if choice is None:
+            return None
+        delta = entry.delta
+        member = "reasoning_content" if delta.reasoning_content else "reasoning"
+        reasoning = delta.reasoning_content or delta.reasoning
+        if not reasoning:
+            return (choice, "content"), delta.content or ""
+        return None if delta.content else ((choice, member), reasoning)
+
+    def known_choice(self, chunk: QuickChunk, number: int) -> ChoiceState | None:
+        """The choice, if the chunk says of the whole answer what the last one said."""
+        facts = (chunk.model, chunk.service_tier, chunk.system_fingerprint, chunk.provider)
+        is_named_late = chunk.id and not self._facts.get("upstream_id")
+        return self._choices.get(number) if facts == self._seen and not is_named_late else None
+
+    def on_payload(self, event: str | None, data: JsonObject) -> None:
+        self.start(text_of(data, "model"))
+        name = text_of(data, "type")
+        if name.startswith("x_"):
+            self.on_extension(name, data)
+            return
+        if event == tool_status.EVENT and self._tool_statuses.take(data):
+            return
+        if data.get("error") or event == "error" or data.get("object") == "error":
+            self.fail_with(data)
+            if not data.get("choices"):
+                return
+        if isinstance(data.get("choices"), list):
+            self._on_chunk(data)
+        elif isinstance(data.get("usage"), dict):
+            self._note_usage(data["usage"])
+            self._report_usage(is_final=False)
+        elif isinstance(data.get("timings"), dict):
+            self._performance = data["timings"]
+        else:
+            self.raw(event or name or None, data=data)
+
+    def on_body(self, data: JsonObject) -> None:
+        """A complete answer is a chunk whose choices hold a whole ``message``."""
+        if isinstance(data.get("choices"), list):
+            self.on_payload(None, data)
+            self.on_done()
+        else:
+            self.fail_with_body(data)
+
+    def on_done(self) -> None:
+        self._finish_choices(is_complete=self.error is None)
+        self.is_done = True
+
+    def on_late(self, data: JsonObject) -> None:
+        if data.get("usage") and not data.get("choices"):
+            self._note_usage(data["usage"])
+
+    # --- chunks -------------------------------------------------------------------------
+
+    def _on_chunk(self, data: JsonObject) -> None:
+        self._note_facts(data)
+        # Of the sources those with titles first.
+        for name, value in sorted(data.items(), key=lambda member: member[0] != _SOURCES[0]):
+            if name not in _HANDLED and name not in _IGNORED:
+                self._on_member(name, value)
+        choices = objects_of(data, "choices")
+        for entry in choices:
+            self._on_choice(entry)
+        if self._sources and 0 in self._choices:
+            self._choices[0].cite(self._sources)
+        if data.get("usage"):
+            self._note_usage(data["usage"])
+            # Beside text it is one of many growing counts; only the last is worth an event.
+            if all(entry.get("finish_reason") is not None for entry in choices):
+                self._report_usage(is_final=False)
+
+    def _note_facts(self, data: JsonObject) -> None:
+        """What is said of the whole answer, when it is first said and when it changes."""
+        model = text_of(data, "model")
+        self._seen = (model, *(data.get(name) for name in _FACTS))
+        facts = {name: data[name] for name in _FACTS if data.get(name) is not None}
+        if not self._facts.get("upstream_id"):
+            # Empty in the first chunk of some servers.
+            self._answer_id = self._answer_id or text_of(data, "id")
+            facts["upstream_id"] = data.get("id")
+        if not self._facts:
+            facts["created"] = data.get("created")
+            # ``chat.start`` names the first model; only another one is news.
+            self._facts["model"] = model
+        elif model:
+            facts["model"] = model
+        changed = {name: value for name, value in facts.items() if self._facts.get(name) != value}
+        self._facts.update(changed)
+        self.meta({name: value for name, value in changed.items() if value})
+
+    def _on_member(self, name: str, value: Json) -> None:
+        if name in _FACTS or value is None:
+            return
+        if name in _PERFORMANCE:
+            # Some servers give growing figures with every chunk; the last ones are told.
+            self._performance = value
+        elif name == "x_groq" and isinstance(value, dict):
+            # Groq puts its id of the request there, and the token counts beside it.
+            self._note_usage(value.get("usage"))
+            self.note_once(name, {key: entry for key, entry in value.items() if key != "usage"})
+        elif name in _SOURCES and isinstance(value, list):
+            self._note_sources(value)
+        elif name == "moderation":
+            self.meta({"moderation": value})
+        elif name in _DEBUG:
+            self._on_debug(name, value)
+        else:
+            self.on_unknown_member(name, value)
+
+    def _note_sources(self, sources: list[Json]) -> None:
+        """The pages an answer is built on, which Perplexity repeats with every chunk: addresses
+        alone, or with titles."""
+        for source in sources:
+            found = source if isinstance(source, dict) else {"url": source}
+            address = text_of(found, "url")
+            if address and address not in self._known_sources:
+                self._known_sources.add(address)
+                self._sources.append(found)
+
+    def _on_choice(self, entry: JsonObject) -> None:
+        choice = self._choice(max(0, whole_of(entry, "index") or 0))
+        delta = self.delta_of(entry)
+        if isinstance(delta, dict):
+            choice.delta(delta)
+        for name, value in entry.items():
+            if name not in _CHOICE_MEMBERS and name not in self.text_members and name != "index":
+                self.unknown_member("choice", name, value)
+        for name, handler in _CHOICE_MEMBERS.items():
+            value = entry.get(name)
+            if value is not None:
+                handler(self, choice, value)
+
+    def _choice(self, number: int) -> ChoiceState:
+        choice = self._choices.get(number)
+        if choice is None:
+            choice = ChoiceState(self, number, self._think_mode)
+            self._choices[number] = choice
+        return choice
+
+    def _on_choice_error(self, _choice: ChoiceState, value: Json) -> None:
+        self.fail_with({"error": value})
+
+    def _on_logprobs(self, choice: ChoiceState, value: Json) -> None:
+        choice.logprobs(value)
+
+    def _on_stop_value(self, choice: ChoiceState, value: Json) -> None:
+        choice.stop_sequence = value if isinstance(value, str) else None
+
+    def _on_native_reason(self, _choice: ChoiceState, value: Json) -> None:
+        self.note_once("native_finish_reason", value)
+
+    def _on_debug(self, name: str, value: Json) -> None:
+        self.meta({name: value[:_MOST_DEBUG_ENTRIES] if isinstance(value, list) else value})
+
+    def _on_finish(self, choice: ChoiceState, value: Json) -> None:
+        # Some schemas list the text "null" as a reason; it means that there is none yet.
+        if not isinstance(value, str) or value in ("", "null"):
+            return
+        choice.finish_reason = value
+        choice.close(self._answer_id)
+        if value in ("error", "failed") and self.error is None:
+            message = "The server stopped with an error."
+            self.fail(ErrorInfo(type="internal_error", message=message, kind="server"))
+
+    def _finish_choices(self, *, is_complete: bool) -> None:
+        for choice in self._choices.values():
+            choice.close(self._answer_id, is_complete=is_complete)
+
+    # --- the end --------------------------------------------------------------------------
+
+    def _note_usage(self, value: Json) -> None:
+        if isinstance(value, dict) and value:
+            self._usage = read_usage(value)
+
+    def _report_usage(self, *, is_final: bool) -> None:
+        if self._usage is not None:
+            self.tracker.emit(UsageUpdate(usage=self._usage, final=is_final))
+
+    def natural_ending(self) -> Ending | None:
+        choice = self._first_choice()
+        if not self.is_done and not self._has_finished():
+            return None
+        if not self.is_done and self.needs_done:
+            self.meta({"no_done": True})
+        if choice is None or (choice.finish_reason is None and not self.tracker.has_output()):
+            info = ErrorInfo(type="internal_error", message=NO_ANSWER_MESSAGE, kind="server")
+            self.fail(info)
+            return None
+        return self._ending_of(choice)
+
+    def said_reason(self) -> str | None:
+        choice = self._first_choice()
+        return choice.finish_reason if choice else None
+
+    def _first_choice(self) -> ChoiceState | None:
+        return self._choices[min(self._choices)] if self._choices else None
+
+    def _has_finished(self) -> bool:
+        return bool(self._choices) and all(c.finish_reason for c in self._choices.values())
+
+    def _ending_of(self, choice: ChoiceState) -> Ending:
+        stop = _stop_of(choice)
+        if stop.reason in CALLS_WAIT and choice.waiting_calls():
+            return Ending(status="waiting", stop=stop)
+        is_incomplete = stop.reason in ("length", "content_filter", "refusal")
+        return Ending(status="incomplete" if is_incomplete else "completed", stop=stop)
+
+    def on_close(self, *, is_complete: bool) -> None:
+        self.meta(_figures(self._performance))
+        self._report_usage(is_final=is_complete)
+        stops = {
+            str(number): msgspec.to_builtins(_stop_of(choice))
+            for number, choice in self._choices.items()
+            if number > 0 and choice.finish_reason
+        }
+        self.meta({"alternative_stops": stops} if stops else {})
+        native = self.native_turn()
+        if native is not None:
+            self.tracker.emit(ReplayData(kind="native", data=native))
+
+
+def _debug(name: str) -> Callable[[OpenAiChatParser, ChoiceState, Json], None]:
+    return lambda parser, _choice, value: parser._on_debug(name, value)
+
+
+_CHOICE_MEMBERS: Mapping[str, Callable[[OpenAiChatParser, ChoiceState, Json], None]] = {
+    "logprobs": OpenAiChatParser._on_logprobs,
+    "error": OpenAiChatParser._on_choice_error,
+    "stop_reason": OpenAiChatParser._on_stop_value,
+    "matched_stop": OpenAiChatParser._on_stop_value,
+    "native_finish_reason": OpenAiChatParser._on_native_reason,
+    **{name: _debug(name) for name in sorted(_DEBUG)},
+    "finish_reason": OpenAiChatParser._on_finish,
+}
+
+_REASONS: Mapping[str, StopReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "content_filter": "content_filter",
+    "error": "error",
+    "failed": "error",
+}
+
+
+def _figures(performance: Json) -> JsonObject:
+    """The server's own figures, and those of llama.cpp under the names that the result has."""
+    if not performance:
+        return {}
+    timings = performance if isinstance(performance, dict) else {}
+    prompt_milliseconds = number_of(timings, "prompt_ms")
+    stats: JsonObject = {
+        "tokens_per_second": number_of(timings, "predicted_per_second"),
+        "time_to_first_token_seconds": prompt_milliseconds and prompt_milliseconds / 1000,
+    }
+    known = {name: value for name, value in stats.items() if value}
+    return {"perf": performance, **({"stats": known} if known else {})}
+
+
+def _stop_of(choice: ChoiceState) -> Stop:
+    """Decided by what is there: ``stop`` beside open calls is common and means tool use."""
+    raw = choice.finish_reason
+    reason: StopReason = _REASONS.get(raw, "unknown") if raw else "stop"
+    if reason == "stop" and choice.waiting_calls():
+        reason = "tool_use"
+    elif reason == "stop" and choice.has_refusal():
+        reason = "refusal"
+    return Stop(reason=reason, raw=raw, sequence=choice.stop_sequence)

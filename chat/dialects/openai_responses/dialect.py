@@ -1,0 +1,332 @@
+"""OpenAI's Responses: how to ask, and who reads the answer."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import msgspec
+
+from chat.dialects.base import (
+    Dialect,
+    Parameter,
+    Parser,
+    Prompt,
+    ToolDefinition,
+    UpstreamRequest,
+    read_options,
+    read_parameters,
+)
+from chat.dialects.openai.parameters import INLINE_THINK, REASONING_EFFORT, TEMPERATURE, TOP_P
+from chat.dialects.openai_responses.input import newest_items, whole_items
+from chat.dialects.openai_responses.parser import ResponsesParser
+from chat.dialects.reading import scrub
+from chat.dialects.stream import text_of
+from chat.events import ErrorInfo, Json, JsonObject
+
+HISTORY_SENT_AGAIN = "This server did not have the conversation any more; it was sent as a whole."
+REFUSED = "The parameter {} was left out: this server refused it."
+
+# What the model used of its tools, asked for where such a tool is offered.
+_DETAILS: Mapping[str, str] = {
+    "web_search": "web_search_call.action.sources",
+    "file_search": "file_search_call.results",
+    "code_interpreter": "code_interpreter_call.outputs",
+}
+# Members that an answer can do without, by the name that a refusal gives them.
+_DISPENSABLE: Mapping[str, str] = {
+    "reasoning.summary": "reasoning_summary",
+    "reasoning.effort": "reasoning_effort",
+    "text.verbosity": "verbosity",
+    "verbosity": "verbosity",
+    "reasoning_effort": "reasoning_effort",
+    "include": "include",
+    "encrypted_content": "include",
+    "Encrypted content": "include",
+    "stream_options": "stream_options",
+    "store": "store",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_logprobs": "top_logprobs",
+    "truncation": "truncation",
+    "service_tier": "service_tier",
+    "max_tool_calls": "max_tool_calls",
+    "parallel_tool_calls": "parallel_tool_calls",
+    "reasoning": "reasoning_effort",
+}
+
+
+class OpenAiResponsesDialect(Dialect):
+    name: ClassVar[str] = "openai_responses"
+    label: ClassVar[str] = "OpenAI Responses"
+    help: ClassVar[str] = (
+        "The Responses API of OpenAI, which Fireworks, Friendli, LM Studio, vLLM and others speak "
+        "as well. The base URL usually ends in /v1."
+    )
+    models_path: ClassVar[str] = "/models"
+    # With the option ``history`` on anything else the id is not used.
+    keeps_history: ClassVar[bool] = True
+    takes_tools: ClassVar[bool] = True
+    takes_images: ClassVar[bool] = True
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        REASONING_EFFORT,
+        Parameter(
+            name="reasoning_summary",
+            label="Summary of the thinking",
+            kind="choice",
+            choices=("auto", "concise", "detailed"),
+            help="Without it OpenAI's models think unseen.",
+        ),
+        Parameter(
+            name="verbosity",
+            label="Verbosity",
+            kind="choice",
+            choices=("low", "medium", "high"),
+        ),
+        Parameter(
+            name="max_output_tokens",
+            label="Longest answer",
+            kind="integer",
+            minimum=1,
+            maximum=1_000_000,
+            help="In tokens, thinking included.",
+        ),
+        TEMPERATURE,
+        TOP_P,
+        Parameter(
+            name="top_logprobs",
+            label="Log probabilities",
+            kind="integer",
+            minimum=0,
+            maximum=20,
+            help="How many of the likeliest tokens are told at each place.",
+        ),
+        Parameter(
+            name="max_tool_calls",
+            label="Most calls of the server's own tools",
+            kind="integer",
+            minimum=1,
+            maximum=1000,
+        ),
+        Parameter(
+            name="tool_choice",
+            label="Use of tools",
+            kind="text",
+            help="auto, none, required, or the name of the one tool to be used.",
+        ),
+        Parameter(
+            name="parallel_tool_calls",
+            label="Several tool calls at once",
+            kind="boolean",
+        ),
+        Parameter(
+            name="truncation",
+            label="Where the context is too small",
+            kind="choice",
+            choices=("disabled", "auto"),
+            help="auto drops what stands in the middle; disabled gives an error.",
+        ),
+        Parameter(
+            name="service_tier",
+            label="Service tier",
+            kind="choice",
+            choices=("auto", "default", "flex", "scale", "priority"),
+        ),
+        Parameter(
+            name="text_format",
+            label="Form of the answer",
+            kind="json",
+            help='Such as {"type": "json_schema", "name": "place", "schema": {…}}.',
+        ),
+    )
+    options: ClassVar[tuple[Parameter, ...]] = (
+        Parameter(
+            name="history",
+            label="Who keeps the conversation",
+            kind="choice",
+            choices=("stateful", "stateless", "bare"),
+            default="stateful",
+            help="stateful: the server, and only what is new is sent. stateless: we, and the "
+            "server is told to store nothing. bare: as stateless, for servers that know neither "
+            "store nor include, such as Friendli.",
+        ),
+        Parameter(
+            name="extra_tools",
+            label="Tools of the server",
+            kind="json",
+            is_secret=True,
+            help='A list, such as [{"type": "web_search"}] or MCP servers with their headers. It '
+            "is offered to the model with every message.",
+        ),
+        INLINE_THINK,
+        Parameter(
+            name="is_unpadded",
+            label="Ask for deltas without padding",
+            kind="boolean",
+            default=False,
+            help="OpenAI pads each delta, so that its length tells nothing to whoever listens on "
+            "the line. Without it streams are smaller.",
+        ),
+    )
+
+    def request(self, prompt: Prompt) -> UpstreamRequest:
+        options = read_options(self.options, prompt.options)
+        parameters, notes = read_parameters(self.parameters, prompt.parameters)
+        refused = _refused(prompt)
+        for name in refused:
+            if parameters.pop(name, None) is not None:
+                notes.append(REFUSED.format(name))
+        if prompt.options.get("has_lost_history"):
+            notes.append(HISTORY_SENT_AGAIN)
+        body: JsonObject = {"model": prompt.model, "stream": prompt.stream}
+        body |= _conversation(prompt, options)
+        body |= _wire_tools(prompt.tools, options, parameters, notes)
+        body |= _wire_parameters(parameters)
+        body |= _housekeeping(prompt, options, parameters, body.get("tools", []))
+        sent = {name: value for name, value in body.items() if name not in refused}
+        return UpstreamRequest(
+            path="/responses", body=msgspec.json.encode(scrub(sent)), notes=tuple(notes)
+        )
+
+    def parser(self, *, model: str, endpoint: str = "", options: Mapping[str, object]) -> Parser:
+        return ResponsesParser(
+            model=model,
+            endpoint=endpoint,
+            options=read_options(self.options, options),
+        )
+
+    def after_refusal(self, prompt: Prompt, error: ErrorInfo) -> Prompt | None:
+        text = f"{error.param} {error.code} {error.message}"
+        if prompt.previous_response_id and _is_about_history(prompt, error, text):
+            lost = {**prompt.options, "has_lost_history": True}
+            return replace(prompt, previous_response_id=None, options=lost)
+        if error.status not in (400, 422):
+            return None
+        return _without(prompt, text)
+
+
+# --- the request --------------------------------------------------------------------------
+
+
+def _conversation(prompt: Prompt, options: Mapping[str, object]) -> JsonObject:
+    """``instructions`` are not carried over by ``previous_response_id``: they are always sent."""
+    conversation: JsonObject = {"instructions": prompt.system} if prompt.system else {}
+    if prompt.previous_response_id and options["history"] == "stateful":
+        newest = newest_items(prompt)
+        if newest:
+            return {
+                **conversation,
+                "previous_response_id": prompt.previous_response_id,
+                "input": newest,
+            }
+    return {**conversation, "input": whole_items(prompt)}
+
+
+def _wire_tools(
+    tools: Sequence[ToolDefinition],
+    options: Mapping[str, object],
+    parameters: dict[str, object],
+    notes: list[str],
+) -> JsonObject:
+    """The team's functions, then the server's own tools. Takes what is about them from
+    ``parameters``, which without any tool would be refused."""
+    choice = str(parameters.pop("tool_choice", "") or "").strip()
+    wire: list[Json] = [_function(tool) for tool in tools]
+    extra = options.get("extra_tools")
+    wire += extra if isinstance(extra, list) else [extra] if extra else []
+    if not wire:
+        parameters.pop("parallel_tool_calls", None)
+        return {}
+    found: JsonObject = {"tools": wire}
+    if choice.lower() in ("auto", "none", "required"):
+        found["tool_choice"] = choice.lower()
+    elif any(tool.name == choice for tool in tools):
+        found["tool_choice"] = {"type": "function", "name": choice}
+    elif choice:
+        notes.append("The choice of a tool was left out: no tool of that name is switched on.")
+    return found
+
+
+def _function(tool: ToolDefinition) -> JsonObject:
+    """Not strict: that would refuse most schemas that people write."""
+    schema = tool.schema or {"type": "object", "properties": {}}
+    function: JsonObject = {"type": "function", "name": tool.name}
+    if tool.description:
+        function["description"] = tool.description
+    return {**function, "parameters": schema, "strict": False}
+
+
+def _wire_parameters(parameters: Mapping[str, object]) -> JsonObject:
+    wire: JsonObject = dict(parameters)
+    names = {"reasoning_effort": "effort", "reasoning_summary": "summary"}
+    reasoning = {names[name]: wire.pop(name) for name in names if name in wire}
+    if reasoning:
+        wire["reasoning"] = reasoning
+    form, verbosity = wire.pop("text_format", None), wire.pop("verbosity", None)
+    if form or verbosity:
+        # LM Studio refuses the member without a format.
+        wire["text"] = {"format": form or {"type": "text"}}
+    if verbosity:
+        wire["text"]["verbosity"] = verbosity
+    return wire
+
+
+def _housekeeping(
+    prompt: Prompt,
+    options: Mapping[str, object],
+    parameters: Mapping[str, object],
+    tools: list[Json],
+) -> JsonObject:
+    """Who stores what, and what is wanted beside the answer."""
+    found: JsonObject = {}
+    kinds = {text_of(tool, "type") for tool in tools if isinstance(tool, dict)}
+    include = [detail for kind, detail in _DETAILS.items() if kind in kinds]
+    if options["history"] == "stateless":
+        found["store"] = False
+        include.append("reasoning.encrypted_content")
+    if parameters.get("top_logprobs"):
+        include.append("message.output_text.logprobs")
+    if include and options["history"] != "bare":
+        found["include"] = include
+    if prompt.stream and options["is_unpadded"]:
+        found["stream_options"] = {"include_obfuscation": False}
+    return found
+
+
+# --- after a refusal ------------------------------------------------------------------------
+
+
+def _is_about_history(prompt: Prompt, error: ErrorInfo, text: str) -> bool:
+    """Whether the server has lost the answer to go on from, or wants a result that nobody has."""
+    if error.status not in (400, 404):
+        return False
+    lowered = text.lower()
+    is_lost = "previous_response" in lowered or str(prompt.previous_response_id).lower() in lowered
+    return is_lost or "no tool output found" in lowered
+
+
+def _refused(prompt: Prompt) -> tuple[str, ...]:
+    known = prompt.options.get("refused_members")
+    return known if isinstance(known, tuple) else ()
+
+
+def _without(prompt: Prompt, text: str) -> Prompt | None:
+    """The prompt without the first member that the refusal names and that was sent."""
+    refused = _refused(prompt)
+    sent = _sent_names(prompt)
+    for word, name in _DISPENSABLE.items():
+        is_named = re.search(rf"(?<![\w.]){re.escape(word)}(?![\w])", text)
+        if is_named and name in sent and name not in refused:
+            options = {**prompt.options, "refused_members": (*refused, name)}
+            return replace(prompt, options=options)
+    return None
+
+
+def _sent_names(prompt: Prompt) -> set[str]:
+    """Parameters that somebody chose, and members that we send of our own accord."""
+    chosen = {name for name, value in prompt.parameters.items() if value not in (None, "")}
+    body = msgspec.json.decode(dialect.request(prompt).body, type=JsonObject)
+    return chosen | (body.keys() & {"include", "store", "stream_options"})
+
+
+dialect = OpenAiResponsesDialect()

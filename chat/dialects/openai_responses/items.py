@@ -1,0 +1,456 @@
+"""Output items of the Responses API while they grow: messages, reasoning and what is no call."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from chat.dialects.items import Item, ItemTracker
+from chat.dialects.openai_responses.values import Received, citation_of, text_in
+from chat.dialects.stream import StreamParser, object_of, objects_of, text_of
+from chat.dialects.thinking import Mode, ThinkSplitter
+from chat.events import (
+    ActivityStep,
+    CitationAdd,
+    Json,
+    JsonObject,
+    LogprobsAdd,
+    ReasoningKind,
+    ReplayData,
+)
+
+Phase = Literal["start", "progress", "done", "failed", "note"]
+# The details view counts the others.
+_MOST_DIFFERENCES = 20
+
+
+class Surroundings:
+    """What all items of one answer share."""
+
+    def __init__(self, parser: StreamParser, think_mode: Mode) -> None:
+        self.parser = parser
+        self.think_mode = think_mode
+        # What a reasoning item will show, where the response says so beforehand.
+        self.shows_summary = True
+        self.has_reasoning = False
+        self.differences: list[JsonObject] = []
+
+    @property
+    def tracker(self) -> ItemTracker:
+        return self.parser.tracker
+
+    def differ(self, item: "OutputItem", member: str) -> None:
+        """A whole that is not what was streamed; the stream is the record."""
+        difference = {"item": item.id, "type": item.kind, "member": member}
+        if len(self.differences) < _MOST_DIFFERENCES and difference not in self.differences:
+            self.differences.append(difference)
+
+
+class OutputItem:
+    """One item of ``output``: announced, perhaps streamed, done, and named again at the end.
+
+    Subclasses say what the item means in ``on_added``, ``on_whole`` (which may be called more
+    than once and then adds only what is missing) and ``on_end``.
+    """
+
+    # Whether its announcement already says everything.
+    is_announced_whole = False
+
+    def __init__(self, around: Surroundings, kind: str, identity: str, index: int | None) -> None:
+        self.around = around
+        self.kind = kind
+        self.id = identity
+        self.index = index
+        self.is_done = False
+        # Whether the object at the end has been found to name this item.
+        self.is_matched = False
+        self._wire: JsonObject = {}
+        self._has_ended = False
+        self._is_growing = False
+        self._step: tuple[str, str, str] | None = None
+
+    @property
+    def tracker(self) -> ItemTracker:
+        return self.around.parser.tracker
+
+    @property
+    def ref(self) -> str | None:
+        """What steps about this item are tied to."""
+        return self.id or None
+
+    def add(self, item: JsonObject) -> None:
+        self._wire = item
+        self.on_added(item)
+
+    def grow(self, item: JsonObject) -> None:
+        """The item as far as it has come, where a server sends no deltas: its texts are the whole
+        so far, or what is new."""
+        self._is_growing = True
+        self.add(item)
+        self._is_growing = False
+
+    def finish(self, item: JsonObject) -> None:
+        """``output_item.done``, or the item of the object at the end."""
+        self.on_whole(item)
+        self.close_step()
+        if not self.is_done:
+            self._wire = item
+            self.is_done = True
+
+    def end(self, *, is_complete: bool) -> None:
+        """Nothing more comes: what is missing stays missing."""
+        if not self._has_ended:
+            self._has_ended = True
+            self.on_end(is_complete=is_complete)
+            if is_complete:
+                self.close_step()
+
+    def native(self) -> JsonObject | None:
+        """The item as the next request may carry it back; ``None`` if it is not worth that."""
+        if self.is_done:
+            return self._wire
+        grown = self.grown()
+        if not grown and not (self.is_announced_whole and self._wire):
+            return None
+        return {**self._wire, "type": self.kind, **grown}
+
+    def agrees_with(self, item: JsonObject) -> bool:
+        """Whether an item of the same type could be this one under another id."""
+        return True
+
+    def step(self, family: str, step: str, phase: Phase, label: str, detail: Json = None) -> None:
+        self._step = (family, step, label) if phase in ("start", "progress") else None
+        self.tracker.emit(
+            ActivityStep(
+                family=family, step=step, phase=phase, label=label, ref=self.ref, detail=detail
+            )
+        )
+
+    def close_step(self) -> None:
+        if self._step is not None:
+            family, step, label = self._step
+            self.step(family, step, "done", label)
+
+    # --- for subclasses ------------------------------------------------------------------
+
+    def on_added(self, item: JsonObject) -> None:
+        """The item was announced, often with nothing in it."""
+
+    def on_whole(self, item: JsonObject) -> None:
+        """The item as a whole."""
+
+    def on_end(self, *, is_complete: bool) -> None:
+        """The answer is over; an item that was not done ends with what it has."""
+
+    def grown(self) -> JsonObject:
+        """Members that were streamed, for an item that was never given whole."""
+        return {}
+
+
+class MessageState(OutputItem):
+    """Text and refusals. The message begins with its first text: what comes first may be a
+    thinking tag, and a part without text is no item."""
+
+    def __init__(self, around: Surroundings, kind: str, identity: str, index: int | None) -> None:
+        super().__init__(around, kind, identity, index)
+        self.phase: str | None = None
+        self.message: Item | None = None
+        self._thought: Item | None = None
+        self._refusal: Item | None = None
+        self._texts: dict[int, Received] = {}
+        self._refusals: dict[int, Received] = {}
+        self._splitter = ThinkSplitter(around.think_mode)
+        if around.has_reasoning:
+            self._splitter.disable()
+        self._cited: set[tuple[int, int]] = set()
+        self._with_logprobs: set[int] = set()
+        self._early_logprobs: list[Json] = []
+
+    # --- text --------------------------------------------------------------------------
+
+    def received(self, index: int) -> Received:
+        return self._texts.setdefault(index, Received())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a delta is text of the open message and nothing else."""
+        item = self.message
+        return item is not None and item.is_open and self._splitter.is_transparent
+
+    def text(self, index: int, text: str) -> None:
+        self.received(index).pieces.append(text)
+        if self._splitter.is_transparent:
+            self._say(text)
+        else:
+            self._split(self._splitter.feed(text))
+
+    def text_whole(self, index: int, whole: str) -> None:
+        self._repair(index, whole, self._texts, self.text, "text")
+
+    def logprobs(self, index: int, tokens: Json, *, is_whole: bool = False) -> None:
+        """Those of a whole count only where none came with the deltas."""
+        if not isinstance(tokens, list) or not tokens:
+            return
+        if is_whole and index in self._with_logprobs:
+            return
+        self._with_logprobs.add(index)
+        if self.message is None:
+            self._early_logprobs += tokens
+        else:
+            self.tracker.emit(LogprobsAdd(item=self.message.number, tokens=tokens))
+
+    def annotation(self, index: int, position: int, annotation: JsonObject) -> None:
+        if (index, position) not in self._cited:
+            self._cited.add((index, position))
+            message = self.message or self._open()
+            self.tracker.emit(CitationAdd(item=message.number, citation=citation_of(annotation)))
+
+    def refusal(self, index: int, text: str) -> None:
+        if not text:
+            return
+        self._refusals.setdefault(index, Received()).pieces.append(text)
+        if self._refusal is None or not self._refusal.is_open:
+            self._refusal = self.tracker.open_block("refusal")
+        self.tracker.block_text(self._refusal, text)
+
+    def refusal_whole(self, index: int, whole: str) -> None:
+        self._repair(index, whole, self._refusals, self.refusal, "refusal")
+
+    def has_refused(self) -> bool:
+        return self._refusal is not None
+
+    def part(self, index: int, part: JsonObject) -> bool:
+        """A part as a whole, or as it was announced; whether its type is known."""
+        if part.get("type") == "refusal":
+            self.refusal_whole(index, text_of(part, "refusal"))
+        elif part.get("type") in ("output_text", "text"):
+            self.text_whole(index, text_of(part, "text"))
+            self.logprobs(index, part.get("logprobs"), is_whole=True)
+            for position, annotation in enumerate(objects_of(part, "annotations")):
+                self.annotation(index, position, annotation)
+        else:
+            return False
+        return True
+
+    def _repair(
+        self,
+        index: int,
+        whole: str,
+        texts: dict[int, Received],
+        say: Callable[[int, str], None],
+        member: str,
+    ) -> None:
+        received = texts.get(index)
+        rest = whole if received is None else received.rest_of(whole)
+        if rest is None and self._is_growing:
+            rest = whole
+        if rest is None or (rest and received is not None and index != next(reversed(texts))):
+            # Of a part that others followed, the rest would stand in the wrong place.
+            self.around.differ(self, member)
+        elif rest:
+            say(index, rest)
+
+    def _split(self, pieces: list[tuple[Literal["reasoning", "message"], str]]) -> None:
+        for kind, text in pieces:
+            if kind == "message":
+                self._say(text)
+            else:
+                self._think(text)
+
+    def _say(self, text: str) -> None:
+        if text:
+            self.tracker.block_text(self._open(), text)
+
+    def _think(self, text: str) -> None:
+        if self._thought is None or not self._thought.is_open:
+            self._thought = self.tracker.open_block("reasoning")
+        self.tracker.block_text(self._thought, text)
+
+    def _open(self) -> Item:
+        if self._thought is not None:
+            self.tracker.close(self._thought)
+        if self.message is None or not self.message.is_open:
+            self.message = self.tracker.open_block("message", phase=self.phase)
+            if self._early_logprobs:
+                tokens, self._early_logprobs = self._early_logprobs, []
+                self.tracker.emit(LogprobsAdd(item=self.message.number, tokens=tokens))
+        return self.message
+
+    # --- the item ----------------------------------------------------------------------
+
+    def on_added(self, item: JsonObject) -> None:
+        self.phase = text_of(item, "phase") or self.phase
+        self._take_parts(item)
+
+    def on_whole(self, item: JsonObject) -> None:
+        self.phase = text_of(item, "phase") or self.phase
+        self._take_parts(item)
+        self._close()
+
+    def on_end(self, *, is_complete: bool) -> None:
+        self._split(self._splitter.close())
+        if is_complete:
+            self._close()
+        if self._early_logprobs:
+            self.around.parser.raw("logprobs", data=self._early_logprobs)
+
+    def _take_parts(self, item: JsonObject) -> None:
+        content = item.get("content")
+        if isinstance(content, str):
+            self.text_whole(0, content)
+            return
+        parts = content if isinstance(content, list) else []
+        for index, part in zip(self._indexes(len(parts)), parts, strict=True):
+            if not isinstance(part, dict) or not self.part(index, part):
+                self.around.parser.raw(f"content_part:{self.kind}", data=part)
+
+    def _indexes(self, count: int) -> Sequence[int]:
+        """Under which index each of ``count`` parts of the whole item was streamed. Some servers
+        count the reasoning before it as well, so that the only part was streamed as number 1:
+        indexes that the item does not reach are taken in their order."""
+        streamed = sorted({*self._texts, *self._refusals})
+        if not streamed or streamed[-1] < count:
+            return range(count)
+        later = range(streamed[-1] + 1, streamed[-1] + 1 + count)
+        return [*streamed, *later][:count]
+
+    def _close(self) -> None:
+        self._split(self._splitter.close())
+        for item in (self._thought, self.message, self._refusal):
+            if item is not None:
+                self.tracker.close(item)
+
+    def agrees_with(self, item: JsonObject) -> bool:
+        parts = objects_of(item, "content")
+        whole = text_of(parts[0], "text") if parts else text_in(item.get("content"))
+        first = self._texts[min(self._texts)] if self._texts else Received()
+        return not first.pieces or whole.startswith(first.pieces[0])
+
+    def grown(self) -> JsonObject:
+        parts: dict[int, JsonObject] = {
+            index: {"type": "output_text", "text": received.joined(), "annotations": []}
+            for index, received in self._texts.items()
+            if received.length()
+        }
+        for index, received in self._refusals.items():
+            parts[index] = {"type": "refusal", "refusal": received.joined()}
+        content = [part for _, part in sorted(parts.items())]
+        return {"role": "assistant", "content": content} if content else {}
+
+
+class ReasoningState(OutputItem):
+    """Thinking: a summary in paragraphs, the full text, or only something to be sent back.
+
+    It is shown from its announcement on. Which kind will come is known only then by the signs
+    in the announcement; an item that is still empty takes whatever comes first.
+    """
+
+    def __init__(self, around: Surroundings, kind: str, identity: str, index: int | None) -> None:
+        super().__init__(around, kind, identity, index)
+        around.has_reasoning = True
+        self._items: dict[ReasoningKind, Item] = {}
+        self._announced: Item | None = None
+        self._guessed: ReasoningKind = "hidden"
+        self._texts: dict[tuple[ReasoningKind, int], Received] = {}
+        self._newest: dict[ReasoningKind, int] = {}
+        self._has_replay = False
+
+    def received(self, kind: ReasoningKind, index: int) -> Received:
+        return self._texts.setdefault((kind, index), Received())
+
+    def open_item(self, kind: ReasoningKind) -> Item | None:
+        item = self._items.get(kind)
+        return item if item is not None and item.is_open else None
+
+    def text(self, kind: ReasoningKind, index: int, text: str) -> None:
+        if not text:
+            return
+        received = self.received(kind, index)
+        item = self.open(kind)
+        if not received.pieces and item.pieces:
+            self.tracker.block_text(item, "\n\n")
+        self._newest[kind] = index
+        received.pieces.append(text)
+        self.tracker.block_text(item, text)
+
+    def text_whole(self, kind: ReasoningKind, index: int, whole: str) -> None:
+        rest = self.received(kind, index).rest_of(whole)
+        if rest is None and self._is_growing:
+            rest = whole
+        # Of a part that others followed, the rest would stand in the wrong place.
+        if rest is None or (rest and index < self._newest.get(kind, index)):
+            self.around.differ(self, "summary" if kind == "summary" else "content")
+        else:
+            self.text(kind, index, rest)
+
+    def open(self, kind: ReasoningKind) -> Item:
+        found = self.open_item(kind)
+        if found is None:
+            found, self._announced = self._announced, None
+            if found is not None and found.is_open and kind != self._guessed:
+                self.tracker.name_reasoning(found, kind)
+        if found is None or not found.is_open:
+            found = self.tracker.open_block("reasoning", reasoning=kind)
+        self._items[kind] = found
+        return found
+
+    def on_added(self, item: JsonObject) -> None:
+        if not self._items and self._announced is None:
+            self._guessed = self._guess(item)
+            self._announced = self.tracker.open_block("reasoning", reasoning=self._guessed)
+        self._take_texts(item)
+
+    def _guess(self, item: JsonObject) -> ReasoningKind:
+        if "content" in item:
+            # Servers of open models; OpenAI's own have no such member until it holds something.
+            return "full"
+        return "summary" if self.around.shows_summary or item.get("summary") else "hidden"
+
+    def on_whole(self, item: JsonObject) -> None:
+        self._take_texts(item)
+        encrypted = item.get("encrypted_content")
+        if not self._items and self._announced is None:
+            self._guessed = "hidden"
+            self._announced = self.tracker.open_block("reasoning", reasoning=self._guessed)
+        if encrypted and not self._has_replay:
+            self._has_replay = True
+            self.tracker.emit(
+                ReplayData(
+                    kind="reasoning_encrypted",
+                    data={"id": item.get("id"), "encrypted_content": encrypted},
+                    item=self._shown()[0].number,
+                )
+            )
+        self._close()
+
+    def _take_texts(self, item: JsonObject) -> None:
+        for index, part in enumerate(objects_of(item, "summary")):
+            self.text_whole("summary", index, text_of(part, "text"))
+        content = item.get("content")
+        if isinstance(content, str):
+            self.text_whole("full", 0, content)
+        for index, part in enumerate(objects_of(item, "content")):
+            self.text_whole("full", index, text_of(part, "text"))
+
+    def on_end(self, *, is_complete: bool) -> None:
+        if is_complete:
+            self._close()
+
+    def _shown(self) -> list[Item]:
+        announced = [] if self._announced is None else [self._announced]
+        return [*announced, *self._items.values()]
+
+    def _close(self) -> None:
+        for item in self._shown():
+            self.tracker.close(item)
+
+    def grown(self) -> JsonObject:
+        grown: JsonObject = {"summary": [], "content": []}
+        for (kind, _), received in sorted(self._texts.items()):
+            name = "summary" if kind == "summary" else "content"
+            wire_type = "summary_text" if kind == "summary" else "reasoning_text"
+            grown[name].append({"type": wire_type, "text": received.joined()})
+        return {"summary": grown["summary"], **({} if not grown["content"] else grown)}
+
+
+def error_of(item: JsonObject) -> Json:
+    """The error of an item: flat, or inside the ``mcp`` member of some servers."""
+    return item.get("error") or object_of(item, "mcp").get("error")

@@ -1,0 +1,1 @@
+"""Xerotier: Chat Completions with 54 vendor events."""

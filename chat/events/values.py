@@ -1,0 +1,252 @@
+"""Values inside of events and results: output items, usage, errors, the ending, the result."""
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
+
+# Members of upstream JSON that we carry without interpreting them. msgspec has no
+# recursive JSON type; ``Any`` is confined to these two names.
+Json: TypeAlias = Any
+JsonObject: TypeAlias = dict[str, Any]
+
+ReasoningKind = Literal["full", "summary", "hidden"]
+Executor = Literal["upstream", "client"]
+ErrorType = Literal[
+    "invalid_request",
+    "unknown",
+    "mcp_connection_error",
+    "plugin_connection_error",
+    "not_implemented",
+    "model_not_found",
+    "job_not_found",
+    "internal_error",
+]
+ErrorKind = Literal[
+    "auth",
+    "permission",
+    "billing",
+    "bad_request",
+    "not_found",
+    "too_large",
+    "context_length",
+    "rate_limit",
+    "quota",
+    "overloaded",
+    "timeout",
+    "idle_timeout",
+    "network",
+    "cut",
+    "protocol",
+    "cancelled",
+    "server",
+    "unknown",
+]
+Status = Literal["completed", "waiting", "incomplete", "stopped", "failed", "cut", "interrupted"]
+StopReason = Literal[
+    "stop",
+    "stop_sequence",
+    "length",
+    "tool_use",
+    "content_filter",
+    "refusal",
+    "pause",
+    "ask",
+    "compaction",
+    "error",
+    "stopped",
+    "cut",
+    "interrupted",
+    "unknown",
+]
+
+
+# --- values inside events ----------------------------------------------------
+
+
+class ProviderInfo(Struct, omit_defaults=True, kw_only=True):
+    """Who runs a tool: LM Studio's plugin or MCP server, or one of the added types."""
+
+    type: str
+    plugin_id: str | None = None
+    server_label: str | None = None
+    name: str | None = None
+
+
+# The reason of an ``incomplete`` call: such a call is never run.
+UNFINISHED_CALL = "The answer ended before this call was complete."
+
+
+class FailureMetadata(Struct, omit_defaults=True, kw_only=True):
+    """Why a call failed: ``invalid_name``, ``invalid_arguments``, ``execution_failed``, ``incomplete``."""
+
+    type: str
+    tool_name: str
+    arguments: JsonObject | None = None
+    provider_info: ProviderInfo | None = None
+
+
+class ErrorInfo(Struct, omit_defaults=True, kw_only=True):
+    """An error as LM Studio words it, with our finer class in ``kind``."""
+
+    # Core fields of LM Studio: present whatever they say.
+    type: ErrorType = field(default_factory=lambda: "unknown")
+    message: str = field(default_factory=str)
+    code: str | None = None
+    param: str | None = None
+    kind: ErrorKind = "unknown"
+    status: int | None = None
+    retryable: bool = False
+    retry_after_seconds: float | None = None
+    upstream: Json = None
+
+
+class Usage(Struct, omit_defaults=True, kw_only=True):
+    """Token counts of one run; ``None`` means that nobody reported the figure."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    details: JsonObject | None = None
+    cost: float | None = None
+    raw: Json = None
+
+
+class Citation(Struct, omit_defaults=True, kw_only=True):
+    kind: str
+    title: str | None = None
+    url: str | None = None
+    cited_text: str | None = None
+    start: int | None = None
+    end: int | None = None
+    source: Json = None
+    raw: Json = None
+
+
+# --- the result (declared before the events: chat.end carries one) -------------
+
+
+class MessageItem(Struct, tag="message", omit_defaults=True, kw_only=True):
+    content: str
+    citations: list[Citation] = []
+    logprobs: list[Json] | None = None
+    phase: str | None = None
+
+
+class ReasoningItem(Struct, tag="reasoning", omit_defaults=True, kw_only=True):
+    content: str
+    kind: ReasoningKind = "full"
+    has_replay: bool = False
+
+
+class ToolCallItem(Struct, tag="tool_call", omit_defaults=True, kw_only=True):
+    tool: str
+    arguments: JsonObject
+    # Core field of LM Studio: present also when there is no output yet.
+    output: str | None = field(default_factory=lambda: None)
+    provider_info: ProviderInfo | None = None
+    call_id: str | None = None
+    status: Literal["done", "pending", "failed"] = "done"
+    arguments_raw: str | None = None
+    id_synthesised: bool = False
+
+
+class InvalidToolCallItem(Struct, tag="invalid_tool_call", omit_defaults=True, kw_only=True):
+    reason: str
+    metadata: FailureMetadata
+    call_id: str | None = None
+    arguments_raw: str | None = None
+
+
+class RefusalItem(Struct, tag="refusal", omit_defaults=True, kw_only=True):
+    content: str
+    category: str | None = None
+    logprobs: list[Json] | None = None
+
+
+class MediaItem(Struct, tag="media", omit_defaults=True, kw_only=True):
+    media_type: str
+    file: str | None = None
+    transcript: str | None = None
+
+
+OutputItem = (
+    MessageItem | ReasoningItem | ToolCallItem | InvalidToolCallItem | RefusalItem | MediaItem
+)
+
+
+class Stats(Struct, kw_only=True):
+    """LM Studio's figures; ``None`` where nobody reported or measured one, never 0."""
+
+    input_tokens: int | None = None
+    total_output_tokens: int | None = None
+    reasoning_output_tokens: int | None = None
+    tokens_per_second: float | None = None
+    time_to_first_token_seconds: float | None = None
+    model_load_time_seconds: float | None = None
+
+
+class Stop(Struct, omit_defaults=True, kw_only=True):
+    reason: StopReason
+    raw: str | None = None
+    sequence: str | None = None
+    details: Json = None
+    # Of an answer that a person of ours has stopped: the name that the person had then.
+    by: str | None = None
+
+
+# Why the input ended. ``eof``: the body ended by itself. ``stopped``: a person asked.
+# ``interrupted``: our runner was lost or drained. ``failed``: our side gave up (timeout,
+# limit, network); the caller passes the error.
+Cause = Literal["eof", "stopped", "interrupted", "failed"]
+
+
+class Ending(Struct, frozen=True, kw_only=True):
+    """How a run ended: the two members of the result that are not in the events before it."""
+
+    status: Status
+    stop: Stop
+
+
+class Alternative(Struct, kw_only=True):
+    """Choice 1…n-1 of an answer."""
+
+    choice: int
+    output: list[OutputItem]
+    stop: Stop | None = None
+
+
+class Extension(Struct, omit_defaults=True, kw_only=True):
+    """``result.ext``: everything that LM Studio's own result has no place for."""
+
+    status: Status
+    stop: Stop
+    usage: Usage | None = None
+    error: ErrorInfo | None = None
+    alternatives: list[Alternative] = []
+    artifacts: list[JsonObject] = []
+    mockups: list[JsonObject] = []
+    asks: list[JsonObject] = []
+    activity: list[JsonObject] = []
+    fork: JsonObject | None = None
+    meta: JsonObject = {}
+    vendor: list[JsonObject] = []
+    # Frames of the stream that were no JSON: what they said is in the log alone.
+    unreadable_frames: int = 0
+    stats_source: Literal["upstream", "measured", "mixed"] = "measured"
+    # The assistant turn in the upstream's own form. Never sent to a browser.
+    native: Json = None
+    # The upstream's own final object, kept to be compared with, never copied from.
+    upstream_result: Json = None
+
+
+class Result(Struct, omit_defaults=True, kw_only=True):
+    """What a run folds to: LM Studio's non-streaming response plus ``ext``."""
+
+    model_instance_id: str
+    output: list[OutputItem]
+    stats: Stats
+    ext: Extension
+    response_id: str | None = None
