@@ -208,8 +208,8 @@ FORBIDDEN = [
     ("chat.result", "from chat.dialects.base import Ending"),
     ("chat.result", "import httpx"),
     ("chat.models.run", "from chat.actions.messages import send"),
-    ("chat.rendering.items", "from chat.models import Run"),
-    ("chat.rendering.items", "from django.db import models"),
+    ("chat.rendering.cards", "from chat.models import Run"),
+    ("chat.rendering.cards", "from django.db import models"),
     ("chat.runs.execution", "from ..rendering import patches"),
     ("chat.runs.execution", "from chat.views import runs"),
     ("chat.views.runs", "from chat.runs.execution import execute"),
@@ -222,7 +222,7 @@ FORBIDDEN = [
 ]
 ALLOWED = [
     ("chat.dialects.base", "import json\nfrom chat.wire.sse import Frame"),
-    ("chat.rendering.items", "from django.template import engines"),
+    ("chat.rendering.cards", "from django.template import engines"),
     ("chat.upstreams.client", "import httpx"),
     ("chat.views.runs", "from chat.runs.feed import follow"),
     ("chat.runs.execution", "from . import feed"),

@@ -21,7 +21,6 @@ from chat import events
 from chat.actions.artifacts import clean
 from chat.actions.errors import ActionRefused
 from chat.actions.names import without_hidden
-from chat.actions.pictures import PictureFacts, read_picture
 from chat.events import MediaItem, MediaUpdate, Result
 from chat.models import (
     AnswerFile,
@@ -32,6 +31,7 @@ from chat.models import (
     StoredFile,
     User,
 )
+from chat.rendering.media import PictureFacts, read_picture
 from chat.result import media_name
 
 NAME_LENGTH = 120

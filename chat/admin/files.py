@@ -14,12 +14,12 @@ from django.template.response import TemplateResponse
 from chat.access import NOT_HERE
 from chat.actions import history
 from chat.actions.files import may_be_shown
-from chat.actions.pictures import read_picture
 from chat.admin.base import AdministratorsOnly, cell
 from chat.admin.history import object_key
 from chat.models import ArtifactVersion, Conversation, FetchStatus, MockupVersion, StoredFile
-from chat.rendering.anatomy import excerpt, name_of
+from chat.rendering.components import excerpt, name_of
 from chat.rendering.figures import size
+from chat.rendering.media import read_picture
 
 
 class KeptAdmin(AdministratorsOnly):

@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
 
 from chat.models import Conversation, Message, Run, RunStatus, User
-from chat.rendering.wording import error_title
+from chat.rendering.messages import error_title
 
 # A longer list is no help; the search field finds the rest.
 CHOICE_LIMIT = 200

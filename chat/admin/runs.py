@@ -20,7 +20,7 @@ from chat.admin.history import object_key
 from chat.admin.transcript import card_of, page_of, runs_for_cards, tree_order
 from chat.models import Message, Run, Runner
 from chat.models.run import LIVE_STATUSES
-from chat.rendering.wording import error_title
+from chat.rendering.messages import error_title
 from chat.runs.segments import read_logs
 
 

@@ -6,10 +6,10 @@ from django.utils.safestring import SafeString
 
 from chat.events import ActivityStep, Json
 from chat.rendering import figures
-from chat.rendering.addresses import is_safe_link, with_host
-from chat.rendering.anatomy import Entry, TextSlot, fill, name_of, safe
+from chat.rendering.components import Entry, TextSlot, fill, name_of, safe
+from chat.rendering.json_tree import tree_of
 from chat.rendering.parts import Patches, Slot, Stack
-from chat.rendering.trees import tree_of
+from chat.rendering.safety import is_safe_link, with_host
 
 _STEP_ICONS = {
     "start": ("loader-circle", "Started", "live"),

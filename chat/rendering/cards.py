@@ -1,9 +1,8 @@
-"""What stands beside the text of an answer: media, artifacts, mockups, questions, branches."""
+"""Every kind of output item and its card: artifacts, mockups, questions, branches."""
 
 import json
 from itertools import islice
 from typing import ClassVar
-from uuid import UUID
 
 from django.utils.safestring import SafeString
 
@@ -15,15 +14,14 @@ from chat.events import (
     Event,
     Json,
     JsonObject,
-    MediaUpdate,
     MockupUpdate,
     encode,
 )
 from chat.rendering import figures
-from chat.rendering.addresses import host_of, is_safe_link
-from chat.rendering.anatomy import (
+from chat.rendering.components import (
     SHOWN_ENTRIES,
     Card,
+    Entry,
     excerpt,
     excerpt_of_json,
     fill,
@@ -31,150 +29,12 @@ from chat.rendering.anatomy import (
     pretty,
     safe,
 )
-from chat.rendering.differences import count_changes
-from chat.rendering.parts import Patches
-from chat.rendering.pictures import is_picture
-from chat.rendering.sounds import sound_in
-from chat.rendering.visible import reveal, storable
-from chat.result import media_name
-
-
-class Media(Card):
-    """Pictures, and the names of what the page cannot show."""
-
-    kind: ClassVar[str] = "media"
-    classes = "item card media"
-
-    def __init__(self, id: str, seq: int, *, t: int = 0) -> None:
-        super().__init__(id, seq)
-        # One item may hold several media; those that came as bytes are counted.
-        self.media: dict[str, _Medium] = {}
-        self._with_bytes = 0
-
-    def update(self, event: MediaUpdate, seq: int) -> None:
-        medium = self.media.setdefault(event.media_id, _Medium())
-        if event.data and not medium.place:
-            run = UUID(self.id[1:33])
-            medium.place = f"/r/{run}/media/{event.choice}/{event.item}/{self._with_bytes}/"
-            medium.name = media_name(event, self._with_bytes)
-            self._with_bytes += 1
-        medium.add(event)
-        self.touch(seq)
-
-    def conclude(self, seq: int, t: int, status: str) -> None:
-        """Not every dialect says that a medium is final: the end of the answer says so too. The
-        transaction that writes it keeps what came as bytes, and from then on a sound can be
-        played."""
-        for medium in self.media.values():
-            medium.is_kept = bool(medium.place)
-            if medium.is_kept and medium.sound:
-                self.touch(seq)
-            if medium.state == "in progress":
-                medium.state = "" if status in _WHOLE else "not finished"
-                self.touch(seq)
-
-    def content(self) -> str:
-        shown = islice(self.media.values(), SHOWN_ENTRIES)
-        return "".join(medium.content() for medium in shown) + _more(len(self.media))
-
-
-def _more(entries: int) -> SafeString:
-    """How many entries of a list are not shown."""
-    more = entries - SHOWN_ENTRIES
-    return fill("more", more=figures.count(more)) if more > 0 else safe("")
-
-
-# How an answer ends whose media are all there.
-_WHOLE = ("completed", "waiting", "paused")
-_FILE = "File"
-# First word of a media type -> icon and what people call it.
-_MEDIA = {"image": ("image", "Picture"), "audio": ("volume-2", "Sound"), "text": ("file", "Text")}
-
-
-class _Medium:
-    """What is known of one medium; its file is put together in `chat.actions.files`."""
-
-    def __init__(self) -> None:
-        self.media_type = self.picture = self.url = self.state = ""
-        # Where it is kept when the answer has ended, and what it is called there.
-        self.place = self.name = ""
-        self.is_kept = False
-        # Media type and suffix of a sound, by its bytes.
-        self.sound: tuple[str, str] | None = None
-        self.size_bytes = 0
-        self.transcripts: list[str] = []
-
-    def add(self, event: MediaUpdate) -> None:
-        """What is final replaces what was partial. Partial sound goes on where it was; a partial
-        picture is a better one than that before it."""
-        is_final = event.state == "final"
-        self.state = "" if is_final else "in progress"
-        self.media_type = event.media_type
-        self.url = event.url or self.url
-        if event.data:
-            goes_on = not is_final and event.media_type.startswith("audio/")
-            if not goes_on or not self.size_bytes:
-                self.sound = sound_in(event.data)
-            self.size_bytes = (self.size_bytes if goes_on else 0) + _size_of_base64(event.data)
-            is_shown = is_picture(event.media_type, event.data)
-            self.picture = f"data:{event.media_type};base64,{event.data}" if is_shown else ""
-        if event.transcript:
-            if is_final:
-                self.transcripts.clear()
-            self.transcripts.append(event.transcript)
-
-    def content(self) -> SafeString:
-        icon, name = _MEDIA.get(self.media_type.partition("/")[0], ("file", _FILE))
-        url = self.url if is_safe_link(self.url) else ""
-        transcript = storable("".join(self.transcripts))
-        if name == _FILE and transcript:
-            # What is said of a file is its name.
-            name, transcript = name_of(transcript), ""
-        return fill(
-            "media",
-            icon=icon,
-            name=name,
-            picture=self.picture,
-            form=_form_of(self.media_type),
-            state=self.state,
-            size=figures.size(self.size_bytes) if self.size_bytes else "",
-            url=url,
-            host=name_of(host_of(url)),
-            sound=self.place if self.is_kept and self.sound else "",
-            file=self._file_name(),
-            transcript=transcript,
-            hint="" if self.picture else self._hint(url),
-        )
-
-    def _file_name(self) -> str:
-        stem, _, suffix = self.name.rpartition(".")
-        return f"{stem}.{self.sound[1]}" if self.sound and suffix == "bin" else self.name
-
-    def _hint(self, url: str) -> str:
-        """What to do with what the page does not show."""
-        if self.size_bytes and self.state == "in progress":
-            way = "played" if self.sound else "downloaded"
-            return f"It can be {way} when the answer has ended."
-        if self.sound and self.is_kept:
-            return ""
-        if self.size_bytes:
-            return "Not shown here. Download it under “Files”, below the answer."
-        if url or self.transcripts:
-            return ""
-        return "There is no text for it, and it cannot be shown here."
-
-
-def _form_of(media_type: str) -> str:
-    """``PNG`` of ``image/png``; nothing where the type says nothing, which a star does too."""
-    family, _, form = media_type.partition("/")
-    if form in ("*", "octet-stream"):
-        return ""
-    is_short = family in _MEDIA and form.isalnum() and len(form) <= 4
-    return form.upper() if is_short else name_of(media_type)
-
-
-def _size_of_base64(data: str) -> int:
-    return (len(data) - data[-2:].count("=")) * 3 // 4
+from chat.rendering.media import Media, more_note
+from chat.rendering.parts import Part, Patches, Stack
+from chat.rendering.safety import reveal, storable
+from chat.rendering.text_diff import count_changes
+from chat.rendering.texts import Reasoning, Refusal, Text
+from chat.rendering.tool_calls import Tool
 
 
 class KeptCard(Card):
@@ -308,7 +168,7 @@ class Mockup(KeptCard):
             files=[self._file(path, file) for path, file in shown],
             count=len(self.files),
             is_whole=self.is_whole,
-            more=_more(len(self.files)),
+            more=more_note(len(self.files)),
             message=reveal(storable(self.last.message or "")),
             code=name_of(self.last.code or ""),
             saved=[name_of(path) for path in saved],
@@ -342,9 +202,9 @@ class Question(Card):
             question=storable(event.question),
             is_approval=event.style == "approval",
             options=[_option(option) for option in event.options[:SHOWN_ENTRIES]],
-            more_options=_more(len(event.options)),
+            more_options=more_note(len(event.options)),
             fields=[_option(field) for field in event.fields[:SHOWN_ENTRIES]],
-            more_fields=_more(len(event.fields)),
+            more_fields=more_note(len(event.fields)),
             multi_select=event.multi_select,
             free_text=event.allow_free_text,
         )
@@ -404,3 +264,59 @@ class Fork(Card):
         name = name_of(self._event.branch_name or self._event.branch_id)
         messages = self._event.message_count
         return fill("fork", name=name, messages="" if messages is None else figures.count(messages))
+
+
+# Every kind of output item and the element that shows it; further choices of an answer.
+
+
+class Alternative(Entry):
+    """Another choice of the same answer, with items of its own; one choice is in sight."""
+
+    def __init__(self, id: str, seq: int, choice: int) -> None:
+        super().__init__(id, seq)
+        self._choice = choice
+        self.items = Stack(f"{id}-items", seq, classes="items")
+        self.hold(self.items)
+
+    def frame(self, contents: list[SafeString]) -> str:
+        return fill(
+            "alternative",
+            id=self.id,
+            choice=self._choice,
+            number=self._choice + 1,
+            items=contents[0],
+        )
+
+    def conclude(self, seq: int, t: int, status: str) -> None:
+        for item in list(self.items.children):
+            if isinstance(item, Entry | Card):
+                item.conclude(seq, t, status)
+
+
+class Choice(Part):
+    """The button with which a reader takes one of several choices. Never changes."""
+
+    def __init__(self, id: str, seq: int, choice: int) -> None:
+        super().__init__(f"{id}-choice{choice}", seq)
+        self._group = f"{id}-choice"
+        self._choice = choice
+
+    def html(self) -> str:
+        return fill(
+            "choice",
+            id=self.id,
+            group=self._group,
+            choice=self._choice,
+            number=self._choice + 1,
+            is_first=self._choice == 0,
+        )
+
+
+ITEM_KINDS: dict[str, type[Text] | type[Tool] | type[Media]] = {
+    "message": Text,
+    "reasoning": Reasoning,
+    "refusal": Refusal,
+    "tool_call": Tool,
+    "invalid_tool_call": Tool,
+    "media": Media,
+}

@@ -10,18 +10,27 @@ from chat import events
 from chat.events import Event, EventBase, ItemEvent
 from chat.rendering import figures
 from chat.rendering.activity import Activity, Step
-from chat.rendering.anatomy import Card, Entry, Foldable, TextSlot, fill, safe
-from chat.rendering.calls import Calls
-from chat.rendering.cards import Artifact, Fork, Generic, Media, Mockup, Question, Settled
-from chat.rendering.endings import ErrorCard, ending_content
-from chat.rendering.flow import Flow
-from chat.rendering.items import ITEM_KINDS, Alternative, Choice
+from chat.rendering.cards import (
+    ITEM_KINDS,
+    Alternative,
+    Artifact,
+    Choice,
+    Fork,
+    Generic,
+    Mockup,
+    Question,
+    Settled,
+)
+from chat.rendering.components import Card, Entry, Foldable, TextSlot, fill, safe
+from chat.rendering.final_comparison import receipt_of
 from chat.rendering.latency import Latency, shares
+from chat.rendering.markdown.flow import Flow
+from chat.rendering.media import Media
+from chat.rendering.messages import ErrorCard, ending_content
 from chat.rendering.parts import Part, Patches, Piece, Stack, partial
 from chat.rendering.phases import PHASES, PhaseSlot, goes_on
-from chat.rendering.receipt import receipt_of
 from chat.rendering.texts import Reasoning, Refusal, Text
-from chat.rendering.tools import Tool
+from chat.rendering.tool_calls import Calls, Tool
 
 # Phases of a message that the page may tell apart; anything else is not made a class.
 MESSAGE_PHASES = ("commentary", "final_answer")

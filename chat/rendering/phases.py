@@ -9,7 +9,7 @@ from django.utils.html import escape
 from chat import events
 from chat.events import EventBase
 from chat.rendering import figures
-from chat.rendering.anatomy import name_of
+from chat.rendering.components import name_of
 from chat.rendering.parts import Slot
 
 

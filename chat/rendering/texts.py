@@ -9,8 +9,7 @@ from django.utils.safestring import SafeString
 
 from chat.events import Citation, Json
 from chat.rendering import figures
-from chat.rendering.addresses import host_of, is_safe_link
-from chat.rendering.anatomy import (
+from chat.rendering.components import (
     INLINE_CHARACTERS,
     SHOWN_ENTRIES,
     Entry,
@@ -20,9 +19,10 @@ from chat.rendering.anatomy import (
     name_of,
     safe,
 )
-from chat.rendering.flow import Flow
-from chat.rendering.odds import Odds
+from chat.rendering.logprobs import Odds
+from chat.rendering.markdown.flow import Flow
 from chat.rendering.parts import Patches, Piece
+from chat.rendering.safety import host_of, is_safe_link
 
 
 class Text(Entry):

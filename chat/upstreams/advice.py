@@ -8,7 +8,7 @@ from typing import Literal
 
 from chat.dialects.base import Dialect, Parameter
 from chat.dialects.event_counts import COMMENT
-from chat.upstreams.hearing import Heard
+from chat.upstreams.stream_probe import Heard
 
 # Of unknown kinds the report names a few; all of them are on the server's page, with samples.
 MAX_UNKNOWN_NAMED = 6

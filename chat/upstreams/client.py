@@ -18,6 +18,7 @@ import msgspec
 from chat.dialects.base import Dialect, ModelInfo, UpstreamRequest, next_page
 from chat.dialects.errors import read_error
 from chat.upstreams.addresses import AddressPolicy
+from chat.upstreams.answer_facts import Shape, facts_of, shape_of
 from chat.upstreams.failures import (
     UpstreamBroken,
     UpstreamError,
@@ -26,10 +27,8 @@ from chat.upstreams.failures import (
     failure,
     was_never_sent,
 )
-from chat.upstreams.headers import facts_of
+from chat.upstreams.httpx_transport import StockTransport
 from chat.upstreams.redaction import Redactor, credentials_of
-from chat.upstreams.sniffing import Shape, shape_of
-from chat.upstreams.stock import StockTransport
 from chat.upstreams.transport import WireTransport
 
 # Ours, and httpx's own: the one that serves egress proxies, and the oracle of the tests.

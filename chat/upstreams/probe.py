@@ -22,8 +22,8 @@ from chat.upstreams.failures import (
     error_of,
     failure,
 )
-from chat.upstreams.hearing import Heard, Hearing
 from chat.upstreams.redaction import Redactor, credentials_of
+from chat.upstreams.stream_probe import Heard, Hearing
 from chat.upstreams.transport import connect
 from chat.wire.sse import EventTooLarge
 

@@ -13,12 +13,12 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from chat import access
 from chat.models import ArtifactVersion
-from chat.rendering.anatomy import name_of, safe
-from chat.rendering.differences import Difference, compare
+from chat.rendering.components import name_of, safe
 from chat.rendering.figures import size
 from chat.rendering.markdown import diagram
 from chat.rendering.markdown import render as render_markdown
-from chat.rendering.visible import reveal, storable
+from chat.rendering.safety import reveal, storable
+from chat.rendering.text_diff import Difference, compare
 from chat.views.file_names import artifact_name, language_of
 from chat.views.gate import signed_in
 from chat.views.panel import beside_room

@@ -10,8 +10,8 @@ from django.utils.safestring import SafeString
 
 from chat.actions.questions import fields_of, options_of
 from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus, User
-from chat.rendering.anatomy import name_of, output_excerpt, pretty
-from chat.rendering.arguments import arguments_of
+from chat.rendering.components import name_of, output_excerpt, pretty
+from chat.rendering.tool_calls import arguments_of
 from chat.views.question_forms import FORMS, ReasonForm, ReplyForm, value_label
 
 # One line of a call's arguments.

@@ -21,7 +21,7 @@ from chat.models import (
     StoredFile,
     User,
 )
-from chat.rendering.anatomy import name_of
+from chat.rendering.components import name_of
 from chat.rendering.figures import size
 
 # Of these the newest are listed; more is a flood, and the answers' own pages have it.

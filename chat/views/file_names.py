@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from chat.actions.files import picture_name
 from chat.models import ArtifactVersion
-from chat.rendering.highlight import LANGUAGES
+from chat.rendering.markdown.highlight import LANGUAGES
 
 _OTHER_NAMES = {"htm": "html", "mjs": "js", "cjs": "js", "h": "c", "text": "txt", "python3": "py"}
 # Of languages whose name is not their suffix.

@@ -12,10 +12,9 @@ from django.views.decorators.http import require_safe
 
 from chat import access
 from chat.actions.files import may_be_shown
-from chat.actions.pictures import read_picture
 from chat.models import AnswerFile, Conversation
-from chat.rendering.anatomy import name_of
-from chat.rendering.sounds import BEGINNING, sound_of
+from chat.rendering.components import name_of
+from chat.rendering.media import BEGINNING, read_picture, sound_of
 from chat.views.file_lists import artifacts_of, attached_in, brought_in, mockups_of
 from chat.views.file_names import language_of
 from chat.views.gate import signed_in

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from chat import access
 from chat.models import FetchStatus, MockupFile, MockupVersion
-from chat.rendering.anatomy import name_of
+from chat.rendering.components import name_of
 from chat.views.file_lists import ListedFile, listed_file
 from chat.views.gate import signed_in
 from chat.views.panel import beside_room

@@ -18,8 +18,8 @@ from chat import access, events
 from chat.access import NOT_HERE
 from chat.models import Run
 from chat.rendering import figures
-from chat.rendering.anatomy import excerpt, excerpt_of_json
-from chat.rendering.wording import EVENTS
+from chat.rendering.components import excerpt, excerpt_of_json
+from chat.rendering.messages import EVENTS
 from chat.runs import recording
 from chat.runs.exporting import export_events, export_raw
 from chat.runs.masking import masked

@@ -18,11 +18,11 @@ from chat.actions.errors import ActionRefused, storage_errors
 from chat.dialects import DIALECTS
 from chat.live.cursor import render_part
 from chat.models import Attempt, Run, RunStatus
-from chat.rendering import receipt
+from chat.rendering import final_comparison
 from chat.rendering.figures import duration, milliseconds_of
+from chat.rendering.final_comparison import Receipt, responses_said
 from chat.rendering.latency import Latency, shares
-from chat.rendering.receipt import Receipt, responses_said
-from chat.rendering.wording import error_title
+from chat.rendering.messages import error_title
 from chat.runs import recording
 from chat.runs.finals import final_response
 from chat.runs.masking import masked
@@ -172,8 +172,8 @@ def receipt_of(run: Run) -> Receipt | None:
     result = events.decode_result(run.result)
     final = responses_said(final_response(run))
     if final is None:
-        return receipt.receipt_of(result)
-    return receipt.compare(receipt.streamed(result.output), final)
+        return final_comparison.receipt_of(result)
+    return final_comparison.compare(final_comparison.streamed(result.output), final)
 
 
 def _spent_in(run: Run) -> tuple[list[tuple[str, int]], int]:

@@ -8,8 +8,7 @@ from django.http import HttpResponse
 from django.utils.http import content_disposition_header
 
 from chat.actions.files import may_be_shown, picture_name
-from chat.actions.pictures import read_picture
-from chat.rendering.sounds import BEGINNING, sound_of
+from chat.rendering.media import BEGINNING, read_picture, sound_of
 
 # Whatever it turns out to be: no script, no form, no origin, no request.
 POLICY = "sandbox; default-src 'none'"

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.utils.safestring import SafeString
 
-from chat.rendering.anatomy import safe
+from chat.rendering.components import safe
 from chat.rendering.markdown import code_block
-from chat.rendering.visible import reveal, storable
+from chat.rendering.safety import reveal, storable
 
 # A page that is still easy to scroll; the download has all of it.
 SHOWN_CHARACTERS = 400_000

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from chat.rendering.flow import SECTION_BLOCKS
+from chat.rendering.markdown.blocks import SECTION_BLOCKS
 from tests.support.browser import streams
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite

@@ -16,8 +16,8 @@ from django.urls import reverse
 
 from chat.events import ArtifactUpdate
 from chat.models import Artifact, Conversation, Membership, User
-from chat.rendering import cards, differences
-from chat.rendering.differences import SHOWN_LINES, compare, count_changes
+from chat.rendering import cards, text_diff
+from chat.rendering.text_diff import SHOWN_LINES, compare, count_changes
 from chat.views import artifacts, previews
 from chat.views.previews import Ticket, sign
 from tests.files.conftest import Answer
@@ -341,9 +341,9 @@ def test_very_different_texts_are_compared_roughly() -> None:
 
 def test_only_shown_lines_of_a_long_change_are_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
     laid_out: list[object] = []
-    line = differences._line
+    line = text_diff._line
     monkeypatch.setattr(
-        differences, "_line", lambda *text, **at: laid_out.append(text) or line(*text, **at)
+        text_diff, "_line", lambda *text, **at: laid_out.append(text) or line(*text, **at)
     )
     same = "same\n" * 20_000
 
@@ -356,7 +356,7 @@ def test_only_shown_lines_of_a_long_change_are_laid_out(monkeypatch: pytest.Monk
 
 def test_unchanged_text_of_a_card_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
-    monkeypatch.setattr(differences, "_lines", lambda text: compared.append(text) or [text])
+    monkeypatch.setattr(text_diff, "_lines", lambda text: compared.append(text) or [text])
     card = cards.Artifact("a", 1)
 
     for seq, title in enumerate("abc", start=1):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.actions.files import picture_name
-from chat.actions.pictures import PictureFacts, read_picture
+from chat.rendering.media import PictureFacts, read_picture
 from tests.files.conftest import PAGE, PICTURES, announced_png
 
 NO_PICTURES = [

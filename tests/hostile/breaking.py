@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chat.rendering import markdown
+from chat.rendering.markdown import parser as markdown_parser
+from chat.rendering.markdown import renderer
 
 
 class NoCleaner:
@@ -14,19 +15,19 @@ class NoCleaner:
 
 
 def without_cleaner(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(markdown, "_cleaner", NoCleaner)
+    patch.setattr(renderer, "cleaner", NoCleaner)
 
 
 def without_escaping(patch: pytest.MonkeyPatch) -> None:
     """HTML stays HTML, any URL becomes a link, and nothing checks that no letter is lost."""
-    patch.setitem(markdown._full.options, "html", True)
-    patch.setitem(markdown._blocks.options, "html", True)
-    for parser in (markdown._full, markdown._blocks):
+    patch.setitem(markdown_parser.full_parser.options, "html", True)
+    patch.setitem(markdown_parser.block_parser.options, "html", True)
+    for parser in (markdown_parser.full_parser, markdown_parser.block_parser):
         patch.setattr(parser, "validateLink", lambda url: True)
-    patch.setattr(markdown, "_is_complete", lambda *parts: True)
+    patch.setattr(renderer, "_is_complete", lambda *parts: True)
 
 
 def without_url_check(patch: pytest.MonkeyPatch) -> None:
     """Outside of Markdown any URL becomes a link."""
-    for module in ("texts", "cards", "trees"):
+    for module in ("texts", "media", "json_tree"):
         patch.setattr(f"chat.rendering.{module}.is_safe_link", lambda url: True)

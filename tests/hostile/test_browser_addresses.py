@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chat.rendering.addresses import host_of, is_safe_link
+from chat.rendering.safety import host_of, is_safe_link
 from tests.hostile.addresses import ADDRESSES
 from tests.hostile.breaking import without_url_check
 from tests.hostile.page import Inspector, Report

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chat.rendering.addresses import with_host
 from chat.rendering.markdown import render
+from chat.rendering.safety import with_host
 from tests.hostile.addresses import ADDRESSES
 from tests.hostile.breaking import without_cleaner, without_escaping, without_url_check
 from tests.hostile.grammar import PIECES, texts

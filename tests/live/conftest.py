@@ -38,7 +38,7 @@ Begin = Callable[..., "LiveRun"]
 @pytest.fixture
 def whole_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     """More of a text than a page shows goes to its viewers."""
-    monkeypatch.setattr("chat.rendering.flow.PAGE_CHARACTERS", 10_000_000)
+    monkeypatch.setattr("chat.rendering.markdown.flow.PAGE_CHARACTERS", 10_000_000)
 
 
 class LiveRun:

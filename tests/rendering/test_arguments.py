@@ -4,8 +4,8 @@ import lxml.html
 import pytest
 
 from chat import events
-from chat.rendering.anatomy import SHOWN_CHARACTERS
-from chat.rendering.arguments import TEXTS, arguments_of
+from chat.rendering.components import SHOWN_CHARACTERS
+from chat.rendering.tool_calls import TEXTS, arguments_of
 from tests.rendering.stories import answer_of
 
 PROGRAM = 'levels = [1, 2]\nfor level in levels:\n    print(f"<b>{level}</b>")\n'

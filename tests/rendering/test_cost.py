@@ -6,8 +6,7 @@ from html import escape
 import pytest
 
 from chat.events import Event
-from chat.rendering import flow
-from chat.rendering.markdown import Outline, Scope
+from chat.rendering.markdown import Outline, Scope, blocks, flow
 from chat.rendering.patches import Answer
 from tests.rendering.stories import RUN, answer_after, told
 from tests.support.selection import EXHAUSTIVE
@@ -67,9 +66,11 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
         work.rendered += len(source)
         return f"<p>{escape(source)}</p>"
 
-    monkeypatch.setattr(flow, "OPEN_CHARACTERS", flow.OPEN_CHARACTERS // SCALE)
-    monkeypatch.setattr(flow, "outline", outline)
-    monkeypatch.setattr(flow, "render_block", render_block)
+    open_characters = blocks.OPEN_CHARACTERS // SCALE
+    for module in (blocks, flow):
+        monkeypatch.setattr(module, "OPEN_CHARACTERS", open_characters)
+        monkeypatch.setattr(module, "outline", outline)
+    monkeypatch.setattr(blocks, "render_block", render_block)
     return work
 
 
@@ -95,7 +96,7 @@ def test_work_grows_linearly_with_the_text(kind: str, work: Work) -> None:
 
     assert large.sent <= 4.4 * small.sent
     assert large.rendered <= 4.4 * small.rendered
-    assert large.searched <= 4.4 * small.searched + flow.OPEN_CHARACTERS
+    assert large.searched <= 4.4 * small.searched + blocks.OPEN_CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_short_lines_are_not_searched_one_by_one(head: str, line: str, work: Wor
 
     answer_after(told(text, size=DELTA_CHARACTERS))
 
-    assert work.searched <= 20 * flow.OPEN_CHARACTERS
+    assert work.searched <= 20 * blocks.OPEN_CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -127,19 +128,19 @@ def test_frames_render_only_the_end_of_an_open_block(kind: str, work: Work) -> N
     spent = cost(work, kind, deltas)
 
     frames = deltas / DELTAS_PER_FRAME
-    assert spent.rendered <= frames * 1.5 * flow.OPEN_CHARACTERS
-    assert spent.searched <= frames * 2 * flow.OPEN_CHARACTERS
+    assert spent.rendered <= frames * 1.5 * blocks.OPEN_CHARACTERS
+    assert spent.searched <= frames * 2 * blocks.OPEN_CHARACTERS
 
 
 def test_closed_block_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rendered: list[str] = []
-    render = flow.render_block
+    render = blocks.render_block
 
     def render_block(source: str, scope: Scope) -> str:
         rendered.append(source)
         return render(source, scope)
 
-    monkeypatch.setattr(flow, "render_block", render_block)
+    monkeypatch.setattr(blocks, "render_block", render_block)
     answer = Answer(RUN)
     for event in told("".join(f"paragraph {i}\n\n" for i in range(200)), size=DELTA_CHARACTERS):
         answer.apply(event)

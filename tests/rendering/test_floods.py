@@ -4,7 +4,7 @@ import pytest
 
 from chat import events
 from chat.rendering import texts
-from chat.rendering.anatomy import SHOWN_ENTRIES
+from chat.rendering.components import SHOWN_ENTRIES
 from tests.rendering.stories import answer_of, message
 
 SOURCES = 3 * SHOWN_ENTRIES

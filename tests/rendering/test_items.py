@@ -7,9 +7,9 @@ import pytest
 
 from chat import events
 from chat.events import EVENT_TYPES, Event, OutputItem
-from chat.rendering.items import ITEM_KINDS
+from chat.rendering.cards import ITEM_KINDS
+from chat.rendering.messages import EVENTS
 from chat.rendering.patches import HANDLERS, INVISIBLE, Answer
-from chat.rendering.wording import EVENTS
 from tests.rendering.dom import parse
 from tests.rendering.shown import page_of, phase_of, text_of
 from tests.rendering.stories import RICH, RUN, answer_of, end, message, numbered, told
@@ -72,7 +72,7 @@ def test_unknown_events_are_counted_and_not_shown() -> None:
 
 
 def test_every_template_is_used() -> None:
-    source = "".join(path.read_text() for path in (ROOT / "chat" / "rendering").glob("*.py"))
+    source = "".join(path.read_text() for path in (ROOT / "chat" / "rendering").rglob("*.py"))
 
     assert [path.stem for path in TEMPLATES if f'"{path.stem}"' not in source] == []
 

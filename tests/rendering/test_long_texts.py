@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chat.rendering import flow
+from chat.rendering.markdown import flow
 from chat.rendering.patches import Answer
 from tests.rendering.documents import documents_with_notes
 from tests.rendering.dom import parse

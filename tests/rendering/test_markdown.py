@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chat.rendering import markdown
-from chat.rendering.flow import Flow
-from chat.rendering.highlight import MAX_CHARACTERS, highlight
-from chat.rendering.markdown import render, render_blocks
+from chat.rendering.markdown import html as markdown_html
+from chat.rendering.markdown import parser, render, render_blocks
+from chat.rendering.markdown.flow import Flow
+from chat.rendering.markdown.highlight import MAX_CHARACTERS, highlight
 from tests.rendering.counting import with_calls
 from tests.rendering.documents import documents
 from tests.rendering.dom import Element, parse
@@ -75,10 +76,10 @@ def without_breaks(html: str) -> str:
 def test_single_blocks_equal_the_parsed_whole(document: str) -> None:
     document += "\n"
     env = {"references": markdown.References().scope()}
-    tokens = markdown._full.parse(markdown.clean_source(document), env)
-    markdown._align_without_style(tokens)
-    rendered = markdown._full.renderer.render(tokens, markdown._full.options, env)
-    whole = markdown._dress(markdown._cleaner.clean(rendered))
+    tokens = parser.full_parser.parse(markdown.clean_source(document), env)
+    markdown_html.align_without_style(tokens)
+    rendered = parser.full_parser.renderer.render(tokens, parser.full_parser.options, env)
+    whole = markdown_html.dress(markdown_html.cleaner.clean(rendered))
 
     ours = render(document)
 
@@ -222,7 +223,7 @@ def test_links_give_no_access_to_the_opening_page() -> None:
 
 # The parser refuses this URL first; a browser on a page without TLS reads it as a path.
 def test_cleaner_alone_refuses_links_into_the_application() -> None:
-    assert "href" not in markdown._cleaner.clean('<a href="http:/accounts/logout/">x</a>')
+    assert "href" not in markdown_html.cleaner.clean('<a href="http:/accounts/logout/">x</a>')
 
 
 @pytest.mark.parametrize("text", ["- a\n- b", "1. a\n2. b", "| a |\n|---|\n| 1 |", "> a\n>\n> b"])

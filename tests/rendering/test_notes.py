@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chat import events
-from chat.rendering.flow import Flow
 from chat.rendering.markdown import render, render_blocks
-from chat.rendering.notes import NOTES_OF_A_BLOCK, SHOWN_PLACES
+from chat.rendering.markdown.extensions import NOTES_OF_A_BLOCK, SHOWN_PLACES
+from chat.rendering.markdown.flow import Flow
 from tests.rendering.counting import with_calls
 from tests.rendering.dom import Element, parse
 from tests.rendering.stories import answer_of, cut, message

@@ -8,7 +8,7 @@ import pytest
 
 from chat import events
 from chat.events import Json
-from chat.rendering.receipt import compare, receipt_of, responses_said, streamed
+from chat.rendering.final_comparison import compare, receipt_of, responses_said, streamed
 from tests.rendering.stories import answer_of, end, message
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -7,7 +7,7 @@ import pytest
 
 from chat import events
 from chat.events import Event
-from chat.rendering.anatomy import SHOWN_CHARACTERS
+from chat.rendering.components import SHOWN_CHARACTERS
 from chat.rendering.patches import Answer
 from tests.rendering.dom import Element, parse
 from tests.rendering.shown import page_of, text_of, unfolded

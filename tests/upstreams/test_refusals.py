@@ -14,10 +14,10 @@ from chat.demo.fake import FakeUpstream
 from chat.demo.script import answer
 from chat.dialects.base import UpstreamRequest
 from chat.events import ErrorKind
-from chat.rendering.wording import ERRORS, error_notice
+from chat.rendering.messages import ERRORS, error_notice
+from chat.upstreams.answer_facts import MAX_HEADERS, MAX_VALUE_CHARACTERS, facts_of
 from chat.upstreams.client import Limits, stream
 from chat.upstreams.failures import UpstreamRefused
-from chat.upstreams.headers import MAX_HEADERS, MAX_VALUE_CHARACTERS, facts_of
 from chat.upstreams.redaction import Redactor
 from tests.upstreams.conftest import KEY
 

@@ -11,7 +11,7 @@ import pytest
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Close, Flood, Hang, Script, answer, json_bytes, openai_chunks, stream
 from chat.dialects import DIALECTS
-from chat.upstreams import hearing
+from chat.upstreams import stream_probe
 from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.advice import Advice
 from chat.upstreams.probe import Step, Target, probe
@@ -251,7 +251,7 @@ async def test_buffered_stream_is_reported(report: Report) -> None:
 async def test_endless_answer_is_cut_after_enough_deltas(
     report: Report, fake: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hearing, "ENOUGH_DELTAS", 20)
+    monkeypatch.setattr(stream_probe, "ENOUGH_DELTAS", 20)
     endless = Flood(base64=openai_chunks(words("la "), is_done=False))
     steps = await report(stream(endless), stream(COUNTED))
 

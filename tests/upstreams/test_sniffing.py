@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from chat.upstreams.sniffing import MAX_SNIFFED_BYTES, shape_of
+from chat.upstreams.answer_facts import MAX_SNIFFED_BYTES, shape_of
 
 SSE, JSON, HTML, TEXT = (
     "text/event-stream; charset=utf-8",

@@ -10,9 +10,9 @@ from django.utils.safestring import SafeString
 
 from chat.events import Json
 from chat.rendering import figures
-from chat.rendering.anatomy import Foldable, fill, safe
+from chat.rendering.components import Foldable, fill, safe
 from chat.rendering.parts import Slot
-from chat.rendering.visible import reveal, storable
+from chat.rendering.safety import reveal, storable
 
 # What the view shows, and what is kept for it; the run's details have the rest.
 SHOWN_TOKENS = 3_000

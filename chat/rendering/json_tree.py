@@ -9,10 +9,16 @@ from django.utils.safestring import SafeString
 
 from chat.events import Json
 from chat.rendering import figures
-from chat.rendering.addresses import is_safe_link, with_host
-from chat.rendering.anatomy import SHOWN_CHARACTERS, excerpt, excerpt_of_json, fill, name_of, safe
-from chat.rendering.pictures import picture_of, picture_of_address
-from chat.rendering.visible import reveal, storable
+from chat.rendering.components import (
+    SHOWN_CHARACTERS,
+    excerpt,
+    excerpt_of_json,
+    fill,
+    name_of,
+    safe,
+)
+from chat.rendering.media import picture_of, picture_of_address
+from chat.rendering.safety import is_safe_link, reveal, storable, with_host
 
 # What a tree shows: of one list or object, of one text, and altogether. The text below it has more.
 SHOWN_MEMBERS = 100

@@ -12,7 +12,7 @@ from chat.events import Json
 from chat.rendering import figures
 from chat.rendering.markdown import code_block
 from chat.rendering.parts import Part, Patches, Piece, Slot
-from chat.rendering.visible import reveal, storable
+from chat.rendering.safety import reveal, storable
 
 # A card shows this much of arguments, results and files; the run's details have the rest.
 SHOWN_CHARACTERS = 32_000

@@ -1,0 +1,35 @@
+"""The incremental Markdown renderer: text to safe HTML, whole or block by block."""
+
+from chat.rendering.markdown.html import (
+    code_block,
+    diagram,
+    picture_addresses,
+)
+from chat.rendering.markdown.parser import (
+    References,
+    Scope,
+)
+from chat.rendering.markdown.renderer import (
+    Outline,
+    begins_words,
+    clean_source,
+    is_words,
+    render,
+    render_block,
+    render_blocks,
+)
+
+__all__ = [
+    "Outline",
+    "References",
+    "Scope",
+    "begins_words",
+    "clean_source",
+    "code_block",
+    "diagram",
+    "is_words",
+    "picture_addresses",
+    "render",
+    "render_block",
+    "render_blocks",
+]

@@ -1,0 +1,245 @@
+"""The Markdown parser: markdown-it with our extensions and limits."""
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import unescapeAll
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+
+from chat.rendering.markdown.extensions import Marks, Notes, with_formulas, with_notes
+from chat.rendering.safety import host_of, is_safe_link, reveal, reveal_direction
+
+# Deeper than any person writes; the parser drops what lies deeper, which `is_complete` catches.
+MAX_NESTING = 100
+# One run of inline text beyond this is shown without emphasis and links: the inline parser's
+# bracket and delimiter searches are not linear.
+MAX_INLINE_CHARACTERS = 64 * 1024
+# The search for a link's end is quadratic in open brackets; characters times brackets beyond this
+# (a sixth of a second) is no text that anybody wrote.
+MAX_BRACKET_WORK = 100_000_000
+
+
+# --- link references --------------------------------------------------------------------
+
+
+class References:
+    """The link definitions of one text, in the order in which they were met."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, tuple[int, dict[str, Any]]] = {}
+
+    def add(self, label: str, definition: dict[str, Any]) -> None:
+        """The first definition of a label wins."""
+        self._entries.setdefault(label, (len(self._entries), definition))
+
+    def find(self, label: str, size: int) -> dict[str, Any] | None:
+        number, definition = self._entries.get(label, (size, None))
+        return definition if number < size else None
+
+    def scope(self) -> "Scope":
+        return Scope(self, len(self._entries))
+
+
+@dataclass(slots=True)
+class Scope:
+    """The definitions known at one moment. What comes later never changes what it answers,
+    so a block may be rendered late. It has the part of a dict that the parser uses."""
+
+    references: References
+    size: int
+    own: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # Of a block of a complete text; without, marks of notes stay as they are written.
+    marks: Marks | None = None
+
+    def fork(self) -> "Scope":
+        return replace(self, own=dict(self.own))
+
+    def of_block(self, notes: Notes) -> "Scope":
+        return replace(self, marks=notes.marks())
+
+    def get(self, label: str, default: dict[str, Any] | None = None) -> dict[str, Any] | None:
+        return self.own.get(label) or self.references.find(label, self.size) or default
+
+    def __contains__(self, label: str) -> bool:
+        return self.get(label) is not None
+
+    def __setitem__(self, label: str, definition: dict[str, Any]) -> None:
+        self.own[label] = definition
+
+
+# --- the parser --------------------------------------------------------------------------
+
+
+_TASK = re.compile(r"\[([ xX])\][ \u00a0]")
+_DOMAIN = re.compile(r"\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b", re.IGNORECASE)
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)
+
+
+def _is_too_much(content: str) -> bool:
+    size = len(content)
+    return size > MAX_INLINE_CHARACTERS or size * content.count("[") > MAX_BRACKET_WORK
+
+
+def _parse_inline(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.type != "inline":
+            continue
+        if _is_too_much(token.content):
+            token.children = [_text(token.content)]
+            continue
+        token.children = []
+        state.md.inline.parse(token.content, state.md, state.env, token.children)
+
+
+def _mark_tasks(state: StateCore) -> None:
+    """``[x]`` at the start of a list item becomes a checkbox that cannot be changed."""
+    for before, paragraph, inline in zip(
+        state.tokens, state.tokens[1:], state.tokens[2:], strict=False
+    ):
+        if before.type != "list_item_open" or paragraph.type != "paragraph_open":
+            continue
+        first = inline.children[0] if inline.children else None
+        match = _TASK.match(first.content) if first is not None and first.type == "text" else None
+        if first is None or match is None or inline.children is None:
+            continue
+        first.content = " " + first.content[match.end() :]
+        box = Token("task", "input", 0, attrs={"type": "checkbox", "disabled": ""})
+        if match.group(1) != " ":
+            box.attrs["checked"] = ""
+        inline.children.insert(0, box)
+
+
+# Digits of a list's numbers: what the style sheet has room for without being told, and the most that
+# there are. The parser takes numbers of nine digits; further entries may make it ten.
+USUAL_DIGITS = 2
+MOST_DIGITS = 10
+
+
+def _note_long_numbers(state: StateCore) -> None:
+    """An ordered list says how long its numbers are: what stands left of an answer is cut off, so
+    the list needs room for them, and no style sheet can count digits."""
+    open_lists: list[Token] = []
+    entries: list[int] = []
+    for token in state.tokens:
+        if token.type == "ordered_list_open":
+            open_lists.append(token)
+            entries.append(0)
+        elif token.type == "ordered_list_close":
+            opened = open_lists.pop()
+            digits = len(str(int(opened.attrs.get("start", 1)) + max(entries.pop(), 1) - 1))
+            if digits > USUAL_DIGITS:
+                opened.attrs["class"] = f"digits-{digits}"
+        elif token.type == "list_item_open" and token.info:
+            entries[-1] += 1
+
+
+# The class of a link to a picture that can be shown on request. Nothing else has it.
+REMOTE_IMAGE_CLASS = "elsewhere"
+
+
+def _link_of_image(image: Token, depth: int) -> list[Token]:
+    """Remote pictures are never loaded: a link that says so, or its text inside another link. On
+    request the server fetches it; the browser asks nobody but us."""
+    alt = "".join(child.content for child in image.children or ())
+    source = str(image.attrs.get("src", ""))
+    if depth:
+        return [_text(f"Image: {alt} ({source})")]
+    label = _text(f"Image: {alt} ({host_of(source)})")
+    attrs: dict[str, str | int | float] = {"href": source, "class": REMOTE_IMAGE_CLASS}
+    if image.attrs.get("title"):
+        attrs["title"] = image.attrs["title"]
+    return [Token("link_open", "a", 1, attrs=attrs), label, Token("link_close", "a", -1)]
+
+
+def _replace_images(children: list[Token]) -> list[Token]:
+    depth = 0
+    result: list[Token] = []
+    for token in children:
+        depth += token.nesting if token.tag == "a" else 0
+        result.extend(_link_of_image(token, depth) if token.type == "image" else [token])
+    return result
+
+
+def _host_note(href: str, label: str) -> list[Token]:
+    """The true host, where the label looks like an address of another one."""
+    host = host_of(href)
+    shown = [name.casefold() for name in _DOMAIN.findall(label)]
+    deceives = bool(shown and host) and host.casefold() not in shown
+    return [_text(f" ({host})")] if deceives else []
+
+
+def _note_hosts(children: list[Token]) -> list[Token]:
+    result: list[Token] = []
+    href = ""
+    label: list[str] = []
+    for token in children:
+        result.append(token)
+        if token.type == "link_open":
+            href, label = str(token.attrs.get("href", "")), []
+        elif token.type == "link_close":
+            result.extend(_host_note(href, "".join(label)))
+            href = ""
+        elif href:
+            token.content = reveal_direction(token.content)
+            label.append(token.content)
+    return result
+
+
+def _tame_links(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.children:
+            token.children = _replace_images(_note_hosts(token.children))
+
+
+def _reveal_code(state: StateCore) -> None:
+    """Hidden characters in code become visible; a fence's info string becomes its label."""
+    for token in state.tokens:
+        if token.type == "formula_block":
+            token.content = reveal(token.content)
+        if token.type in ("fence", "code_block"):
+            token.content = reveal(token.content)
+            if token.info.strip():
+                token.attrs["title"] = reveal(unescapeAll(token.info).strip())
+        for child in token.children or ():
+            if child.type in ("code_inline", "formula"):
+                child.content = reveal(child.content)
+
+
+def _parser() -> MarkdownIt:
+    options = {"html": False, "linkify": False, "typographer": False, "store_labels": True}
+    md = MarkdownIt("commonmark", {**options, "maxNesting": MAX_NESTING, "xhtmlOut": False})
+    md.enable(["table", "strikethrough"])
+    md.validateLink = is_safe_link  # type: ignore[method-assign]
+    return with_notes(with_formulas(md))
+
+
+def _full_parser() -> MarkdownIt:
+    md = _parser()
+    md.core.ruler.at("inline", _parse_inline)
+    rules = {
+        "tasks": _mark_tasks,
+        "links": _tame_links,
+        "codes": _reveal_code,
+        "numbers": _note_long_numbers,
+    }
+    for name, rule in rules.items():
+        md.core.ruler.push(name, rule)
+    md.core.ruler.enable([*rules])
+    return md
+
+
+def _block_parser() -> MarkdownIt:
+    """Only the block structure: a fifth of the cost, and all that `outline` needs."""
+    md = _parser()
+    md.core.ruler.enableOnly(["normalize", "block"])
+    return md
+
+
+full_parser = _full_parser()
+block_parser = _block_parser()

@@ -1,0 +1,316 @@
+"""Images, sounds and other media in answers, recognized by their bytes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import ClassVar
+from uuid import UUID
+
+from django.utils.safestring import SafeString
+
+from chat.events import MediaUpdate
+from chat.rendering import figures
+from chat.rendering.components import SHOWN_ENTRIES, Card, fill, name_of, safe
+from chat.rendering.safety import host_of, is_safe_link, storable
+from chat.result import media_name
+
+# Wider or higher than any camera's; formats can announce billions.
+LONGEST_SIDE = 30_000
+
+# JPEG's "start of frame" segments, whose payload holds the size: C0 to CF without the three
+# that are tables.
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+# Segments without a length.
+_BARE = frozenset({0x01, *range(0xD0, 0xD9)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureFacts:
+    """What a picture's own bytes say. Sides in pixels."""
+
+    media_type: str
+    width: int
+    height: int
+
+    @property
+    def is_sane(self) -> bool:
+        return 0 < self.width <= LONGEST_SIDE and 0 < self.height <= LONGEST_SIDE
+
+
+def read_picture(body: bytes) -> PictureFacts | None:
+    """The facts of a PNG, JPEG, GIF or WebP; ``None`` for everything else, whatever its name."""
+    for media_type, size_of in _FORMATS.items():
+        size = size_of(body)
+        if size is not None:
+            return PictureFacts(media_type=media_type, width=size[0], height=size[1])
+    return None
+
+
+Size = tuple[int, int]
+
+
+def _png(body: bytes) -> Size | None:
+    if not body.startswith(b"\x89PNG\r\n\x1a\n") or body[12:16] != b"IHDR" or len(body) < 24:
+        return None
+    width, height = struct.unpack(">II", body[16:24])
+    return width, height
+
+
+def _gif(body: bytes) -> Size | None:
+    if not body.startswith((b"GIF87a", b"GIF89a")) or len(body) < 10:
+        return None
+    width, height = struct.unpack("<HH", body[6:10])
+    return width, height
+
+
+def _jpeg(body: bytes) -> Size | None:
+    """Walks the segments to the frame's header; each step is bounded by the file."""
+    if not body.startswith(b"\xff\xd8\xff"):
+        return None
+    at = 2
+    while at + 9 <= len(body) and body[at] == 0xFF:
+        marker = body[at + 1]
+        if marker in _FRAMES:
+            height, width = struct.unpack(">HH", body[at + 5 : at + 9])
+            return width, height
+        is_fill = marker == 0xFF
+        at += 1 if is_fill else 2 if marker in _BARE else 2 + _length(body, at)
+    return None
+
+
+def _length(body: bytes, at: int) -> int:
+    """At least its own two bytes: a segment that says less would be walked for ever."""
+    return max(2, int.from_bytes(body[at + 2 : at + 4], "big"))
+
+
+def _webp(body: bytes) -> Size | None:
+    if body[:4] != b"RIFF" or body[8:12] != b"WEBP" or len(body) < 30:
+        return None
+    chunk = body[12:16]
+    if chunk == b"VP8X":
+        width = int.from_bytes(body[24:27], "little") + 1
+        height = int.from_bytes(body[27:30], "little") + 1
+        return width, height
+    if chunk == b"VP8L" and body[20] == 0x2F:
+        bits = int.from_bytes(body[21:25], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if chunk == b"VP8 " and body[23:26] == b"\x9d\x01\x2a":
+        width, height = struct.unpack("<HH", body[26:30])
+        return width & 0x3FFF, height & 0x3FFF
+    return None
+
+
+_FORMATS: dict[str, Callable[[bytes], Size | None]] = {
+    "image/png": _png,
+    "image/jpeg": _jpeg,
+    "image/gif": _gif,
+    "image/webp": _webp,
+}
+
+
+# Pictures that are inside an event: shown where they stand, if they are what they say.
+
+# Pictures travel inside the page; a larger one is named, not shown.
+PICTURE_CHARACTERS = 4 * 1024 * 1024
+PICTURE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+
+_ADDRESS = re.compile(r"data:(image/[a-z]+);base64,")
+
+
+def is_picture(media_type: str, data: str) -> bool:
+    """Whether ``data``, base64, may be shown as a picture of this type."""
+    is_small = 0 < len(data) <= PICTURE_CHARACTERS
+    return media_type in PICTURE_TYPES and is_small and _is_base64(data)
+
+
+def _is_base64(data: str) -> bool:
+    return data.isascii() and data.replace("+", "").replace("/", "").rstrip("=").isalnum()
+
+
+def picture_of(media_type: str, data: str) -> str:
+    """The picture as HTML; empty where it is none."""
+    if not is_picture(media_type, data):
+        return ""
+    return (
+        f'<img class="picture" src="data:{media_type};base64,{data}" alt="Picture in the result">'
+    )
+
+
+def picture_of_address(address: str) -> str:
+    """The same of a ``data:`` address."""
+    match = _ADDRESS.match(address)
+    return picture_of(match.group(1), address[match.end() :]) if match else ""
+
+
+# Tells by how it begins whether a file is a sound that browsers play. Pure.
+
+# So many bytes tell it.
+BEGINNING = 12
+
+# Type and suffix. AAC before MP3: both begin with eleven set bits.
+_SOUNDS = (
+    (re.compile(rb"RIFF....WAVE", re.DOTALL), "audio/wav", "wav"),
+    (re.compile(rb"\xff[\xf0\xf1\xf8\xf9]"), "audio/aac", "aac"),
+    (re.compile(rb"ID3|\xff[\xe2\xe3\xf2\xf3\xfa\xfb]"), "audio/mpeg", "mp3"),
+    (re.compile(rb"OggS"), "audio/ogg", "ogg"),
+    (re.compile(rb"fLaC"), "audio/flac", "flac"),
+    (re.compile(rb"....ftypM4A ", re.DOTALL), "audio/mp4", "m4a"),
+)
+
+
+def sound_of(begin: bytes) -> tuple[str, str] | None:
+    """Media type and suffix; nothing for what is none, whatever its name."""
+    found = (each for each in _SOUNDS if each[0].match(begin))
+    return next(((media_type, suffix) for _, media_type, suffix in found), None)
+
+
+def sound_in(data: str) -> tuple[str, str] | None:
+    """The same of base64."""
+    try:
+        return sound_of(base64.b64decode(data[: BEGINNING * 4 // 3], validate=True))
+    except (binascii.Error, ValueError):
+        return None
+
+
+class Media(Card):
+    """Pictures, and the names of what the page cannot show."""
+
+    kind: ClassVar[str] = "media"
+    classes = "item card media"
+
+    def __init__(self, id: str, seq: int, *, t: int = 0) -> None:
+        super().__init__(id, seq)
+        # One item may hold several media; those that came as bytes are counted.
+        self.media: dict[str, _Medium] = {}
+        self._with_bytes = 0
+
+    def update(self, event: MediaUpdate, seq: int) -> None:
+        medium = self.media.setdefault(event.media_id, _Medium())
+        if event.data and not medium.place:
+            run = UUID(self.id[1:33])
+            medium.place = f"/r/{run}/media/{event.choice}/{event.item}/{self._with_bytes}/"
+            medium.name = media_name(event, self._with_bytes)
+            self._with_bytes += 1
+        medium.add(event)
+        self.touch(seq)
+
+    def conclude(self, seq: int, t: int, status: str) -> None:
+        """Not every dialect says that a medium is final: the end of the answer says so too. The
+        transaction that writes it keeps what came as bytes, and from then on a sound can be
+        played."""
+        for medium in self.media.values():
+            medium.is_kept = bool(medium.place)
+            if medium.is_kept and medium.sound:
+                self.touch(seq)
+            if medium.state == "in progress":
+                medium.state = "" if status in _WHOLE else "not finished"
+                self.touch(seq)
+
+    def content(self) -> str:
+        shown = islice(self.media.values(), SHOWN_ENTRIES)
+        return "".join(medium.content() for medium in shown) + more_note(len(self.media))
+
+
+def more_note(entries: int) -> SafeString:
+    """How many entries of a list are not shown."""
+    more = entries - SHOWN_ENTRIES
+    return fill("more", more=figures.count(more)) if more > 0 else safe("")
+
+
+# How an answer ends whose media are all there.
+_WHOLE = ("completed", "waiting", "paused")
+_FILE = "File"
+# First word of a media type -> icon and what people call it.
+_MEDIA = {"image": ("image", "Picture"), "audio": ("volume-2", "Sound"), "text": ("file", "Text")}
+
+
+class _Medium:
+    """What is known of one medium; its file is put together in `chat.actions.files`."""
+
+    def __init__(self) -> None:
+        self.media_type = self.picture = self.url = self.state = ""
+        # Where it is kept when the answer has ended, and what it is called there.
+        self.place = self.name = ""
+        self.is_kept = False
+        # Media type and suffix of a sound, by its bytes.
+        self.sound: tuple[str, str] | None = None
+        self.size_bytes = 0
+        self.transcripts: list[str] = []
+
+    def add(self, event: MediaUpdate) -> None:
+        """What is final replaces what was partial. Partial sound goes on where it was; a partial
+        picture is a better one than that before it."""
+        is_final = event.state == "final"
+        self.state = "" if is_final else "in progress"
+        self.media_type = event.media_type
+        self.url = event.url or self.url
+        if event.data:
+            goes_on = not is_final and event.media_type.startswith("audio/")
+            if not goes_on or not self.size_bytes:
+                self.sound = sound_in(event.data)
+            self.size_bytes = (self.size_bytes if goes_on else 0) + _size_of_base64(event.data)
+            is_shown = is_picture(event.media_type, event.data)
+            self.picture = f"data:{event.media_type};base64,{event.data}" if is_shown else ""
+        if event.transcript:
+            if is_final:
+                self.transcripts.clear()
+            self.transcripts.append(event.transcript)
+
+    def content(self) -> SafeString:
+        icon, name = _MEDIA.get(self.media_type.partition("/")[0], ("file", _FILE))
+        url = self.url if is_safe_link(self.url) else ""
+        transcript = storable("".join(self.transcripts))
+        if name == _FILE and transcript:
+            # What is said of a file is its name.
+            name, transcript = name_of(transcript), ""
+        return fill(
+            "media",
+            icon=icon,
+            name=name,
+            picture=self.picture,
+            form=_form_of(self.media_type),
+            state=self.state,
+            size=figures.size(self.size_bytes) if self.size_bytes else "",
+            url=url,
+            host=name_of(host_of(url)),
+            sound=self.place if self.is_kept and self.sound else "",
+            file=self._file_name(),
+            transcript=transcript,
+            hint="" if self.picture else self._hint(url),
+        )
+
+    def _file_name(self) -> str:
+        stem, _, suffix = self.name.rpartition(".")
+        return f"{stem}.{self.sound[1]}" if self.sound and suffix == "bin" else self.name
+
+    def _hint(self, url: str) -> str:
+        """What to do with what the page does not show."""
+        if self.size_bytes and self.state == "in progress":
+            way = "played" if self.sound else "downloaded"
+            return f"It can be {way} when the answer has ended."
+        if self.sound and self.is_kept:
+            return ""
+        if self.size_bytes:
+            return "Not shown here. Download it under “Files”, below the answer."
+        if url or self.transcripts:
+            return ""
+        return "There is no text for it, and it cannot be shown here."
+
+
+def _form_of(media_type: str) -> str:
+    """``PNG`` of ``image/png``; nothing where the type says nothing, which a star does too."""
+    family, _, form = media_type.partition("/")
+    if form in ("*", "octet-stream"):
+        return ""
+    is_short = family in _MEDIA and form.isalnum() and len(form) <= 4
+    return form.upper() if is_short else name_of(media_type)
+
+
+def _size_of_base64(data: str) -> int:
+    return (len(data) - data[-2:].count("=")) * 3 // 4
