@@ -21,8 +21,8 @@ from chat.consumers.run_events import RunEvents  # noqa: E402
 from chat.consumers.streaming_test import PacedSocket, PacedStream  # noqa: E402
 from chat.consumers.tab_stream import TabStream  # noqa: E402
 from chat.consumers.tabs import STRAIGHT, LiveConsumer  # noqa: E402
-from project.pages import Pages  # noqa: E402
-from project.server import Application, Receive, Scope, Send, fixed_root_path  # noqa: E402
+from project.server.request_pool import Pages  # noqa: E402
+from project.server.server import Application, Receive, Scope, Send, fixed_root_path  # noqa: E402
 
 pages = Pages(
     settings.PAGES_AT_ONCE,

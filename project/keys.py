@@ -1,9 +1,10 @@
-"""Makes the keys of this installation at the first start, in files that only we can read."""
+"""The keys of this installation, created at the first start in files of mode 0600."""
 
 import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
@@ -54,3 +55,25 @@ def encryption_keys(data_dir: Path) -> list[str]:
     return _load_or_make(
         data_dir / "encryption-key", lambda: Fernet.generate_key().decode()
     ).split()
+
+
+# Which texts of the settings must be seen nowhere.
+
+# A shorter one would be found in the middle of words.
+SHORTEST_SECRET = 6
+
+
+def secrets_of(*texts: str) -> list[str]:
+    """What must not be seen of these settings: whole values, or the password of an address."""
+    found: set[str] = set()
+    for text in texts:
+        secret = _password_of(text) if "://" in text else text
+        found |= {secret, unquote(secret)}
+    return sorted((one for one in found if len(one) >= SHORTEST_SECRET), key=len, reverse=True)
+
+
+def _password_of(address: str) -> str:
+    try:
+        return urlsplit(address).password or ""
+    except ValueError:
+        return ""

@@ -7,7 +7,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 from project import databases, env, keys
-from project.own_secrets import secrets_of
+from project.keys import secrets_of
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 _MEBIBYTE = 1024 * 1024

@@ -1,11 +1,14 @@
-"""What a process checks before it serves or executes anything; what is wrong is said in one line."""
+"""Checks before a process serves or runs anything, and the lock that allows one process."""
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import gc
 import logging
+import os
 import resource
+from pathlib import Path
 
 from django.apps import apps
 from django.conf import settings
@@ -15,7 +18,47 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http.request import validate_host
 
 from project import env
-from project.lock import FileLock, HeldElsewhere
+
+
+class HeldElsewhere(Exception):
+    """Another process holds the lock; ``pid`` says which, where that could be read."""
+
+    def __init__(self, pid: str) -> None:
+        super().__init__(pid)
+        self.pid = pid
+
+
+class FileLock:
+    """Held from ``acquire`` until ``release`` or the end of the process, however that comes.
+
+    The file stays: removing it would let a third process lock a new file of the same name while
+    the second still holds the old one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Takes the lock or raises ``HeldElsewhere``, without waiting."""
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.read(descriptor, 32).decode("ascii", "replace").strip()
+            os.close(descriptor)
+            raise HeldElsewhere(pid or "unknown") from None
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+# What a process checks before it serves or executes anything; what is wrong is said in one line.
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from chat.consumers.greeting import Cursor, Hello, follow, greet
 from chat.consumers.identity import identity_of
 from chat.live.viewer import CLOSE_SIGNED_OUT, Viewer, encode
 from chat.live.watch import GONE_ACCESS, GONE_SIGNED_OUT, watch
-from project.outflow import SEND_NOW
+from project.server.backpressure import SEND_NOW
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
-"""The demo's models: what the lists say about them, and which of them are loaded."""
+"""The demo's models: what the model lists say about them, and which of them are loaded."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,3 +134,47 @@ def _capabilities(model: Model) -> JsonObject:
         options = list(reasoning_options(model))
         capabilities["reasoning"] = {"allowed_options": options, "default": "on"}
     return capabilities
+
+
+# The models of the demo's chat completions that speak as other servers do.
+
+OPENROUTER = "tributary/demo-openrouter"
+VLLM = "tributary/demo-vllm"
+DEEPSEEK = "tributary/demo-deepseek"
+GROQ = "tributary/demo-groq"
+MISTRAL = "tributary/demo-mistral"
+LLAMA_CPP = "tributary/demo-llama-cpp"
+OLLAMA = "tributary/demo-ollama"
+FIREWORKS = "tributary/demo-fireworks"
+GATEWAY = "tributary/demo-gateway"
+# Friendli's tool-assisted chat runs its tools itself.
+TOOL_RUNNER = "tributary/demo-friendli"
+
+_LABELS = {
+    OPENROUTER: "Like OpenRouter",
+    VLLM: "Like vLLM",
+    DEEPSEEK: "Like DeepSeek",
+    GROQ: "Like Groq",
+    MISTRAL: "Like Mistral",
+    LLAMA_CPP: "Like llama.cpp",
+    OLLAMA: "Like Ollama",
+    FIREWORKS: "Like Fireworks",
+    TOOL_RUNNER: "Like Friendli with tools",
+    GATEWAY: "With sources, a picture and sound",
+}
+_REASONING = (OPENROUTER, VLLM, DEEPSEEK, GROQ, MISTRAL, OLLAMA, FIREWORKS)
+
+
+def _model(key: str, label: str) -> Model:
+    return Model(
+        key=key,
+        label=label,
+        description="Speaks chat completions in the way of another server.",
+        parameters="0B",
+        size_bytes=0,
+        tokens_per_second=85,
+        reasons=key in _REASONING,
+    )
+
+
+VENDOR_MODELS: Mapping[str, Model] = {key: _model(key, label) for key, label in _LABELS.items()}

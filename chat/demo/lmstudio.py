@@ -7,10 +7,22 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chat.demo import speech
+from chat.demo import scenes
 from chat.demo.catalogue import CHAT_MODELS, Model, Shelf, reasoning_options
-from chat.demo.scenes import Message, Reasoning, Refusal, Scene, ToolCall, ToolFailure, Turn
-from chat.demo.speech import Begin, Break, End, Pace, Token
+from chat.demo.scenes import (
+    Begin,
+    Break,
+    End,
+    Message,
+    Pace,
+    Reasoning,
+    Refusal,
+    Scene,
+    Token,
+    ToolCall,
+    ToolFailure,
+    Turn,
+)
 
 JsonObject = dict[str, Any]
 
@@ -324,7 +336,7 @@ class Draft:
         self.pieces.append(token.text)
 
     def close(self, kind: str) -> None:
-        content = speech.paired("".join(self.pieces))
+        content = scenes.paired("".join(self.pieces))
         if content:
             self.output.append({"type": kind, "content": content})
         self.pieces = []
@@ -356,7 +368,7 @@ async def events(
     started = pace.seconds
     async for event in _process_prompt(scene.prompt_seconds, pace):
         yield event
-    said = speech.say(
+    said = scenes.say(
         scene, pace, tokens_per_second=request.model.tokens_per_second, limit=request.limit
     )
     async for thing in said:

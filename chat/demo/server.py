@@ -8,14 +8,14 @@ from typing import Any, Self
 
 import msgspec
 
-from chat.demo import apis, lmstudio, openai, scenes, script
-from chat.demo.catalogue import Shelf
-from chat.demo.control import Control
+from chat.demo import apis, lmstudio, scenes, script
+from chat.demo.catalogue import VENDOR_MODELS, Shelf
+from chat.demo.control import Control, Performance
 from chat.demo.http import Exchange, HttpServer, Request
-from chat.demo.perform import Performance
+from chat.demo.openai import requests
+from chat.demo.openai import speaker as openai
+from chat.demo.scenes import Pace
 from chat.demo.script import json_bytes
-from chat.demo.speech import Pace
-from chat.demo.vendor_models import VENDOR_MODELS
 from chat.demo.vendors import Vendor, vendor_of
 
 JSON_HEADERS = {"Content-Type": "application/json; charset=utf-8"}
@@ -104,7 +104,7 @@ class DemoUpstream:
             await route(self, exchange)
         except lmstudio.BadRequest as refusal:
             await _answer(exchange, 400, refusal.body)
-        except openai.BadRequest as refusal:
+        except requests.BadRequest as refusal:
             await _answer(exchange, refusal.status, refusal.body)
         except BadJson as refusal:
             error = {"type": "invalid_request", "message": str(refusal), "code": "json_parse_error"}
@@ -143,11 +143,11 @@ class DemoUpstream:
 
     async def _openai_chat(self, exchange: Exchange) -> None:
         body = _json(exchange.request)
-        request = openai.read(body)
+        request = requests.read(body)
         vendor = vendor_of(request.model.key)
         vendor.check(body)
         pace = Pace(self.speed)
-        speaker = openai.Speaker(request, openai.choose(request), pace, self._shelf)
+        speaker = openai.Speaker(request, requests.choose(request), pace, self._shelf)
         if request.streams:
             await _stream_chunks(exchange, vendor(speaker), pace)
             return

@@ -10,12 +10,12 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from chat.demo import catalogue as models
 from chat.demo import media
-from chat.demo import vendor_models as models
-from chat.demo.openai import BadRequest, Speaker
-from chat.demo.scenes import ToolCall, ToolFailure
+from chat.demo.openai.requests import BadRequest
+from chat.demo.openai.speaker import Speaker
+from chat.demo.scenes import Pace, ToolCall, ToolFailure
 from chat.demo.script import OPENAI_DONE, json_bytes, openai_chunk
-from chat.demo.speech import Pace
 
 JsonObject = dict[str, Any]
 

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from chat import dialects, result
 from chat.demo import prose
-from chat.demo.apis.anthropic_read import signature_of
+from chat.demo.apis.anthropic.requests import signature_of
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import ToolDefinition, Turn
 from chat.events import MessageItem, ReasoningItem, RefusalItem, Result

@@ -112,7 +112,7 @@ async def test_pause_sleeps(
         slept.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr("chat.demo.perform.asyncio.sleep", note)
+    monkeypatch.setattr("chat.demo.control.asyncio.sleep", note)
     fake.script(script.stream(Pause(seconds=12.5), RUN))
 
     assert (await ask_native("x")).content == RUN

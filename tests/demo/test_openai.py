@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from chat.demo import prose
-from chat.demo.vendor_models import VENDOR_MODELS
+from chat.demo.catalogue import VENDOR_MODELS
 from tests.demo.conftest import Ask
 from tests.demo.streams import (
     JsonObject,

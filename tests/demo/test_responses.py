@@ -12,8 +12,8 @@ import pytest_asyncio
 from chat import dialects, result
 from chat.actions.setup import DEMO_SERVERS
 from chat.demo import prose
-from chat.demo.apis.responses import api as demo_api
-from chat.demo.apis.responses_read import AGENT, MODELS, OPEN_AGENT
+from chat.demo.apis.responses.requests import AGENT, MODELS, OPEN_AGENT
+from chat.demo.apis.responses.server import api as demo_api
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import Image, Reply, ToolDefinition, Turn, UserTurn
 from chat.events import ErrorInfo, MediaItem, MessageItem, ReasoningItem, RefusalItem, Result

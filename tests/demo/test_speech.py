@@ -7,21 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.demo import prose, script, speech
+from chat.demo import prose, scenes, script
 from chat.demo.script import Send
 from tests.demo.streams import named_events_in, openai_chunks_in
 
 
 @given(st.text())
 def test_tokens_joined_are_the_text(text: str) -> None:
-    assert "".join(speech.tokens(text)) == text
+    assert "".join(scenes.tokens(text)) == text
 
 
 @given(st.text(), st.booleans())
 def test_split_pair_joins_again(text: str, splits: bool) -> None:
-    pieces = list(speech.tokens(text, splits_a_pair=splits))
+    pieces = list(scenes.tokens(text, splits_a_pair=splits))
 
-    assert speech.paired("".join(pieces)) == text
+    assert scenes.paired("".join(pieces)) == text
     assert all(json.loads(script.json_bytes(piece)) == piece for piece in pieces)
 
 
@@ -40,7 +40,7 @@ async def test_pace_divides_time_by_speed(
     for speed, slept in [(1.0, [2.0, 3.0]), (4.0, [0.5, 0.75])]:
         with subtests.test(speed=speed):
             clock = Clock(monkeypatch)
-            pace = speech.Pace(speed)
+            pace = scenes.Pace(speed)
 
             await pace.wait(2)
             await pace.wait(3)
@@ -51,7 +51,7 @@ async def test_pace_divides_time_by_speed(
 
 async def test_pace_catches_up_after_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    pace = speech.Pace(1.0)
+    pace = scenes.Pace(1.0)
 
     clock.now += 1.5
     await pace.wait(1)
@@ -62,7 +62,7 @@ async def test_pace_catches_up_after_a_delay(monkeypatch: pytest.MonkeyPatch) ->
 
 async def test_speed_0_has_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    pace = speech.Pace(0)
+    pace = scenes.Pace(0)
 
     for _ in range(100):
         await pace.wait(60)
@@ -77,8 +77,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         self.slept: list[float] = []
-        monkeypatch.setattr(speech, "_now", lambda: self.now)
-        monkeypatch.setattr(speech, "_sleep", self._sleep)
+        monkeypatch.setattr(scenes, "_now", lambda: self.now)
+        monkeypatch.setattr(scenes, "_sleep", self._sleep)
 
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chat.demo import prose, vendor_models
+from chat.demo import catalogue, prose
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import ToolDefinition, Turn
 from chat.events import JsonObject, MediaItem, MessageItem, ReasoningItem, Result
@@ -15,14 +15,14 @@ from tests.demo.streams import blocks_of
 TIDE = ToolDefinition(
     name="tide", schema={"type": "object", "properties": {"place": {"type": "string"}}}
 )
-ALL = tuple(vendor_models.VENDOR_MODELS)
-THINKING = tuple(key for key, model in vendor_models.VENDOR_MODELS.items() if model.reasons)
+ALL = tuple(catalogue.VENDOR_MODELS)
+THINKING = tuple(key for key, model in catalogue.VENDOR_MODELS.items() if model.reasons)
 # What these servers demand of a history with calls.
 OPTIONS = {
-    vendor_models.DEEPSEEK: {"replay_reasoning": "tool_turns"},
-    vendor_models.MISTRAL: {"tool_call_ids": "nine_letters"},
+    catalogue.DEEPSEEK: {"replay_reasoning": "tool_turns"},
+    catalogue.MISTRAL: {"tool_call_ids": "nine_letters"},
 }
-CALLING = tuple(key for key in ALL if key != vendor_models.TOOL_RUNNER)
+CALLING = tuple(key for key in ALL if key != catalogue.TOOL_RUNNER)
 
 
 async def answer(fake: FakeUpstream, model: str, *turns: Turn | str, **members: object) -> Result:
@@ -71,7 +71,7 @@ async def test_vendor_calls_continue_with_the_result(
 async def test_strict_vendors_refuse_foreign_histories(
     ask_openai: Ask, subtests: pytest.Subtests
 ) -> None:
-    for model in [vendor_models.DEEPSEEK, vendor_models.MISTRAL]:
+    for model in [catalogue.DEEPSEEK, catalogue.MISTRAL]:
         with subtests.test(model):
             call = {
                 "id": "call_1",
@@ -91,7 +91,7 @@ async def test_strict_vendors_refuse_foreign_histories(
 
 
 async def test_invalid_arguments_of_ollama_stay_text(fake: FakeUpstream) -> None:
-    found = await answer(fake, vendor_models.OLLAMA, "tool fail", tools=(TIDE,))
+    found = await answer(fake, catalogue.OLLAMA, "tool fail", tools=(TIDE,))
 
     assert [item.__class__.__name__ for item in found.output][-2:] == [
         "ToolCallItem",
@@ -101,7 +101,7 @@ async def test_invalid_arguments_of_ollama_stay_text(fake: FakeUpstream) -> None
 
 
 async def test_friendli_runs_its_tools(fake: FakeUpstream) -> None:
-    found = await answer(fake, vendor_models.TOOL_RUNNER, "tool fail")
+    found = await answer(fake, catalogue.TOOL_RUNNER, "tool fail")
 
     calls = calls_in(found)
     assert [call.status for call in calls] == ["done", "failed"]
@@ -112,7 +112,7 @@ async def test_friendli_runs_its_tools(fake: FakeUpstream) -> None:
 
 
 async def test_gateway_adds_sources_and_media(fake: FakeUpstream) -> None:
-    found = await answer(fake, vendor_models.GATEWAY, "hello")
+    found = await answer(fake, catalogue.GATEWAY, "hello")
 
     (message,) = (item for item in found.output if isinstance(item, MessageItem))
     assert message.citations[0].url == "https://example.org/elder/weir"
@@ -122,7 +122,7 @@ async def test_gateway_adds_sources_and_media(fake: FakeUpstream) -> None:
 
 
 async def test_openrouter_error_is_in_a_choice(fake: FakeUpstream) -> None:
-    found = await answer(fake, vendor_models.OPENROUTER, "error")
+    found = await answer(fake, catalogue.OPENROUTER, "error")
 
     assert found.ext.status == "failed"
     assert found.ext.error is not None
@@ -136,14 +136,14 @@ def chunks_in(body: bytes) -> list[JsonObject]:
 
 
 BYTES = [
-    (vendor_models.OPENROUTER, b": OPENROUTER PROCESSING"),
-    (vendor_models.DEEPSEEK, b": keep-alive"),
-    (vendor_models.VLLM, b'"reasoning":"'),
-    (vendor_models.GROQ, b'"x_groq":{"id":"req_demo","usage":{'),
-    (vendor_models.MISTRAL, b'"content":[{"type":"thinking","thinking":[{"type":"text"'),
-    (vendor_models.LLAMA_CPP, b'"timings":{"prompt_ms":80.5'),
-    (vendor_models.FIREWORKS, b'"perf_metrics":{"prompt-tokens":'),
-    (vendor_models.TOOL_RUNNER, b"event: token\ndata: {"),
+    (catalogue.OPENROUTER, b": OPENROUTER PROCESSING"),
+    (catalogue.DEEPSEEK, b": keep-alive"),
+    (catalogue.VLLM, b'"reasoning":"'),
+    (catalogue.GROQ, b'"x_groq":{"id":"req_demo","usage":{'),
+    (catalogue.MISTRAL, b'"content":[{"type":"thinking","thinking":[{"type":"text"'),
+    (catalogue.LLAMA_CPP, b'"timings":{"prompt_ms":80.5'),
+    (catalogue.FIREWORKS, b'"perf_metrics":{"prompt-tokens":'),
+    (catalogue.TOOL_RUNNER, b"event: token\ndata: {"),
 ]
 
 

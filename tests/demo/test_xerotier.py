@@ -11,10 +11,10 @@ import pytest_asyncio
 
 from chat import dialects, result
 from chat.actions.setup import XEROTIER_MODELS
-from chat.demo.apis._xerotier_mockup import Bundles, files_of
-from chat.demo.apis._xerotier_scenes import Asked, choose
-from chat.demo.apis._xerotier_steps import Say, Wait
-from chat.demo.apis.xerotier import TOKENS_PER_SECOND
+from chat.demo.apis.xerotier.mockup import Bundles, files_of
+from chat.demo.apis.xerotier.scenes import Asked, choose
+from chat.demo.apis.xerotier.server import TOKENS_PER_SECOND
+from chat.demo.apis.xerotier.steps import Say, Wait
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import Reply, Turn
 from chat.events import JsonObject, MessageItem, Result

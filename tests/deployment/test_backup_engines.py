@@ -20,8 +20,7 @@ from django.core.management import CommandError
 from chat.management.commands import restore
 from project.backup import postgres, sqlite
 from project.backup.archive import BackupError, Manifest
-from project.lock import FileLock
-from project.startup import hold_data_dir
+from project.startup import FileLock, hold_data_dir
 from tests.support.servers import PostgreSQL
 
 # --- SQLite ---------------------------------------------------------------------------

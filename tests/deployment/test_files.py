@@ -13,7 +13,7 @@ from django.core.management import get_commands
 
 from chat.management.commands.serve import DRAIN_MARGIN_SECONDS
 from project import settings as defaults
-from project.server import Limits
+from project.server.server import Limits
 from tests.deployment.dockerfile import ROOT, Stage, Step, copied, read
 
 COMPOSE = (ROOT / "compose.yaml").read_text()

@@ -19,9 +19,8 @@ from django.conf import settings
 from django.db import DataError, IntegrityError, OperationalError
 from django.template import Context, Variable
 
-from project.log_errors import WITHHELD, describe
-from project.logs import fields_of
-from project.own_secrets import secrets_of
+from project.keys import secrets_of
+from project.logs import WITHHELD, describe, fields_of
 from tests.support.servers import PostgreSQL
 
 CANARY = "canary-4f6b20e9d1"

@@ -14,7 +14,7 @@ from chat.models import Run
 from chat.runs.tail import Entry
 from chat.wire.sse import Decoder, Frame
 from project.asgi import application
-from project.outflow import SEND_NOW
+from project.server.backpressure import SEND_NOW
 from tests.rendering.dom import Page
 from tests.support.pages import Cursor, cursor_of, page_of
 

@@ -6,7 +6,7 @@ import pytest
 
 from chat import events as canonical
 from chat.actions import questions, tools
-from chat.demo import prose, vendor_models
+from chat.demo import catalogue, prose
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import chunk, openai_chunks, stream
 from chat.models import Attempt, Team, User
@@ -43,7 +43,7 @@ async def test_server_that_wants_its_reasoning_back_gets_it(
     tide = await threads.call(
         tools.create_tool, alice, team, name="tide", description="Now", schema=SCHEMA
     )
-    choice = {"model": vendor_models.DEEPSEEK}
+    choice = {"model": catalogue.DEEPSEEK}
     waiting = await execute(text="tool", dialect="openai_chat", choice=choice, tools=[tide])
 
     question = await threads.call(question_of, waiting)

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from project.server import Receive, Scope, Send, Server
+    from project.server.server import Receive, Scope, Send, Server
 
 seen: Counter[str] = Counter()
 # What the tests do with the server that serves this.
@@ -269,7 +269,7 @@ HOOKS: dict[str, dict[str, Callable[[], Awaitable[None]]]] = {
 
 def serve(name: str, limits: dict[str, Any]) -> None:
     """Serves the application until a signal, with a clock that a test moves forward."""
-    from project import connections, server
+    from project.server import connections, server
 
     # A second each, which no test needs.
     connections.REFUSED_SECONDS = 0.05

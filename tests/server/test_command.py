@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from project.lock import FileLock, HeldElsewhere
+from project.startup import FileLock, HeldElsewhere
 from tests.server.command import ServeCommand
 from tests.server.forking import SOON_SECONDS
 

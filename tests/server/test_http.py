@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from project.server import Receive, Scope, Send, fixed_root_path
+from project.server.server import Receive, Scope, Send, fixed_root_path
 from tests.server.process import (
     Process,
     eventually,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from twisted.internet.abstract import FileDescriptor
 from twisted.internet.main import CONNECTION_LOST
 
-from project.connections import Allowance
-from project.outflow import Ledger, Outflow
+from project.server.backpressure import Ledger, Outflow
+from project.server.connections import Allowance
 
 
 class Clock:

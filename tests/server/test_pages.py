@@ -20,7 +20,7 @@ from django.urls import path, reverse
 from django.utils.functional import SimpleLazyObject
 
 from project import asgi
-from project.pages import (
+from project.server.request_pool import (
     GIVE_WAY_SECONDS,
     MOST_PATIENCE_SECONDS,
     PATIENCE_BACK_PER_SECOND,
@@ -174,7 +174,7 @@ async def test_cancelled_urgent_page_delays_no_page(
 async def test_page_waits_for_urgent_ones_up_to_a_limit(
     maker: PageMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("project.pages.GIVE_WAY_SECONDS", 0)
+    monkeypatch.setattr("project.server.request_pool.GIVE_WAY_SECONDS", 0)
     making = request_all(maker.pages(1), "stop", "page")
     maker.may_end.set()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from project.lock import FileLock
+from project.startup import FileLock
 from tests.support.processes.site import ROOT, SOON_SECONDS
 
 pytestmark = pytest.mark.process

@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import CloseCode
 from websockets.sync.client import ClientConnection
 
-from project.server import Limits, Server
+from project.server.server import Limits, Server
 from tests.server.application import application
 from tests.server.forking import SOON_SECONDS
 from tests.server.process import (

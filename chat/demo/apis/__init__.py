@@ -1,4 +1,4 @@
-"""The demo's further APIs: every module here that defines ``api`` is served."""
+"""The demo's further APIs: every module or folder here that defines ``api`` is served."""
 
 import importlib
 import pkgutil
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from chat.demo.http import Exchange
-from chat.demo.speech import Pace
+from chat.demo.scenes import Pace
 
 Handler = Callable[[Exchange, Pace], Awaitable[None]]
 
@@ -43,7 +43,8 @@ class DemoApi:
 def _discover() -> tuple[DemoApi, ...]:
     found = []
     for module in pkgutil.iter_modules(__path__):
-        api = getattr(importlib.import_module(f"{__name__}.{module.name}"), "api", None)
+        place = f"{__name__}.{module.name}" + (".server" if module.ispkg else "")
+        api = getattr(importlib.import_module(place), "api", None)
         if isinstance(api, DemoApi):
             found.append(api)
     return tuple(found)

@@ -7,15 +7,15 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from chat.demo import openai, speech
+from chat.demo import scenes
 from chat.demo.apis import DemoApi
 from chat.demo.catalogue import Model
 from chat.demo.http import Exchange, Request
 from chat.demo.lmstudio import ERROR_TEXT, Cut
-from chat.demo.openai import BadRequest, ChatRequest
-from chat.demo.scenes import Message, Refusal, ToolCall, ToolFailure
+from chat.demo.openai import requests, speaker
+from chat.demo.openai.requests import BadRequest, ChatRequest
+from chat.demo.scenes import Break, Message, Pace, Refusal, Token, ToolCall, ToolFailure
 from chat.demo.script import STREAM_HEADERS, json_bytes, openai_chunk
-from chat.demo.speech import Break, Pace, Token
 
 JsonObject = dict[str, Any]
 Chunks = AsyncGenerator[JsonObject, None]
@@ -45,7 +45,7 @@ def read(request: Request) -> ChatRequest:
         if isinstance(message, dict) and not isinstance(message.get("content"), str):
             raise BadRequest("'content' must be a string", param="messages")
     received = (*_search(body), *_conversation(request))
-    return openai.read(body, model=_MODEL, received=received)
+    return requests.read(body, model=_MODEL, received=received)
 
 
 def _search(body: Mapping[str, Any]) -> tuple[str, ...]:
@@ -76,9 +76,9 @@ class Speaker:
     async def chunks(self) -> Chunks:
         """Raises ``Cut``."""
         calls: list[ToolCall | ToolFailure] = []
-        scene = openai.choose(self._request)
+        scene = requests.choose(self._request)
         await self._pace.wait(scene.prompt_seconds)
-        async for thing in speech.say(
+        async for thing in scenes.say(
             scene, self._pace, tokens_per_second=_MODEL.tokens_per_second
         ):
             if isinstance(thing, Token) and isinstance(thing.part, Message | Refusal):
@@ -105,7 +105,7 @@ class Speaker:
 
 
 def _whole_call(index: int, call: ToolCall | ToolFailure) -> JsonObject:
-    function = {"name": call.tool, "arguments": openai.arguments_text(call)}
+    function = {"name": call.tool, "arguments": speaker.arguments_text(call)}
     return {"index": index, "id": f"call_{index + 1}", "type": "function", "function": function}
 
 

@@ -9,15 +9,28 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from chat.demo import openai, prose, scenes, speech
+from chat.demo import prose, scenes
+from chat.demo import scenes as speech
 from chat.demo.apis import DemoApi
 from chat.demo.catalogue import CREATED
 from chat.demo.http import Exchange
 from chat.demo.lmstudio import Cut, estimate
-from chat.demo.openai import BadRequest, alternatives_in, in_turn, likelihood
-from chat.demo.scenes import Message, Reasoning, Refusal, Scene, ToolCall, ToolFailure, Turn
+from chat.demo.openai import speaker as openai
+from chat.demo.openai.requests import BadRequest, alternatives_in
+from chat.demo.openai.speaker import in_turn, likelihood
+from chat.demo.scenes import (
+    Break,
+    Message,
+    Pace,
+    Reasoning,
+    Refusal,
+    Scene,
+    Token,
+    ToolCall,
+    ToolFailure,
+    Turn,
+)
 from chat.demo.script import OPENAI_DONE, STREAM_HEADERS, json_bytes, openai_chunk
-from chat.demo.speech import Break, Pace, Token
 
 JsonObject = dict[str, Any]
 Chunks = AsyncGenerator[JsonObject, None]

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from twisted.internet.error import CannotListenError
 
-from project.server import Limits, Server
+from project.server.server import Limits, Server
 from project.startup import (
     REFUSED,
     allow_many_files,

@@ -7,11 +7,11 @@ from typing import Any
 
 from chat.demo import script
 from chat.demo.apis import DemoApi
-from chat.demo.apis.anthropic_acts import Broken, Events, Speaker, choose, complete
-from chat.demo.apis.anthropic_read import MODELS, THINKER, BadRequest, read
+from chat.demo.apis.anthropic.acts import Broken, Events, Speaker, choose, complete
+from chat.demo.apis.anthropic.requests import MODELS, THINKER, BadRequest, read
 from chat.demo.http import Exchange, Request
+from chat.demo.scenes import Pace
 from chat.demo.script import json_bytes
-from chat.demo.speech import Pace
 
 JsonObject = dict[str, Any]
 

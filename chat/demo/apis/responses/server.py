@@ -6,14 +6,14 @@ from typing import Any
 
 from chat.demo import script
 from chat.demo.apis import DemoApi
-from chat.demo.apis.responses_acts import choose
-from chat.demo.apis.responses_read import MODELS, BadRequest, Points, read
-from chat.demo.apis.responses_say import Events, Speaker
+from chat.demo.apis.responses.acts import choose
+from chat.demo.apis.responses.requests import MODELS, BadRequest, Points, read
+from chat.demo.apis.responses.speaker import Events, Speaker
 from chat.demo.catalogue import CREATED
 from chat.demo.http import Exchange
 from chat.demo.lmstudio import Cut
+from chat.demo.scenes import Pace
 from chat.demo.script import json_bytes
-from chat.demo.speech import Pace
 
 JsonObject = dict[str, Any]
 

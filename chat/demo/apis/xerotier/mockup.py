@@ -6,7 +6,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from chat.demo.apis._xerotier_steps import JsonObject
+from chat.demo.apis.xerotier.steps import JsonObject
 from chat.demo.media import Colour, png
 
 BUNDLE_ID = re.compile(r"bndl_[0-9a-f]{12}\b")

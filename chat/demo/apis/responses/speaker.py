@@ -5,8 +5,8 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
-from chat.demo import speech
-from chat.demo.apis.responses_acts import (
+from chat.demo import scenes
+from chat.demo.apis.responses.acts import (
     MCP_TOOLS,
     SERVER,
     SOURCES,
@@ -21,7 +21,7 @@ from chat.demo.apis.responses_acts import (
     Search,
     picture,
 )
-from chat.demo.apis.responses_read import (
+from chat.demo.apis.responses.requests import (
     OPEN_AGENT,
     Point,
     Points,
@@ -30,8 +30,17 @@ from chat.demo.apis.responses_read import (
     seal,
 )
 from chat.demo.lmstudio import ERROR_TEXT, Cut
-from chat.demo.scenes import Message, Reasoning, Refusal, Scene, ToolCall, ToolFailure
-from chat.demo.speech import Break, Pace, Token
+from chat.demo.scenes import (
+    Break,
+    Message,
+    Pace,
+    Reasoning,
+    Refusal,
+    Scene,
+    Token,
+    ToolCall,
+    ToolFailure,
+)
 
 JsonObject = dict[str, Any]
 Events = AsyncGenerator[JsonObject, None]
@@ -166,7 +175,7 @@ class Speaker:
         texts = [act for act in self._play.acts if isinstance(act, Message | Reasoning | Refusal)]
         ending = self._play.ending if texts and part is texts[-1] else "whole"
         limit = self._request.limit
-        async for thing in speech.say(
+        async for thing in scenes.say(
             Scene(parts=(part,), ending=ending),
             self._pace,
             tokens_per_second=TOKENS_PER_SECOND,
@@ -231,7 +240,7 @@ class Speaker:
                 annotation_index=number,
                 annotation=annotation,
             )
-        whole = speech.paired("".join(said))
+        whole = scenes.paired("".join(said))
         part = {**part, "annotations": list(annotations), "text": whole}
         yield self._about("output_text.done", item, content_index=0, text=whole, logprobs=[])
         yield self._about("content_part.done", item, content_index=0, part=part)
@@ -248,7 +257,7 @@ class Speaker:
             yield self._delta("refusal.delta", item, text, content_index=0)
         if self._status == "failed":
             return
-        part = {**part, "refusal": speech.paired("".join(said))}
+        part = {**part, "refusal": scenes.paired("".join(said))}
         yield self._about("refusal.done", item, content_index=0, refusal=part["refusal"])
         yield self._about("content_part.done", item, content_index=0, part=part)
         yield self._done({**item, "status": self._item_status(), "content": [part]})
@@ -270,7 +279,7 @@ class Speaker:
             async for text in self._tokens_of(Reasoning(paragraph)):
                 said.append(text)
                 yield self._delta("reasoning_summary_text.delta", item, text, **place)
-            whole = speech.paired("".join(said))
+            whole = scenes.paired("".join(said))
             part = {"type": "summary_text", "text": whole}
             parts.append(part)
             yield self._about("reasoning_summary_text.done", item, text=whole, **place)
@@ -291,7 +300,7 @@ class Speaker:
         async for text in self._tokens_of(act):
             said.append(text)
             yield self._delta("reasoning_text.delta", item, text, content_index=0)
-        part = {**part, "text": speech.paired("".join(said))}
+        part = {**part, "text": scenes.paired("".join(said))}
         yield self._about("reasoning_text.done", item, content_index=0, text=part["text"])
         yield self._about("content_part.done", item, content_index=0, part=part)
         yield self._done({**item, "content": [part], "status": self._item_status()})
@@ -316,7 +325,7 @@ class Speaker:
         yield self._done({**item, "status": "completed", "arguments": arguments})
 
     async def _argument_events(self, name: str, item: JsonObject, text: str) -> Events:
-        for token in speech.tokens(text):
+        for token in scenes.tokens(text):
             await self._pace.wait(1 / TOKENS_PER_SECOND)
             self._tokens += 1
             yield self._delta(f"{name}.delta", item, token)

@@ -14,7 +14,7 @@ from daphne import http_protocol, ws_protocol
 from twisted.internet import reactor as _reactor
 from twisted.web import http
 
-from project.outflow import Outflow
+from project.server.backpressure import Outflow
 
 # Typed as a module by Twisted; what is behind it is the asyncio reactor that Daphne installed.
 reactor: Any = _reactor

@@ -25,8 +25,8 @@ from twisted.logger import (
     globalLogBeginner,
 )
 
-from project.connections import HTTPFactory, Limits, WebSocketFactory
-from project.outflow import SEND_NOW, Ledger
+from project.server.backpressure import SEND_NOW, Ledger
+from project.server.connections import HTTPFactory, Limits, WebSocketFactory
 
 __all__ = ["Limits", "Server", "fixed_root_path"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chat.demo import scenes
-from chat.demo.apis.responses_read import Approval, ResponsesRequest
+from chat.demo.apis.responses.requests import Approval, ResponsesRequest
 from chat.demo.media import Colour, png
 from chat.demo.offered import with_offered
 from chat.demo.scenes import Ending, Message, Part, Reasoning

@@ -7,10 +7,16 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chat.demo import prose, scenes, speech
-from chat.demo.apis.anthropic_read import REDACTED, SEARCHER, MessagesRequest, Tool, signature_of
-from chat.demo.scenes import Message, Reasoning, Refusal, Scene
-from chat.demo.speech import Break, Pace, Token
+from chat.demo import prose, scenes
+from chat.demo import scenes as speech
+from chat.demo.apis.anthropic.requests import (
+    REDACTED,
+    SEARCHER,
+    MessagesRequest,
+    Tool,
+    signature_of,
+)
+from chat.demo.scenes import Break, Message, Pace, Reasoning, Refusal, Scene, Token
 
 JsonObject = dict[str, Any]
 Events = AsyncGenerator[JsonObject, None]

@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from chat.demo.apis import _xerotier_mockup as mockup
-from chat.demo.apis import _xerotier_texts as texts
-from chat.demo.apis._xerotier_steps import (
+from chat.demo.apis.xerotier import mockup, texts
+from chat.demo.apis.xerotier.steps import (
     Cut,
     Emit,
     Fail,

@@ -8,11 +8,11 @@ from contextlib import aclosing
 from typing import Any
 from urllib.parse import unquote
 
-from chat.demo import script, speech
+from chat.demo import scenes, script
 from chat.demo.apis import DemoApi
-from chat.demo.apis._xerotier_mockup import Bundles
-from chat.demo.apis._xerotier_scenes import LABELS, Asked, choose
-from chat.demo.apis._xerotier_steps import (
+from chat.demo.apis.xerotier.mockup import Bundles
+from chat.demo.apis.xerotier.scenes import LABELS, Asked, choose
+from chat.demo.apis.xerotier.steps import (
     Cut,
     Emit,
     Fail,
@@ -23,12 +23,12 @@ from chat.demo.apis._xerotier_steps import (
     Step,
     Wait,
 )
-from chat.demo.apis._xerotier_texts import ALL_QUESTIONS
+from chat.demo.apis.xerotier.texts import ALL_QUESTIONS
 from chat.demo.catalogue import CREATED
 from chat.demo.http import Exchange
 from chat.demo.lmstudio import estimate
+from chat.demo.scenes import Pace
 from chat.demo.script import OPENAI_DONE, json_bytes, openai_chunk
-from chat.demo.speech import Pace
 
 PROJECT, ENDPOINT = "/xerotier/proj_demo", "/river"
 # A little slower than the other demos: there is more to watch.
@@ -180,7 +180,7 @@ class Speaker:
         await self._pace.wait(seconds)
 
     async def _say(self, text: str, member: str) -> AsyncIterator[bytes]:
-        for token in speech.tokens(text):
+        for token in scenes.tokens(text):
             if not self._tokens_left:
                 return
             await self._pace.wait(1 / TOKENS_PER_SECOND)
