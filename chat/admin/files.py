@@ -64,7 +64,7 @@ class KeptAdmin(AdministratorsOnly):
             **facts,
             **(extra_context or {}),
         }
-        response = TemplateResponse(request, "admin/chat/kept.html", context)
+        response = TemplateResponse(request, "admin/chat/files.html", context)
         response["Cache-Control"] = "no-store"
         return response
 

@@ -1,6 +1,6 @@
 """The streaming self-test: small events at a steady pace, on both carriers of the live page.
 
-The browser measures when they arrive (static/js/streaming.js). Nothing in them is anybody's.
+The browser measures when they arrive (static/health/streaming_test.js). Nothing in them is anybody's.
 """
 
 from __future__ import annotations

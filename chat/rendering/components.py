@@ -24,11 +24,11 @@ SHOWN_ENTRIES = 200
 
 @cache
 def _template(name: str) -> Callable[[dict[str, object]], str]:
-    return get_template(f"chat/items/{name}.html").render
+    return get_template(f"rendering/{name}.html").render
 
 
 def fill(name: str, /, **context: object) -> SafeString:
-    """One of the templates in ``chat/items/``; whatever is not marked safe is escaped."""
+    """One of the templates in ``templates/rendering/``; whatever is not marked safe is escaped."""
     return mark_safe(_template(name)(context).strip())  # noqa: S308
 
 

@@ -54,12 +54,12 @@ class Odds(Foldable, Slot):
             return ""
         count = figures.count(self._count)
         heat = self.whole() if self.is_inline else self.later("Show it")
-        return fill("odds", count=count, heat=heat)
+        return fill("logprobs", count=count, heat=heat)
 
     def whole(self) -> SafeString:
         tokens = safe("".join(_shown(token) for token in self._tokens))
         more = self._count - len(self._tokens)
-        return fill("heat", tokens=tokens, more=figures.count(more) if more else "")
+        return fill("logprobs_text", tokens=tokens, more=figures.count(more) if more else "")
 
 
 def _tokens_of(entries: list[Json]) -> Iterator[Token]:

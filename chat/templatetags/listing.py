@@ -67,4 +67,4 @@ def _rendered(
         "owner": owner,
         "is_current": is_current,
     }
-    return render_to_string("chat/_conversation_line.html", context)
+    return render_to_string("conversations/_conversation_line.html", context)

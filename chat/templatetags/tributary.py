@@ -58,7 +58,7 @@ def avatar(user: User | None, small: bool = False) -> SafeString:
     )
 
 
-@register.inclusion_tag("layout/field.html")
+@register.inclusion_tag("base/field.html")
 def field(bound: BoundField, label: str = "", help: str = "") -> dict[str, object]:
     """Label above, field, help below, error beside it. Passwords get a button that shows them."""
     if help:
@@ -108,7 +108,7 @@ def _in_words(local: datetime, style: str, today: date) -> str:
     return date_format(local, "j M" if local.year == today.year else "j M Y")
 
 
-@register.inclusion_tag("layout/nav_link.html", takes_context=True)
+@register.inclusion_tag("base/nav_link.html", takes_context=True)
 def nav_link(
     context: Context, route: str, label: str, icon_name: str, exact: bool = False
 ) -> dict[str, object]:

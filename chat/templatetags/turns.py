@@ -79,7 +79,7 @@ def turn_article(context: Context, turn: Turn) -> SafeString:
         kind, place, body = "person", BODY, turn_words(context, turn.message)
     else:
         kind, place, body = "answer", RUNS, _joined(run_article(context, run) for run in turn.runs)
-    # The page itself says so of words that come later, by the same name (static/js/live.js).
+    # The page itself says so of words that come later, by the same name (static/live/live.js).
     words = " data-worded" if any(run.answer and run.answer.has_words for run in turn.runs) else ""
     return format_html(
         '\n<article id="m{hex}" class="turn {kind}-turn" data-turn="{hex}" data-state="{state}"'
@@ -111,7 +111,7 @@ RUNS = '<div id="runs-{hex}" class="runs">{body}</div>'
 def turn_words(context: Context, message: Message) -> SafeString:
     """What a person said, with its pictures."""
     pictures = (
-        _included(context, "chat/artifacts/_pictures.html", message=message)
+        _included(context, "files/_pictures.html", message=message)
         if attachments_of(context["conversation"], message)
         else ""
     )
@@ -201,7 +201,7 @@ def _name(turn: Turn) -> SafeString:
 
 def _asks(context: Context, shown: ShownRun) -> SafeString:
     if shown.asked or shown.may_go_on:
-        return _included(context, "chat/questions/_asks.html", shown=shown)
+        return _included(context, "questions/_asks.html", shown=shown)
     return format_html(
         '<div id="rest-{hex}" class="asks-rest"></div>'
         '<div id="rest-note-{hex}" class="note" role="alert"></div>',
@@ -212,7 +212,7 @@ def _asks(context: Context, shown: ShownRun) -> SafeString:
 def _kept(context: Context, turn: Turn) -> list[SafeString]:
     if turn.is_person or not kept_by(context["conversation"], turn.message):
         return []
-    return [_included(context, "chat/artifacts/_answer_links.html", message=turn.message)]
+    return [_included(context, "files/_answer_links.html", message=turn.message)]
 
 
 def _changing(context: Context, turn: Turn) -> list[SafeString]:

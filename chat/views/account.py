@@ -62,7 +62,7 @@ def _settings_page(
     """A form that was sent and is shown again was refused."""
     status = 422 if profile.is_bound or announcements.is_bound else 200
     context = {"form": profile, "announcements": announcements}
-    return render(request, "people/settings.html", context, status=status)
+    return render(request, "accounts/settings.html", context, status=status)
 
 
 @signed_in

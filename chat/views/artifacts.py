@@ -190,7 +190,7 @@ def _page(
         "may_write": access.may_write(request.user, artifact.conversation),
         **context,
     }
-    return beside_room(request, "chat/artifacts/artifact.html", artifact.conversation, context)
+    return beside_room(request, "artifacts/artifact.html", artifact.conversation, context)
 
 
 _ROUTES = {

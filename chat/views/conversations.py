@@ -52,7 +52,7 @@ def _home_page(
         "starters": starters_for(form.upstreams),
         **listing_context(user),
     }
-    return render(request, "chat/home.html", context, status=status)
+    return render(request, "conversations/home.html", context, status=status)
 
 
 def _start_form(user: User, data: Any) -> StartForm:
@@ -154,7 +154,7 @@ def earlier(request: HttpRequest, public_id: UUID, before: UUID) -> HttpResponse
     }
     if not request.htmx:
         context |= listing_context(request.user, conversation)
-    return render(request, "chat/earlier.html", context)
+    return render(request, "conversations/earlier.html", context)
 
 
 @signed_in
@@ -164,7 +164,7 @@ def listing(request: HttpRequest) -> HttpResponse:
     shown = Conversation(public_id=current) if current else None
     context = listing_context(request.user, shown, request.GET.get("before", ""))
     context["is_inbox"] = "inbox" in request.GET
-    return render(request, "chat/_conversation_list.html", context)
+    return render(request, "conversations/_conversation_list.html", context)
 
 
 def _is_uuid(text: str | None) -> bool:

@@ -26,7 +26,7 @@ BROKEN = "Something broke on our side. It is in the log; trying again may help."
 
 def _answer(request: HttpRequest, status: int, template: str, reason: str) -> HttpResponse:
     if request.headers.get("HX-Request") == "true":
-        response = HttpResponse(render_to_string("errors/notice.html", {"reason": reason}))
+        response = HttpResponse(render_to_string("base/notice.html", {"reason": reason}))
         response["HX-Retarget"] = "#toasts"
         response["HX-Reswap"] = "beforeend"
     else:

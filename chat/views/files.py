@@ -92,4 +92,4 @@ def file_source(request: HttpRequest, public_id: UUID) -> HttpResponse:
 def _page(
     request: HttpRequest, template: str, conversation: Conversation, **context: Any
 ) -> HttpResponse:
-    return beside_room(request, f"chat/artifacts/{template}.html", conversation, context)
+    return beside_room(request, f"files/{template}.html", conversation, context)

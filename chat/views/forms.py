@@ -23,7 +23,7 @@ SYSTEM_PROMPT_LIMIT = 100_000
 # A text parameter is a stop sequence or a format, not an essay; lines may be a template.
 PARAMETER_TEXT_LIMIT = 10_000
 PARAMETER_LINES_LIMIT = 100_000
-# Behind the name of a server that begins nothing at present; static/js/composer.js has it too.
+# Behind the name of a server that begins nothing at present; static/conversations/composer.js has it too.
 DRAINING = " (being drained)"
 NO_CHOICE = ("", "Server default")
 

@@ -21,7 +21,7 @@ DIAGRAM_POLICY = "; ".join(
 @require_GET
 @xframe_options_sameorigin
 def diagram(request: HttpRequest) -> HttpResponse:
-    response = render(request, "frames/diagram.html")
+    response = render(request, "base/diagram_frame.html")
     response["Content-Security-Policy"] = DIAGRAM_POLICY
     response["Cache-Control"] = "private, max-age=3600"
     return response

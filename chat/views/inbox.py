@@ -58,4 +58,4 @@ def inbox(request: HttpRequest) -> HttpResponse:
         "is_inbox": True,
         **listing_context(request.user),
     }
-    return render(request, "chat/inbox.html", context)
+    return render(request, "notifications/inbox.html", context)

@@ -121,13 +121,15 @@ def _edit_form(request: HttpRequest, message: Message) -> HttpResponse:
     if not request.htmx:
         return _edit_page(request, context)
     return render(
-        request, "chat/_words.html" if "cancel" in request.GET else "chat/_edit.html", context
+        request,
+        "conversations/_words.html" if "cancel" in request.GET else "conversations/_edit.html",
+        context,
     )
 
 
 def _edit_page(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
     context |= listing_context(request.user, context["conversation"])
-    return render(request, "chat/edit.html", context, status=status)
+    return render(request, "conversations/edit.html", context, status=status)
 
 
 def _edit_refused(

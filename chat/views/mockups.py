@@ -196,4 +196,4 @@ def _page(
         "count": len(files),
         **context,
     }
-    return beside_room(request, "chat/artifacts/mockup.html", mockup.conversation, context)
+    return beside_room(request, "artifacts/mockup.html", mockup.conversation, context)

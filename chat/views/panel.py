@@ -14,7 +14,7 @@ from django.shortcuts import render
 from chat.models import Conversation
 from chat.views.listing import listing_context
 
-IN_PANEL = "layout/panel.html"
+IN_PANEL = "base/panel.html"
 
 
 def beside_room(
@@ -26,5 +26,5 @@ def beside_room(
     if is_panel:
         context["frame"] = IN_PANEL
     else:
-        context |= {"frame": "chat/beside.html", **listing_context(request.user, conversation)}
+        context |= {"frame": "base/beside.html", **listing_context(request.user, conversation)}
     return render(request, template, context)

@@ -68,7 +68,7 @@ def _page(
         "team_form": TeamForm() if user.is_staff else None,
         "accounts": _accounts(user, resettable) if user.is_staff else [],
     }
-    return render(request, "people/people.html", context, status=422 if invite_form else 200)
+    return render(request, "accounts/people.html", context, status=422 if invite_form else 200)
 
 
 def _teams_of(user: User) -> list[Team]:
@@ -193,7 +193,7 @@ def invite(request: HttpRequest, team_id: UUID) -> HttpResponse:
     if not form.is_valid():
         return _page(request, invite_form=form, of_team=team)
     invitation, link = actions.invite(request.user, team, **form.cleaned_data)
-    return render(request, "people/invited.html", {"invitation": invitation, "link": link})
+    return render(request, "accounts/invited.html", {"invitation": invitation, "link": link})
 
 
 @signed_in
@@ -224,7 +224,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
 
 def _dead(request: HttpRequest) -> HttpResponse:
     """Unknown, used, expired, revoked: the same page, so that trying tells nothing."""
-    return render(request, "people/invitation_dead.html", status=404)
+    return render(request, "accounts/invitation_dead.html", status=404)
 
 
 def _join(request: HttpRequest, found: Invitation) -> HttpResponse:
@@ -243,7 +243,7 @@ def _join(request: HttpRequest, found: Invitation) -> HttpResponse:
         "is_member": access.membership_of(request.user, found.team_id) is not None,
         "is_for_another": bool(found.email) and found.email != request.user.email.lower(),
     }
-    return render(request, "people/invitation_join.html", context, status=409 if refusal else 200)
+    return render(request, "accounts/invitation_join.html", context, status=409 if refusal else 200)
 
 
 def _join_as_new_person(request: HttpRequest, found: Invitation) -> HttpResponse:
@@ -258,7 +258,7 @@ def _join_as_new_person(request: HttpRequest, found: Invitation) -> HttpResponse
             return redirect("home")
     status = 422 if form.is_bound else 200
     context = {"invitation": found, "form": form}
-    return render(request, "people/invitation_new.html", context, status=status)
+    return render(request, "accounts/invitation_new.html", context, status=status)
 
 
 # --- accounts -----------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def person_reset_link(request: HttpRequest, person_id: UUID) -> HttpResponse:
     person = access.get_person(request.user, person_id)
     link = actions.make_reset_link(request.user, person)
     context = {"person": person, "link": link, "lasts": reset_links_last()}
-    return render(request, "people/reset_link.html", context)
+    return render(request, "accounts/reset_link.html", context)
 
 
 @signed_in

@@ -50,4 +50,4 @@ def people(request: HttpRequest, public_id: UUID) -> HttpResponse:
         "is_shared": conversation.visibility == Visibility.TEAM,
         "is_owner": conversation.owner_id == request.user.pk,
     }
-    return beside_room(request, "chat/people.html", conversation, context)
+    return beside_room(request, "conversations/visibility.html", conversation, context)

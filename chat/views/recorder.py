@@ -88,8 +88,8 @@ def log(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The list of events: all of it again where the types change, else further lines."""
     run = access.get_run(request.user, public_id)
     if "after" in request.GET or "before" in request.GET:
-        return render(request, "chat/recorder/lines.html", further_lines(run, request))
-    return render(request, "chat/recorder/log.html", log_context(run, request))
+        return render(request, "run_details/lines.html", further_lines(run, request))
+    return render(request, "run_details/log.html", log_context(run, request))
 
 
 @signed_in
@@ -100,7 +100,7 @@ def event(request: HttpRequest, public_id: UUID, seq: int) -> HttpResponse:
     if opened is None:
         raise Http404(NOT_HERE)
     context = {"run": run, "opened": opened}
-    return render(request, "chat/recorder/event.html", context)
+    return render(request, "run_details/event.html", context)
 
 
 @signed_in

@@ -56,7 +56,7 @@ def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
         "phase_html": shown.answer.phase(),
     }
     replaying.keep(run, shown)
-    return beside_room(request, "chat/recorder/replay.html", run.conversation, context)
+    return beside_room(request, "run_details/replay.html", run.conversation, context)
 
 
 @signed_in

@@ -106,7 +106,7 @@ def room_page(
         "refusal": refusal,
         **listing_context(request.user, conversation),
     }
-    return render(request, "chat/conversation.html", context, status=status)
+    return render(request, "conversations/conversation.html", context, status=status)
 
 
 def changes(
@@ -138,7 +138,7 @@ def changes(
         "is_accepted": is_accepted,
         **listing_context(request.user, conversation),
     }
-    response = render(request, "chat/changes.html", context)
+    response = render(request, "conversations/changes.html", context)
     response["X-Room-Revision"] = str(conversation.revision)
     return response
 
@@ -212,7 +212,7 @@ def sent(
         "is_accepted": True,
         "days": None,
     }
-    response = render(request, "chat/changes.html", context)
+    response = render(request, "conversations/changes.html", context)
     response["X-Room-Revision"] = str(conversation.revision)
     response["X-Room-List"] = "later"
     response["HX-Trigger"] = ACCEPTED
@@ -242,7 +242,7 @@ def refusal_patch(
     request: HttpRequest, refusal: str, *, status: int, place: str, new_key: bool = False
 ) -> HttpResponse:
     context = {"refusal": refusal, "place": place, "key": uuid.uuid4() if new_key else None}
-    return render(request, "chat/refused.html", context, status=status)
+    return render(request, "base/refused.html", context, status=status)
 
 
 def _room_context(

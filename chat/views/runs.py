@@ -116,7 +116,7 @@ def details(request: HttpRequest, public_id: UUID) -> HttpResponse:
         **log_context(run, request),
         "has_more_raw": len(raw) > RAW_BYTES_SHOWN,
     }
-    return beside_room(request, "chat/details.html", run.conversation, context)
+    return beside_room(request, "run_details/details.html", run.conversation, context)
 
 
 def moments_of(run: Run) -> list[Moment]:

@@ -25,5 +25,7 @@ def search(request: HttpRequest) -> HttpResponse:
         "current": None,
     }
     if request.htmx:
-        return render(request, "chat/_found.html", context)
-    return render(request, "chat/search.html", {**context, **listing_context(request.user)})
+        return render(request, "conversations/_found.html", context)
+    return render(
+        request, "conversations/search.html", {**context, **listing_context(request.user)}
+    )

@@ -26,7 +26,7 @@ def setup(request: HttpRequest, token: str) -> HttpResponse:
     form = SetupForm(request.POST or None)
     if not form.is_valid():
         status = 422 if form.is_bound else 200
-        return render(request, "setup/setup.html", {"form": form}, status=status)
+        return render(request, "accounts/setup.html", {"form": form}, status=status)
     try:
         user = actions.set_up(**form.cleaned_data)
     except ActionRefused as refusal:

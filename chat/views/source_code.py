@@ -32,6 +32,6 @@ def source_code(text: str, language: str) -> tuple[SafeString, int]:
 
 
 def code_of(text: str, language: str) -> dict[str, Any]:
-    """What ``chat/artifacts/_code.html`` shows."""
+    """What ``artifacts/_code.html`` shows."""
     code, shown = source_code(text, language)
     return {"code": code, "shown": shown, "total": len(text), "is_cut": shown < len(text)}

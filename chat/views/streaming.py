@@ -103,4 +103,4 @@ def streaming(request: HttpRequest) -> HttpResponse:
         "carriers": CARRIERS,
         "heartbeat_seconds": 15,
     }
-    return render(request, "people/streaming.html", context)
+    return render(request, "health/streaming_test.html", context)

@@ -97,7 +97,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
         form.add_error(None, str(refusal))
         return _page(request, form, status=409)
     return render(
-        request, "people/token_made.html", {"token": token, "text": text, **_usage(request.user)}
+        request, "accounts/token_made.html", {"token": token, "text": text, **_usage(request.user)}
     )
 
 
@@ -123,7 +123,7 @@ def _page(request: HttpRequest, form: TokenForm, status: int = 200) -> HttpRespo
         "ended": ended,
         **_usage(request.user),
     }
-    return render(request, "people/tokens.html", context, status=status)
+    return render(request, "accounts/tokens.html", context, status=status)
 
 
 def _rows(user: User) -> tuple[list[TokenRow], list[AccessToken]]:

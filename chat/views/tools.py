@@ -61,7 +61,7 @@ def _form_page(
         "tool": tool,
         "example": json.dumps(EXAMPLE, indent=2),
     }
-    return render(request, "people/tool.html", context, status=422 if form.is_bound else 200)
+    return render(request, "tools/tool.html", context, status=422 if form.is_bound else 200)
 
 
 @signed_in

@@ -48,7 +48,7 @@ def administrators_only(view: View[P]) -> View[P]:
 @require_GET
 def server_list(request: HttpRequest) -> HttpResponse:
     upstreams = Upstream.objects.order_by("is_demo", "name")
-    return render(request, "upstreams/list.html", {"servers": present_all(upstreams)})
+    return render(request, "servers/list.html", {"servers": present_all(upstreams)})
 
 
 @sensitive_post_parameters()
@@ -100,7 +100,7 @@ def server_dialect(request: HttpRequest) -> HttpResponse:
     if name not in DIALECTS:
         raise Http404(access.NOT_HERE)
     form = UpstreamForm(upstream=_edited(request), dialect=name, typed=typed)
-    return render(request, "upstreams/_dialect.html", {"form": form})
+    return render(request, "servers/_dialect.html", {"form": form})
 
 
 @administrators_only
@@ -117,7 +117,7 @@ def server_delete(request: HttpRequest, public_id: UUID) -> HttpResponse:
             messages.success(request, f"{upstream.name} was removed. Its answers are kept.")
             return redirect("servers")
     page = {"upstream": upstream, "refusal": refusal, "runs": upstream.runs.count()}
-    return render(request, "upstreams/delete.html", page, status=409 if refusal else 200)
+    return render(request, "servers/delete.html", page, status=409 if refusal else 200)
 
 
 # --- buttons -----------------------------------------------------------------------
@@ -131,7 +131,7 @@ def server_switch(request: HttpRequest, public_id: UUID) -> HttpResponse:
     actions.set_enabled(_person(request), upstream, is_enabled=is_enabled)
     upstream.refresh_from_db()
     if request.htmx:
-        return render(request, "upstreams/_row.html", {"server": present(upstream)})
+        return render(request, "servers/_row.html", {"server": present(upstream)})
     if request.POST.get("from") == "page":
         return redirect("server", public_id)
     return redirect("servers")
@@ -146,7 +146,7 @@ def server_drain(request: HttpRequest, public_id: UUID) -> HttpResponse:
     actions.set_draining(_person(request), upstream, is_draining=is_draining)
     if request.htmx:
         upstream.refresh_from_db()
-        return render(request, "upstreams/_state.html", {"server": present(upstream)})
+        return render(request, "servers/_state.html", {"server": present(upstream)})
     if request.POST.get("from") == "page":
         return redirect("server", public_id)
     return redirect("servers")
@@ -157,7 +157,7 @@ def server_drain(request: HttpRequest, public_id: UUID) -> HttpResponse:
 def server_states(request: HttpRequest) -> HttpResponse:
     """What every server does now, for pages that show it."""
     servers = present_all(Upstream.objects.order_by("pk"))
-    return render(request, "upstreams/_states.html", {"servers": servers})
+    return render(request, "servers/_states.html", {"servers": servers})
 
 
 @administrators_only
@@ -180,7 +180,7 @@ def server_test(request: HttpRequest, public_id: UUID) -> HttpResponse:
         "is_outdated": not kept,
         "seen": seen_kinds(upstream),
     }
-    return render(request, "upstreams/_tested.html", page)
+    return render(request, "servers/_tested.html", page)
 
 
 @administrators_only
@@ -211,7 +211,7 @@ def server_models(request: HttpRequest, public_id: UUID) -> HttpResponse:
         return redirect(reverse("server", args=[public_id]) + "#models")
     upstream.refresh_from_db()
     page = {"server": present(upstream), "error": error, "is_fresh": not error}
-    return render(request, "upstreams/_models.html", page)
+    return render(request, "servers/_models.html", page)
 
 
 # --- steps ---------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def _form_page(request: HttpRequest, form: UpstreamForm, upstream: Upstream | No
         "seen": seen_kinds(upstream) if upstream else None,
     }
     status = 422 if form.is_bound else 200
-    return render(request, "upstreams/form.html", page, status=status)
+    return render(request, "servers/form.html", page, status=status)
 
 
 def _say_saved(request: HttpRequest, change: actions.Change) -> None:

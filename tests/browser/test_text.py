@@ -281,7 +281,7 @@ def test_diagram_is_isolated(site: BrowserSite, tab: OpenTab) -> None:
     with pytest.raises(PlaywrightError):
         frame.evaluate("() => parent.document.title")
     with pytest.raises(PlaywrightError):
-        frame.evaluate("() => fetch('/static/js/page.js').then(answer => answer.text())")
+        frame.evaluate("() => fetch('/static/base/page.js').then(answer => answer.text())")
     # Only the policy of the frame was violated, not that of the page around it.
     kept_from = ("evil.example", "inline event handler", "script-src-attr", "page.js")
     assert [each for each in alice.violations if not any(one in each for one in kept_from)] == []

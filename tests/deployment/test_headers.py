@@ -7,7 +7,9 @@ from django.test import Client
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("path", ["/accounts/login/", "/", "/nothing-here/", "/static/js/live.js"])
+@pytest.mark.parametrize(
+    "path", ["/accounts/login/", "/", "/nothing-here/", "/static/live/live.js"]
+)
 def test_pages_may_not_use_camera_or_location(client: Client, path: str) -> None:
     response = client.get(path)
     response.close()

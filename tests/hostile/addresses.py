@@ -104,7 +104,14 @@ OTHER_SCRIPT = [
 # Content must never link into the application; all of these would.
 RELATIVE = [
     *("", "#", "#composer", "?", "?at=1", ".", "..", "/", "/accounts/logout/", "accounts/logout/"),
-    *("./c/", "../c/", "../../../admin/", "/admin/", "/static/js/room.js", "/%2e%2e/admin/"),
+    *(
+        "./c/",
+        "../c/",
+        "../../../admin/",
+        "/admin/",
+        "/static/conversations/page.js",
+        "/%2e%2e/admin/",
+    ),
     *("/\\evil.test", "\\/evil.test", "\\\\evil.test\\x", "/\t/evil.test", "/\n/evil.test/"),
     *("//evil.test", "//evil.test/x", "///evil.test", "////evil.test/x", "/.//evil.test"),
     *("//evil.test:80/", "//user@evil.test/", "//[::1]/", "//0/", "//\u3002evil.test"),

@@ -29,18 +29,21 @@ FOLD_URL = re.compile(r"/r/01234567-89ab-cdef-0123-456789abcdef/part/[\w-]+/", r
 # What our scripts add: to a fold that is being fetched, and to a token under the pointer.
 SCRIPTED_ATTRIBUTES = {"aria-busy"}
 SCRIPTED_CLASSES = ("is-told",)
-SCRIPTS = ("copy", "code", "unfold", "heat", "math")
+SCRIPTS = (
+    "base/copy",
+    *("rendering/code", "rendering/unfold", "rendering/logprobs", "rendering/math"),
+)
 BODY = f"""<body>
 <main id="main"><div id="live"></div><div id="turns"><article class="turn"><div id="{rules.ANSWER_ID}" class="answer" hx-ignore>%s</div></article></div>
 <textarea id="composer">draft</textarea></main>
 <script id="rules" type="application/json">%s</script>
 <script src="/inspect.js"></script>
 <script src="/static/vendor/htmx/htmx.min.js"></script><script src="/static/vendor/htmx/hx-ws.min.js"></script>
-{"".join(f'<script src="/static/js/{name}.js"></script>' for name in SCRIPTS)}
+{"".join(f'<script src="/static/{name}.js"></script>' for name in SCRIPTS)}
 </body>"""
 HEAD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>kept</title>
 <meta name="htmx-config" content='{"includeIndicatorCSS": false, "history": false, "extensions": "ws", "defaultSettleDelay": 0}'>
-<link rel="stylesheet" href="/static/css/tokens.css"><link rel="stylesheet" href="/static/css/answer.css">
+<link rel="stylesheet" href="/static/base/tokens.css"><link rel="stylesheet" href="/static/rendering/answer.css">
 </head>"""
 
 

@@ -54,7 +54,7 @@ async def test_page_with_scripts_of_another_version_is_loaded_anew(run: LiveRun,
 
 
 def test_scripts_of_another_version_have_other_addresses() -> None:
-    assert static("js/live.js") == f"/static/js/live.js?v={static_mark()}"
+    assert static("live/live.js") == f"/static/live/live.js?v={static_mark()}"
 
 
 def place_in(server: PostgreSQL) -> tuple[object, ...] | None:

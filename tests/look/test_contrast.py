@@ -9,7 +9,7 @@ from django.conf import settings
 
 from tests.look.contrast import contrast, linear_rgb, schemes
 
-SCHEMES = schemes((Path(settings.BASE_DIR) / "static/css/tokens.css").read_text())
+SCHEMES = schemes((Path(settings.BASE_DIR) / "static/base/tokens.css").read_text())
 SURFACES = ("surface", "surface-2", "surface-3")
 SOFT = ("accent-soft", "good-soft", "wait-soft", "bad-soft")
 AAA = 7.0

@@ -15,10 +15,11 @@ from tests.rendering.shown import page_of, phase_of, text_of
 from tests.rendering.stories import RICH, RUN, answer_of, end, message, numbered, told
 
 ROOT = Path(__file__).parents[2]
-TEMPLATES = sorted((ROOT / "templates" / "chat" / "items").glob("*.html"))
+TEMPLATES = sorted((ROOT / "templates" / "rendering").glob("*.html"))
 STYLES = [
-    ROOT / "static" / "css" / name
-    for name in ("answer.css", "cards.css", "files.css", "recorder.css", "text.css")
+    *(ROOT / "static" / "rendering").glob("*.css"),
+    ROOT / "static" / "files" / "files.css",
+    ROOT / "static" / "run_details" / "run_details.css",
 ]
 # Classes without a rule of their own, or with one in the style sheet of every page.
 WITHOUT_RULES = {
