@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import PurePosixPath
-from typing import Concatenate, Literal, ParamSpec
+from typing import Literal
 from urllib.parse import quote
 from uuid import UUID
 
@@ -26,6 +26,7 @@ from django.views.decorators.http import require_safe
 from chat import access
 from chat.models import ArtifactVersion, FetchStatus, MockupFile, User
 from chat.views.file_names import language_of
+from chat.views.gate import Parameters, View
 
 PREFIX = "/preview/"
 # Long enough to look at it and to let a slow page load; a copied address is soon worth nothing.
@@ -33,8 +34,6 @@ LIFETIME_SECONDS = 600
 SALT = "chat.preview"
 
 Kind = Literal["artifact", "mockup"]
-Parameters = ParamSpec("Parameters")
-View = Callable[Concatenate[HttpRequest, Parameters], HttpResponse]
 
 # What may hold a script. One that is overlooked does not run; one too many costs a button.
 _SCRIPT = re.compile(r"<script|\bon[a-z]+\s*=|javascript:", re.IGNORECASE)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec
 from uuid import UUID
 
 from django.contrib import messages
@@ -20,20 +18,19 @@ from chat.actions.errors import ActionRefused
 from chat.actions.seen import record_seen
 from chat.dialects import DIALECTS
 from chat.models import Upstream, User
-from chat.views.gate import signed_in
+from chat.views.gate import Parameters, View, signed_in
 from chat.views.upstream_calls import ask_for_models, run_probe
 from chat.views.upstream_forms import UpstreamForm
 from chat.views.upstream_pages import present, present_all, seen_kinds
 
-P = ParamSpec("P")
-View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
-
-def administrators_only(view: View[P]) -> View[P]:
+def administrators_only(view: View[Parameters]) -> View[Parameters]:
     """For everyone else who is signed in these pages do not exist."""
 
     @wraps(view)
-    def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+    def guarded(
+        request: HttpRequest, *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> HttpResponse:
         if not (request.user.is_active and request.user.is_staff):
             raise Http404(access.NOT_HERE)
         return view(request, *args, **kwargs)
