@@ -1,8 +1,4 @@
-"""The one door from an id to an object: what a person may see, and what they may change.
-
-"Does not exist" and "not yours" are the same ``Http404``; "yours to read only" is
-``PermissionDenied`` (403). Nothing else in the project decides about access.
-"""
+"""Access: what a person may see and what they may change. The only way from an id to an object."""
 
 from __future__ import annotations
 
@@ -10,19 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import (
-    Case,
-    Exists,
-    F,
-    Func,
-    IntegerField,
-    OuterRef,
-    QuerySet,
-    Subquery,
-    When,
-)
+from django.db.models import Case, Exists, F, Func, IntegerField, OuterRef, QuerySet, Subquery, When
 from django.http import Http404
 
+from chat.core.prepared import Prepared
 from chat.models import (
     OPEN_STATUSES,
     AccessToken,
@@ -41,7 +28,6 @@ from chat.models import (
     User,
     Visibility,
 )
-from chat.models.prepared import Prepared
 from chat.models.team import MANAGING_ROLES, WRITING_ROLES
 
 NOT_HERE = "There is nothing here, or it is not yours."
@@ -326,3 +312,9 @@ def get_upstream(user: User, public_id: UUID) -> Upstream:
     if upstream is None:
         raise Http404(NOT_HERE)
     return upstream
+
+
+def _is_theirs(actor: User, conversation: Conversation) -> bool:
+    if conversation.owner_id == actor.pk:
+        return True
+    return Conversation.objects.visible_to(actor).filter(pk=conversation.pk).exists()

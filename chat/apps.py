@@ -1,4 +1,4 @@
-"""Django's entry points to the application."""
+"""Django's entry points to the application, and the composition of engine and features."""
 
 from django.apps import AppConfig
 from django.contrib.admin.apps import SimpleAdminConfig
@@ -8,9 +8,24 @@ class ChatConfig(AppConfig):
     name = "chat"
     verbose_name = "Tributary"
 
+    def ready(self) -> None:
+        """Registers what features add to the engine and to each other's pages."""
+        from chat.artifacts.actions import STORE_ARTIFACTS, STORE_MOCKUPS
+        from chat.artifacts.fetching import FETCH_FILES
+        from chat.conversations.page_parts import use_cards
+        from chat.files.actions import STORE_OUTPUT_FILES
+        from chat.questions.asking import ASK_PEOPLE
+        from chat.questions.question_cards import asked_by
+        from chat.runs.outcomes import CONTINUE_PAUSED, use_steps
+        from chat.runs.runner import register_job
+
+        use_steps(ASK_PEOPLE, STORE_ARTIFACTS, STORE_MOCKUPS, CONTINUE_PAUSED, STORE_OUTPUT_FILES)
+        register_job(FETCH_FILES)
+        use_cards(asked_by)
+
 
 class AdminConfig(SimpleAdminConfig):
     """Without autodiscovery: the site itself says what it shows, and other applications'
     records (mail addresses, permission groups), which mean nothing here, stay out."""
 
-    default_site = "chat.admin.site.TributaryAdminSite"
+    default_site = "chat.administration.site.TributaryAdminSite"

@@ -16,11 +16,12 @@ from django.conf import settings  # noqa: E402
 from django.urls import path, re_path, register_converter  # noqa: E402
 from django.urls.converters import UUIDConverter  # noqa: E402
 
-from chat.consumers import probes, programs  # noqa: E402
-from chat.consumers.run_events import RunEvents  # noqa: E402
-from chat.consumers.streaming_test import PacedSocket, PacedStream  # noqa: E402
-from chat.consumers.tab_stream import TabStream  # noqa: E402
-from chat.consumers.tabs import STRAIGHT, LiveConsumer  # noqa: E402
+from chat.health import endpoints  # noqa: E402
+from chat.health.streaming_test import PacedSocket, PacedStream  # noqa: E402
+from chat.live.sse import TabStream  # noqa: E402
+from chat.live.websocket import STRAIGHT, LiveConsumer  # noqa: E402
+from chat.public_api import endpoints as programs  # noqa: E402
+from chat.public_api.log_stream import RunEvents  # noqa: E402
 from project.server.request_pool import Pages  # noqa: E402
 from project.server.server import Application, Receive, Scope, Send, fixed_root_path  # noqa: E402
 
@@ -69,9 +70,9 @@ websockets = URLRouter(
 )
 requests = URLRouter(
     [
-        path("healthz", probes.healthz),
-        path("readyz", probes.readyz),
-        path("metrics", probes.metrics_or(pages)),
+        path("healthz", endpoints.healthz),
+        path("readyz", endpoints.readyz),
+        path("metrics", endpoints.metrics_or(pages)),
         # Programs sign in with a token; a cookie says nothing there.
         path("api/v1/models", programs.Models.as_asgi()),
         path("api/v1/chat", programs.Chat.as_asgi()),

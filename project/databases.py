@@ -24,7 +24,7 @@ def configured(url: str, *, is_prepared: bool, pool_size: int) -> dict[str, Any]
     found["CONN_HEALTH_CHECKS"] = True
     # The address itself may say more, such as ``?sslmode=verify-full``.
     options = {**_POSTGRESQL, **found.get("OPTIONS", {})}
-    # The statements that people wait for are known to the server by name (chat/models/prepared.py).
+    # The statements that people wait for are known to the server by name (chat/core/prepared.py).
     # PgBouncer does not pass that on in its transaction mode, before its version 1.21.
     options.setdefault("prepare_threshold", 5 if is_prepared else None)
     options["pool"] = {

@@ -10,18 +10,18 @@ from contextlib import AsyncExitStack
 
 from django.conf import settings
 
-from chat.doorbell import doorbell
+from chat.core.notify import doorbell
+from chat.core.process import process
+from chat.core.threads import readers
+from chat.core.waiting import end
 from chat.health.checks import checks
-from chat.health.process import process
-from chat.live.hub import hubs
-from chat.live.watch import watch
-from chat.programs import database as programs
-from chat.runs import embedded
-from chat.runs.bystander import watching_runners
-from chat.runs.database import readers
-from chat.runs.lookout import lookout
-from chat.runs.tails import live_tail, working
-from chat.runs.waiting import end
+from chat.live.access_monitor import watch
+from chat.live.broadcaster import hubs
+from chat.public_api import answer_stream as programs
+from chat.runs import runner
+from chat.runs.configured_buffer import live_tail, working
+from chat.runs.log_follower import lookout
+from chat.runs.reaper import watching_runners
 from project import VERSION
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ async def start() -> None:
     _listening = asyncio.create_task(doorbell.listen(), name="doorbell")
     await _open.enter_async_context(working(live_tail))
     if settings.RUNNER == "embedded":
-        await embedded.start()
+        await runner.start()
     else:
         await _open.enter_async_context(watching_runners())
     process.serves()
@@ -67,7 +67,7 @@ async def stop() -> None:
 
 
 async def _let_go() -> None:
-    await embedded.stop(settings.DRAIN_SECONDS)
+    await runner.stop(settings.DRAIN_SECONDS)
     await watch.close()
     await hubs.close()
     await lookout.close()

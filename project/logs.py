@@ -15,7 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 from django.db import DatabaseError, DataError, InterfaceError
 
-from chat import metrics
+from chat.core import metrics
 
 MAX_TEXT = 500
 WITHHELD = "(text withheld)"

@@ -10,8 +10,8 @@ from django.contrib.sessions.backends import db
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
+from chat.core.prepared import Prepared
 from chat.models import User
-from chat.models.prepared import Prepared
 
 _session = Prepared(lambda key, now: Session.objects.filter(session_key=key, expire_date__gt=now))
 _person = Prepared(lambda pk: User.objects.filter(pk=pk))

@@ -117,7 +117,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "chat.views.away.DatabaseAway",
+    "chat.web.views.DatabaseAway",
 ]
 ROOT_URLCONF = "project.urls"
 ASGI_APPLICATION = "project.asgi.application"
@@ -132,6 +132,12 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
             ],
+            "libraries": {
+                "tributary": "chat.web.tags",
+                "accounts": "chat.accounts.tags",
+                "conversations": "chat.conversations.tags",
+                "public_api": "chat.public_api.tags",
+            },
         },
     },
 ]
@@ -286,7 +292,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "home"
-ACCOUNT_ADAPTER = "chat.accounts.AccountAdapter"
+ACCOUNT_ADAPTER = "chat.accounts.adapter.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
@@ -297,9 +303,9 @@ ACCOUNT_PREVENT_ENUMERATION = True
 # No mail to addresses that have no account here.
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
 # Reset links die with any change of the person's rights, and after a day.
-ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "chat.accounts.ResetTokenGenerator"  # noqa: S105
+ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "chat.accounts.adapter.ResetTokenGenerator"  # noqa: S105
 PASSWORD_RESET_TIMEOUT = int(env.number("PASSWORD_RESET_SECONDS", _DAY_SECONDS, at_least=60))
-CSRF_FAILURE_VIEW = "chat.views.errors.csrf_failed"
+CSRF_FAILURE_VIEW = "chat.web.views.csrf_failed"
 # Mail goes out only where a server is set; else reset links are made by an administrator.
 EMAIL_HOST = env.text("EMAIL_HOST")
 EMAIL_BACKEND = (

@@ -183,7 +183,7 @@ def refuse_other_keys() -> None:
     if not apps.is_installed("chat"):
         return
     # Imported here: it needs the registry of applications.
-    from chat.actions.keys import WrongKeys, adopt_keys
+    from chat.administration.keys import WrongKeys, adopt_keys
 
     try:
         adopt_keys()

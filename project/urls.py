@@ -1,14 +1,20 @@
-"""All addresses that Django answers; the consumers' are in ``project.asgi``."""
+"""All addresses that Django answers. Those of the consumers are in `project.asgi`."""
 
 from django.contrib import admin
 from django.urls import include, path
 
+# Each feature lists its own. No two of them have an address in common.
+FEATURES = (
+    *("conversations", "run_details", "files", "artifacts", "questions", "notifications"),
+    *("tools", "accounts", "servers", "health", "web"),
+)
+
 urlpatterns = [
     path("admin/", admin.site.urls),
-    path("", include("chat.views.urls")),
+    *(path("", include(f"chat.{feature}.urls")) for feature in FEATURES),
 ]
 
-handler400 = "chat.views.errors.bad_request"
-handler403 = "chat.views.errors.forbidden"
-handler404 = "chat.views.errors.not_found"
-handler500 = "chat.views.errors.broken"
+handler400 = "chat.web.views.bad_request"
+handler403 = "chat.web.views.forbidden"
+handler404 = "chat.web.views.not_found"
+handler500 = "chat.web.views.broken"

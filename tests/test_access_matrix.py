@@ -21,9 +21,10 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from pytest_django.plugin import DjangoDbBlocker
 
 from chat import events
-from chat.accounts import make_reset_link
-from chat.actions import people, tokens
-from chat.actions.elsewhere import id_of
+from chat.accounts.actions import people, tokens
+from chat.accounts.adapter import make_reset_link
+from chat.artifacts.views.previews import Ticket, sign
+from chat.files.remote_images import id_of
 from chat.models import (
     AnswerFile,
     Artifact,
@@ -47,7 +48,6 @@ from chat.models import (
     User,
     Visibility,
 )
-from chat.views.previews import Ticket, sign
 from tests.conftest import PASSWORD
 
 SIGN_IN = "sign-in"

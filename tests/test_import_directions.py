@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -10,68 +11,52 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 # These compute: no framework, no network, no event loop.
-PURE = ("events", "pieces", "parts", "wire", "dialects", "result", "merging")
-RECORDS = ("models", "vault")
-# What each package (or module) directly in ``chat`` may import beside itself. An entry allows what
-# is below it: ``runs.feed`` only that module, ``models`` all of them.
-MAY_IMPORT: dict[str, tuple[str, ...]] = {
+PURE = ("wire", "events", "dialects", "result")
+# What each package of the engine may import beside itself.
+ENGINE: dict[str, tuple[str, ...]] = {
     "wire": (),
     "events": (),
-    "parts": ("events",),
-    "pieces": (),
-    "dialects": ("wire", "events", "pieces"),
-    "result": ("events", "parts", "pieces"),
-    "merging": ("events",),
-    "vault": (),
-    "metrics": (),
-    "health": ("metrics", "models"),
-    "models": ("events", "vault"),
-    "access": ("models",),
-    "accounts": ("models", "metrics"),
-    "doorbell": ("metrics",),
-    "actions": (*RECORDS, "access", "accounts", "events", "result", "merging", "doorbell"),
-    "upstreams": ("wire", "events", "dialects", "models"),
-    "runs": (*PURE, *RECORDS, "metrics", "access", "actions", "doorbell", "upstreams"),
-    "programs": (
-        *(*PURE, *RECORDS, "access", "actions"),
-        *("runs.database", "runs.line", "runs.public"),
-    ),
-    "rendering": ("events", "result", "pieces"),
-    "live": ("runs", "rendering", "doorbell", "events", "models", "metrics"),
-    "consumers": (
-        "programs",
-        *("access", "actions", "live", "runs", "events", "models", "wire", "metrics", "health"),
-    ),
-    "views": (
-        *(*PURE, *RECORDS, "access", "accounts", "actions", "rendering", "upstreams"),
-        *("programs", "runs.feed", "runs.line", "runs.segments", "live.cursor", "live.epoch"),
-        "live.list_version",
-        # A run as a recording: read, never changed.
-        *(
-            "runs.exporting",
-            "runs.finals",
-            "runs.masking",
-            "runs.public",
-            "runs.recording",
-            "runs.tracing",
-        ),
-        "live.replaying",
-    ),
-    "admin": (*PURE, *RECORDS, "access", "actions", "rendering", "runs"),
-    "templatetags": ("models", "actions", "access"),
-    "demo": ("wire", "events"),
-    "apps": (),
-    "management": (
-        *(*PURE, *RECORDS, "access", "actions", "doorbell", "upstreams", "runs", "demo"),
-        *("rendering", "live", "metrics", "health"),
-    ),
+    "dialects": ("wire", "events"),
+    "result": ("events",),
+    "core": ("events",),
+    "models": ("events", "result", "core"),
+    "access": ("core", "models"),
+    "upstreams": ("wire", "events", "dialects", "core", "models"),
+    "runs": (*PURE, "core", "models", "access", "upstreams"),
+    "rendering": ("events", "result"),
+    "live": ("wire", "events", "core", "models", "access", "runs", "rendering"),
 }
+# Features import the engine, and of other features what is named here: actions, and a few files.
+# Never views, forms, routes, template tags or administration.
+FEATURES: dict[str, tuple[str, ...]] = {
+    "web": (),
+    "demo": (),
+    "tools": (),
+    "servers": (),
+    "accounts": ("servers.actions",),
+    "artifacts": (),
+    "files": ("artifacts.actions", "artifacts.file_rows"),
+    "conversations": ("files.actions", "files.file_counts"),
+    "run_details": (),
+    "questions": ("conversations.actions", "conversations.page", "conversations.page_parts"),
+    "notifications": ("questions.question_cards",),
+    "public_api": (
+        *("accounts.actions", "conversations.actions", "files.actions", "questions.actions"),
+    ),
+    "health": (),
+    # The site lists the records that features show there.
+    "administration": ("accounts.admin", "servers.admin", "files.admin", "conversations.actions"),
+}
+# The demo is a server of its own.
+DEMO_MAY = ("wire", "events")
+# They put the parts together. Nobody imports them.
+COMPOSITION = ("apps", "management")
 # Libraries that only some packages may import.
 RESERVED: dict[str, tuple[str, ...]] = {
     "httpx": ("upstreams",),
-    "channels": ("doorbell", "consumers", "management"),
+    "channels": ("core", "live", "public_api", "health", "management"),
     "daphne": ("management",),
-    "prometheus_client": ("metrics",),
+    "prometheus_client": ("core",),
 }
 NOT_PURE = ("django", "channels", "httpx", "asyncio", "socket", "threading")
 # Rendering is pure too, but for the template engine.
@@ -103,9 +88,25 @@ def statements_in(node: ast.AST) -> Iterator[ast.AST]:
             yield from statements_in(child)
 
 
-def imports_of(module: str, text: str, modules: set[str]) -> Iterator[str]:
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+
+
+def without_types(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)) and not is_for_types(
+            child
+        ):
+            yield child
+            yield from without_types(child)
+
+
+def imports_of(
+    module: str, text: str, modules: set[str], *, with_types: bool = True
+) -> Iterator[str]:
     """Every name that a module imports, wherever in it: in functions and for types too."""
-    for node in statements_in(tree_of(text)):
+    found = statements_in(tree_of(text)) if with_types else without_types(tree_of(text))
+    for node in found:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -124,14 +125,25 @@ def is_within(module: str, places: tuple[str, ...]) -> bool:
     return any(module == place or module.startswith(f"{place}.") for place in places)
 
 
+def may_import(package: str, imported: str) -> bool:
+    """Whether a module of this package may import a module of ``chat``."""
+    target = package_of(imported)
+    if target == package or package in COMPOSITION:
+        return True
+    if package in ENGINE:
+        return target in ENGINE[package]
+    if package == "demo":
+        return target in DEMO_MAY
+    if target in ENGINE or (target == "web" and package != "web"):
+        return True
+    return is_within(imported.removeprefix("chat."), FEATURES[package])
+
+
 def problem_of(module: str, imported: str, dialects: dict[str, set[str]]) -> str | None:
     """Why this import is forbidden, or ``None``."""
-    package, target = package_of(module), package_of(imported)
-    if target and imported.startswith("chat."):
-        is_allowed = target == package or is_within(
-            imported.removeprefix("chat."), MAY_IMPORT[package]
-        )
-        if not is_allowed:
+    package = package_of(module)
+    if imported.startswith("chat."):
+        if not may_import(package, imported):
             return f"{module} imports {imported}"
         if imported in dialects and module in dialects and imported not in dialects[module]:
             return f"the dialect {module} imports the dialect {imported}"
@@ -184,7 +196,7 @@ def extends(text: str, base: str) -> bool:
 def problems_in(found: list[Source]) -> list[str]:
     modules = {name for name, _ in found}
     dialects = dialects_in(found)
-    problems = [f"{name} is in no package of the table" for name in modules if is_unlisted(name)]
+    problems = [f"{name} is in no package of the tables" for name in modules if is_unlisted(name)]
     for name, text in found:
         if is_unlisted(name) or not package_of(name):
             continue
@@ -196,39 +208,68 @@ def problems_in(found: list[Source]) -> list[str]:
 
 
 def is_unlisted(module: str) -> bool:
-    return bool(package_of(module)) and package_of(module) not in MAY_IMPORT
+    package = package_of(module)
+    return bool(package) and package not in {*ENGINE, *FEATURES, *COMPOSITION}
+
+
+def circle_in(found: list[Source]) -> list[str]:
+    """Files that import each other in a circle, or nothing. Imports for types do not count."""
+    modules = {name for name, _ in found}
+    sorter = TopologicalSorter(
+        {
+            name: {
+                imported
+                for imported in imports_of(name, text, modules, with_types=False)
+                if imported in modules and imported != name
+            }
+            for name, text in found
+        }
+    )
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 FORBIDDEN = [
     ("chat.wire.sse", "from chat.events import Event"),
-    ("chat.events", "import chat.models"),
+    ("chat.events.types", "import chat.models"),
     ("chat.dialects.base", "from chat import result"),
     ("chat.dialects.base", "def late():\n    import django"),
     ("chat.dialects.base", "from asyncio import sleep"),
-    ("chat.result", "from chat.dialects.base import Ending"),
-    ("chat.result", "import httpx"),
-    ("chat.models.run", "from chat.actions.messages import send"),
+    ("chat.result.folding", "from chat.dialects.base import Ending"),
+    ("chat.result.folding", "import httpx"),
+    ("chat.models.run", "from chat.conversations.actions.messages import send"),
     ("chat.rendering.cards", "from chat.models import Run"),
     ("chat.rendering.cards", "from django.db import models"),
     ("chat.runs.execution", "from ..rendering import patches"),
-    ("chat.runs.execution", "from chat.views import runs"),
-    ("chat.views.runs", "from chat.runs.execution import execute"),
-    ("chat.views.runs", "from chat.runs import execution"),
-    ("chat.views.runs", "import httpx"),
-    ("chat.consumers", "import httpx"),
-    ("chat.actions.messages", "from channels.layers import get_channel_layer"),
-    ("chat.live.hub", "from chat.consumers import Socket"),
+    ("chat.runs.execution", "from chat.questions import actions"),
+    ("chat.web.responses", "from chat.conversations import page"),
+    ("chat.run_details.trace", "import httpx"),
+    ("chat.live.websocket", "import httpx"),
+    ("chat.files.actions", "from channels.layers import get_channel_layer"),
+    ("chat.live.broadcaster", "from chat.public_api import endpoints"),
+    ("chat.questions.views", "from chat.conversations.views.messages import send"),
+    ("chat.files.views", "from chat.conversations.actions import messages"),
+    ("chat.demo.server", "from chat.models import Run"),
+    ("chat.servers.views", "from chat.apps import ChatConfig"),
     ("chat.unheard_of", ""),
 ]
 ALLOWED = [
     ("chat.dialects.base", "import json\nfrom chat.wire.sse import Frame"),
     ("chat.rendering.cards", "from django.template import engines"),
     ("chat.upstreams.client", "import httpx"),
-    ("chat.views.runs", "from chat.runs.feed import follow"),
-    ("chat.runs.execution", "from . import feed"),
+    ("chat.run_details.views.log", "from chat.runs.log_follower import follow"),
+    ("chat.runs.execution", "from . import log_follower"),
+    ("chat.questions.views", "from chat.conversations import page"),
+    ("chat.apps", "from chat.questions import asking"),
 ]
 # Modules that the forbidden imports name, so that they are found to be modules.
-OTHERS = ("chat.result", "chat.rendering.patches", "chat.runs.execution", "chat.views.runs")
+OTHERS = (
+    *("chat.result", "chat.rendering.patches", "chat.questions.actions", "chat.conversations.page"),
+    *("chat.conversations.actions.messages", "chat.public_api.endpoints"),
+)
 BASE_DIALECT = ("chat.dialects.big", "class Big: ...\ndialect = Big()")
 IMPORTING = ("chat.dialects.small", "from chat.dialects.big import dialect as d\ndialect = d")
 EXTENDING = (
@@ -237,8 +278,20 @@ EXTENDING = (
 )
 
 
-def test_imports_follow_the_table() -> None:
+def test_imports_follow_the_tables() -> None:
     assert problems_in(sources()) == []
+
+
+def test_files_form_no_circle() -> None:
+    assert circle_in(sources()) == []
+
+
+def test_features_form_no_circle() -> None:
+    features = {
+        feature: {place.split(".")[0] for place in places} for feature, places in FEATURES.items()
+    }
+
+    TopologicalSorter({**ENGINE, **features}).prepare()
 
 
 def test_check_finds_forbidden_imports(subtests: pytest.Subtests) -> None:
@@ -249,10 +302,18 @@ def test_check_finds_forbidden_imports(subtests: pytest.Subtests) -> None:
             assert len(problems_in([*others, (module, text)])) == 1
 
 
+def test_check_finds_circles() -> None:
+    assert circle_in(
+        [("chat.runs.a", "from chat.runs import b"), ("chat.runs.b", "import chat.runs.a")]
+    )
+
+
 def test_check_accepts_allowed_imports(subtests: pytest.Subtests) -> None:
     for module, text in ALLOWED:
         with subtests.test(module, text=text):
-            assert problems_in([("chat.runs.feed", ""), (module, text)]) == []
+            others = ("chat.runs.log_follower", "chat.conversations.page", "chat.questions.asking")
+
+            assert problems_in([*((name, "") for name in others), (module, text)]) == []
 
 
 def test_dialect_may_only_import_what_it_extends() -> None:

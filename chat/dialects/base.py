@@ -150,6 +150,13 @@ class Parameter:
     # Holds credentials: stored sealed, never shown again, redacted wherever it would appear.
     is_secret: bool = False
 
+    def accepts(self, value: object) -> bool:
+        """Whether the parameter's field can show a stored value. Dialects call different things by
+        one name: the log probabilities of one are switched on, those of another are a number."""
+        # To Python true and false are numbers too.
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number or self.kind not in ("number", "integer")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:

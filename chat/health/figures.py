@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import connections
 
-from chat import metrics
+from chat.core import metrics
 from chat.health.checks import Findings, checks
 from chat.health.database import Line
 

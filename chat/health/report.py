@@ -1,4 +1,4 @@
-"""What `/readyz` says: whether this process can serve, and in words what is not as it should be."""
+"""The answers of the health endpoints, for web servers and runners."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from chat.health.checks import Findings
-from chat.health.process import Phase, Process
+import msgspec
+
+from chat.core import metrics
+from chat.core.process import Phase, Process, process
+from chat.health import figures
+from chat.health.checks import Findings, checks
+from project import VERSION
 
 # Beyond this, times that people see are wrong, and files of cookies and tokens end early or late.
 CLOCK_SECONDS = 5.0
@@ -124,3 +129,52 @@ def _runners(findings: Findings) -> dict[str, object] | None:
 
 def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)
+
+
+# What is answered at the three addresses, for the web server and for the runner's own.
+
+# Opened in a browser it is data and nothing else, and nobody keeps it.
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    content_type: str
+    body: bytes
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {
+            "Content-Type": self.content_type,
+            "Content-Length": str(len(self.body)),
+            **HEADERS,
+        }
+
+
+def alive() -> Answer:
+    """The event loop has come to this line: that is all there is to say."""
+    return _json(200, {"status": "ok"})
+
+
+async def ready(*, in_detail: bool) -> Answer:
+    found = report(process, await checks.findings.get(), version=VERSION)
+    return _json(200 if found.can_serve else 503, found.body(in_detail=in_detail))
+
+
+async def figures_page() -> Answer:
+    await figures.refresh()
+    return Answer(200, metrics.CONTENT_TYPE, metrics.exposition())
+
+
+def refused(status: int, message: str) -> Answer:
+    return Answer(status, "text/plain; charset=utf-8", f"{message}\n".encode())
+
+
+def _json(status: int, value: object) -> Answer:
+    return Answer(status, "application/json", msgspec.json.encode(value) + b"\n")

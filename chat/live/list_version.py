@@ -14,7 +14,7 @@ from collections.abc import Collection
 
 from django.db import connection
 
-from chat.models.prepared import fetch
+from chat.core.prepared import fetch
 
 _OWN, _MEMBER, _TEAM = range(3)
 # Each team once, however many of its people are asked about.

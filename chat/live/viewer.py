@@ -13,10 +13,9 @@ from uuid import UUID
 
 import msgspec
 
-from chat import metrics
-from chat.live.hub import Frame, Hub, Hubs, hubs
-from chat.live.list_version import access_part
-from chat.live.watch import (
+from chat.core import metrics
+from chat.core.waiting import Signal
+from chat.live.access_monitor import (
     GONE_ACCESS,
     GONE_DELETED,
     GONE_RESTORED,
@@ -25,8 +24,9 @@ from chat.live.watch import (
     Identity,
     Room,
 )
-from chat.runs.line import Line
-from chat.runs.waiting import Signal
+from chat.live.broadcaster import Frame, Hub, Hubs, hubs
+from chat.live.list_version import access_part
+from chat.runs.queue import Line
 
 logger = logging.getLogger(__name__)
 

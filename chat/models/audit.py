@@ -1,10 +1,12 @@
-"""Who did what to whose, and when: rows that are only ever added."""
+"""The audit log: who did what, and when. Rows are only ever added."""
 
 from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+
+from chat.models.user import User
 
 
 class AuditEvent(models.Model):
@@ -26,3 +28,23 @@ class AuditEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%d %H:%M} {self.verb}"
+
+
+# Writes the audit trail.
+
+# What the column holds; addresses may be longer, and a change must not fail for its record.
+TARGET_LENGTH = 200
+
+
+def record(
+    actor: User | None,
+    verb: str,
+    *,
+    subject: User | None = None,
+    target: str = "",
+    **detail: object,
+) -> AuditEvent:
+    """One row. Call it inside the transaction of the change that it reports."""
+    return AuditEvent.objects.create(
+        actor=actor, verb=verb, subject=subject, target=target[:TARGET_LENGTH], detail=detail
+    )

@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
-from chat.models.prepared import PreparedUpdate
+from chat.core.prepared import PreparedUpdate
 from chat.models.team import Team
 from chat.models.tool import Tool
 from chat.models.upstream import Upstream

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import models
@@ -10,6 +11,7 @@ from django.utils import timezone
 
 from chat.models.conversation import Conversation, Message
 from chat.models.run import Run
+from chat.models.user import User
 
 
 class StoredFileManager(models.Manager["StoredFile"]):
@@ -84,3 +86,26 @@ class AnswerFile(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_id}: {self.file_id}"
+
+
+def store(
+    conversation_id: int,
+    *,
+    name: str,
+    media_type: str,
+    body: bytes,
+    sha256: str,
+    by: User | None = None,
+    public_id: UUID | None = None,
+) -> StoredFile:
+    """A file of these bytes. ``sha256`` is that of ``body``: hashing is not for transactions."""
+    return StoredFile.objects.create(
+        public_id=public_id or uuid4(),
+        conversation_id=conversation_id,
+        name=name[:255],
+        media_type=media_type[:100] or "application/octet-stream",
+        size_bytes=len(body),
+        sha256=sha256,
+        body=body,
+        created_by=by,
+    )

@@ -65,7 +65,7 @@ class Run(models.Model):
     parameters = models.JSONField(default=dict, blank=True)
     # Definitions of the tools that were offered: [{"name", "description", "schema"}].
     tools = models.JSONField(default=list, blank=True)
-    # What a run begins with that continues an answer, as `chat.runs.continuing` reads it:
+    # What a run begins with that continues an answer, as `chat.runs.resume` reads it:
     # the results and replies that the run before it waited for.
     inputs = models.JSONField(default=list, blank=True)
     requested_by = models.ForeignKey(
@@ -200,3 +200,9 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_id} attempt {self.number}"
+
+
+def model_label(run: Run) -> str:
+    """The model's name as its server lists it, else its id."""
+    entries = run.upstream.model_list if run.upstream else []
+    return next((e["label"] for e in entries if e["id"] == run.model and e.get("label")), run.model)

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from chat import vault
+from chat.core import encryption
 
 
 class Upstream(models.Model):
@@ -70,14 +70,14 @@ class Upstream(models.Model):
 
     def set_key(self, key: str) -> None:
         """Seals ``key`` into the row (not saved); an empty one clears it."""
-        self.sealed_key = vault.seal(key, context=self._key_context) if key else ""
+        self.sealed_key = encryption.seal(key, context=self._key_context) if key else ""
         self.key_set_at = timezone.now() if key else None
 
     def open_key(self) -> str:
         """The credential in plain text, for the request about to be made. Raises ``VaultLocked``."""
         if not self.sealed_key:
             return ""
-        return vault.open_sealed(self.sealed_key, context=self._key_context)
+        return encryption.open_sealed(self.sealed_key, context=self._key_context)
 
     @property
     def _options_context(self) -> str:
@@ -86,13 +86,13 @@ class Upstream(models.Model):
     def set_secret_options(self, options: Mapping[str, object]) -> None:
         """Seals these options into the row (not saved) in place of what was there."""
         text = json.dumps(dict(options)) if options else ""
-        self.sealed_options = vault.seal(text, context=self._options_context) if text else ""
+        self.sealed_options = encryption.seal(text, context=self._options_context) if text else ""
 
     def open_secret_options(self) -> dict[str, object]:
         """The options that hold credentials, in plain text. Raises ``VaultLocked``."""
         if not self.sealed_options:
             return {}
-        text = vault.open_sealed(self.sealed_options, context=self._options_context)
+        text = encryption.open_sealed(self.sealed_options, context=self._options_context)
         return dict(json.loads(text))
 
     def all_options(self) -> dict[str, object]:

@@ -231,7 +231,7 @@ _MEDIA = {"image": ("image", "Picture"), "audio": ("volume-2", "Sound"), "text":
 
 
 class _Medium:
-    """What is known of one medium; its file is put together in `chat.actions.files`."""
+    """What is known of one medium; its file is put together in `chat.files.actions`."""
 
     def __init__(self) -> None:
         self.media_type = self.picture = self.url = self.state = ""

@@ -12,10 +12,10 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from chat.actions.errors import is_away
+from chat.core.errors import is_away
+from chat.core.prepared import fetch
+from chat.core.threads import DatabaseThreads
 from chat.models import Run
-from chat.models.prepared import fetch
-from chat.runs.database import DatabaseThreads
 from chat.runs.segments import compact, compact_raw
 
 logger = logging.getLogger(__name__)

@@ -23,23 +23,22 @@ from django.db import (
 from django.utils import timezone
 
 from chat import events as canonical
-from chat import metrics
-from chat.actions.endings import stopper_of
-from chat.actions.seen import record_seen
+from chat.core import metrics
+from chat.core.prepared import PreparedUpdate, fetch
+from chat.core.threads import DatabaseThreads
 from chat.dialects.base import Cause, Ending, Parser
 from chat.dialects.event_counts import Tally, cleaned_kind
 from chat.models import Attempt, Run, RunStatus
-from chat.models.prepared import PreparedUpdate, fetch
-from chat.runs.budget import Budget
-from chat.runs.continuing import ContinuingParser, read_beginning
-from chat.runs.database import DatabaseThreads
-from chat.runs.log import RunLog
-from chat.runs.measuring import Measure
-from chat.runs.prompt import Assignment, NotReady, prepare
-from chat.runs.reading import AnswerReader, Outcome, failed
+from chat.runs.event_buffer import LiveTail
+from chat.runs.log import Budget, RunLog
+from chat.runs.outcomes import stopper_of
+from chat.runs.prompt import Assignment, NotReady, prepare, read_beginning
+from chat.runs.reader import AnswerReader, Outcome, failed
 from chat.runs.reaper import end_broken, give_back
+from chat.runs.resume import ContinuingParser
+from chat.runs.run_metrics import Measure
+from chat.runs.seen_events import record_seen
 from chat.runs.segments import OwnershipLost
-from chat.runs.tail import LiveTail
 from chat.runs.writer import SegmentWriter
 from chat.upstreams.client import Client, Limits, stream
 from chat.upstreams.failures import UpstreamRefused

@@ -1,9 +1,9 @@
-"""The log of one run while it is being written: merge, number, commit, then show."""
+"""The log of one run while it is written: merge, number, commit, publish."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
@@ -15,18 +15,40 @@ from django.conf import settings
 from django.utils import timezone
 
 from chat import events as canonical
-from chat import metrics
-from chat.actions.endings import columns_of
-from chat.actions.files import Brought
-from chat.actions.outcomes import brought_by
+from chat.core import metrics
+from chat.core.threads import DatabaseThreads
+from chat.core.waiting import Signal
 from chat.dialects.base import Ending
 from chat.result import Fold
-from chat.runs.budget import Budget
-from chat.runs.database import DatabaseThreads
+from chat.runs.event_buffer import Entry, LiveTail
+from chat.runs.outcomes import PreparedOutcome, columns_of, prepare_outcome
 from chat.runs.segments import Write, bodies_of
-from chat.runs.tail import Entry, LiveTail
-from chat.runs.waiting import Signal
 from chat.runs.writer import SegmentWriter
+
+
+class Budget:
+    """Counts bytes that were read and are not committed. Beyond the limit nobody reads on until
+    some are: the upstreams wait, instead of our memory growing. Used on one event loop."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
+        self.room = asyncio.Event()
+        self.room.set()
+
+    @property
+    def has_room(self) -> bool:
+        return self.held_bytes < self.limit_bytes
+
+    def change(self, by_bytes: int) -> None:
+        self.held_bytes += by_bytes
+        if self.has_room:
+            self.room.set()
+        else:
+            self.room.clear()
+
+
+# The log of one run while it is being written: merge, number, commit, then show.
 
 # Reading from the upstream pauses while this much waits for the database.
 PENDING_BYTES = 8 * 1024 * 1024
@@ -291,7 +313,7 @@ class RunLog:
         *,
         columns: dict[str, object],
         result: canonical.Result | None = None,
-        brought: Sequence[Brought] = (),
+        prepared: PreparedOutcome | None = None,
     ) -> Write:
         raw, self._raw = b"".join(self._raw), []
         self._count(len(entries), len(raw))
@@ -304,7 +326,7 @@ class RunLog:
             columns=columns,
             is_end=result is not None,
             result=result,
-            brought=brought,
+            prepared=prepared or {},
             conversation_pk=self._conversation_pk,
         )
 
@@ -344,11 +366,11 @@ class RunLog:
         result = self.fold.result(ending)
         end = canonical.ChatEnd(result=result, t=t)
         entries += self._number([end])
-        brought = await self._threads.call_until_there(
-            brought_by, self._run_pk, result, [entry.body for entry in entries]
+        prepared = await self._threads.call_until_there(
+            prepare_outcome, self._run_pk, result, [entry.body for entry in entries]
         )
         columns = {**self._columns, **columns_of(end)}
-        write = self._write(entries, columns=columns, result=result, brought=brought)
+        write = self._write(entries, columns=columns, result=result, prepared=prepared)
         await self._writer.append(write)
         self._show(entries)
         return result

@@ -11,22 +11,22 @@ from typing import Any
 import msgspec
 
 from chat import events as canonical
-from chat.actions.continuing import Settled
+from chat.core.encryption import VaultLocked
+from chat.core.prepared import Prepared, fetch
 from chat.dialects import DIALECTS
-from chat.dialects.base import (
-    AssistantTurn,
-    Dialect,
-    Image,
-    Prompt,
-    ToolDefinition,
-    Turn,
-    UserTurn,
-)
+from chat.dialects.base import AssistantTurn, Dialect, Image, Prompt, ToolDefinition, Turn, UserTurn
 from chat.models import Attachment, Role, Run, RunStatus, Upstream
-from chat.models.prepared import Prepared, fetch
 from chat.result.merge import answered_head
-from chat.runs.continuing import filled_output, replies_in
-from chat.vault import VaultLocked
+from chat.runs.resume import Beginning, Settled, filled_output, opening, replies_in
+from chat.runs.segments import read_events
+
+
+def read_beginning(run: Run) -> Beginning:
+    """A run that was put back in line before its request has its beginning already: what was
+    committed stays, and is not said twice."""
+    committed = tuple(read_events(run))
+    return Beginning(committed=committed, opening=() if committed else tuple(opening(run)))
+
 
 # Endings whose response id names a point that the upstream can continue from. After an error it
 # may exist, but continuing there is a person's decision.

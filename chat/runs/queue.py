@@ -1,15 +1,17 @@
-"""Who is next: claims queued runs, fairly between people and within each server's limit."""
+"""The queue of runs: fair claims within each server's limit, and the position people see."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import (
     BooleanField,
@@ -25,12 +27,13 @@ from django.db.models import (
 )
 from django.db.models.functions import Now, RowNumber
 
-from chat.actions.endings import end_unstarted
-from chat.actions.errors import is_away
-from chat.doorbell import ring_after_commit, room_topic
-from chat.models import Membership, Run, RunStatus, Upstream
-from chat.models.prepared import Prepared, PreparedUpdate, fetch
+from chat.core.errors import LineFull, is_away
+from chat.core.notify import ring_after_commit, room_topic
+from chat.core.prepared import Prepared, PreparedUpdate, fetch
+from chat.models import Membership, Run, RunStatus, Upstream, User
+from chat.models.run import LIVE_STATUSES
 from chat.models.team import WRITING_ROLES
+from chat.runs.outcomes import end_unstarted
 
 logger = logging.getLogger(__name__)
 
@@ -236,3 +239,80 @@ _last_turns: Prepared[Any] = Prepared(
         .annotate(Max("claimed_at"))
     )
 )
+
+
+def check_line(user: User) -> None:
+    """One person's line is bounded: each waiting run is looked at by every claim.
+
+    Raises ``LineFull``. Call inside the transaction that adds to the line, after it has changed the
+    conversation: whoever sends for the same person elsewhere waits here until that is committed,
+    and then counts it. Two that lock in another order would wait for each other.
+    """
+    if not settings.IS_SQLITE:
+        # Transactions of SQLite come one after the other anyway.
+        _lock_person.first(person=user.pk)
+    live = len(_live_runs_of.all(person=user.pk))
+    if live >= settings.RUNS_PER_PERSON:
+        raise LineFull(
+            f"{live} answers for you are being written or wait in line. "
+            "Wait for one of them, or stop one."
+        )
+
+
+# Not against what only refers to the person, such as a message of theirs.
+_lock_person: Prepared[Any] = Prepared(
+    lambda person: (
+        User.objects.select_for_update(no_key=True).filter(pk=person).values_list("pk", flat=True)
+    )
+)
+
+_live_runs_of: Prepared[Any] = Prepared(
+    lambda person: Run.objects.filter(requested_by=person, status__in=LIVE_STATUSES).values_list(
+        "pk", flat=True
+    )
+)
+
+
+# The line as people see it: who stands where, and which servers let nobody in.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """``places`` holds the words for each queued run, by public id, and ``numbers`` its place,
+    counted from 1; ``draining`` the servers that begin nothing at present."""
+
+    places: Mapping[UUID, str] = field(default_factory=dict)
+    numbers: Mapping[UUID, int] = field(default_factory=dict)
+    draining: frozenset[UUID] = frozenset()
+
+
+_draining: Prepared[Any] = Prepared(
+    lambda: Upstream.objects.filter(is_draining=True).values_list("pk", "public_id")
+)
+
+
+def read_line(*, has_queue: bool = True, is_draining: bool = True) -> Line:
+    """``has_queue``: whether anybody waits at all, ``is_draining``: whether any server lets nobody
+    in, where the caller knows that already."""
+    draining = dict(_draining.all()) if is_draining else {}
+    places, numbers = _places(draining) if has_queue else ({}, {})
+    return Line(places=places, numbers=numbers, draining=frozenset(draining.values()))
+
+
+def _places(draining: Mapping[int, UUID]) -> tuple[dict[UUID, str], dict[UUID, int]]:
+    queued = waiting()
+    counted: Counter[int | None] = Counter()
+    places: dict[UUID, str] = {}
+    numbers: dict[UUID, int] = {}
+    for run in in_order(queued, running_by_server()):
+        counted[run.upstream_id] += 1
+        is_held_up = run.upstream_id in draining
+        numbers[run.public_id] = counted[run.upstream_id]
+        places[run.public_id] = in_words(counted[run.upstream_id], is_held_up=is_held_up)
+    return places, numbers
+
+
+def in_words(place: int, *, is_held_up: bool = False) -> str:
+    """Where a run stands at its server, counted from 1, and why the line does not move."""
+    words = f"Place {place} in line"
+    return f"{words}. Waits: the server is being drained." if is_held_up else words

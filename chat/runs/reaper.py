@@ -1,13 +1,14 @@
-"""Ends what lost runners left, and removes raw frames whose time is over."""
+"""The reaper: ends runs of lost runners and of a restored database, expires raw frames."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -19,14 +20,16 @@ from django.db.models import Max, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from chat import metrics
-from chat.actions.continuing import opening
-from chat.actions.endings import stopper_of, write_ending
-from chat.actions.errors import is_away
-from chat.doorbell import QUEUED, Doorbell, ring_after_commit, room_topic
+from chat.core import metrics
+from chat.core.errors import is_away
+from chat.core.notify import QUEUED, Doorbell, doorbell, ring_after_commit, room_topic
+from chat.core.threads import DatabaseThreads
+from chat.core.waiting import end
 from chat.events import Event
 from chat.models import Attempt, RawSegment, Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open
+from chat.runs.outcomes import end_unstarted, stopper_of, write_ending
+from chat.runs.resume import opening
 from chat.runs.segments import read_events
 
 logger = logging.getLogger(__name__)
@@ -303,3 +306,72 @@ def purge_raw() -> int:
     keys = RawSegment.objects.filter(run__finished_at__lt=before).values_list("pk", flat=True)[:500]
     removed, _ = RawSegment.objects.filter(pk__in=list(keys)).delete()
     return removed
+
+
+# What a process without a runner does about lost ones. Somebody must: all of them may be dead.
+
+# As often as a runner beats. A look that finds nobody is a few small queries.
+LOOKS_PER_LEASE = 6
+
+
+@asynccontextmanager
+async def watching_runners(bell: Doorbell = doorbell) -> AsyncIterator[None]:
+    """For as long as the block lasts, ends or requeues what lost runners left. Any number of
+    processes may do this beside each other and beside runners, which do it themselves."""
+    threads = DatabaseThreads("bystander", size=1)
+    looking = asyncio.create_task(_look_for_ever(bell, threads), name="bystander")
+    try:
+        yield
+    finally:
+        await end(looking)
+        await threads.close()
+
+
+async def _look_for_ever(bell: Doorbell, threads: DatabaseThreads) -> None:
+    witness = Witness()
+    while True:
+        try:
+            settled = await threads.call(_look, witness)
+            tell_of(settled, bell)
+        except Exception as error:
+            # The database may be away; the next look is soon.
+            logger.warning("bystander.failed error=%s", type(error).__name__)
+        await asyncio.sleep(settings.LEASE_SECONDS / LOOKS_PER_LEASE)
+
+
+def _look(witness: Witness) -> list[Run]:
+    settled = reap(silence_counts=witness.may_judge)
+    now = database_time()
+    if now is not None:
+        witness.heard(now)
+    return settled
+
+
+# Ends what a restored database believes to be under way.
+
+RESTORED = (
+    "The installation was restored from a backup. Whether this had been sent after the backup was "
+    "made is not known, so it was not sent again."
+)
+
+
+def settle_restored() -> int:
+    """Ends every live run, and forgets every runner; returns how many runs.
+
+    The caller knows that no runner is alive. Nothing is put back in line: what waited when the
+    backup was made may have been sent since, and no request is ever sent twice.
+    """
+    settled = 0
+    for run in Run.objects.filter(status=RunStatus.QUEUED):
+        with transaction.atomic():
+            settled += end_unstarted(run)
+            _note(run)
+    for run in Run.objects.filter(status=RunStatus.RUNNING).select_related("runner"):
+        settled += end_lost(run, run.runner)
+        _note(run)
+    Runner.objects.all().delete()
+    return settled
+
+
+def _note(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(notes=[*run.notes, RESTORED])

@@ -1,4 +1,4 @@
-"""The part of a process that executes runs: claims, supervises, proves that it lives, drains."""
+"""The runner: claims runs, supervises them, sends heartbeats, drains."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,21 +17,19 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 from django.db.models.functions import Now
 
-from chat import metrics
-from chat.actions.artifacts import FILES
-from chat.doorbell import QUEUED, STOPS, Doorbell, Ear, doorbell
+from chat.core import metrics
+from chat.core.notify import QUEUED, STOPS, Doorbell, Ear, doorbell
+from chat.core.prepared import Prepared
+from chat.core.threads import DatabaseThreads
+from chat.core.waiting import end, wait_at_most
 from chat.models import Run, RunStatus
 from chat.models import Runner as RunnerRow
-from chat.models.prepared import Prepared
 from chat.runs import queue, reaper
-from chat.runs.budget import Budget
 from chat.runs.compaction import Compactor
-from chat.runs.database import DatabaseThreads
+from chat.runs.configured_buffer import live_tail
+from chat.runs.event_buffer import LiveTail
 from chat.runs.execution import Execution, Services
-from chat.runs.mockups import MockupFetcher
-from chat.runs.tail import LiveTail
-from chat.runs.tails import live_tail
-from chat.runs.waiting import end, wait_at_most
+from chat.runs.log import Budget
 from chat.runs.writer import SegmentWriter
 from chat.upstreams.client import Client
 from chat.upstreams.configured import configured_client
@@ -50,8 +48,28 @@ COURTESY_SECONDS = 2.0
 TIDY_SECONDS = 10.0
 # How often ended runs are looked for whose logs are to be compacted.
 COMPACT_SECONDS = 5.0
-# Files are announced with a ring; this is for lost ones, second tries, and what a restart left.
-FETCH_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Work of a feature that every runner repeats: when ``topic`` is published, and every
+    ``seconds`` in any case. ``make`` gives the coroutine function that does one round."""
+
+    topic: str
+    seconds: float
+    make: Callable[[Client, DatabaseThreads], Callable[[], Awaitable[None]]]
+
+
+# By topic. A feature's job is registered when the process starts (`chat.apps`).
+_jobs: dict[str, Job] = {}
+
+
+def register_job(job: Job) -> None:
+    _jobs[job.topic] = job
+
+
+def jobs() -> Mapping[str, Job]:
+    return _jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,10 +155,9 @@ class Runner:
             self._repeating(self._beat, beat),
             self._repeating(self._tidy, min(TIDY_SECONDS, settings.LEASE_SECONDS / 3)),
             self._repeating(self._compactor.compact_due, COMPACT_SECONDS),
-            self._repeating(
-                MockupFetcher(client=client, threads=self._threads).fetch_due,
-                FETCH_SECONDS,
-                topic=FILES,
+            *(
+                self._repeating(job.make(client, self._threads), job.seconds, topic=job.topic)
+                for job in _jobs.values()
             ),
         ]
         logger.info("runner.started runner=%s pid=%d", self.uuid, os.getpid())
@@ -224,9 +241,9 @@ class Runner:
         if execution.run_id is not None:
             # Followers that are late by a few seconds still read from memory.
             asyncio.get_running_loop().call_later(5, self._tail.forget, execution.run_id)
-        # A place at the server is free now, and the answer may have announced files.
-        self._bell.wake(QUEUED)
-        self._bell.wake(FILES)
+        # A place at the server is free now, and the answer may have left work for a job.
+        for topic in (QUEUED, *_jobs):
+            self._bell.wake(topic)
 
     async def _beat(self) -> None:
         if not await self._pulse.call(self._write_heartbeat) and not self._is_draining:
@@ -335,3 +352,24 @@ _own: Prepared[Any] = Prepared(
 # The runners of this process (more than one in tests), for the figures.
 _runners: WeakSet[Runner] = WeakSet()
 metrics.EXECUTING.read_from(lambda: {"": sum(runner.executing for runner in _runners)})
+
+
+# The runner inside the server process: started and drained with it.
+
+_runner: Runner | None = None
+
+
+async def start() -> None:
+    """Begins to execute runs. With SQLite the caller holds the lock on the data directory, so
+    nobody else does; a PostgreSQL may be shared with other servers and runners."""
+    global _runner
+    _runner = Runner(is_alone=settings.IS_SQLITE)
+    await _runner.start()
+
+
+async def stop(timeout: float) -> None:
+    """Lets runs go on for ``timeout`` seconds, interrupts the rest, and flushes the log."""
+    global _runner
+    if _runner is not None:
+        runner, _runner = _runner, None
+        await runner.drain(timeout)

@@ -22,12 +22,10 @@ from django.utils import timezone
 from psycopg.types.numeric import Int8
 
 from chat import events as canonical
-from chat.actions.endings import touch_room
-from chat.actions.files import Brought
-from chat.actions.outcomes import has_consequences, record_outcome
+from chat.core.prepared import Prepared, fetch
 from chat.models import Run, RunSegment
-from chat.models.prepared import Prepared, fetch
-from chat.runs.tail import Entry
+from chat.runs.event_buffer import Entry
+from chat.runs.outcomes import PreparedOutcome, has_consequences, record_outcome, touch_room
 
 # Rows of a log that a follower gets at once; it comes back for the next ones.
 CHUNK_SEGMENTS = 200
@@ -48,9 +46,9 @@ class Write:
     raw: bytes = b""
     columns: dict[str, object] = field(default_factory=dict)
     is_end: bool = False
-    # With `is_end`: what the run folds to, and the files in it.
+    # With `is_end`: the run's result, and what the outcome steps have prepared for it.
     result: canonical.Result | None = None
-    brought: Sequence[Brought] = ()
+    prepared: PreparedOutcome = field(default_factory=dict)
     conversation_pk: int = 0
 
     @property
@@ -260,7 +258,7 @@ def _kept_earlier(writes: Sequence[Write]) -> set[int]:
 
 
 def _has_consequences(write: Write) -> bool:
-    return write.result is not None and has_consequences(write.result, write.brought)
+    return write.result is not None and has_consequences(write.result, write.prepared)
 
 
 def _end(write: Write) -> bool:
@@ -269,7 +267,7 @@ def _end(write: Write) -> bool:
     if not (_end_at_once(write) if is_postgres else _end_step_by_step(write)):
         return False
     if write.result is not None:
-        record_outcome(write.run_pk, write.result, write.brought)
+        record_outcome(write.run_pk, write.result, write.prepared)
     return True
 
 

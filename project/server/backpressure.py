@@ -10,7 +10,7 @@ from weakref import WeakSet
 from twisted.internet.interfaces import IPushProducer
 from zope.interface import implementer
 
-from chat import metrics
+from chat.core import metrics
 
 logger = logging.getLogger(__name__)
 

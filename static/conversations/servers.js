@@ -2,7 +2,7 @@
 (() => {
   "use strict";
 
-  // As the page has it from the server (chat.views.forms).
+  // As the page has it from the server (chat.conversations.forms).
   const DRAINING = " (being drained)";
 
   const identity = option => option.value.split(":")[0];

@@ -9,10 +9,10 @@ from datetime import timedelta
 from django.utils import timezone
 
 from chat import events
-from chat.actions.endings import write_ending
 from chat.dialects.base import Ending
 from chat.models import Conversation, Message, Role, Run, RunStatus, Upstream, User
 from chat.result import Fold
+from chat.runs.outcomes import write_ending
 
 
 def ask(

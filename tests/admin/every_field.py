@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from chat import models
-from chat.admin.registry import REGISTRY
+from chat.administration.site import REGISTRY
 from tests.admin.conversations import answer, ask
 from tests.admin.pages import list_url, row_url
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from chat.actions import audit
-from chat.models import AuditEvent, Conversation, Membership, Run, Team, TeamRole, User
+from chat.models import AuditEvent, Conversation, Membership, Run, Team, TeamRole, User, audit
 from tests.admin.pages import list_url, row_url, text_of
 
 READ = "conversation.read_by_administrator"

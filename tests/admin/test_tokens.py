@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from chat.actions.tokens import create_token, find_token
+from chat.accounts.actions.tokens import create_token, find_token
 from chat.models import AccessToken, AuditEvent, Team, User
 from tests.admin.pages import list_url, row_url, text_of
 

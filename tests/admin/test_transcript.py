@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chat import events
-from chat.admin.transcript import TURNS_PER_PAGE, pretty_result, tree_order
+from chat.administration.transcript import TURNS_PER_PAGE, pretty_result, tree_order
 from chat.models import (
     Attempt,
     Conversation,

@@ -13,11 +13,11 @@ from django.db.models.functions import Length
 from django.utils import timezone
 
 from chat import events as canonical
-from chat.actions import conversations as verbs
-from chat.actions.conversations import ModelChoice
+from chat.conversations.actions import messages as verbs
+from chat.conversations.actions.messages import ModelChoice
+from chat.core.threads import DatabaseThreads
 from chat.models import Membership, RawSegment, Run, RunSegment, Team, TeamRole, Upstream, User
 from chat.runs.compaction import COMPACT_AFTER_SECONDS, Compactor
-from chat.runs.database import DatabaseThreads
 from tests.bench.streams import ANSWERS
 
 ANSWERS_AT_ONCE = 200

@@ -6,7 +6,7 @@ import sys
 import pytest
 from playwright.sync_api import expect
 
-from chat.views.transcript import PAGE_TURNS
+from chat.conversations.transcript import PAGE_TURNS
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.processes.site import ROOT, environment

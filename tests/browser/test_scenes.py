@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import pytest
 from playwright.sync_api import Locator, expect
 
-from chat.actions.setup import DEMO_SERVERS
+from chat.servers.actions.demo import DEMO_SERVERS
 from tests.support.browser.displays import (
     ALL_DISPLAYS,
     DESKTOP_DARK,

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from chat.demo.script import AnyStep, Flood, Gate, lmstudio_event, stream
-from chat.views.errors import AWAY
+from chat.web.views import AWAY
 from tests.support.cluster.answers import Words, assert_nothing_lost, assert_whole, begin
 from tests.support.cluster.cluster import LEASE_SECONDS, Cluster, Web, resident_bytes
 from tests.support.cluster.viewers import Viewers

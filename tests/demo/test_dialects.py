@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from chat import dialects, result
-from chat.actions.setup import DEMO_SERVERS
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import AssistantTurn, Turn
 from chat.events import Result
+from chat.servers.actions.demo import DEMO_SERVERS
 from tests.demo.answers import answer_to, connect, make_prompt, native
 
 STATUSES = {

@@ -10,13 +10,13 @@ import pytest
 import pytest_asyncio
 
 from chat import dialects, result
-from chat.actions.setup import DEMO_SERVERS
 from chat.demo import prose
 from chat.demo.apis.responses.requests import AGENT, MODELS, OPEN_AGENT
 from chat.demo.apis.responses.server import api as demo_api
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import Image, Reply, ToolDefinition, Turn, UserTurn
 from chat.events import ErrorInfo, MediaItem, MessageItem, ReasoningItem, RefusalItem, Result
+from chat.servers.actions.demo import DEMO_SERVERS
 from tests.demo.answers import answer_to, calls_in, connect, make_prompt, native, with_outputs
 from tests.demo.streams import JsonObject, events_in, joined, read_until_broken
 

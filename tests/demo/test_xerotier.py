@@ -10,7 +10,6 @@ import pytest
 import pytest_asyncio
 
 from chat import dialects, result
-from chat.actions.setup import XEROTIER_MODELS
 from chat.demo.apis.xerotier.mockup import Bundles, files_of
 from chat.demo.apis.xerotier.scenes import Asked, choose
 from chat.demo.apis.xerotier.server import TOKENS_PER_SECOND
@@ -18,6 +17,7 @@ from chat.demo.apis.xerotier.steps import Say, Wait
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import Reply, Turn
 from chat.events import JsonObject, MessageItem, Result
+from chat.servers.actions.demo import XEROTIER_MODELS
 from chat.upstreams import client as upstreams
 from chat.upstreams.addresses import AddressPolicy
 from tests.demo.answers import BASES, answer_to, connect, make_prompt, native

@@ -44,8 +44,8 @@ def said(*words):
 FILL = """
 import uuid
 from django.utils import timezone
-from chat.actions.conversations import ModelChoice, start_conversation
-from chat.actions.keys import adopt_keys
+from chat.conversations.actions.messages import ModelChoice, start_conversation
+from chat.administration.keys import adopt_keys
 from chat.models import Membership, Run, Runner, Team, Upstream, User
 adopt_keys()
 alice = User.objects.create_user("alice@example.org", "secret enough", name="Alice")
@@ -66,9 +66,9 @@ rows.update(status="running", runner=runner)
 rows.filter(pk=sent.pk).update(request_sent_at=timezone.now())
 """
 LOOK = """
-from chat.actions.keys import WrongKeys, adopt_keys
+from chat.administration.keys import WrongKeys, adopt_keys
 from chat.models import Message, Run, Runner, Upstream, User
-from chat.vault import VaultLocked
+from chat.core.encryption import VaultLocked
 try:
     key = Upstream.objects.get().open_key()
 except VaultLocked:

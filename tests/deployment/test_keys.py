@@ -9,9 +9,9 @@ import pytest
 from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 
-from chat.actions.keys import WrongKeys, accept_keys, adopt_keys, key_state, rotate_keys
+from chat.administration.keys import WrongKeys, accept_keys, adopt_keys, key_state, rotate_keys
+from chat.core.encryption import VaultLocked
 from chat.models import KeyKind, KeyMark, Upstream
-from chat.vault import VaultLocked
 
 # The command closes its connection, as it would at its end.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -105,10 +105,10 @@ def test_old_key_is_kept_while_something_is_unreadable(settings: Any, upstream: 
 def test_credential_changed_during_a_rotation_is_kept(
     settings: Any, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from chat import vault
+    from chat.core import encryption
 
     settings.ENCRYPTION_KEYS = [NEW, OLD]
-    reseal = vault.reseal
+    reseal = encryption.reseal
 
     def change_meanwhile(sealed: str) -> str:
         other = Upstream.objects.get()
@@ -116,7 +116,7 @@ def test_credential_changed_during_a_rotation_is_kept(
         Upstream.objects.filter(pk=other.pk).update(sealed_key=other.sealed_key)
         return reseal(sealed)
 
-    monkeypatch.setattr(vault, "reseal", change_meanwhile)
+    monkeypatch.setattr(encryption, "reseal", change_meanwhile)
     rotate_keys()
 
     upstream.refresh_from_db()

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat import dialects
-from chat.consumers.run_events import _encode_now
 from chat.events import (
     EVENT_TYPES,
     ActivityStep,
@@ -28,10 +27,11 @@ from chat.events import (
     encode,
 )
 from chat.management.commands.decode import decode as decode_stream
+from chat.public_api.log_stream import _encode_now
 from chat.rendering.patches import Answer
 from chat.result import Fold, ending_in, fold
-from chat.runs.public import response_id_of
-from chat.runs.tail import Entry
+from chat.runs.event_buffer import Entry
+from chat.runs.public_events import response_id_of
 from chat.wire.sse import Frame
 from tests.dialects import decoding
 from tests.dialects.strategies import CAUSES, examples

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from chat.health import answers, figures
+from chat.core.process import Process
+from chat.health import figures, report
 from chat.health.checks import Checks
-from chat.health.process import Process
 from chat.models import Runner
 from tests.support.loop_clock import LoopClock
 
@@ -16,7 +16,7 @@ from tests.support.loop_clock import LoopClock
 @pytest.fixture
 async def checks(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Checks]:
     checks = Checks()
-    monkeypatch.setattr(answers, "checks", checks)
+    monkeypatch.setattr(report, "checks", checks)
     monkeypatch.setattr(figures, "checks", checks)
     yield checks
     await checks.close()
@@ -26,7 +26,7 @@ async def checks(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Checks]:
 def process(monkeypatch: pytest.MonkeyPatch) -> Process:
     process = Process()
     process.serves()
-    monkeypatch.setattr(answers, "process", process)
+    monkeypatch.setattr(report, "process", process)
     return process
 
 

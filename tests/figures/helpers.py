@@ -10,7 +10,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from chat import metrics
+from chat.core import metrics
 from project.asgi import application
 
 # An address that may see everything, and one that may not.

@@ -13,10 +13,10 @@ import pytest
 from django.db import connections
 from django.db.backends.postgresql.base import DatabaseWrapper
 
+from chat.core.threads import DatabaseThreads
 from chat.health import database
 from chat.health.checks import Checks
 from chat.health.database import ALIAS, Looker
-from chat.runs.database import DatabaseThreads
 from tests.figures.helpers import until, value
 from tests.support.servers import PostgreSQL
 

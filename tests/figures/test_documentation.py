@@ -9,8 +9,8 @@ import pytest
 from django.conf import settings
 from prometheus_client.metrics import MetricWrapperBase
 
-from chat import metrics
-from chat.metrics import Reading, Tally
+from chat.core import metrics
+from chat.core.metrics import Reading, Tally
 from project import VERSION
 
 DOCUMENT = settings.BASE_DIR / "docs" / "metrics.md"

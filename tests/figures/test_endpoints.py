@@ -10,11 +10,11 @@ import pytest
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from chat.core.process import Process
+from chat.core.threads import DatabaseThreads
 from chat.health.checks import Checks
 from chat.health.database import Database, Looker
-from chat.health.process import Process
 from chat.models import Runner, User
-from chat.runs.database import DatabaseThreads
 from tests.figures.helpers import NEAR, STRANGER, TOKEN, request
 from tests.live.conftest import SignIn, sign_in  # noqa: F401 - a fixture
 

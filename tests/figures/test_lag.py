@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chat.health.process import WINDOW_SECONDS, LoopLag, Process
+from chat.core.process import WINDOW_SECONDS, LoopLag, Process
 from tests.figures.helpers import Change, until
 from tests.support.loop_clock import LoopClock
 

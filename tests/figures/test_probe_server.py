@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from chat.health import server as module
+from chat.core.process import Process
+from chat.health import runner_probe as module
 from chat.health.checks import Checks
-from chat.health.process import Process
-from chat.health.server import ProbeServer
+from chat.health.runner_probe import ProbeServer
 from chat.models import Runner
 from tests.figures.helpers import TOKEN, until
 

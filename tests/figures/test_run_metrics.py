@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from chat import metrics
-from chat.actions.conversations import stop_run
+from chat.conversations.actions.conversation import stop_run
+from chat.core import metrics
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import (
     Gate,

@@ -30,7 +30,7 @@ def test_refused_attempt_is_counted_and_logged_by_address(
     sign_in(f"{name}@example.org", "wrong-canary")
 
     assert change.of("tributary_sign_ins_total", result="refused") == 1
-    logged = [one.getMessage() for one in caplog.records if one.name == "chat.accounts"]
+    logged = [one.getMessage() for one in caplog.records if one.name == "chat.accounts.adapter"]
     assert logged == ["sign_in.failed result=refused address=127.0.0.1"]
     assert "canary" not in caplog.text
 

@@ -12,10 +12,10 @@ from django.db import transaction
 from django.test import Client
 
 from chat import events
-from chat.actions.conversations import ModelChoice, send_message
-from chat.actions.endings import write_ending
+from chat.conversations.actions.messages import ModelChoice, send_message
 from chat.models import Conversation, Message, Run, Upstream, User
 from chat.result import Fold, close_open
+from chat.runs.outcomes import write_ending
 
 Answer = Callable[..., Run]
 

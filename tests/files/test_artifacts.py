@@ -14,12 +14,12 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
+from chat.artifacts.views import artifacts, previews
+from chat.artifacts.views.previews import Ticket, sign
 from chat.events import ArtifactUpdate
 from chat.models import Artifact, Conversation, Membership, User
 from chat.rendering import cards, text_diff
 from chat.rendering.text_diff import SHOWN_LINES, compare, count_changes
-from chat.views import artifacts, previews
-from chat.views.previews import Ticket, sign
 from tests.files.conftest import Answer
 from tests.support.stored import rolled_back
 

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from chat.actions.conversations import ModelChoice, send_message
+from chat.conversations.actions.messages import ModelChoice, send_message
+from chat.core.notify import Doorbell
+from chat.core.threads import DatabaseThreads
 from chat.demo.fake import FakeUpstream
-from chat.doorbell import Doorbell
 from chat.models import (
     ArtifactVersion,
     Conversation,
@@ -23,9 +24,8 @@ from chat.models import (
     Upstream,
     User,
 )
-from chat.runs.database import DatabaseThreads
+from chat.runs.event_buffer import MemoryTail
 from chat.runs.runner import Runner
-from chat.runs.tail import MemoryTail
 from tests.support.processes.site import SOON_SECONDS
 
 threads = DatabaseThreads("demo-test", size=1)

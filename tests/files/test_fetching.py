@@ -11,15 +11,15 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from chat.actions.artifacts import BAD_PATH, TOO_LARGE
-from chat.doorbell import Doorbell
+from chat.artifacts import fetching
+from chat.artifacts.actions import BAD_PATH, TOO_LARGE
+from chat.artifacts.fetching import GONE, NO_SERVER, MockupFetcher, encoded, prefix_of, take_due
+from chat.core.notify import Doorbell
+from chat.core.threads import DatabaseThreads
 from chat.events import JsonObject, MockupUpdate
 from chat.models import Conversation, Mockup, MockupFile, Run, StoredFile, Upstream
-from chat.runs import mockups
-from chat.runs.database import DatabaseThreads
-from chat.runs.mockups import GONE, NO_SERVER, MockupFetcher, encoded, prefix_of, take_due
+from chat.runs.event_buffer import MemoryTail
 from chat.runs.runner import Runner
-from chat.runs.tail import MemoryTail
 from chat.upstreams.addresses import REFUSED_TEXT, AddressPolicy
 from chat.upstreams.client import Client, open_client
 from tests.files.conftest import Answer, png
@@ -199,7 +199,7 @@ async def test_file_of_a_lost_runner_is_fetched_after_its_lease(bundles: Bundles
 async def test_file_is_given_up_after_so_many_attempts(bundles: Bundles) -> None:
     async with serving({}) as server:
         await bundles.make(server, created("a"))
-        for _ in range(mockups.ATTEMPTS):
+        for _ in range(fetching.ATTEMPTS):
             await threads.call(take_due)
             await bundles.make_due()
         files = await bundles.fetch()
@@ -242,12 +242,12 @@ async def test_busy_server_is_retried_a_limited_number_of_times(bundles: Bundles
     async with HostileServer(busy) as server:
         await bundles.make(server, created("a"))
         statuses = []
-        for _ in range(mockups.ATTEMPTS + 1):
+        for _ in range(fetching.ATTEMPTS + 1):
             statuses.append((await bundles.fetch())["a"].status)
             await bundles.make_due()
 
-    assert statuses == ["wanted"] * (mockups.ATTEMPTS - 1) + ["refused"] * 2
-    assert len(server.requests) == mockups.ATTEMPTS
+    assert statuses == ["wanted"] * (fetching.ATTEMPTS - 1) + ["refused"] * 2
+    assert len(server.requests) == fetching.ATTEMPTS
 
 
 # --- what is not fetched -----------------------------------------------------------------------

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from chat import result as folding
-from chat.actions import artifacts
-from chat.actions.files import read_media
+from chat.artifacts import actions
 from chat.events import ArtifactUpdate, Event, MediaItem, MediaUpdate
+from chat.files.actions import read_media
 from chat.models import ArtifactVersion
 from chat.result import Fold
 from tests.files.conftest import Answer
@@ -60,7 +60,7 @@ def test_every_version_is_stored_with_its_content(
 def test_stored_content_of_many_updates_is_bounded(
     answer: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(artifacts, "MOST_CHARACTERS", 3 * len(LONG))
+    monkeypatch.setattr(actions, "MOST_CHARACTERS", 3 * len(LONG))
     first = answer(ArtifactUpdate(op="created", artifact_id="a", content=LONG))
     answer(*renamed(400)[1:], below=first.message)
 

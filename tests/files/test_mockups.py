@@ -14,9 +14,9 @@ from django.test import Client
 from django.urls import reverse
 
 from chat.events import ArtifactUpdate, MockupUpdate
+from chat.files import zips
+from chat.files.zips import unique_path
 from chat.models import Conversation, FetchStatus, Mockup, MockupFile, StoredFile
-from chat.views import zips
-from chat.views.zips import unique_path
 from tests.files.conftest import Answer
 
 pytestmark = pytest.mark.usefixtures("db")

@@ -12,8 +12,8 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from chat.actions.files import Picture, attach
 from chat.events import ArtifactUpdate, MediaUpdate, MessageStart, MockupUpdate
+from chat.files.actions import Picture, attach
 from chat.models import (
     Artifact,
     ArtifactVersion,

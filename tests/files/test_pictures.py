@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.actions.files import picture_name
 from chat.rendering.media import PictureFacts, read_picture
+from chat.web.files import picture_name
 from tests.files.conftest import PAGE, PICTURES, announced_png
 
 NO_PICTURES = [

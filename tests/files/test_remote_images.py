@@ -15,13 +15,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from chat import events
-from chat.actions import elsewhere as verbs
-from chat.actions.elsewhere import id_of, keep, kept
-from chat.actions.errors import ActionRefused
-from chat.live.cursor import pictures_in
+from chat.core.errors import ActionRefused
+from chat.files import remote_images
+from chat.files import remote_images as verbs
+from chat.files.remote_images import FETCHES_AT_ONCE, id_of, keep, kept
+from chat.live.snapshot import pictures_in
 from chat.models import Run, StoredFile, User
-from chat.views import elsewhere
-from chat.views.elsewhere import FETCHES_AT_ONCE
 from tests.files.conftest import GIF, Answer, announced_png, png
 from tests.support.remote_host import RemoteHost
 
@@ -322,11 +321,11 @@ def test_concurrent_fetches_are_limited(
 
     with ExitStack() as others:
         for _ in range(FETCHES_AT_ONCE):
-            others.enter_context(elsewhere._turns)
+            others.enter_context(remote_images._turns)
         refused = fetch(run, address).status_code
 
     assert (refused, host.paths) == (429, [])
     # A failed fetch frees its place as well.
     assert fetch(run, gone).status_code == 404
-    assert elsewhere._turns._value == FETCHES_AT_ONCE
+    assert remote_images._turns._value == FETCHES_AT_ONCE
     assert fetch(run, address).status_code == 200

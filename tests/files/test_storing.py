@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from chat.actions.artifacts import BAD_PATH, LONG_PATH, REPLACED, TOO_LARGE, path_problem
+from chat.artifacts.actions import BAD_PATH, LONG_PATH, REPLACED, TOO_LARGE, path_problem
 from chat.events import ArtifactUpdate, JsonObject, MediaUpdate, MessageStart, MockupUpdate
 from chat.models import (
     AnswerFile,

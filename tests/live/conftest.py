@@ -14,17 +14,17 @@ from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 
 from chat import events as canonical
-from chat.actions import conversations as verbs
-from chat.actions.conversations import ModelChoice
-from chat.actions.endings import columns_of
-from chat.live.hub import Hubs, hubs
-from chat.live.watch import Watch
+from chat.conversations.actions import messages as verbs
+from chat.conversations.actions.messages import ModelChoice
+from chat.core.threads import DatabaseThreads, readers
+from chat.live.access_monitor import Watch
+from chat.live.broadcaster import Hubs, hubs
 from chat.models import Conversation, Run, Runner, RunStatus, Upstream, User
 from chat.result import Fold, close_open
-from chat.runs.database import DatabaseThreads, readers
+from chat.runs.configured_buffer import live_tail
+from chat.runs.event_buffer import Entry, MemoryTail
+from chat.runs.outcomes import columns_of
 from chat.runs.segments import Write, bodies_of
-from chat.runs.tail import Entry, MemoryTail
-from chat.runs.tails import live_tail
 from chat.runs.writer import SegmentWriter
 from tests.live.connection import Connection, Program, StreamTab, Tab, fresh_page
 from tests.support.pages import cursor_of
@@ -112,7 +112,7 @@ async def writer(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[SegmentWriter]:
     """Commits at once: these tests do not need the pause in which runs share a commit."""
-    monkeypatch.setattr("chat.runs.pace.FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr("chat.runs.writer.FLUSH_SECONDS", 0.0)
     writer = SegmentWriter()
     writer.start()
     yield writer
@@ -189,17 +189,17 @@ def charlies_session(sign_in: SignIn, charlie: User) -> str:
 @pytest.fixture
 def lost_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every notification is lost: changes are found by polling alone."""
-    monkeypatch.setattr("chat.doorbell.Doorbell.ring", lambda self, topic: None)
+    monkeypatch.setattr("chat.core.notify.Doorbell.ring", lambda self, topic: None)
 
 
 @pytest.fixture
 async def live(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """The live part of a process, which polls often. Everything in it ends with the test."""
     watch = Watch()
-    monkeypatch.setattr("chat.consumers.tabs.watch", watch)
-    monkeypatch.setattr("chat.consumers.run_events.watch", watch)
-    monkeypatch.setattr("chat.consumers.tab_stream.watch", watch)
-    monkeypatch.setattr("chat.live.watch.CHECK_SECONDS", 0.02)
+    monkeypatch.setattr("chat.live.websocket.watch", watch)
+    monkeypatch.setattr("chat.public_api.log_stream.watch", watch)
+    monkeypatch.setattr("chat.live.sse.watch", watch)
+    monkeypatch.setattr("chat.live.access_monitor.CHECK_SECONDS", 0.02)
     yield
     await watch.close()
     await close_shared()

@@ -9,9 +9,9 @@ from typing import Any, Self
 from urllib.parse import urlencode
 from uuid import UUID
 
-from chat.live.cursor import render_answer
+from chat.live.snapshot import render_answer
 from chat.models import Run
-from chat.runs.tail import Entry
+from chat.runs.event_buffer import Entry
 from chat.wire.sse import Decoder, Frame
 from project.asgi import application
 from project.server.backpressure import SEND_NOW

@@ -15,9 +15,9 @@ from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from chat.live import watch
+from chat.live import access_monitor
+from chat.live.access_monitor import Identity
 from chat.live.viewer import CLOSE_ACCESS, CLOSE_DELETED, CLOSE_LATER, CLOSE_SIGNED_OUT
-from chat.live.watch import Identity
 from chat.models import Conversation, Membership, Run, Team, TeamRole, User, Visibility
 from tests.conftest import MakeUser
 from tests.live.conftest import (
@@ -270,8 +270,8 @@ async def test_unverified_access_ends_connections(
     for page in (bobs_tab, stream):
         await page.until_seq(run.id, len(run.entries))
 
-    monkeypatch.setattr("chat.live.watch.FAIL_CLOSED_SECONDS", 0.0)
-    monkeypatch.setattr("chat.live.watch.check", fail)
+    monkeypatch.setattr("chat.live.access_monitor.FAIL_CLOSED_SECONDS", 0.0)
+    monkeypatch.setattr("chat.live.access_monitor.check", fail)
     await bobs_tab.until_closed()
     await stream.until_finished()
 
@@ -292,9 +292,9 @@ async def test_hanging_access_check_ends_connections(
     await run.tell("Only for the team")
     await bobs_tab.until_seq(run.id, len(run.entries))
 
-    monkeypatch.setattr("chat.live.watch.FAIL_CLOSED_SECONDS", 0.05)
-    monkeypatch.setattr("chat.live.watch.ANSWER_SECONDS", 0.05)
-    monkeypatch.setattr("chat.live.watch.check", hang)
+    monkeypatch.setattr("chat.live.access_monitor.FAIL_CLOSED_SECONDS", 0.05)
+    monkeypatch.setattr("chat.live.access_monitor.ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr("chat.live.access_monitor.check", hang)
     await bobs_tab.until_closed()
     may_end.set()
 
@@ -313,7 +313,7 @@ async def test_short_database_outage_ends_no_connection(
     await run.tell("Only for the team")
 
     with monkeypatch.context() as patch:
-        patch.setattr("chat.live.watch.check", fail)
+        patch.setattr("chat.live.access_monitor.check", fail)
         await until(lambda: len(failures) >= 3)
     await run.end()
 
@@ -338,7 +338,7 @@ async def test_foreign_and_missing_rooms_look_the_same(
 async def test_check_reports_why_access_just_ended(
     make_scene: MakeScene, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    read_now = watch._read
+    read_now = access_monitor._read
 
     def check(end_access: Callable[[Scene], None]) -> object:
         """Access ends when the check has begun and just before it reads."""
@@ -351,8 +351,8 @@ async def test_check_reports_why_access_just_ended(
             end_access(scene)
             return read_now(pairs)
 
-        monkeypatch.setattr(watch, "_read", change_and_read)
-        return watch.check([(identity, frozenset([scene.run.room]))]).verdicts
+        monkeypatch.setattr(access_monitor, "_read", change_and_read)
+        return access_monitor.check([(identity, frozenset([scene.run.room]))]).verdicts
 
     for end_access, reason, _ in ENDINGS:
         with subtests.test(msg=end_access.__name__):
@@ -372,9 +372,9 @@ async def test_check_reads_everything_in_one_statement(
         (bobs, frozenset([room, uuid.uuid4()])),
     ]
 
-    def check() -> tuple[watch.Answers, int]:
+    def check() -> tuple[access_monitor.Answers, int]:
         with CaptureQueriesContext(connection) as queries:
-            answers = watch.check(questions)
+            answers = access_monitor.check(questions)
         return answers, len(queries)
 
     answers, statements = await threads.call(check)
@@ -382,9 +382,9 @@ async def test_check_reads_everything_in_one_statement(
     # A statement sees one moment, whatever else is committed meanwhile.
     assert statements == 1
     assert answers.verdicts[0] == []
-    assert answers.verdicts[1] == watch.GONE_SIGNED_OUT
+    assert answers.verdicts[1] == access_monitor.GONE_SIGNED_OUT
     assert [(seen.conversation_id, seen.may_write) for seen in answers.verdicts[2]] == [
         (room, True)
     ]
-    assert answers.verdicts[3] == watch.GONE_DELETED
+    assert answers.verdicts[3] == access_monitor.GONE_DELETED
     assert (answers.has_queue, answers.is_draining) == (False, False)

@@ -6,12 +6,12 @@ import uuid
 import pytest
 
 from chat import events as canonical
-from chat.actions import conversations as verbs
-from chat.consumers import run_events
+from chat.conversations.actions import conversation
 from chat.dialects import DIALECTS
 from chat.models import Run, User
-from chat.runs.public import public_json
-from chat.runs.tails import live_tail
+from chat.public_api import log_stream
+from chat.runs.configured_buffer import live_tail
+from chat.runs.public_events import public_json
 from chat.wire.sse import Decoder
 from tests.live.conftest import LiveRun, OpenProgram, threads
 from tests.rendering.stories import MARKDOWN, RICH, told
@@ -109,7 +109,7 @@ async def test_reconnected_client_misses_and_repeats_nothing(
 async def test_silent_run_sends_heartbeats(
     run: LiveRun, open_program: OpenProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chat.consumers.run_events.HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr("chat.public_api.log_stream.HEARTBEAT_SECONDS", 0.01)
     program = open_program(run.id)
 
     await program.until(lambda program: program.body.count(b": heartbeat\n\n") > 2)
@@ -125,7 +125,7 @@ async def test_queued_run_is_followed_to_its_end(
 ) -> None:
     program = await open_program(queued_run.id).until_answered()
 
-    await threads.call(verbs.stop_run, alice, queued_run.row)
+    await threads.call(conversation.stop_run, alice, queued_run.row)
     await program.until_finished()
 
     assert [frame.event for frame in program.frames] == ["chat.start", "chat.end"]
@@ -267,7 +267,7 @@ async def test_disconnected_client_leaves_nothing_behind(
 
     await program.close()
 
-    assert not run_events.watch._connections
+    assert not log_stream.watch._connections
 
 
 # --- our stream is a dialect's stream ------------------------------------------------------

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from chat.consumers import greeting, tabs
-from chat.live.hub import FRAME_SECONDS, FRAME_SLACK_SECONDS, THREAD_EVENTS, Hubs
+from chat.live import handshake, websocket
+from chat.live.broadcaster import FRAME_SECONDS, FRAME_SLACK_SECONDS, THREAD_EVENTS, Hubs
 from chat.rendering.patches import Answer
-from chat.runs import feed, lookout
-from chat.runs.tail import Entry
+from chat.runs import log_follower
+from chat.runs import log_follower as lookout
+from chat.runs.event_buffer import Entry
 from tests.live.conftest import Begin, LiveRun, OpenProgram, OpenTab, threads
 from tests.live.connection import SOON_SECONDS, Tab, until
 
@@ -38,18 +39,19 @@ async def test_tab_is_put_off_during_a_database_outage(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     tab = open_tab()
-    monkeypatch.setattr(greeting.access, "get_conversation", away)
+    monkeypatch.setattr(handshake.access, "get_conversation", away)
 
     tab.hello(uuid.uuid4())
     await tab.until_closed()
 
-    assert tab.close_code == tabs.CLOSE_BUSY
+    assert tab.close_code == websocket.CLOSE_BUSY
     assert "viewer.put_off" in caplog.text
     assert "Traceback" not in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("module", "question"), [(feed, "_begin"), (feed, "read_entries"), (lookout, "look_for")]
+    ("module", "question"),
+    [(log_follower, "_begin"), (log_follower, "read_entries"), (lookout, "look_for")],
 )
 async def test_followers_wait_out_a_database_outage(
     begin: Begin,
@@ -61,9 +63,9 @@ async def test_followers_wait_out_a_database_outage(
     question: str,
 ) -> None:
     answer, is_back = getattr(module, question), threading.Event()
-    monkeypatch.setattr("chat.runs.database.AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("chat.core.threads.AGAIN_SECONDS", 0.01)
     # Each read is followed by another, as in a long log.
-    monkeypatch.setattr(feed, "CATCH_UP_BYTES", 1)
+    monkeypatch.setattr(log_follower, "CATCH_UP_BYTES", 1)
     monkeypatch.setattr(
         module,
         question,
@@ -92,7 +94,7 @@ async def test_broken_feed_ends_the_stream_without_chat_end(
         raise ValueError("broken")
         yield []
 
-    monkeypatch.setattr("chat.consumers.following.follow", broken)
+    monkeypatch.setattr("chat.public_api.log_stream.follow", broken)
     program = open_program(run.id)
     await program.until_finished()
 
@@ -108,7 +110,7 @@ async def test_aborted_connection_leaves_nothing_behind(
     tab.follow(run.id)
     await run.tell("Hello")
     await tab.until_seq(run.id, len(run.entries))
-    hub = tabs.watch._connections.copy().pop()._runs[run.id].hub
+    hub = websocket.watch._connections.copy().pop()._runs[run.id].hub
 
     if how == "a handler fails":
         monkeypatch.setattr("chat.access.get_run", broken)
@@ -120,7 +122,7 @@ async def test_aborted_connection_leaves_nothing_behind(
 
     # Read here: otherwise it would be logged as never retrieved in the middle of some other test.
     assert tab.task.cancelled() or str(tab.task.exception()) == "broken"
-    assert not tabs.watch._connections
+    assert not websocket.watch._connections
     assert not hub.has_viewers
 
 
@@ -147,7 +149,7 @@ async def test_frames_are_a_window_apart_on_average(
     made: list[float] = []
     for _ in range(5):
         moment = max(hub._due, 100.0)
-        monkeypatch.setattr("chat.live.hub._now", lambda moment=moment: moment)
+        monkeypatch.setattr("chat.live.broadcaster._now", lambda moment=moment: moment)
         await hub._show_frame()
         made.append(moment)
 

@@ -9,9 +9,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from chat.actions import conversations as verbs
-from chat.actions.conversations import ModelChoice
-from chat.live import watch as watch_module
+from chat.conversations.actions import conversation as actions_conversation
+from chat.conversations.actions import messages as verbs
+from chat.conversations.actions.messages import ModelChoice
+from chat.live import access_monitor as watch_module
 from chat.live.list_version import access_part, read_list_version, read_list_versions
 from chat.models import Conversation, Membership, Team, Upstream, User
 from tests.live.conftest import OpenTab, threads
@@ -21,7 +22,7 @@ Change = Callable[[User, Conversation], object]
 
 
 def rename(owner: User, room: Conversation) -> None:
-    verbs.rename(room, "Another title")
+    actions_conversation.rename(room, "Another title")
 
 
 def start_another(owner: User, room: Conversation) -> None:
@@ -40,11 +41,11 @@ def start_private(owner: User, room: Conversation) -> None:
 
 
 def make_private(owner: User, room: Conversation) -> None:
-    verbs.set_visibility(owner, room, "private")
+    actions_conversation.set_visibility(owner, room, "private")
 
 
 def delete(owner: User, room: Conversation) -> None:
-    verbs.delete(owner, room)
+    actions_conversation.delete(owner, room)
 
 
 def remove_members(owner: User, room: Conversation) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from chat import events as canonical
-from chat.live.hub import Hub, hubs
+from chat.live.broadcaster import Hub, hubs
 from chat.live.viewer import CLOSE_LATER
 from chat.rendering.patches import Answer
-from chat.runs.tails import live_tail
+from chat.runs.configured_buffer import live_tail
 from tests.live.conftest import Begin, LiveRun, OpenTab, threads
 from tests.live.connection import Tab, until
 from tests.rendering.stories import MARKDOWN, RICH, told
@@ -27,7 +27,7 @@ with_and_without_hub = pytest.mark.parametrize(
 @pytest.fixture
 def every_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pause between frames."""
-    monkeypatch.setattr("chat.live.hub.FRAME_SECONDS", 0.0)
+    monkeypatch.setattr("chat.live.broadcaster.FRAME_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("at_once", [1, 7])
@@ -57,8 +57,8 @@ async def test_frames_cover_the_log_without_gaps(
 async def test_first_change_is_shown_at_once(
     run: LiveRun, bobs_tab: Tab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chat.live.hub.FRAME_SECONDS", 3600.0)
-    monkeypatch.setattr("chat.live.hub.LONGEST_FRAME_SECONDS", 3600.0)
+    monkeypatch.setattr("chat.live.broadcaster.FRAME_SECONDS", 3600.0)
+    monkeypatch.setattr("chat.live.broadcaster.LONGEST_FRAME_SECONDS", 3600.0)
 
     await run.say(canonical.ChatStart(model_instance_id="m"))
 
@@ -68,7 +68,7 @@ async def test_first_change_is_shown_at_once(
 async def test_rapid_changes_share_frames(
     run: LiveRun, bobs_tab: Tab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chat.live.hub.FRAME_SECONDS", 0.15)
+    monkeypatch.setattr("chat.live.broadcaster.FRAME_SECONDS", 0.15)
 
     await run.tell("A word, and many more of them after it.", size=1)
     await run.end()
@@ -93,7 +93,7 @@ async def test_no_empty_frame_delays_the_next_words(
 
     count("_share")
     count("_say_when_next")
-    monkeypatch.setattr("chat.live.hub.FRAME_SECONDS", 0.05)
+    monkeypatch.setattr("chat.live.broadcaster.FRAME_SECONDS", 0.05)
 
     await run.say(canonical.ChatStart(model_instance_id="m"))
     await run.tell("Words that come faster than frames are made.", size=2)
@@ -202,7 +202,7 @@ async def test_unknown_cursor_gets_the_whole_answer(
     subtests: pytest.Subtests,
     has_hub: bool,
 ) -> None:
-    monkeypatch.setattr("chat.live.hub.CATCH_UP_SECONDS", 0.1)
+    monkeypatch.setattr("chat.live.broadcaster.CATCH_UP_SECONDS", 0.1)
 
     for name, cursor in {
         "another log": (9, FOREIGN),
@@ -304,7 +304,7 @@ async def test_ended_run_is_sent_to_late_pages(run: LiveRun, open_tab: OpenTab) 
 async def test_hub_closes_after_its_last_viewer(
     run: LiveRun, bobs_tab: Tab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chat.live.hub.LINGER_SECONDS", 0.0)
+    monkeypatch.setattr("chat.live.broadcaster.LINGER_SECONDS", 0.0)
     await run.tell("Hello")
     await bobs_tab.until_seq(run.id, len(run.entries))
 

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from django.templatetags.static import static
 
-from chat.live.epoch import _PLACE, page_epoch, read_epoch
+from chat.core.database_identity import _PLACE, page_epoch, read_epoch
 from project.static_files import static_mark
 from tests.live.conftest import LiveRun, OpenTab, threads
 from tests.live.connection import Tab, cursor_message

@@ -8,12 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from chat.actions import conversations as verbs
-from chat.actions.conversations import ModelChoice
-from chat.consumers import tabs
-from chat.doorbell import QUEUED, ROOMS, Doorbell, Ear, room_topic
-from chat.live import watch as watch_module
-from chat.live.watch import Answers, Identity
+from chat.conversations.actions import conversation as actions_conversation
+from chat.conversations.actions import messages as verbs
+from chat.conversations.actions.messages import ModelChoice
+from chat.core.notify import QUEUED, ROOMS, Doorbell, Ear, room_topic
+from chat.live import access_monitor as watch_module
+from chat.live import websocket
+from chat.live.access_monitor import Answers, Identity
 from chat.models import Conversation, Run, RunStatus, Upstream, User
 from tests.live.conftest import Begin, LiveRun, OpenTab, threads
 from tests.live.connection import SOON_SECONDS, Tab, until
@@ -33,7 +34,7 @@ def write(user: User, conversation: Conversation, upstream: Upstream) -> Run:
 
 
 def rename(user: User, conversation: Conversation, upstream: Upstream) -> None:
-    verbs.rename(conversation, "Another title")
+    actions_conversation.rename(conversation, "Another title")
 
 
 def change_in_the_admin(user: User, conversation: Conversation, upstream: Upstream) -> None:
@@ -145,7 +146,7 @@ async def test_run_stopped_before_claim_ends_on_its_page(
     tab = open_tab()
     tab.follow(queued_run.id)
 
-    await threads.call(verbs.stop_run, alice, queued_run.row)
+    await threads.call(actions_conversation.stop_run, alice, queued_run.row)
     await tab.until_over(queued_run.id)
 
     assert "topped" in tab.pages[queued_run.id].answer.text()
@@ -200,7 +201,7 @@ async def test_failing_layer_loses_only_the_notification(
 
     bell = Doorbell()
     subscription = bell.subscribe(QUEUED)
-    monkeypatch.setattr("chat.doorbell.get_channel_layer", broken)
+    monkeypatch.setattr("chat.core.notify.get_channel_layer", broken)
 
     async with running(bell):
         bell.ring(QUEUED)
@@ -257,7 +258,7 @@ class Checks:
         self.rooms.clear()
         while rooms not in self.rooms:
             count = len(self.rooms)
-            tabs.watch._bell.wake(topic)
+            websocket.watch._bell.wake(topic)
             await until(lambda count=count: len(self.rooms) > count)
 
 
@@ -281,7 +282,7 @@ async def test_notification_brings_the_check_forward(
 
     await threads.call(rename, alice, conversation, upstream)
     assert not any("room" in message for message in tab.said)
-    tabs.watch._bell.wake(room_topic(conversation.public_id))
+    websocket.watch._bell.wake(room_topic(conversation.public_id))
 
     await tab.until(lambda tab: any("room" in message for message in tab.said))
 

@@ -116,8 +116,8 @@ async def test_slightly_late_viewer_gets_the_shared_frames(
     run: LiveRun, fast: Tab, slow: Tab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The frames of these tests hold paragraphs, not words.
-    monkeypatch.setattr("chat.live.hub.RING_BYTES", 128 * 1024)
-    monkeypatch.setattr("chat.live.hub.FEW_BYTES", 128 * 1024)
+    monkeypatch.setattr("chat.live.broadcaster.RING_BYTES", 128 * 1024)
+    monkeypatch.setattr("chat.live.broadcaster.FEW_BYTES", 128 * 1024)
     await fall_behind(slow, fast, run)
     missed = len(fast.frames(run.id)) - len(slow.frames(run.id))
 

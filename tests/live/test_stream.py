@@ -8,11 +8,11 @@ import uuid
 import pytest
 
 from chat import access
-from chat.consumers import tab_stream
-from chat.live.hub import hubs
+from chat.live import sse
+from chat.live.broadcaster import hubs
 from chat.live.viewer import UNACKNOWLEDGED_BYTES
 from chat.models import Conversation
-from chat.runs.tails import live_tail
+from chat.runs.configured_buffer import live_tail
 from tests.live.conftest import LiveRun, OpenStream, OpenTab
 from tests.live.test_pages import FOREIGN, LONG
 from tests.rendering.stories import MARKDOWN, RICH, told
@@ -169,7 +169,7 @@ async def test_poll_without_news_ends_in_time(open_stream: OpenStream, wait: str
 async def test_wait_is_limited(
     open_stream: OpenStream, monkeypatch: pytest.MonkeyPatch, wait: str
 ) -> None:
-    monkeypatch.setattr(tab_stream, "LONGEST_WAIT_SECONDS", 0)
+    monkeypatch.setattr(sse, "LONGEST_WAIT_SECONDS", 0)
 
     await open_stream(wait=wait).until_finished()
 
@@ -277,9 +277,9 @@ async def test_closed_stream_leaves_nothing_behind(run: LiveRun, open_stream: Op
     tab = open_stream((run.id, []))
     await run.tell("Hello")
     await tab.until_seq(run.id, len(run.entries))
-    hub = tab_stream.watch._connections.copy().pop()._runs[run.id].hub
+    hub = sse.watch._connections.copy().pop()._runs[run.id].hub
 
     await tab.close()
 
-    assert not tab_stream.watch._connections
+    assert not sse.watch._connections
     assert not hub.has_viewers

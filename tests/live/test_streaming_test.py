@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from chat.consumers import streaming_test
-from chat.consumers.streaming_test import AT_ONCE, Pace
+from chat.health import streaming_test
+from chat.health.streaming_test import AT_ONCE, Pace
 from chat.live.viewer import CLOSE_LATER, CLOSE_SIGNED_OUT
 from chat.wire.sse import Frame
 from tests.live.connection import ORIGIN, Connection, HttpConnection, websocket_scope

@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from chat.consumers import tabs
+from chat.live import websocket
 from chat.live.viewer import CLOSE_SIGNED_OUT, MOST_RUNS
 from tests.live.conftest import Begin, LiveRun, OpenTab, threads
 from tests.live.connection import Tab, cursor_message
@@ -169,7 +169,7 @@ async def test_closed_tab_leaves_nothing_behind(run: LiveRun, bobs_tab: Tab) -> 
 
     await bobs_tab.close()
 
-    assert not tabs.watch._connections
+    assert not websocket.watch._connections
 
 
 async def test_acknowledgement_needs_no_thread(

@@ -13,8 +13,8 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from chat.actions import people
-from chat.actions.errors import ActionRefused
+from chat.accounts.actions import people
+from chat.core.errors import ActionRefused
 from chat.models import Invitation, Membership, Team, TeamRole, User
 
 MakeInvitation = Callable[..., tuple[Invitation, str]]

@@ -11,9 +11,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.test import Client, RequestFactory
 from django.urls import get_resolver, reverse
 
-from chat.actions import people
+from chat.accounts.actions import people
 from chat.models import AuditEvent, Team, User
-from chat.views import errors
+from chat.web import views
 from tests.conftest import PASSWORD, MakeUser
 from tests.people.conftest import NEW_PASSWORD, SignIn
 
@@ -250,7 +250,7 @@ def test_404_page_is_ours(db: None) -> None:
 def test_htmx_request_gets_a_notice_instead_of_a_page(handler: str) -> None:
     request = request_by_stranger(**{"HX-Request": "true"})
 
-    answer = getattr(errors, handler)(request, Http404())
+    answer = getattr(views, handler)(request, Http404())
 
     assert answer["HX-Retarget"] == "#toasts"
     assert b"<html" not in answer.content
@@ -258,14 +258,14 @@ def test_htmx_request_gets_a_notice_instead_of_a_page(handler: str) -> None:
 
 
 def test_500_page_needs_no_database_and_gives_no_reason() -> None:
-    answer = errors.broken(RequestFactory().get("/"))
+    answer = views.broken(RequestFactory().get("/"))
 
     assert answer.status_code == 500
     assert b"Something broke" in answer.content
 
 
 def test_reason_of_a_403_is_escaped(db: None) -> None:
-    answer = errors.forbidden(request_by_stranger(), PermissionError("<b>no</b>"))
+    answer = views.forbidden(request_by_stranger(), PermissionError("<b>no</b>"))
 
     assert answer.status_code == 403
     assert b"&lt;b&gt;no&lt;/b&gt;" in answer.content

@@ -7,10 +7,9 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
 
-from chat.actions import audit
-from chat.actions.names import check_name, one_line, without_hidden
-from chat.actions.titles import title_of
-from chat.models import AuditEvent, Invitation, Team, User
+from chat.conversations.titles import title_of
+from chat.core.text import check_name, one_line, without_hidden
+from chat.models import AuditEvent, Invitation, Team, User, audit
 from tests.conftest import PASSWORD
 from tests.people.conftest import NEW_PASSWORD, MakeInvitation, SignIn
 

@@ -13,8 +13,9 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from chat.actions import setup
+from chat.accounts.actions import setup
 from chat.models import AuditEvent, Membership, Team, TeamRole, Upstream, User
+from chat.servers.actions import demo as actions_demo
 from tests.conftest import MakeUser
 from tests.people.conftest import NEW_PASSWORD, run_at_once
 
@@ -160,12 +161,12 @@ DEMO_URL = "http://127.0.0.1:9100"
 @pytest.fixture
 def demo(settings: Any) -> None:
     settings.DEMO_UPSTREAM_URL = DEMO_URL
-    setup.ensure_demo_upstream()
+    actions_demo.ensure_demo_upstream()
 
 
 def demo_addresses(root: str) -> set[str]:
     """Where the demo's servers are, below its root; every dialect has a path of its own."""
-    found = [f"{root}{server.path}" for server in setup.DEMO_SERVERS]
+    found = [f"{root}{server.path}" for server in actions_demo.DEMO_SERVERS]
     assert len(set(found)) == len(found)
     return set(found)
 
@@ -173,22 +174,22 @@ def demo_addresses(root: str) -> set[str]:
 def test_demo_has_a_server_for_every_dialect(settings: Any) -> None:
     settings.DEMO_UPSTREAM_URL = f"{DEMO_URL}/"
 
-    setup.ensure_demo_upstream()
+    actions_demo.ensure_demo_upstream()
 
     rows = {row.dialect: row for row in Upstream.objects.all()}
-    assert set(rows) == {server.dialect for server in setup.DEMO_SERVERS}
+    assert set(rows) == {server.dialect for server in actions_demo.DEMO_SERVERS}
     assert rows["lmstudio"].base_url == DEMO_URL
     assert rows["openai_chat"].base_url == f"{DEMO_URL}/v1"
     assert all(row.is_demo for row in rows.values())
     assert {row.base_url for row in rows.values()} == demo_addresses(DEMO_URL)
-    for server in setup.DEMO_SERVERS:
+    for server in actions_demo.DEMO_SERVERS:
         assert {model["id"] for model in rows[server.dialect].model_list} == set(server.models)
 
 
 def test_demo_servers_follow_the_port(demo: None, settings: Any) -> None:
     settings.DEMO_UPSTREAM_URL = "http://127.0.0.1:9200"
 
-    setup.ensure_demo_upstream()
+    actions_demo.ensure_demo_upstream()
 
     addresses = Upstream.objects.values_list("base_url", flat=True)
     assert set(addresses) == demo_addresses("http://127.0.0.1:9200")
@@ -200,11 +201,11 @@ def test_new_demo_models_join_the_listed_ones(demo: None) -> None:
     known = [*row.model_list[:2], typed]
     Upstream.objects.filter(pk=row.pk).update(model_list=known)
 
-    setup.ensure_demo_upstream()
+    actions_demo.ensure_demo_upstream()
 
     row.refresh_from_db()
     listed = [entry["id"] for entry in row.model_list]
-    (server,) = [each for each in setup.DEMO_SERVERS if each.dialect == "openai_chat"]
+    (server,) = [each for each in actions_demo.DEMO_SERVERS if each.dialect == "openai_chat"]
     assert row.model_list[:3] == known
     assert set(server.models) < set(listed)
     assert len(listed) == len(set(listed))
@@ -213,7 +214,7 @@ def test_new_demo_models_join_the_listed_ones(demo: None) -> None:
 def test_disabled_demo_stays_disabled(demo: None) -> None:
     Upstream.objects.update(is_enabled=False)
 
-    setup.ensure_demo_upstream()
+    actions_demo.ensure_demo_upstream()
 
     assert not Upstream.objects.filter(is_enabled=True).exists()
 
@@ -222,13 +223,13 @@ def test_demo_is_enabled_only_while_it_has_an_address(demo: None, settings: Any)
     enabled = Upstream.objects.filter(is_enabled=True)
 
     settings.DEMO_UPSTREAM_URL = ""
-    setup.ensure_demo_upstream()
+    actions_demo.ensure_demo_upstream()
     without_address = enabled.count()
     settings.DEMO_UPSTREAM_URL = DEMO_URL
-    setup.ensure_demo_upstream()
+    actions_demo.ensure_demo_upstream()
 
     assert without_address == 0
-    assert enabled.count() == len(setup.DEMO_SERVERS)
+    assert enabled.count() == len(actions_demo.DEMO_SERVERS)
 
 
 def test_demo_leaves_servers_of_the_same_name_alone(settings: Any) -> None:
@@ -236,7 +237,7 @@ def test_demo_leaves_servers_of_the_same_name_alone(settings: Any) -> None:
     Upstream.objects.create(name="Demo (OpenAI)", dialect="openai_chat", base_url=own)
     settings.DEMO_UPSTREAM_URL = DEMO_URL
 
-    setup.ensure_demo_upstream()
+    actions_demo.ensure_demo_upstream()
 
     assert Upstream.objects.get(name="Demo (OpenAI)").base_url == own
-    assert Upstream.objects.filter(is_demo=True).count() == len(setup.DEMO_SERVERS)
+    assert Upstream.objects.filter(is_demo=True).count() == len(actions_demo.DEMO_SERVERS)

@@ -11,8 +11,8 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from chat.actions import people
-from chat.actions.errors import ActionRefused
+from chat.accounts.actions import people
+from chat.core.errors import ActionRefused
 from chat.models import AuditEvent, Conversation, Membership, Team, TeamRole, User
 from tests.conftest import MakeUser
 from tests.people.conftest import SignIn, run_at_once, set_role

@@ -3,7 +3,7 @@
 import pytest
 
 from chat.demo.script import Gate, Hang, Pause, lmstudio_event, lmstudio_run, stream
-from chat.runs.public import public_json
+from chat.runs.public_events import public_json
 from tests.support.processes.runs import (
     ANSWER,
     ANSWER_TEXT,

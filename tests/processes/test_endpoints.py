@@ -14,7 +14,7 @@ from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
 from chat.events import decode_result
 from chat.management.commands.decode import decode
 from chat.result import Fold, fold
-from chat.runs.public import response_id_of
+from chat.runs.public_events import response_id_of
 from tests.fixtures import core_of
 from tests.support.pages import page_of
 from tests.support.processes.runs import (

@@ -14,7 +14,7 @@ SCRIPT = """
 import asyncio, threading
 import django
 django.setup()
-from chat.runs.database import readers
+from chat.core.threads import readers
 from project import lifespan
 
 lifespan.STUCK_SECONDS = lifespan.GOODBYE_SECONDS = 0.1

@@ -12,9 +12,9 @@ from uuid import UUID
 import httpx
 import pytest
 
-from chat.actions.errors import StorageBusy
+from chat.core.errors import StorageBusy
 from chat.demo.fake import FakeUpstream
-from chat.views.errors import AWAY
+from chat.web.views import AWAY
 from tests.support.databases import MIGRATED
 from tests.support.processes.site import Site, seed, soon
 from tests.support.servers import PostgreSQL, PostgresRecords

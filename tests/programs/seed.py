@@ -51,7 +51,7 @@ def make_people() -> dict[str, object]:
 def make_token(user: Any, team: Any, *, revoked: bool = False, expired: bool = False) -> str:
     from django.utils import timezone
 
-    from chat.actions.tokens import create_token, revoke_token
+    from chat.accounts.actions.tokens import create_token, revoke_token
 
     made, text = create_token(user, team, name="test", days=1)
     if revoked:

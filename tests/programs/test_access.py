@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from chat.actions.tokens import hash_of
+from chat.accounts.actions.tokens import hash_of
 from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
 from tests.programs.conftest import Chain
 from tests.programs.site import CHAT, ProgramSite, StreamClient

@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
-from chat.actions import tokens
-from chat.consumers import programs
-from chat.health.process import Phase, process
-from chat.live.watch import Watch
+from chat.accounts.actions import tokens
+from chat.core.process import Phase, process
+from chat.core.threads import readers
+from chat.live.access_monitor import Watch
 from chat.models import AccessToken, Run, Team, Upstream, User
-from chat.programs import sending
-from chat.programs.database import stopping, threads
-from chat.runs.database import readers
-from chat.runs.public import response_id_of
+from chat.public_api import endpoints, sending
+from chat.public_api.answer_stream import stopping, threads
+from chat.runs.public_events import response_id_of
 from tests.live.connection import Connection
 from tests.programs.site import CHAT
 from tests.runs.waiting import call, ended, result_of
@@ -73,8 +72,8 @@ class ChatRequest(Connection):
 @pytest.fixture
 async def watch(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watch]:
     watch = Watch()
-    monkeypatch.setattr(programs, "watch", watch)
-    monkeypatch.setattr("chat.live.watch.CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(endpoints, "watch", watch)
+    monkeypatch.setattr("chat.live.access_monitor.CHECK_SECONDS", 0.02)
     yield watch
     await watch.close()
     await readers.close()
@@ -143,7 +142,7 @@ async def test_client_is_counted_before_the_run_is_created(
         counts.append(len(watch.connections))
         return sending.send(*args)
 
-    monkeypatch.setattr(programs, "send", send)
+    monkeypatch.setattr(endpoints, "send", send)
     request = ChatRequest(token)
     await request.until_answered()
     await request.close()

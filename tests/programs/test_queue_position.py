@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import uuid
 
-from chat.consumers.answer_stream import AnswerStream
-from chat.consumers.following import Following
-from chat.runs.line import Line
+from chat.public_api.answer_stream import AnswerStream
+from chat.public_api.log_stream import Following
+from chat.runs.queue import Line
 
 
 async def test_position_is_sent_once_and_its_end_not_at_all() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from chat import events
-from chat.actions import conversations as verbs
-from chat.actions import tokens
+from chat.accounts.actions import tokens
+from chat.conversations.actions import conversation
 from chat.dialects import DIALECTS
 from chat.models import (
     AccessToken,
@@ -26,13 +26,12 @@ from chat.models import (
     Upstream,
     User,
 )
-from chat.programs import answers
-from chat.programs.catalogue import find_model, model_list, offers
-from chat.programs.errors import ApiError
-from chat.programs.parameters import map_parameters
-from chat.programs.requests import read_request
-from chat.programs.sending import KEPT_ANYWAY, idempotency_key, send
-from chat.runs.public import response_id_of, run_of
+from chat.public_api import answers
+from chat.public_api.catalogue import find_model, model_list, offers
+from chat.public_api.errors import ApiError
+from chat.public_api.requests import read_request
+from chat.public_api.sending import KEPT_ANYWAY, idempotency_key, map_parameters, send
+from chat.runs.public_events import response_id_of, run_of
 from tests.runs.waiting import call, ended, result_of
 
 PIXEL = base64.b64encode(
@@ -185,7 +184,7 @@ def test_refused_key_changes_nothing(ask: Ask, token: AccessToken, tool: Tool) -
 
 def test_key_of_a_deleted_conversation_is_404(ask: Ask, token: AccessToken, alice: User) -> None:
     key = idempotency_key(token, "job-7")
-    verbs.delete(alice, ask(key).conversation)
+    conversation.delete(alice, ask(key).conversation)
 
     with pytest.raises(ApiError) as refused:
         ask(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chat.consumers.streaming_test import AT_ONCE, running
+from chat.health.streaming_test import AT_ONCE, running
 from chat.models import User
 from chat.wire.sse import Frame
 from tests.live.conftest import bobs_session, live, sign_in  # noqa: F401

@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from chat.actions import tokens
-from chat.actions.errors import ActionRefused
+from chat.accounts.actions import tokens
+from chat.core.errors import ActionRefused
 from chat.models import AccessToken, AuditEvent, Membership, Team, TeamRole, Upstream, User
 from project.logs import without_secrets
 

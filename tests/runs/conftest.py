@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 
 import pytest
 
-from chat.actions import conversations as verbs
-from chat.actions.conversations import ModelChoice
+from chat.conversations.actions import messages as verbs
+from chat.conversations.actions.messages import ModelChoice
+from chat.core.notify import Doorbell
+from chat.core.threads import readers
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Script
-from chat.doorbell import Doorbell
 from chat.models import Run, RunStatus, Team, Tool, Upstream, User
 from chat.models import Runner as RunnerRow
 from chat.runs import writer as log_writer
-from chat.runs.database import readers
+from chat.runs.event_buffer import MemoryTail
 from chat.runs.runner import Runner
-from chat.runs.tail import MemoryTail
 from chat.runs.writer import SegmentWriter
 from tests.runs.helpers import threads, until_ended
 

@@ -12,12 +12,12 @@ from typing import Any
 from django.db import connection
 
 from chat import events as canonical
-from chat.actions import conversations as verbs
-from chat.actions.conversations import ModelChoice
+from chat.conversations.actions import messages as verbs
+from chat.conversations.actions.messages import ModelChoice
+from chat.core.threads import DatabaseThreads
 from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
 from chat.models import Run
 from chat.result import plain_text
-from chat.runs.database import DatabaseThreads
 from chat.runs.segments import read_entries
 
 threads = DatabaseThreads("test", size=1)

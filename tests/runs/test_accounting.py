@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chat.actions import conversations as verbs
+from chat.conversations.actions import conversation
 from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
 from chat.events import Event
 from chat.runs.log import RunLog, nothing
-from chat.runs.reading import LARGE_READ_BYTES, AnswerReader, Outcome
+from chat.runs.reader import LARGE_READ_BYTES, AnswerReader, Outcome
 from chat.runs.segments import read_raw
 from chat.upstreams.client import Answer
 from chat.wire.sse import MAX_EVENT_BYTES
@@ -195,7 +195,7 @@ async def test_bytes_of_no_event_are_stored(begin: Execute, *, is_stopped: bool)
 
     if is_stopped:
         await until(lambda: read_raw(run))
-        await threads.call(verbs.stop_run, run.requested_by, run)
+        await threads.call(conversation.stop_run, run.requested_by, run)
     ended = await until_ended(run)
 
     kept = await threads.call(read_raw, ended)

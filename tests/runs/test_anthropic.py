@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from chat.actions import questions, tools
 from chat.demo.fake import FakeUpstream
 from chat.models import Run, Team, User
+from chat.questions import actions
 from chat.result import plain_text
+from chat.tools import actions as tools
 from tests.runs.conftest import Execute
 from tests.runs.helpers import threads, until, until_ended
 from tests.runs.waiting import question_of, runs_of, whole
@@ -50,7 +51,7 @@ async def test_result_goes_back_beside_its_signed_thought(
     assert (await until_ended(run)).status == "waiting"
 
     question = await threads.call(question_of, run)
-    await threads.call(questions.give_result, alice, question, "level 4.2 m")
+    await threads.call(actions.give_result, alice, question, "level 4.2 m")
     runs = await until_completed(run)
 
     assert [run.status for run in runs] == ["waiting", "completed"]

@@ -12,8 +12,7 @@ from chat.demo.fake import FakeUpstream
 from chat.demo.script import Flood, Script, lmstudio_event, lmstudio_events, lmstudio_run, stream
 from chat.runs import segments
 from chat.runs import writer as log_writer
-from chat.runs.budget import Budget
-from chat.runs.log import RunLog
+from chat.runs.log import Budget, RunLog
 from tests.runs.conftest import Execute, StartRunner
 from tests.runs.helpers import text_of, until, until_ended
 
@@ -118,7 +117,7 @@ async def test_answer_that_cannot_be_stored_for_too_long_fails(
     held: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("chat.runs.reading.LONGEST_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("chat.runs.reader.LONGEST_PAUSE_SECONDS", 0.05)
     run = await begin(long_answer(0))
 
     await fake.until(lambda fake: fake.disconnects == 1)

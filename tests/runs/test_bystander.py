@@ -8,11 +8,11 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from chat.doorbell import Doorbell
+from chat.core.notify import Doorbell
 from chat.models import Run, RunStatus
 from chat.models import Runner as RunnerRow
-from chat.runs import bystander
-from chat.runs.bystander import watching_runners
+from chat.runs import reaper
+from chat.runs.reaper import watching_runners
 from project import lifespan
 from tests.runs.conftest import MakeRun
 from tests.runs.helpers import row_of, threads, until
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.databases(slow=True)
 def short_lease(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """After half a lease silent runners are taken for lost."""
     settings.LEASE_SECONDS = 0.6
-    monkeypatch.setattr(bystander, "LOOKS_PER_LEASE", 30)
+    monkeypatch.setattr(reaper, "LOOKS_PER_LEASE", 30)
 
 
 async def until_status(run: Run, status: str) -> None:
@@ -55,7 +55,7 @@ async def test_server_without_a_runner_settles_lost_runs(
 async def test_live_runners_are_left_alone_after_a_failed_look(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reap, looks = bystander.reaper.reap, []
+    reap, looks = reaper.reap, []
 
     def failing_first(**options: object) -> list[Run]:
         looks.append(options)
@@ -63,7 +63,7 @@ async def test_live_runners_are_left_alone_after_a_failed_look(
             raise OSError("away")
         return reap(**options)
 
-    monkeypatch.setattr(bystander.reaper, "reap", failing_first)
+    monkeypatch.setattr(reaper, "reap", failing_first)
     # However slow this machine is.
     beats = timezone.now() + timedelta(hours=1)
     alive = await threads.call(RunnerRow.objects.create, host="another", pid=1, heartbeat_at=beats)

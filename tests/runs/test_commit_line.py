@@ -10,9 +10,9 @@ from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 from chat.models import Run
-from chat.runs import commit_line, segments
+from chat.runs import pg_writer, segments
 from chat.runs import writer as log_writer
-from chat.runs.commit_line import CommitLine
+from chat.runs.pg_writer import CommitLine
 from chat.runs.segments import OwnershipLost, Write, read_raw
 from chat.runs.writer import SegmentWriter
 from tests.runs.conftest import Claim
@@ -29,7 +29,7 @@ LARGE_BYTES = 12 * 1024 * 1024
 @pytest.fixture(autouse=True)
 def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line is tried again right after a failure."""
-    monkeypatch.setattr(commit_line, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(pg_writer, "REST_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -193,18 +193,18 @@ async def test_thread_commits_for_a_while_after_a_failure(
     run = await threads.call(claim)
     tries: list[str] = []
 
-    async def none() -> commit_line._Link:
+    async def none() -> pg_writer._Link:
         tries.append("connect")
         raise OSError("no such host")
 
-    monkeypatch.setattr(commit_line, "REST_SECONDS", 3600.0)
+    monkeypatch.setattr(pg_writer, "REST_SECONDS", 3600.0)
     with monkeypatch.context() as patch:
-        patch.setattr(commit_line, "_connect", none)
+        patch.setattr(pg_writer, "_connect", none)
         for number, text in enumerate(("one", "two", "three")):
             await writer.append(write(run, deltas(text, after=number)))
     assert (tries, by_thread_counts) == (["connect"], [1, 1, 1])
 
-    monkeypatch.setattr(commit_line, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(pg_writer, "REST_SECONDS", 0.0)
     await writer.append(write(run, deltas("four", after=3)))
     assert by_thread_counts == [1, 1, 1]
     assert await threads.call(log_of, run) == deltas("one", "two", "three", "four")
@@ -222,7 +222,7 @@ async def test_plan_for_a_small_table_does_not_scan_it(writer: SegmentWriter, cl
             return str(cursor.fetchall())
 
     usual = await threads.call(usual_plan)
-    link = await commit_line._connect()
+    link = await pg_writer._connect()
     link._let_go()
     ours = str(await (await link._connection.execute(f"EXPLAIN {text}", values)).fetchall())
     await link.close()

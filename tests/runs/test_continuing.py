@@ -11,9 +11,7 @@ import pytest
 from django.utils import timezone
 
 from chat import events as canonical
-from chat.actions import conversations as verbs
-from chat.actions import questions, tools
-from chat.actions.continuing import NOT_RUN, REFUSED, opening
+from chat.conversations.actions import conversation
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Gate, Script, chunk, openai_chunks, openai_run, stream
 from chat.models import (
@@ -28,10 +26,14 @@ from chat.models import (
     Upstream,
     User,
 )
+from chat.questions import actions
+from chat.questions.asking import NOT_RUN, REFUSED
 from chat.result import fold, plain_text
 from chat.runs import queue, reaper
 from chat.runs.prompt import prepare
+from chat.runs.resume import opening
 from chat.runs.segments import read_events
+from chat.tools import actions as tools
 from tests.runs.conftest import Execute, MakeRun, StartRunner
 from tests.runs.helpers import retry, send_below, threads, until, until_ended
 from tests.runs.waiting import (
@@ -97,7 +99,7 @@ def ask_and_drain(ask: Execute, start_runner: StartRunner) -> Execute:
 
 async def give(user: User, run: Run, output: str, *, to: str = "c1") -> Run | None:
     return await threads.call(
-        lambda: questions.give_result(user, question_of(run, ask_id=to), output)
+        lambda: actions.give_result(user, question_of(run, ask_id=to), output)
     )
 
 
@@ -200,12 +202,12 @@ async def test_server_is_told_that_a_call_failed(
     first = await ask_and_wait(calling(WEATHER), saying("Then not."))
     question = await threads.call(question_of, first)
     act, told = {
-        "refused": (lambda: questions.refuse(alice, question, "No."), f"{REFUSED} No."),
+        "refused": (lambda: actions.refuse(alice, question, "No."), f"{REFUSED} No."),
         "failed": (
-            lambda: questions.give_result(alice, question, "No such city", is_error=True),
+            lambda: actions.give_result(alice, question, "No such city", is_error=True),
             "No such city",
         ),
-        "without": (lambda: questions.go_on_without(alice, question.run), NOT_RUN),
+        "without": (lambda: actions.go_on_without(alice, question.run), NOT_RUN),
     }[how]
 
     follow_up = await until_ended(await threads.call(act))
@@ -270,7 +272,7 @@ async def test_reply_is_in_the_log_and_the_request(
 
     question = await threads.call(lambda: question_of(first, ask_id="ask_1"))
     follow_up = await threads.call(
-        lambda: questions.answer(bob, question, selected=["old-weir"], text="It is nearer.")
+        lambda: actions.answer(bob, question, selected=["old-weir"], text="It is nearer.")
     )
     ended = await until_ended(follow_up)
 
@@ -295,7 +297,7 @@ async def test_approval_goes_back_to_the_server(
 
     question = await threads.call(lambda: question_of(first, ask_id="mcpr_1"))
     follow_up = await threads.call(
-        lambda: questions.approve(bob, question, is_approved=is_approved, reason="Just so")
+        lambda: actions.approve(bob, question, is_approved=is_approved, reason="Just so")
     )
     ended = await until_ended(follow_up)
 
@@ -348,7 +350,7 @@ async def test_answer_stopped_in_the_queue_shows_the_result(
     first = await ask_and_drain(calling(WEATHER))
 
     follow_up = await give(alice, first, "Rain")
-    await threads.call(verbs.stop_run, alice, follow_up)
+    await threads.call(conversation.stop_run, alice, follow_up)
     ended = await until_ended(follow_up)
 
     assert ended.status == "stopped"
@@ -390,7 +392,7 @@ async def test_committed_beginning_is_not_repeated(
     await threads.call(begin_and_lose, follow_up)
 
     if ending == "stopped":
-        await threads.call(verbs.stop_run, alice, follow_up)
+        await threads.call(conversation.stop_run, alice, follow_up)
     await start_runner()
     ended = await until_ended(follow_up)
 
@@ -461,7 +463,7 @@ async def test_stop_in_mid_stream_keeps_both_runs(
     follow_up = await give(alice, first, "Rain")
     await until(lambda: "MessageDelta" in kinds(read_events(follow_up)))
 
-    await threads.call(verbs.stop_run, alice, follow_up)
+    await threads.call(conversation.stop_run, alice, follow_up)
     ended = await until_ended(follow_up)
 
     await threads.call(check_log, ended)
@@ -514,7 +516,7 @@ def test_server_with_history_is_told_the_response_id(make_run: MakeRun, alice: U
         status=RunStatus.INCOMPLETE, response_id="resp_1", result=_paused(), dialect="lmstudio"
     )
 
-    follow_up = questions.go_on_without(alice, Run.objects.get(pk=run.pk))
+    follow_up = actions.go_on_without(alice, Run.objects.get(pk=run.pk))
     prompt = prepare(follow_up.pk).prompt
 
     assert prompt.goes_on

@@ -12,9 +12,9 @@ from chat import events as canonical
 from chat.dialects import DIALECTS
 from chat.dialects.base import Ending
 from chat.models import Run, RunSegment
+from chat.runs.event_buffer import MemoryTail
 from chat.runs.log import RunLog
 from chat.runs.segments import read_events
-from chat.runs.tail import MemoryTail
 from chat.runs.writer import SegmentWriter
 from chat.wire.sse import Decoder
 from tests.runs.conftest import Claim

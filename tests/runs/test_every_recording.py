@@ -8,14 +8,13 @@ import pytest
 from django.db import transaction
 
 from chat import events as canonical
-from chat.actions import questions
-from chat.actions.continuing import opening
 from chat.dialects import DIALECTS
 from chat.models import Conversation, QuestionKind, Run, Upstream, User
+from chat.questions import actions
 from chat.result import Fold, finish
 from chat.result.merge import merge, waiting_calls
-from chat.runs.continuing import ContinuingParser
 from chat.runs.prompt import prepare
+from chat.runs.resume import ContinuingParser, opening
 from chat.wire.sse import Decoder
 from tests.runs.waiting import asking, ended, questions_of
 
@@ -39,15 +38,15 @@ def settle_all(user: User, run: Run) -> tuple[Run, list[str]]:
     for number, question in enumerate(questions_of(run)):
         words = f"said-{number}"
         if question.kind == QuestionKind.TOOL:
-            follow_up = questions.give_result(user, question, words)
+            follow_up = actions.give_result(user, question, words)
         elif question.kind == QuestionKind.APPROVAL:
-            follow_up = questions.approve(user, question, is_approved=True, reason=words)
+            follow_up = actions.approve(user, question, is_approved=True, reason=words)
         else:
-            options = [option.value for option in questions.options_of(question)][:1]
-            fields = {field.name: words for field in questions.fields_of(question)}
+            options = [option.value for option in actions.options_of(question)][:1]
+            fields = {field.name: words for field in actions.fields_of(question)}
             words = words if fields or not options else options[0]
             text = words if not (fields or options) else ""
-            follow_up = questions.answer(user, question, selected=options, fields=fields, text=text)
+            follow_up = actions.answer(user, question, selected=options, fields=fields, text=text)
         said.append(words)
     assert follow_up is not None
     return follow_up, said

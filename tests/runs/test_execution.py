@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from chat import events as canonical
-from chat.actions import conversations as verbs
+from chat.conversations.actions import conversation
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import (
     answer,
@@ -90,7 +90,7 @@ async def test_openai_upstream_streams_too(execute: Execute) -> None:
 async def test_final_object_may_be_larger_than_other_events(
     execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chat.runs.reading.Decoder", partial(Decoder, 10_000))
+    monkeypatch.setattr("chat.runs.reader.Decoder", partial(Decoder, 10_000))
     pieces = ["water"] * 4_000
 
     ended = await execute(stream(lmstudio_events(lmstudio_run(*pieces))))
@@ -145,7 +145,7 @@ async def test_stop_in_mid_stream_keeps_the_text(
     run = await begin(HALF_AN_ANSWER)
     await until(lambda: has_logged(run, b"from"))
 
-    await threads.call(verbs.stop_run, alice, run)
+    await threads.call(conversation.stop_run, alice, run)
     ended = await until_ended(run)
     await fake.until(lambda fake: fake.disconnects == 1)
 
@@ -162,7 +162,7 @@ async def test_stop_before_the_first_byte_closes_the_upstream(
     run = await begin(never())
     await fake.until(lambda fake: fake.posts == 1)
 
-    await threads.call(verbs.stop_run, alice, run)
+    await threads.call(conversation.stop_run, alice, run)
     ended = await until_ended(run)
     await fake.until(lambda fake: fake.disconnects == 1)
 
@@ -183,7 +183,7 @@ async def test_stop_closes_the_upstream_during_blocked_writes(
     pools = [runner._threads] * 2 + [runner._writer._threads]
     writing = [asyncio.ensure_future(pool.call(may_write.wait, 60)) for pool in pools]
 
-    await threads.call(verbs.stop_run, alice, run)
+    await threads.call(conversation.stop_run, alice, run)
     await fake.until(lambda fake: fake.disconnects == 1)
 
     assert not (await row_of(run)).finished_at
@@ -201,9 +201,9 @@ async def test_run_claimed_while_it_is_being_stopped_is_stopped(
         Run.objects.filter(pk=run.pk).update(status="running")
         return 0
 
-    monkeypatch.setattr("chat.actions.conversations._ask_running", claimed_meanwhile)
+    monkeypatch.setattr("chat.conversations.actions.conversation._ask_running", claimed_meanwhile)
 
-    assert await threads.call(verbs.stop_run, alice, run)
+    assert await threads.call(conversation.stop_run, alice, run)
 
     asked = await row_of(run)
     assert (asked.status, asked.stop_requested_by_id) == ("running", alice.pk)
@@ -230,7 +230,7 @@ async def test_stop_before_claim_never_posts(
 ) -> None:
     run = await queue_run()
 
-    await threads.call(verbs.stop_run, alice, run)
+    await threads.call(conversation.stop_run, alice, run)
     await start_runner()
     ended = await until_ended(run)
 

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from chat import events as canonical
-from chat.actions.endings import columns_of
+from chat.core.threads import readers
 from chat.models import Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open
-from chat.runs import feed, pace, segments
-from chat.runs.database import readers
-from chat.runs.feed import RunGone, follow
-from chat.runs.lookout import Found, Lookout
-from chat.runs.redis_tail import RedisTail
+from chat.runs import log_follower, segments
+from chat.runs import writer as pace
+from chat.runs.event_buffer import Entry, LiveTail, MemoryTail, NoTail
+from chat.runs.log_follower import Found, Lookout, RunGone, follow
+from chat.runs.outcomes import columns_of
+from chat.runs.redis_event_buffer import RedisTail
 from chat.runs.segments import CHUNK_SEGMENTS, Write, bodies_of, compact
-from chat.runs.tail import Entry, LiveTail, MemoryTail, NoTail
 from chat.runs.writer import SegmentWriter
 from tests.runs.conftest import Claim, MakeRun
 from tests.runs.helpers import PATIENCE_SECONDS, threads
@@ -201,13 +201,13 @@ class Reader:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """From where the log was read, each time, and what else a test writes there."""
     looks: list[str] = []
-    read = feed._Log.read
+    read = log_follower._Log.read
 
-    async def noted(log: feed._Log, after: int) -> Found:
+    async def noted(log: log_follower._Log, after: int) -> Found:
         looks.append(f"log {after}")
         return await read(log, after)
 
-    monkeypatch.setattr(feed._Log, "read", noted)
+    monkeypatch.setattr(log_follower._Log, "read", noted)
     return looks
 
 
@@ -281,7 +281,7 @@ async def test_follower_of_a_queued_run_waits_for_it(
 async def test_compaction_loses_no_event_of_followers(
     author: Author, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "CATCH_UP_BYTES", 1)
+    monkeypatch.setattr(log_follower, "CATCH_UP_BYTES", 1)
     await author.begin()
     await author.commit(*(f"{number} " for number in range(40)))
     await author.end()
@@ -300,7 +300,7 @@ async def test_compaction_loses_no_event_of_followers(
 
 
 async def test_long_log_comes_in_batches(author: Author, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "CATCH_UP_BYTES", 2000)
+    monkeypatch.setattr(log_follower, "CATCH_UP_BYTES", 2000)
     await author.begin()
     await author.commit(*["x" * 500] * 30)
     await author.end()
@@ -357,8 +357,8 @@ async def test_served_follower_does_not_read_the_log(
     make_author: MakeAuthor, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{__name__}.POLL_SECONDS", 3600.0)
-    monkeypatch.setattr(feed, "FAST_SECONDS", 0.01)
-    monkeypatch.setattr(feed, "FIRST_SECONDS", 0.002)
+    monkeypatch.setattr(log_follower, "FAST_SECONDS", 0.01)
+    monkeypatch.setattr(log_follower, "FIRST_SECONDS", 0.002)
     author = await make_author(MemoryTail())
     follower = Reader(author, taking="all")
     await author.begin()
@@ -369,7 +369,7 @@ async def test_served_follower_does_not_read_the_log(
     for number in range(30):
         await author.add(f"{number} ")
         # Longer than who reads the log listens before it looks there again.
-        await asyncio.sleep(feed.FIRST_SECONDS)
+        await asyncio.sleep(log_follower.FIRST_SECONDS)
     await author.end()
 
     assert await follower.done() == author.entries
@@ -409,7 +409,7 @@ async def test_log_read_to_its_end_is_not_behind(make_author: MakeAuthor, count:
     author = await make_author(NoTail())
     await author.begin()
     await author.commit(*map(str, range(count)))
-    log = feed._Log(author.run.public_id, readers)
+    log = log_follower._Log(author.run.public_id, readers)
 
     found = await log.read(0)
 

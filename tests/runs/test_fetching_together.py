@@ -12,9 +12,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from chat.artifacts import fetching
+from chat.artifacts.fetching import take_due
 from chat.models import FetchStatus, Mockup, MockupFile, MockupVersion
-from chat.runs import mockups
-from chat.runs.mockups import take_due
 from tests.runs.conftest import MakeRun
 
 pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("transactional_db")]
@@ -66,7 +66,7 @@ def test_files_that_arrive_together_are_both_counted(
     settings.MOCKUP_BUNDLE_BYTES = 150
     MockupFile.objects.create(version=wanted.version, path="style.css")
     # The second one waits for the transaction of the first one, and cannot look before its end.
-    has_room, both_have_looked = mockups._has_room, threading.Barrier(2)
+    has_room, both_have_looked = fetching._has_room, threading.Barrier(2)
 
     def looking_together(version: MockupVersion, size: int) -> bool:
         has = has_room(version, size)
@@ -74,10 +74,10 @@ def test_files_that_arrive_together_are_both_counted(
             both_have_looked.wait(0.2)
         return has
 
-    monkeypatch.setattr(mockups, "_has_room", looking_together)
+    monkeypatch.setattr(fetching, "_has_room", looking_together)
 
-    def arrive(errand: mockups.Errand) -> None:
-        mockups._arrived(errand, bytes(100))
+    def arrive(errand: fetching.Errand) -> None:
+        fetching._arrived(errand, bytes(100))
         connection.close()
 
     with ThreadPoolExecutor(2) as pool:

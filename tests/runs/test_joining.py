@@ -9,7 +9,7 @@ from chat.demo.script import openai_chunks, openai_run
 from chat.dialects import DIALECTS
 from chat.dialects.base import Cause, Ending, Parser
 from chat.result import Fold, finish
-from chat.runs.continuing import ContinuingParser
+from chat.runs.resume import ContinuingParser
 from chat.wire.sse import Decoder, Frame
 
 FRAME = Frame(event="", data="", id="")

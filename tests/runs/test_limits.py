@@ -6,7 +6,7 @@ import pytest
 from pytest_django import Settings
 
 from chat import events as canonical
-from chat.actions import conversations as verbs
+from chat.conversations.actions import conversation
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import (
     AnyStep,
@@ -172,7 +172,7 @@ async def test_a_stop_closes_the_upstream_in_every_phase(
             await fake.until(lambda fake: fake.posts == 1)
             await until(lambda run=run, script=script: has_read(run, script))
 
-            await threads.call(verbs.stop_run, alice, run)
+            await threads.call(conversation.stop_run, alice, run)
             ended = await until_ended(run)
             await until_disconnected(fake)
 
@@ -187,7 +187,7 @@ async def test_stop_between_attempts_sends_no_second(
     run = await begin(answer(error, status=503, headers={"Retry-After": "25"}))
     await until(lambda: Attempt.objects.filter(run=run, outcome="refused").exists())
 
-    await threads.call(verbs.stop_run, alice, run)
+    await threads.call(conversation.stop_run, alice, run)
     ended = await until_ended(run)
 
     assert ended.status == "stopped"

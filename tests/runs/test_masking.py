@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chat.runs.masking import MARK, masked
+from chat.run_details.export import MARK, masked
 
 SEAL = "EpQBCkYIBxgCKkBwMT" * 4
 BASE = "iVBORw0K" * 400

@@ -12,7 +12,7 @@ from chat import events as canonical
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Gate, lmstudio_event, lmstudio_events, lmstudio_run, stream
 from chat.models import Run, RunSegment
-from chat.runs import reading, segments
+from chat.runs import reader, segments
 from chat.runs.segments import Write, read_entries
 from chat.runs.writer import SegmentWriter
 from tests.runs.conftest import Execute
@@ -67,7 +67,7 @@ def words_by_segment(run: Run) -> list[list[str]]:
 async def test_commit_takes_what_came_before_it(
     fake: FakeUpstream, begin: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "PAUSE_SECONDS", 3600)
+    monkeypatch.setattr(reader, "PAUSE_SECONDS", 3600)
     blocked = BlockedCommit(monkeypatch)
     run = await begin(
         stream(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from chat import events as canonical
-from chat.actions import questions, tools
 from chat.demo import catalogue, prose
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import chunk, openai_chunks, stream
 from chat.models import Attempt, Team, User
+from chat.questions import actions
+from chat.tools import actions as tools
 from tests.runs.conftest import Execute
 from tests.runs.helpers import text_of, threads, until_ended
 from tests.runs.waiting import question_of
@@ -47,7 +48,7 @@ async def test_server_that_wants_its_reasoning_back_gets_it(
     waiting = await execute(text="tool", dialect="openai_chat", choice=choice, tools=[tide])
 
     question = await threads.call(question_of, waiting)
-    follow_up = await threads.call(questions.give_result, alice, question, "2.4 m")
+    follow_up = await threads.call(actions.give_result, alice, question, "2.4 m")
     assert follow_up is not None
     ended = await until_ended(follow_up)
 

@@ -11,14 +11,14 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
+from chat.core.notify import Doorbell
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import stream
-from chat.doorbell import Doorbell
 from chat.models import Attempt, Run, RunSegment, RunStatus
 from chat.models import Runner as RunnerRow
 from chat.runs import execution, queue, reaper
+from chat.runs.event_buffer import MemoryTail
 from chat.runs.runner import Runner
-from chat.runs.tail import MemoryTail
 from tests.runs.conftest import Execute, MakeRun, StartRunner
 from tests.runs.helpers import (
     HALF_AN_ANSWER,

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from chat.runs.pace import COMMIT_SHARE, FLUSH_SECONDS, RUN_SECONDS, TURN_RUNS, TURNS, Pace
+from chat.runs.writer import COMMIT_SHARE, FLUSH_SECONDS, RUN_SECONDS, TURN_RUNS, TURNS, Pace
 
 COMMIT_SECONDS = 0.004
 

@@ -13,8 +13,8 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from chat.core.prepared import Prepared, PreparedUpdate, insert
 from chat.models import Conversation, Message, Role, Run, RunStatus, Team, Upstream, User
-from chat.models.prepared import Prepared, PreparedUpdate, insert
 
 pytestmark = pytest.mark.databases
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from chat import events as canonical
-from chat.actions.endings import write_ending
 from chat.dialects.base import AssistantTurn, UserTurn
 from chat.models import Run, RunStatus
 from chat.result import Fold, close_open, plain_text
+from chat.runs.outcomes import write_ending
 from chat.runs.prompt import prepare
 from tests.runs.conftest import MakeRun
 from tests.runs.helpers import retry, send_below

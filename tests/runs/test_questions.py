@@ -19,11 +19,10 @@ from pytest_django import Settings
 
 from chat import access
 from chat import events as canonical
-from chat.actions import conversations as verbs
-from chat.actions import outcomes, questions, tools
-from chat.actions.continuing import NOT_RUN, REFUSED, read_inputs
-from chat.actions.conversations import ModelChoice
-from chat.actions.errors import ActionRefused
+from chat.conversations.actions import conversation as actions_conversation
+from chat.conversations.actions import messages as verbs
+from chat.conversations.actions.messages import ModelChoice
+from chat.core.errors import ActionRefused
 from chat.models import (
     AuditEvent,
     Conversation,
@@ -36,6 +35,13 @@ from chat.models import (
     Upstream,
     User,
 )
+from chat.questions import actions as questions
+from chat.questions import asking as questions_asking
+from chat.questions.asking import NOT_RUN, REFUSED
+from chat.runs import outcomes
+from chat.runs.outcomes import OutcomeStep
+from chat.runs.resume import read_inputs
+from chat.tools import actions as tools
 from tests.runs.waiting import (
     ask,
     asking,
@@ -136,20 +142,28 @@ def test_calls_with_odd_ids_are_asked(run: Run, subtests: pytest.Subtests) -> No
 def test_number_of_questions_is_bounded(run: Run, alice: User) -> None:
     over = ended(run, result_of(*(call(str(number)) for number in range(5000))))
 
-    assert run.questions.count() == outcomes.MOST_QUESTIONS
+    assert run.questions.count() == questions_asking.MOST_QUESTIONS
     inputs = read_inputs(questions.go_on_without(alice, over))
     assert [given.position for given in inputs] == list(range(5000))
     assert {given.output for given in inputs} == {NOT_RUN}
 
 
+def step(store: Callable[[Run, canonical.Result, object], None]) -> OutcomeStep:
+    return OutcomeStep(name=store.__name__, applies=lambda result, prepared: True, store=store)
+
+
+def use_steps(monkeypatch: pytest.MonkeyPatch, *steps: OutcomeStep) -> None:
+    monkeypatch.setattr(outcomes, "_steps", steps)
+
+
 def test_failed_recording_does_not_block_the_ending(
     run: Run, alice: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(run: Run, result: canonical.Result) -> None:
+    def broken(run: Run, result: canonical.Result, prepared: object) -> None:
         Question.objects.create(run=run, conversation=run.conversation, kind="tool", ask_id="half")
         raise ValueError("a surprise")
 
-    monkeypatch.setattr(outcomes, "STEPS", (broken,))
+    use_steps(monkeypatch, step(broken))
     over = ended(run, result_of(call("c1")))
 
     assert over.status == "waiting"
@@ -164,7 +178,7 @@ def test_failed_recording_does_not_block_the_ending(
 def test_refused_statement_does_not_block_the_ending(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def greedy(run: Run, result: canonical.Result) -> None:
+    def greedy(run: Run, result: canonical.Result, prepared: object) -> None:
         # More than SQLite takes in one statement, once its limit is this low.
         sqlite = connection.connection
         usual = sqlite.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 9)
@@ -173,7 +187,7 @@ def test_refused_statement_does_not_block_the_ending(
         finally:
             sqlite.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, usual)
 
-    monkeypatch.setattr(outcomes, "STEPS", (greedy, outcomes.ask_people))
+    use_steps(monkeypatch, step(greedy), questions_asking.ASK_PEOPLE)
 
     over = ended(run, result_of(call("c1")))
 
@@ -187,10 +201,12 @@ def test_outage_loses_nothing_of_an_ending(
 ) -> None:
     for words in ("database is locked", "database or disk is full"):
 
-        def unlucky(run: Run, result: canonical.Result, words: str = words) -> None:
+        def unlucky(
+            run: Run, result: canonical.Result, prepared: object, words: str = words
+        ) -> None:
             raise OperationalError(words)
 
-        monkeypatch.setattr(outcomes, "STEPS", (unlucky,))
+        use_steps(monkeypatch, step(unlucky))
 
         with case(subtests, words), pytest.raises(OperationalError):
             ended(run, result_of(call("c1")))
@@ -460,7 +476,7 @@ def test_answered_question_cannot_be_claimed(
 
 
 def test_deleted_conversation_refuses_answers(run: Run, question: Question, alice: User) -> None:
-    verbs.delete(alice, run.conversation)
+    actions_conversation.delete(alice, run.conversation)
 
     with pytest.raises(ActionRefused, match="deleted"):
         questions.give_result(alice, question, "Rain")
@@ -547,10 +563,10 @@ def test_stop_just_after_a_pause_stops_the_next_run(run: Run, alice: User) -> No
     seen = Run.objects.get(pk=run.pk)
     ended(run, result_of(status="incomplete", reason="pause"))
 
-    assert verbs.stop_run(alice, seen)
+    assert actions_conversation.stop_run(alice, seen)
 
     assert [one.status for one in runs_of(run.message)] == ["incomplete", "stopped"]
-    assert not verbs.stop_run(alice, seen)
+    assert not actions_conversation.stop_run(alice, seen)
 
 
 # --- who may -------------------------------------------------------------------------------

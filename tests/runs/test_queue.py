@@ -13,11 +13,11 @@ from django.db import connections
 from django.utils import timezone
 
 from chat import events as canonical
-from chat.actions.conversations import stop_run
-from chat.actions.upstreams import Load, loads, set_draining
+from chat.conversations.actions.conversation import stop_run
 from chat.models import Conversation, Membership, Run, Runner, RunSegment, Upstream, User
 from chat.runs import queue
-from chat.runs.line import read_line
+from chat.runs.queue import read_line
+from chat.servers.actions.servers import Load, loads, set_draining
 from tests.runs.conftest import MakeRun
 
 pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("transactional_db")]

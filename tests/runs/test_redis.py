@@ -12,11 +12,11 @@ from channels.layers import channel_layers
 from channels_redis.pubsub import RedisPubSubChannelLayer
 from redis.asyncio import Redis as Client
 
-from chat import doorbell
-from chat.doorbell import GROUP, LAYER, QUEUED, STOPS, Doorbell
-from chat.runs import redis_tail
-from chat.runs.redis_tail import BODY, MAC, OUTBOX_BYTES, STREAM_SECONDS, RedisTail
-from chat.runs.tail import FLUSH_TIMES, TAIL_BYTES, Entry
+from chat.core import notify
+from chat.core.notify import GROUP, LAYER, QUEUED, STOPS, Doorbell
+from chat.runs import redis_event_buffer
+from chat.runs.event_buffer import FLUSH_TIMES, TAIL_BYTES, Entry
+from chat.runs.redis_event_buffer import BODY, MAC, OUTBOX_BYTES, STREAM_SECONDS, RedisTail
 from tests.support.servers import Redis
 
 SOON_SECONDS = 60
@@ -44,13 +44,13 @@ def frozen(redis: Redis) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gives up sooner on a Redis that does not answer."""
-    for module in (doorbell, redis_tail):
+    for module in (notify, redis_event_buffer):
         monkeypatch.setattr(module, "ANSWER_SECONDS", 0.5)
-    monkeypatch.setattr(redis_tail, "BLOCK_SECONDS", 0.2)
-    monkeypatch.setattr(redis_tail, "PAUSE_SECONDS", 0.05)
-    monkeypatch.setattr(doorbell, "AGAIN_SECONDS", 0.05)
-    monkeypatch.setattr(doorbell, "CHECK_SECONDS", 0.1)
-    monkeypatch.setattr(doorbell, "HEAR_SECONDS", 0.5)
+    monkeypatch.setattr(redis_event_buffer, "BLOCK_SECONDS", 0.2)
+    monkeypatch.setattr(redis_event_buffer, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(notify, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(notify, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(notify, "HEAR_SECONDS", 0.5)
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -285,8 +285,8 @@ async def test_messages_of_other_installations_are_ignored(
     run = uuid.uuid4()
     server.read(run, 0)
     stranger.publish(run, entries(1, 3, "forged"))
-    good = redis_tail._encode([b"o" * 16, [[run.bytes, 1, [b"{}"]]]])
-    short = redis_tail._encode([b"o" * 16, [[run.bytes[:8], 1, [b"{}"]]]])
+    good = redis_event_buffer._encode([b"o" * 16, [[run.bytes, 1, [b"{}"]]]])
+    short = redis_event_buffer._encode([b"o" * 16, [[run.bytes[:8], 1, [b"{}"]]]])
     async with Client.from_url(redis.url) as client:
         for body, mac in (
             (good, b""),
@@ -372,7 +372,7 @@ async def test_notifications_for_a_frozen_redis_are_bounded(redis: Redis, bell: 
             bell.ring(f"topic-{number}")
         await until_set(subscription)
         await until(lambda: not bell.is_heard)
-        assert len(bell._unsent) <= doorbell.MOST_UNSENT
+        assert len(bell._unsent) <= notify.MOST_UNSENT
         assert len(asyncio.all_tasks()) <= tasks + A_FEW
 
     await until(lambda: bell.is_heard and not bell._unsent)
@@ -392,7 +392,7 @@ async def test_malformed_notifications_are_ignored(redis: Redis, bell: Doorbell)
 async def test_own_notification_is_not_delivered_twice(redis: Redis, bell: Doorbell) -> None:
     own, others = bell.subscribe(QUEUED), bell.subscribe(STOPS)
 
-    assert await doorbell._send([QUEUED, STOPS], by=bell._own_topic) == ""
+    assert await notify._send([QUEUED, STOPS], by=bell._own_topic) == ""
     await publish_from_another_process(redis, STOPS)
 
     await until_set(others)

@@ -11,12 +11,12 @@ from django.db import DatabaseError, connection, connections
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from chat.actions import seen as verbs
-from chat.actions.seen import record_seen
 from chat.demo.script import openai_chunks, openai_run, stream
 from chat.dialects.event_counts import Seen
 from chat.models import SeenEvent, Upstream
 from chat.runs import execution
+from chat.runs import seen_events as verbs
+from chat.runs.seen_events import record_seen
 from tests.runs.conftest import Execute, MakeRun
 from tests.runs.helpers import threads, until
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from channels.layers import InMemoryChannelLayer, channel_layers
 
-from chat import doorbell
-from chat.actions.artifacts import FILES
+from chat.artifacts.actions import FILES
+from chat.core import notify
+from chat.core.notify import LAYER, QUEUED, STOPS, Doorbell, Ear
 from chat.demo.script import stream
-from chat.doorbell import LAYER, QUEUED, STOPS, Doorbell, Ear
-from chat.runs import alone, queue
+from chat.runs import queue, standalone_runner
 from chat.runs.runner import Runner
 from tests.runs.conftest import Execute, StartRunner
 from tests.runs.helpers import PATIENCE_SECONDS, TEXT, let_others_work, until, until_ended
@@ -55,7 +55,7 @@ async def listening(bell: Doorbell) -> AsyncIterator[None]:
 async def test_until_subscribed_waits_for_the_layer(
     layer: GatedLayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doorbell, "ANSWER_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(notify, "ANSWER_SECONDS", PATIENCE_SECONDS)
     bell = Doorbell()
 
     async with listening(bell):
@@ -65,13 +65,13 @@ async def test_until_subscribed_waits_for_the_layer(
 
         layer.is_open.set()
         await waiting
-        assert layer.groups[doorbell.GROUP]
+        assert layer.groups[notify.GROUP]
 
 
 async def test_until_subscribed_gives_up_on_an_absent_layer(
     layer: GatedLayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doorbell, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(notify, "ANSWER_SECONDS", 0.05)
     bell = Doorbell()
 
     async with listening(bell), asyncio.timeout(PATIENCE_SECONDS):
@@ -128,12 +128,12 @@ async def test_process_says_started_once_it_has_subscribed(
     async def drain(runner: Runner, timeout_seconds: float) -> None:
         """Nothing was started."""
 
-    monkeypatch.setattr(doorbell, "ANSWER_SECONDS", PATIENCE_SECONDS)
-    monkeypatch.setattr(alone, "doorbell", Doorbell())
-    monkeypatch.setattr(alone, "_signals", lambda: told)
+    monkeypatch.setattr(notify, "ANSWER_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(standalone_runner, "doorbell", Doorbell())
+    monkeypatch.setattr(standalone_runner, "_signals", lambda: told)
     monkeypatch.setattr(Runner, "start", start)
     monkeypatch.setattr(Runner, "drain", drain)
-    process = asyncio.create_task(alone.execute_until_told(is_alone=True))
+    process = asyncio.create_task(standalone_runner.execute_until_told(is_alone=True))
     await let_others_work()
     assert not has_started.is_set()
 
@@ -143,4 +143,4 @@ async def test_process_says_started_once_it_has_subscribed(
         told.set()
         await process
 
-    assert groups_at_start == [doorbell.GROUP]
+    assert groups_at_start == [notify.GROUP]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 
-from chat.runs.tail import ENTRY_BYTES, FLUSH_TIMES, Entry, MemoryTail, Taking
+from chat.runs.event_buffer import ENTRY_BYTES, FLUSH_TIMES, Entry, MemoryTail, Taking
 from tests.runs.helpers import PATIENCE_SECONDS
 
 RUN = uuid.uuid4()

@@ -9,30 +9,32 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from chat import access
-from chat.actions import tools
-from chat.actions.errors import ActionRefused
+from chat.conversations.actions import conversation as actions_conversation
+from chat.conversations.actions import messages
+from chat.core.errors import ActionRefused
 from chat.models import AuditEvent, Conversation, Membership, Team, TeamRole, Tool, User
+from chat.tools import actions
 
 SCHEMA = '{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}'
 
 
 def make(user: User, team: Team, **values: str) -> Tool:
     values = {"name": "weather", "description": "Now", "schema": SCHEMA, **values}
-    return tools.create_tool(user, team, **values)
+    return actions.create_tool(user, team, **values)
 
 
 def test_tool_is_created_changed_and_removed(alice: User, team: Team) -> None:
     tool = make(alice, team)
-    changed = tools.change_tool(alice, tool, name="rain", description="", schema="")
+    changed = actions.change_tool(alice, tool, name="rain", description="", schema="")
 
     assert (changed.name, changed.schema) == ("rain", {"type": "object", "properties": {}})
-    tools.remove_tool(alice, changed)
-    tools.remove_tool(alice, changed)
+    actions.remove_tool(alice, changed)
+    actions.remove_tool(alice, changed)
     assert not Tool.objects.exists()
     verbs = AuditEvent.objects.order_by("pk").values_list("verb", flat=True)
     assert list(verbs) == ["tool.created", "tool.changed", "tool.removed"]
     with pytest.raises(ActionRefused, match="removed"):
-        tools.change_tool(alice, changed, name="rain", description="", schema="")
+        actions.change_tool(alice, changed, name="rain", description="", schema="")
 
 
 def test_invalid_name_is_refused(alice: User, team: Team, subtests: pytest.Subtests) -> None:
@@ -50,7 +52,7 @@ def test_names_are_unique_in_a_team(alice: User, team: Team, other_team: Team) -
     with pytest.raises(ActionRefused, match="already has a tool called weather"):
         make(alice, team)
     with pytest.raises(ActionRefused, match="already has a tool called weather"):
-        tools.change_tool(alice, second, name="weather", description="", schema="")
+        actions.change_tool(alice, second, name="weather", description="", schema="")
 
 
 INVALID_SCHEMAS = {
@@ -88,14 +90,14 @@ def test_conversation_offers_the_enabled_tools(
     first, second = make(alice, team), make(alice, team, name="tides")
     before = conversation.revision
 
-    tools.switch_tools(alice, conversation, [second, first])
-    assert [one["name"] for one in tools.definitions_of(conversation)] == ["tides", "weather"]
+    actions_conversation.switch_tools(alice, conversation, [second, first])
+    assert [one["name"] for one in messages.definitions_of(conversation)] == ["tides", "weather"]
 
-    tools.switch_tools(alice, conversation, [first])
-    tools.remove_tool(alice, first)
-    tools.switch_tools(alice, conversation, [first])
+    actions_conversation.switch_tools(alice, conversation, [first])
+    actions.remove_tool(alice, first)
+    actions_conversation.switch_tools(alice, conversation, [first])
 
-    assert tools.definitions_of(conversation) == []
+    assert messages.definitions_of(conversation) == []
     conversation.refresh_from_db()
     assert conversation.revision == before + 3
 
@@ -104,7 +106,7 @@ def test_tools_of_another_team_are_refused(
     alice: User, team: Team, other_team: Team, conversation: Conversation
 ) -> None:
     with pytest.raises(ActionRefused, match="another team"):
-        tools.switch_tools(alice, conversation, [make(alice, other_team)])
+        actions_conversation.switch_tools(alice, conversation, [make(alice, other_team)])
 
 
 def test_team_sees_its_tools_and_managers_manage_them(

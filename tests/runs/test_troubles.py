@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import OperationalError, connections
 
 from chat import events as canonical
-from chat.actions.conversations import stop_run
+from chat.conversations.actions.conversation import stop_run
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Flood, Gate, Hang, lmstudio_events, lmstudio_run, stream
 from chat.models import Run, Runner, RunSegment, RunStatus, User
@@ -51,7 +51,7 @@ BROKEN_LOGS = {
 
 
 def break_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chat.runs.reading.AnswerReader._take", lambda self, frames: 1 / 0)
+    monkeypatch.setattr("chat.runs.reader.AnswerReader._take", lambda self, frames: 1 / 0)
 
 
 async def until_idle(runner: Any) -> None:

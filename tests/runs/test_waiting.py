@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from chat.runs.waiting import LONGEST_TURN_SECONDS, TURN_SECONDS, Signal, Turn
+from chat.core.waiting import LONGEST_TURN_SECONDS, TURN_SECONDS, Signal, Turn
 
 SOON_SECONDS = 60.0
 

@@ -17,13 +17,14 @@ from django.db import OperationalError, connection, connections, transaction
 from django.utils import timezone
 
 from chat import events as canonical
-from chat.actions import files
-from chat.actions.endings import columns_of
+from chat.files import actions
 from chat.models import AnswerFile, Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open, fold
 from chat.runs import reaper, segments
 from chat.runs import writer as log_writer
+from chat.runs.event_buffer import Entry, MemoryTail
 from chat.runs.log import RunLog
+from chat.runs.outcomes import columns_of
 from chat.runs.segments import (
     OwnershipLost,
     Write,
@@ -32,7 +33,6 @@ from chat.runs.segments import (
     read_events,
     read_raw,
 )
-from chat.runs.tail import Entry, MemoryTail
 from chat.runs.writer import SegmentWriter
 from tests.runs.conftest import Claim
 from tests.runs.helpers import PATIENCE_SECONDS, locked_database, row_of, threads, until
@@ -450,7 +450,7 @@ async def test_files_are_hashed_outside_the_transaction(
         in_transaction.append(connection.in_atomic_block)
         return hashlib.sha256(body)
 
-    monkeypatch.setattr(files, "hashlib", SimpleNamespace(sha256=noted))
+    monkeypatch.setattr(actions, "hashlib", SimpleNamespace(sha256=noted))
     log.add([canonical.ChatStart(model_instance_id="m")])
     ending = canonical.Ending(status="completed", stop=canonical.Stop(reason="end_turn"))
     await log.finish([picture], ending, t=0)

@@ -7,12 +7,12 @@ import uuid
 from django.db.models import QuerySet
 
 from chat import events as canonical
-from chat.actions import conversations as verbs
-from chat.actions.conversations import ModelChoice
-from chat.actions.endings import write_ending
+from chat.conversations.actions import messages as verbs
+from chat.conversations.actions.messages import ModelChoice
 from chat.demo.script import Script, chunk, openai_chunks, openai_run, stream
 from chat.models import Conversation, Message, Question, Run, RunStatus, Upstream, User
 from chat.result.merge import merge
+from chat.runs.outcomes import write_ending
 
 FUNCTION = canonical.ProviderInfo(type="function")
 

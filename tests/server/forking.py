@@ -18,7 +18,7 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
     [
         "channels.routing",
-        "chat.metrics",
+        "chat.core.metrics",
         "daphne.http_protocol",
         "daphne.ws_protocol",
         "django.core.management.commands.migrate",

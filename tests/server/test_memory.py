@@ -7,7 +7,7 @@ import sys
 import pytest
 from django.utils.safestring import SafeString
 
-from chat.live.cursor import RenderedAnswer, _Cache
+from chat.live.snapshot import RenderedAnswer, _Cache
 
 # Small things that stay above large ones that go: without a limit they would hold all of them.
 PROGRAM = """

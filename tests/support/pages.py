@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from chat import events as canonical
+from chat.live.snapshot import check_of
 from chat.rendering.patches import Answer
-from chat.runs.feed import check_of
-from chat.runs.tail import Entry
+from chat.runs.event_buffer import Entry
 from tests.rendering.dom import Page
 
 Cursor = tuple[int, str]

@@ -16,13 +16,14 @@ from urllib.error import URLError
 import pytest
 from django.conf import settings
 
-from chat.actions import conversations as verbs
-from chat.actions.conversations import ModelChoice
-from chat.doorbell import Doorbell
+from chat.conversations.actions import conversation
+from chat.conversations.actions import messages as verbs
+from chat.conversations.actions.messages import ModelChoice
+from chat.core.notify import Doorbell
+from chat.core.threads import DatabaseThreads, readers
 from chat.models import Run, Team, Upstream, User
-from chat.runs.database import DatabaseThreads, readers
+from chat.runs.event_buffer import MemoryTail
 from chat.runs.runner import Runner
-from chat.runs.tail import MemoryTail
 from tests.support.browser.site import free_port
 
 HERE = Path(__file__).parent
@@ -140,7 +141,7 @@ class Room:
 
     def stop(self) -> bool:
         assert self.run is not None
-        return verbs.stop_run(self.user, self.run)
+        return conversation.stop_run(self.user, self.run)
 
     def _choice(self, parameters: Mapping[str, object]) -> ModelChoice:
         return ModelChoice(upstream=self.upstream, model=self.model, parameters=parameters)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chat.actions.addresses import normal_base_url, origin
-from chat.actions.errors import ActionRefused
+from chat.core.errors import ActionRefused
+from chat.servers.actions.base_url import normal_base_url, origin
 
 NORMALIZED = {
     "http://localhost:1234": "http://localhost:1234",

@@ -8,12 +8,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from chat.actions import upstreams as actions
-from chat.actions.seen import record_seen
 from chat.dialects import DIALECTS
 from chat.dialects.base import Parameter
 from chat.dialects.event_counts import Seen
 from chat.models import AuditEvent, SeenEvent, Upstream, User
+from chat.runs.seen_events import record_seen
+from chat.servers.actions import servers as actions
 from tests.upstream_settings.conftest import FRAGMENT, PlainServer, form_of, page_of, url_of
 
 

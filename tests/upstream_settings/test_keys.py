@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from chat.core.encryption import VaultLocked
 from chat.models import AuditEvent, Upstream
-from chat.vault import VaultLocked
 from tests.support.stored import everything_stored
 from tests.upstream_settings.conftest import (
     CANARY,
@@ -188,4 +188,4 @@ def test_only_the_modules_that_send_a_key_read_it() -> None:
         if "open_key()" in path.read_text(encoding="utf-8")
     }
 
-    assert readers == {"runs/prompt.py", "runs/mockups.py", "views/upstream_calls.py"}
+    assert readers == {"runs/prompt.py", "artifacts/fetching.py", "servers/calls.py"}

@@ -15,10 +15,10 @@ from django.test import Client
 from django.urls import reverse
 
 import chat.dialects
-from chat.actions import upstreams as actions
-from chat.actions.conversations import ModelChoice, start_conversation
+from chat.conversations.actions.messages import ModelChoice, start_conversation
+from chat.core.encryption import VaultLocked
 from chat.models import AuditEvent, Conversation, Team, Upstream, User
-from chat.vault import VaultLocked
+from chat.servers.actions import servers as actions
 from tests.upstream_settings.conftest import form_of, page_of, url_of
 
 TOKEN = "hf-canary-81c4e0a7d2"

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from chat.actions import upstreams as actions
 from chat.models import AuditEvent, Conversation, Message, Role, Run, RunStatus, Upstream, User
+from chat.servers.actions import servers as actions
 from tests.upstream_settings.conftest import FRAGMENT, form_of, page_of, url_of, verbs
 
 NEW = {

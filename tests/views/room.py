@@ -14,10 +14,10 @@ from django.urls import reverse
 from lxml import html
 
 from chat import events
-from chat.actions.conversations import ModelChoice, send_message
-from chat.actions.endings import write_ending
+from chat.conversations.actions.messages import ModelChoice, send_message
 from chat.models import Conversation, Message, Question, Run, RunStatus, Tool, Upstream
 from chat.result import Fold, close_open
+from chat.runs.outcomes import write_ending
 
 HTMX = {"HX-Request": "true"}
 Headers = dict[str, str]

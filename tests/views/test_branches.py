@@ -7,7 +7,7 @@ import uuid
 import pytest
 from django.test import Client
 
-from chat.actions.errors import ActionRefused
+from chat.core.errors import ActionRefused
 from chat.models import BranchChoice, Message, Role, Run, User
 from tests.views.room import HTMX, Patches, Room, end_run, url_of
 
@@ -218,7 +218,7 @@ def test_refused_stop_shows_the_reason(
         raise ActionRefused("Not now.")
 
     run = room.ask("First")
-    monkeypatch.setattr("chat.actions.conversations.stop_run", refuse)
+    monkeypatch.setattr("chat.conversations.actions.conversation.stop_run", refuse)
 
     response = as_alice.post(url_of("run_stop", run), headers=HTMX)
 

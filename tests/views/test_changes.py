@@ -9,9 +9,10 @@ import pytest
 from django.test import Client
 from lxml import html
 
-from chat.actions import conversations as verbs
+from chat.conversations.actions import conversation
+from chat.conversations.actions import messages as verbs
+from chat.conversations.transcript import PAGE_TURNS
 from chat.models import Artifact, BranchChoice, Membership, Message, Run, RunStatus, TeamRole, User
-from chat.views.transcript import PAGE_TURNS
 from tests.views.room import HTMX, Headers, Patches, Room, end_run, url_of
 
 pytestmark = pytest.mark.databases(slow=True)
@@ -166,7 +167,7 @@ def test_reader_who_missed_more_than_a_page_gets_a_page(as_bob: Client, room: Ro
 
 def test_new_title_is_sent_to_the_heading_and_the_list(as_bob: Client, room: Room) -> None:
     headers = room.position(room.turn("First"))
-    verbs.rename(room.conversation, "Springs <i>")
+    conversation.rename(room.conversation, "Springs <i>")
 
     patches = room.changes(as_bob, headers)
 
@@ -242,7 +243,7 @@ def nothing_else(run: Run, room: Room) -> None:
 
 
 def rename(run: Run, room: Room) -> None:
-    verbs.rename(room.conversation, "Another title")
+    conversation.rename(room.conversation, "Another title")
 
 
 def add_artifact(run: Run, room: Room) -> None:

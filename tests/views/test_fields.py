@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from django.core.exceptions import ValidationError
 
+from chat.conversations.forms import parameter_field
 from chat.dialects.base import Parameter
-from chat.views.fields import JsonField
-from chat.views.forms import parameter_field
+from chat.web.forms import JsonField
 
 
 def parameter(kind: str) -> Parameter:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from lxml import html
 
 from chat import access
-from chat.actions.conversations import choose_branch
+from chat.conversations.actions.messages import choose_branch
 from chat.models import (
     BranchChoice,
     Membership,

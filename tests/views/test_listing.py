@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 from lxml import html
 
+from chat.conversations.listing import PAGE_LINES, by_day
 from chat.models import Conversation, Team, User, Visibility
-from chat.views.listing import PAGE_LINES, by_day
 from tests.views.room import HTMX, Room, end_run, url_of
 
 pytestmark = pytest.mark.databases(slow=True)

@@ -7,8 +7,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from lxml import html
 
+from chat.conversations.transcript import PAGE_TURNS
 from chat.models import Conversation, Message, Role, Upstream, User
-from chat.views.transcript import PAGE_TURNS
 from tests.views.room import HTMX, Room
 
 

@@ -9,9 +9,9 @@ from django.test import Client
 from django.urls import reverse
 from lxml import html
 
-from chat.live import cursor
+from chat.conversations.transcript import PAGE_TURNS
+from chat.live import snapshot
 from chat.models import Attempt, Conversation, Message, Run, Team, Upstream, User
-from chat.views.transcript import PAGE_TURNS
 from tests.views.room import HTMX, Room, end_run, get_page, queries_of, url_of
 
 HOSTILE = (
@@ -28,7 +28,7 @@ def test_number_of_queries_does_not_grow_with_the_turns(as_alice: Client, room: 
     for number in range(24):
         answer = room.turn(f"Further {number}", answer)
     # A fresh process has no answers in its cache.
-    cursor._ended = cursor._Cache(32 * 1024 * 1024)
+    snapshot._ended = snapshot._Cache(32 * 1024 * 1024)
 
     many = queries_of(as_alice, room.url)
 

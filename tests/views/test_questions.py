@@ -13,8 +13,6 @@ from django.urls import reverse
 from lxml import html
 
 from chat import events
-from chat.actions import questions as verbs
-from chat.actions.endings import write_ending
 from chat.models import (
     Membership,
     Question,
@@ -24,6 +22,8 @@ from chat.models import (
     TeamRole,
     User,
 )
+from chat.questions import actions as verbs
+from chat.runs.outcomes import write_ending
 from tests.views.room import HTMX, Headers, Patches, Room, end_run, queries_of, text_of, url_of
 
 TOOL = events.ToolCallItem(

@@ -12,9 +12,10 @@ from lxml import html
 
 from chat import events
 from chat.events import Event
-from chat.live import replaying
+from chat.live import snapshot
 from chat.models import Run
 from chat.rendering.patches import Answer
+from chat.run_details import replay as replaying
 from tests.rendering.dom import Page
 from tests.rendering.stories import RICH, numbered
 from tests.views.recordings import record
@@ -48,7 +49,7 @@ def replay_source(client: Client, run: Run, at: int, **headers: str) -> str:
 
 
 def answer_after(run: Run, log: Sequence[Event], seq: int) -> Answer:
-    answer = Answer(replaying.replay_id(run))
+    answer = Answer(snapshot.replay_id(run))
     for event in log[:seq]:
         answer.apply(event)
     return answer
@@ -141,8 +142,8 @@ def test_fold_of_a_replay_opens(as_bob: Client, room: Room) -> None:
 
     part = response.content.decode()
     assert response.status_code == 200
-    assert part == answer.part(f"r{replaying.replay_id(run)}-i0-flow")
-    assert f"r{replaying.replay_id(run)}-i0-note1" in part
+    assert part == answer.part(f"r{snapshot.replay_id(run)}-i0-flow")
+    assert f"r{snapshot.replay_id(run)}-i0-note1" in part
 
 
 def test_replay_in_the_panel_shares_no_ids_with_the_page(

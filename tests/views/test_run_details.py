@@ -16,8 +16,9 @@ from chat import events
 from chat.events import Event
 from chat.models import Run, RunSegment
 from chat.result import Fold, close_open, fold, plain_text
-from chat.runs import recording, segments, tracing
-from chat.runs.finals import final_response
+from chat.run_details import log_pages, trace
+from chat.run_details.trace import final_response
+from chat.runs import segments
 from tests.views.recordings import (
     FIXTURES,
     RESPONSES,
@@ -167,12 +168,12 @@ def test_further_events_are_read_without_those_before(
         RunSegment.objects.create(run=run, first_seq=event.seq, last_seq=event.seq, body=body)
     read: list[int] = []
 
-    def counted(run_pk: int, after: int = 0, *, limit_bytes: int = 0) -> list[recording.Entry]:
+    def counted(run_pk: int, after: int = 0, *, limit_bytes: int = 0) -> list[log_pages.Entry]:
         entries = segments.read_entries(run_pk, after, limit_bytes=limit_bytes)
         read.extend(entry.seq for entry in entries)
         return entries
 
-    monkeypatch.setattr(recording, "read_entries", counted)
+    monkeypatch.setattr(log_pages, "read_entries", counted)
     page(as_bob, "run_log", run, query="?after=300")
 
     assert 1 not in read
@@ -180,8 +181,8 @@ def test_further_events_are_read_without_those_before(
 
 def test_type_is_read_without_decoding() -> None:
     for name, struct in events.EVENT_TYPES.items():
-        assert recording.type_in(f'{{"type":"{name}","seq":1}}'.encode()) == name
-        assert recording.type_in(f'{{"seq":1,"type":"{name}"}}'.encode()) in (name, "vendor.raw")
+        assert log_pages.type_in(f'{{"type":"{name}","seq":1}}'.encode()) == name
+        assert log_pages.type_in(f'{{"seq":1,"type":"{name}"}}'.encode()) in (name, "vendor.raw")
         assert struct is not None
 
 
@@ -247,8 +248,8 @@ def test_each_frame_is_compared_a_bounded_number_of_times(
             event.progress += shift
     run = recorded(log, raw)
     compared: list[int] = []
-    plain = tracing._plain
-    monkeypatch.setattr(tracing, "_plain", lambda event: compared.append(1) or plain(event))
+    plain = trace._plain
+    monkeypatch.setattr(trace, "_plain", lambda event: compared.append(1) or plain(event))
 
     page(as_bob, "run_event", run, 3)
 

@@ -12,8 +12,8 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from chat.actions.conversations import ModelChoice, start_conversation
-from chat.actions.errors import LineFull
+from chat.conversations.actions.messages import ModelChoice, start_conversation
+from chat.core.errors import LineFull
 from chat.models import Conversation, Message, Run, Team, Upstream, User
 from tests.support.processes.site import soon
 from tests.views.room import HTMX, Room, end_run, url_of

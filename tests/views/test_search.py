@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 from lxml import html
 
+from chat.conversations.views.conversations import FOUND_LINES
 from chat.models import Conversation, Team, User, Visibility
-from chat.views.searching import FOUND_LINES
 from tests.views.room import HTMX
 
 

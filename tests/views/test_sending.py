@@ -16,11 +16,11 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from chat.actions import conversations as verbs
-from chat.actions.conversations import ModelChoice, start_conversation
+from chat.conversations.actions import conversation as actions_conversation
+from chat.conversations.actions.messages import ModelChoice, start_conversation
+from chat.conversations.transcript import Path, read_path
+from chat.conversations.views import messages
 from chat.models import Conversation, Message, Role, Run, RunStatus, Team, Upstream, User
-from chat.views import messages
-from chat.views.transcript import Path, read_path
 from tests.views.room import HTMX, Headers, Patches, Room, end_run, filled_form, url_of
 
 pytestmark = pytest.mark.databases(slow=True)
@@ -229,7 +229,7 @@ def test_page_that_lacks_more_gets_all_of_it(as_alice: Client, room: Room, lacks
         "its position": HTMX,
     }[lacks]
     if lacks == "the title":
-        verbs.rename(room.conversation, "Another title")
+        actions_conversation.rename(room.conversation, "Another title")
 
     response = room.send(as_alice, room.form("Second", parent=answer), headers)
 
@@ -253,7 +253,7 @@ def test_simultaneous_message_is_not_left_out(
             others.append(fresh.ask("From another tab", answer))
         return read_path(user, conversation)
 
-    monkeypatch.setattr("chat.views.room.read_path", read_after_another_message)
+    monkeypatch.setattr("chat.conversations.page.read_path", read_after_another_message)
     response = room.send(as_alice, room.form("Second", parent=answer), headers)
 
     (other,) = others

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection
 
-from chat.actions.keys import current_marks
+from chat.administration.keys import current_marks
 from chat.models import Conversation, Message, Run, StoredFile, User
 from project import VERSION
 from project.backup import archive, engine_of, told_in_one_line

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from chat.actions import keys
+from chat.administration import keys
 from project.startup import REFUSED, refuse_missing_migrations
 
 

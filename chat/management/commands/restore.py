@@ -13,9 +13,9 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection, connections
 from django.db.migrations.loader import MigrationLoader
 
-from chat.actions.keys import current_marks
+from chat.administration.keys import current_marks
 from chat.models import User
-from chat.runs.restored import settle_restored
+from chat.runs.reaper import settle_restored
 from project.backup import archive, engine_of, told_in_one_line
 from project.backup.archive import BackupError, Manifest
 from project.startup import hold_data_dir

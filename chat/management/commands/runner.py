@@ -9,8 +9,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, InterfaceError
 
-from chat.health.beside import probing
-from chat.runs.alone import execute_until_told
+from chat.health.runner_probe import probing
+from chat.runs.standalone_runner import execute_until_told
 from project.startup import (
     TRY_AGAIN,
     allow_many_files,

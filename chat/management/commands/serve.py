@@ -93,7 +93,7 @@ class Command(BaseCommand):
 
 def words_of_welcome() -> str:
     # Imported here: it needs the registry of applications.
-    from chat.actions.setup import setup_link
+    from chat.accounts.actions.setup import setup_link
 
     link = setup_link()
     how = f"Set it up once: {link}" if link else "Sign in there."

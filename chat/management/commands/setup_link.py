@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from chat.actions.setup import setup_link
+from chat.accounts.actions.setup import setup_link
 
 
 class Command(BaseCommand):

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from chat.actions.setup import ensure_demo_upstream
+from chat.servers.actions.demo import ensure_demo_upstream
 
 
 class Command(BaseCommand):

@@ -109,10 +109,10 @@ def _room(session: str, answers: list[str]) -> str:
     from django.db import transaction
 
     from chat import events
-    from chat.actions.conversations import ModelChoice, send_message
-    from chat.actions.endings import write_ending
+    from chat.conversations.actions.messages import ModelChoice, send_message
     from chat.models import Conversation, Run, RunStatus, Upstream, User
     from chat.result import Fold, close_open
+    from chat.runs.outcomes import write_ending
 
     person = User.objects.get(pk=SessionStore(session)["_auth_user_id"])
     upstream = Upstream.objects.get()

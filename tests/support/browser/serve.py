@@ -14,7 +14,7 @@ FULL = "full"
 
 def without_notifications() -> None:
     """No change is announced to anybody: processes and pages notice it when they look."""
-    from chat.doorbell import Doorbell
+    from chat.core.notify import Doorbell
 
     Doorbell.ring = lambda self, topic: None  # type: ignore[method-assign]
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import AnyStep, Pause, Script, lmstudio_event, lmstudio_run, stream
-from chat.runs.tail import Entry
+from chat.runs.event_buffer import Entry
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.viewers import Viewers
 from tests.support.processes.runs import assert_ended, text_of

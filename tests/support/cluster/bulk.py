@@ -37,7 +37,7 @@ def main(text: str, count: str) -> None:
 
 
 def send(text: str) -> str:
-    from chat.actions.conversations import ModelChoice, start_conversation
+    from chat.conversations.actions.messages import ModelChoice, start_conversation
     from chat.models import Team, Upstream, User, Visibility
 
     run = start_conversation(

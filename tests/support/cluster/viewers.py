@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from chat.runs.public import public_json
-from chat.runs.tail import Entry
+from chat.runs.event_buffer import Entry
+from chat.runs.public_events import public_json
 from chat.wire.sse import Frame
 from tests.rendering.dom import Element, Page, _Builder
 from tests.support.cluster.cluster import Cluster, Web

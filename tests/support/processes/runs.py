@@ -7,8 +7,8 @@ from uuid import UUID
 from chat import events as canonical
 from chat.demo.script import lmstudio_events, lmstudio_run, stream
 from chat.result import fold, plain_text
-from chat.runs.public import public_json
-from chat.runs.tail import Entry
+from chat.runs.event_buffer import Entry
+from chat.runs.public_events import public_json
 from tests.support.pages import cursor_of, page_of
 from tests.support.processes.site import Site
 from tests.support.processes.viewers import Program, Tab

@@ -22,7 +22,7 @@ import msgspec
 
 from chat import events as canonical
 from chat.demo.fake import FakeUpstream
-from chat.runs.tail import Entry
+from chat.runs.event_buffer import Entry
 from tests.support.processes.serve import REACHED
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -1,0 +1,1 @@
+"""People, teams, invitations, sign-in, access tokens, and the first set-up."""

@@ -1,0 +1,1 @@
+"""Changes of accounts: people and teams, access tokens, set-up."""

@@ -1,0 +1,329 @@
+"""Who is in which team, and who lets them in: roles, invitations, reset links, deactivation.
+
+The caller has fetched every object through ``chat.access``. What depends on both people, the
+one who acts and the one acted upon, is decided here: nobody gives or takes more than they have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import timedelta
+from functools import partial
+
+from django.conf import settings
+from django.contrib.sessions.models import Session
+from django.core.exceptions import PermissionDenied
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.urls import reverse
+from django.utils import timezone
+
+from chat import access
+from chat.accounts import adapter
+from chat.core.errors import ActionRefused
+from chat.core.notify import QUEUED, ring_after_commit
+from chat.models import Announcements, Invitation, Membership, Team, TeamRole, User, audit
+
+# What each role may give, take and change. Administrators of the installation act as owners.
+GRANTS: dict[str, tuple[TeamRole, ...]] = {
+    TeamRole.OWNER: (TeamRole.OWNER, TeamRole.ADMIN, TeamRole.MEMBER, TeamRole.VIEWER),
+    TeamRole.ADMIN: (TeamRole.ADMIN, TeamRole.MEMBER, TeamRole.VIEWER),
+    TeamRole.MEMBER: (),
+    TeamRole.VIEWER: (),
+}
+INVITATION_DAYS_LIMIT = 30
+
+LAST_OWNER = "A team needs an owner. Make somebody else an owner first."
+NOT_YOURS_TO_GIVE = "Only an owner can do that to an owner."
+
+
+def grantable_roles(user: User, team: Team) -> tuple[TeamRole, ...]:
+    if user.is_staff:
+        return GRANTS[TeamRole.OWNER]
+    membership = access.membership_of(user, team.pk)
+    return GRANTS[membership.role] if membership else ()
+
+
+def _check_grant(user: User, team: Team, *roles: str) -> None:
+    if not set(roles) <= set(grantable_roles(user, team)):
+        raise PermissionDenied(NOT_YOURS_TO_GIVE)
+
+
+# --- teams and members ---------------------------------------------------------------
+
+
+def create_team(user: User, name: str) -> Team:
+    """A new team; the administrator who makes it owns it."""
+    if not user.is_staff:
+        raise PermissionDenied("Only an administrator can make a team.")
+    with transaction.atomic():
+        team = Team.objects.create(name=name)
+        Membership.objects.create(team=team, user=user, role=TeamRole.OWNER)
+        audit.record(user, "team.created", target=team.name)
+    return team
+
+
+def change_role(user: User, membership: Membership, role: str) -> None:
+    """Raises ``ActionRefused`` where the team would be left without an owner."""
+    team = membership.team
+    with transaction.atomic():
+        before = _role_now(membership)
+        if before == role:
+            return
+        _check_grant(user, team, before, role)
+        _keep_an_owner(team, without=membership)
+        Membership.objects.filter(pk=membership.pk).update(role=role)
+        audit.record(
+            user,
+            "membership.role_changed",
+            subject=membership.user,
+            target=team.name,
+            before=before,
+            after=role,
+        )
+
+
+def remove_member(user: User, membership: Membership) -> None:
+    """Ends somebody's place in a team; for their own place everyone may (except a last owner).
+
+    Their conversations stay with the team; the private ones return if they do.
+    """
+    team = membership.team
+    with transaction.atomic():
+        role = _role_now(membership)
+        if membership.user_id != user.pk:
+            _check_grant(user, team, role)
+        _keep_an_owner(team, without=membership)
+        Membership.objects.filter(pk=membership.pk).delete()
+        audit.record(
+            user, "membership.removed", subject=membership.user, target=team.name, role=role
+        )
+        # What waits in line for this person ends: whoever claims looks at that first.
+        ring_after_commit(QUEUED)
+
+
+def _role_now(membership: Membership) -> str:
+    """With the whole team locked: two owners who leave at once must see each other."""
+    members = Membership.objects.select_for_update().filter(team=membership.team_id)
+    roles = dict(members.order_by("pk").values_list("pk", "role"))
+    if membership.pk not in roles:
+        raise ActionRefused("This person is not in the team any more.")
+    return roles[membership.pk]
+
+
+def _keep_an_owner(team: Team, *, without: Membership) -> None:
+    owners = Membership.objects.filter(team=team, role=TeamRole.OWNER, user__is_active=True)
+    was_owner = owners.filter(pk=without.pk).exists()
+    if was_owner and not owners.exclude(pk=without.pk).exists():
+        raise ActionRefused(LAST_OWNER)
+
+
+# --- invitations ------------------------------------------------------------------------
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def invite(
+    user: User, team: Team, *, role: str, email: str = "", days: int
+) -> tuple[Invitation, str]:
+    """An invitation and its link. The link is shown once: only its hash is kept."""
+    _check_grant(user, team, role)
+    token = secrets.token_urlsafe(32)
+    with transaction.atomic():
+        invitation = Invitation.objects.create(
+            team=team,
+            role=role,
+            email=email.lower(),
+            token_hash=_hash(token),
+            invited_by=user,
+            expires_at=timezone.now() + timedelta(days=min(days, INVITATION_DAYS_LIMIT)),
+        )
+        audit.record(
+            user, "invitation.created", target=team.name, role=role, email=invitation.email
+        )
+    return invitation, f"{settings.SITE_URL}{reverse('invitation', kwargs={'token': token})}"
+
+
+def revoke_invitation(user: User, invitation: Invitation) -> None:
+    with transaction.atomic():
+        revoked = Invitation.objects.filter(
+            pk=invitation.pk, used_at__isnull=True, revoked_at__isnull=True
+        ).update(revoked_at=timezone.now())
+        if not revoked:
+            raise ActionRefused("This invitation was used or revoked already.")
+        audit.record(
+            user,
+            "invitation.revoked",
+            target=invitation.team.name,
+            role=invitation.role,
+            email=invitation.email,
+        )
+
+
+def find_invitation(token: str) -> Invitation | None:
+    """An invitation that can be used now; unknown, used, expired, revoked and void ones are alike."""
+    invitation = (
+        Invitation.objects.select_related("team", "invited_by")
+        .filter(token_hash=_hash(token))
+        .first()
+    )
+    return invitation if invitation and _is_good(invitation) else None
+
+
+def _is_good(invitation: Invitation) -> bool:
+    """Open, and whoever invited could still do so: active, and with the right to give this role."""
+    inviter = invitation.invited_by
+    return (
+        invitation.is_open
+        and inviter.is_active
+        and invitation.role in grantable_roles(inviter, invitation.team)
+    )
+
+
+def join_as_new_person(invitation: Invitation, *, name: str, email: str, password: str) -> User:
+    """Makes the account and the membership. Of two who use one link, one gets in.
+
+    Raises ``ActionRefused``: the link was used meanwhile, or the address has an account.
+    """
+    user = User(name=name, email=(invitation.email or email).lower())
+    # Hashing takes a while: not inside the transaction, which is the database's only writer.
+    user.set_password(password)
+    with transaction.atomic():
+        _save_new(user)
+        _use(invitation, user)
+    return user
+
+
+def _save_new(user: User) -> None:
+    try:
+        with transaction.atomic():
+            user.save()
+    except IntegrityError:
+        raise ActionRefused(
+            "There is an account with this address already. Sign in, then open the link again."
+        ) from None
+
+
+def join(invitation: Invitation, user: User) -> None:
+    """A signed-in person enters the team. Raises ``ActionRefused``."""
+    if invitation.email and invitation.email != user.email.lower():
+        raise ActionRefused("This invitation is for another e-mail address.")
+    if access.membership_of(user, invitation.team_id):
+        raise ActionRefused(f"You are in {invitation.team.name} already.")
+    with transaction.atomic():
+        _use(invitation, user)
+
+
+def _use(invitation: Invitation, user: User) -> None:
+    """Inside the caller's transaction: claims the link, or refuses and undoes everything."""
+    fresh = Invitation.objects.select_related("team", "invited_by").filter(pk=invitation.pk).first()
+    used = Invitation.objects.filter(
+        pk=invitation.pk,
+        used_at__isnull=True,
+        revoked_at__isnull=True,
+        expires_at__gt=timezone.now(),
+    ).update(used_at=timezone.now(), used_by=user)
+    if not used or fresh is None or not _is_good(fresh):
+        raise ActionRefused("This link no longer works. Ask for a new one.")
+    _, is_new = Membership.objects.get_or_create(
+        team=fresh.team, user=user, defaults={"role": fresh.role}
+    )
+    if not is_new:
+        raise ActionRefused("You are in this team already.")
+    audit.record(user, "invitation.used", subject=user, target=fresh.team.name, role=fresh.role)
+
+
+# --- accounts ------------------------------------------------------------------------------
+
+
+def resettable_people(actor: User) -> QuerySet[User]:
+    """Whose password-reset link ``actor`` may hold: a key to all that these people have.
+
+    Administrators: everybody's, a superuser's only if they are one. Where no mail server sends
+    such links, a team's owner: those of members who have nothing beyond the teams that this
+    owner owns, and who own nothing themselves.
+    """
+    people = User.objects.filter(is_active=True).exclude(pk=actor.pk)
+    if actor.is_staff:
+        return people if actor.is_superuser else people.filter(is_superuser=False)
+    if settings.EMAIL_HOST:
+        return people.none()
+    owned = Membership.objects.filter(user=actor, role=TeamRole.OWNER).values("team_id")
+    beyond = Membership.objects.exclude(team__in=owned) | Membership.objects.filter(
+        role=TeamRole.OWNER
+    )
+    return people.filter(
+        pk__in=Membership.objects.filter(team__in=owned).values("user_id"),
+        is_staff=False,
+        is_superuser=False,
+    ).exclude(pk__in=beyond.values("user_id"))
+
+
+def make_reset_link(actor: User, user: User) -> str:
+    """A single-use, expiring link to set a new password. Shown once; recorded, not stored."""
+    with transaction.atomic():
+        if not resettable_people(actor).filter(pk=user.pk).exists():
+            raise PermissionDenied("This person's password is not yours to reset.")
+        audit.record(actor, "user.reset_link_made", subject=user, target=user.email)
+    return adapter.make_reset_link(user)
+
+
+def may_deactivate(actor: User, user: User) -> bool:
+    if not actor.is_staff or actor.pk == user.pk:
+        return False
+    return actor.is_superuser or not user.is_superuser
+
+
+def set_active(actor: User, user: User, *, is_active: bool) -> None:
+    """Lets somebody in again, or ends every session of theirs at once."""
+    if not may_deactivate(actor, user):
+        raise PermissionDenied("This account is not yours to switch on or off.")
+    with transaction.atomic():
+        changed = User.objects.filter(pk=user.pk, is_active=not is_active).update(
+            is_active=is_active
+        )
+        if not changed:
+            return
+        verb = "user.activated" if is_active else "user.deactivated"
+        audit.record(actor, verb, subject=user, target=user.email)
+        if not is_active:
+            ring_after_commit(QUEUED)
+            # Reading every session takes a while: after the transaction.
+            transaction.on_commit(partial(end_sessions, user))
+
+
+def end_sessions(user: User, *, keep: str | None = None) -> int:
+    """Signs a person out everywhere, except in the session ``keep``; returns how many ended.
+
+    Sessions do not name their person in a column, so all that are still good are read.
+    """
+    mine = [
+        session.session_key
+        for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator()
+        if session.session_key != keep
+        and session.get_decoded().get("_auth_user_id") == str(user.pk)
+    ]
+    return Session.objects.filter(session_key__in=mine).delete()[0]
+
+
+def rename_person(user: User, name: str) -> None:
+    with transaction.atomic():
+        User.objects.filter(pk=user.pk).update(name=name)
+        if name != user.name:
+            # Turns carry names: whoever takes another's can be found out.
+            audit.record(
+                user, "user.renamed", subject=user, target=user.email, before=user.name, after=name
+            )
+
+
+def choose_announcements(user: User, announcements: Announcements) -> None:
+    User.objects.filter(pk=user.pk).update(announcements=announcements)
+
+
+def sign_out_elsewhere(user: User, *, keep: str) -> int:
+    ended = end_sessions(user, keep=keep)
+    audit.record(user, "user.signed_out_elsewhere", subject=user, ended=ended)
+    return ended

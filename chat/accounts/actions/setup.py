@@ -1,0 +1,70 @@
+"""The first start: a link that makes the first administrator once, and the demo servers."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+
+from django.conf import settings
+from django.contrib.contenttypes.models import ContentType
+from django.db import transaction
+from django.urls import reverse
+from django.utils.crypto import salted_hmac
+
+from chat.core.errors import ActionRefused
+from chat.models import Membership, Team, TeamRole, User, audit
+from chat.servers.actions.demo import ensure_demo_upstream
+
+# --- the link ------------------------------------------------------------------------
+
+
+def needs_setup() -> bool:
+    return not User.objects.exists()
+
+
+def setup_link() -> str | None:
+    """The one-time address of the setup page; ``None`` once there is somebody to sign in."""
+    if not needs_setup():
+        return None
+    return f"{settings.SITE_URL}{reverse('setup', kwargs={'token': _token()})}"
+
+
+def is_setup_token(token: str) -> bool:
+    """Whether setup is open, and this is its token. Takes the same time for every wrong one."""
+    same = hmac.compare_digest(_token().encode(), token.encode("utf-8", "surrogatepass"))
+    return same and needs_setup()
+
+
+def _token() -> str:
+    """Made of the key that all processes share, and kept nowhere: one prints the link, and any of
+    them, in whatever container, is asked for the page."""
+    digest = salted_hmac("chat.actions.setup", "first administrator", algorithm="sha256").digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+# --- the first administrator -----------------------------------------------------------
+
+
+def set_up(*, name: str, email: str, password: str, team_name: str) -> User:
+    """The first administrator, who owns the first team. However many ask at once, one gets it.
+
+    Raises ``ActionRefused`` when somebody was first.
+    """
+    user = User(name=name, email=email.lower(), is_staff=True, is_superuser=True)
+    # Hashing takes a while: not inside the transaction, which is the database's only writer.
+    user.set_password(password)
+    with transaction.atomic():
+        _one_at_a_time()
+        if not needs_setup():
+            raise ActionRefused("Tributary is already set up. Sign in instead.")
+        user.save()
+        team = Team.objects.create(name=team_name)
+        Membership.objects.create(team=team, user=user, role=TeamRole.OWNER)
+        audit.record(user, "installation.set_up", subject=user, target=team.name)
+        ensure_demo_upstream()
+    return user
+
+
+def _one_at_a_time() -> None:
+    """SQLite has one writer at a time anyway; elsewhere a row that always exists is the lock."""
+    ContentType.objects.select_for_update().order_by("pk").first()

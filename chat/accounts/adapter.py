@@ -1,0 +1,103 @@
+"""How this installation uses allauth: local accounts, no public sign-up, links that die with rights."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.utils import user_pk_to_url_str
+from django.conf import settings
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest
+from django.urls import reverse
+
+from chat.core import metrics
+from chat.models import AuditEvent, Membership, User
+
+logger = logging.getLogger(__name__)
+
+
+class ResetTokenGenerator(PasswordResetTokenGenerator):
+    """Tokens that end with their use, with time, and with any change of what the person may do.
+
+    A team's owner can make a link for a member. Were it still good after the member became an
+    administrator or joined another team, the owner would hold a key to more than their own team.
+    """
+
+    def _make_hash_value(self, user: Any, timestamp: int) -> str:
+        rights = [user.is_active, user.is_staff, user.is_superuser, *_memberships(user)]
+        return f"{super()._make_hash_value(user, timestamp)}{rights}"
+
+
+def _memberships(user: User) -> list[tuple[int, str]]:
+    return list(
+        Membership.objects.filter(user=user).order_by("team_id").values_list("team_id", "role")
+    )
+
+
+def make_reset_link(user: User) -> str:
+    """The address of a page where this person sets a new password. Show it once; store it nowhere."""
+    return reset_link(f"{user_pk_to_url_str(user)}-{ResetTokenGenerator().make_token(user)}")
+
+
+def reset_link(key: str) -> str:
+    uid, token = key.split("-", 1)
+    path = reverse("account_reset_password_from_key", kwargs={"uidb36": uid, "key": token})
+    return f"{settings.SITE_URL}{path}"
+
+
+class AccountAdapter(DefaultAccountAdapter):
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        """People come in by an invitation link, never by themselves."""
+        return False
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        try:
+            super().pre_authenticate(request, **credentials)
+        except ValidationError:
+            self._note(request, "limited")
+            raise
+
+    def authenticate(self, request: HttpRequest, **credentials: Any) -> Any:
+        user = super().authenticate(request, **credentials)
+        if user is not None:
+            metrics.SIGN_INS.labels("accepted").inc()
+        return user
+
+    def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
+        self._note(request, "refused")
+
+    def _note(self, request: HttpRequest, result: str) -> None:
+        """Never who it was to be: the account's row would have to be looked for first, and known
+        accounts would be refused later than unknown ones."""
+        try:
+            address = self.get_client_ip(request)
+        except PermissionDenied:
+            address = "unknown"
+        metrics.SIGN_INS.labels(result).inc()
+        logger.warning("sign_in.failed result=%s address=%s", result, address)
+
+    def set_password(self, user: User, password: str) -> None:
+        """By the person who knows the old one, or by whoever held a reset link: both leave a row."""
+        super().set_password(user, password)
+        AuditEvent.objects.create(
+            actor=user, verb="user.password_set", subject=user, target=user.email[:200]
+        )
+
+    def get_reset_password_from_key_url(self, key: str) -> str:
+        """From our own address: a Host header must not decide where a secret is sent."""
+        return reset_link(key)
+
+    def get_logout_redirect_url(self, request: HttpRequest) -> str:
+        return reverse("account_login")
+
+    def get_password_change_redirect_url(self, request: HttpRequest) -> str:
+        return reverse("settings")
+
+
+def reset_links_last() -> str:
+    """For people: how long a password-reset link is good."""
+    hours = round(settings.PASSWORD_RESET_TIMEOUT / 3600)
+    return f"{hours} hours" if hours < 48 else f"{round(hours / 24)} days"

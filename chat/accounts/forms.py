@@ -1,0 +1,171 @@
+"""Forms for set-up, sign-up, invitations, profiles and access tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib.auth.password_validation import validate_password
+from django.db.models import QuerySet
+
+from chat.accounts.actions.people import INVITATION_DAYS_LIMIT
+from chat.core.text import check_name, one_line
+from chat.models import Announcements, Team, TeamRole, User
+
+# What the column holds; the form field's own limit is longer.
+EMAIL_LENGTH = 254
+# Longer than anybody types, short enough to compare with names and lists.
+PASSWORD_LENGTH = 1000
+
+
+class NameField(forms.CharField):
+    """One visible line of at most 80 characters."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"max_length": 80, "validators": [check_name], **kwargs})
+
+    def to_python(self, value: object) -> str:
+        return one_line(super().to_python(value))
+
+
+class PersonForm(forms.Form):
+    """A new person: the name that others see, the address to sign in with, a password."""
+
+    name = NameField(
+        label="Your name",
+        widget=forms.TextInput(attrs={"autocomplete": "name"}),
+    )
+    email = forms.EmailField(
+        label="E-mail address",
+        max_length=EMAIL_LENGTH,
+        widget=forms.EmailInput(attrs={"autocomplete": "username"}),
+        help_text="You sign in with it.",
+    )
+    password = forms.CharField(
+        label="Password",
+        strip=False,
+        max_length=PASSWORD_LENGTH,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="At least 10 characters. A few unrelated words are easy to keep in mind.",
+    )
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if password := cleaned.get("password"):
+            person = User(name=cleaned.get("name", ""), email=cleaned.get("email", ""))
+            try:
+                validate_password(password, person)
+            except forms.ValidationError as error:
+                self.add_error("password", error)
+        return cleaned
+
+
+class SetupForm(PersonForm):
+    team_name = NameField(
+        label="Name of your team",
+        initial="Team",
+        help_text="You can invite people into it afterwards.",
+    )
+
+
+class InvitedForm(PersonForm):
+    """Joining by a link. Where the invitation names an address, that is the address."""
+
+    def __init__(self, *args: Any, bound_email: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if bound_email:
+            # Disabled: whatever a client sends, the initial value is what counts.
+            self.fields["email"].disabled = True
+            self.initial["email"] = bound_email
+
+
+class InviteForm(forms.Form):
+    role = forms.ChoiceField(label="Role")
+    email = forms.EmailField(
+        label="Only for this address",
+        required=False,
+        max_length=EMAIL_LENGTH,
+        help_text="Empty: whoever opens the link first.",
+    )
+    days = forms.IntegerField(
+        label="Good for days",
+        min_value=1,
+        max_value=INVITATION_DAYS_LIMIT,
+    )
+
+    def __init__(self, *args: Any, team: Team, roles: tuple[TeamRole, ...], **kwargs: Any) -> None:
+        kwargs.setdefault("auto_id", f"invite-{team.public_id.hex}-%s")
+        super().__init__(*args, **kwargs)
+        self.fields["role"].choices = [(role.value, role.label) for role in roles]
+        self.initial |= {"role": TeamRole.MEMBER, "days": int(settings.INVITATION_DAYS)}
+
+
+class RoleForm(forms.Form):
+    role = forms.ChoiceField(choices=TeamRole.choices)
+
+
+class TeamForm(forms.Form):
+    name = NameField(label="Name of the new team")
+
+
+class ProfileForm(forms.Form):
+    name = NameField(
+        label="Your name",
+        help_text="Your team sees it beside what you write.",
+        widget=forms.TextInput(attrs={"autocomplete": "name"}),
+    )
+
+
+class AnnouncementsForm(forms.Form):
+    announcements = forms.TypedChoiceField(
+        label="Of an answer that is being written",
+        choices=Announcements.choices,
+        coerce=Announcements,
+        help_text="For screen readers. Errors and questions are announced in any case.",
+    )
+
+    @classmethod
+    def of(cls, user: User) -> AnnouncementsForm:
+        return cls(initial={"announcements": user.announcements})
+
+
+# The word of the list, to days; ``None`` is never.
+LIFETIMES: dict[str, tuple[str, int | None]] = {
+    "7": ("7 days", 7),
+    "30": ("30 days", 30),
+    "90": ("90 days", 90),
+    "365": ("One year", 365),
+    "never": ("Never", None),
+}
+USUAL_LIFETIME = "90"
+
+
+class TokenForm(forms.Form):
+    name = NameField(
+        label="Name",
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text="What uses it: “nightly report”, “editor on the laptop”.",
+    )
+    team = forms.ModelChoiceField(
+        label="Team",
+        queryset=Team.objects.none(),
+        to_field_name="public_id",
+        empty_label=None,
+        help_text="What it begins belongs there, and it sees nothing of your other teams.",
+        error_messages={"invalid_choice": "You may not write in this team."},
+    )
+    lifetime = forms.ChoiceField(
+        label="Expires after",
+        choices=[(key, label) for key, (label, _) in LIFETIMES.items()],
+        initial=USUAL_LIFETIME,
+        help_text="One that is forgotten ends by itself.",
+    )
+
+    def __init__(self, *args: Any, teams: QuerySet[Team], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["team"].queryset = teams
+
+    @property
+    def days(self) -> int | None:
+        return LIFETIMES[self.cleaned_data["lifetime"]][1]

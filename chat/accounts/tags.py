@@ -1,0 +1,8 @@
+"""Whether this installation still waits for its first administrator."""
+
+from django import template
+
+from chat.accounts.actions.setup import needs_setup
+
+register = template.Library()
+register.simple_tag(needs_setup)

@@ -1,0 +1,136 @@
+"""Settings, sessions, sign-out, and the set-up page of a new installation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec
+
+from allauth.account import views as allauth_views
+from django.conf import settings as project_settings
+from django.contrib import messages
+from django.contrib.auth import login
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from chat.access import NOT_HERE
+from chat.accounts.actions import people as actions
+from chat.accounts.actions import setup as setup_actions
+from chat.accounts.forms import AnnouncementsForm, ProfileForm, SetupForm
+from chat.core.errors import ActionRefused
+from chat.models import User
+from chat.web.decorators import signed_in
+
+P = ParamSpec("P")
+View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+
+
+def without_referrer(view: View[P]) -> View[P]:
+    """For pages whose address is a secret: no request carries it on, not even to ourselves.
+
+    "no-referrer" would do that too, but browsers then send ``Origin: null`` with a form, and the
+    check against forged forms rightly refuses it.
+    """
+
+    @wraps(view)
+    def quiet(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        response = view(request, *args, **kwargs)
+        response["Referrer-Policy"] = "strict-origin"
+        return response
+
+    return quiet
+
+
+def sign_in(request: HttpRequest, user: User) -> None:
+    """For whoever has just proved themselves in another way than by a password."""
+    login(request, user, backend=project_settings.AUTHENTICATION_BACKENDS[0])
+
+
+@signed_in
+@require_http_methods(["GET", "POST"])
+def settings(request: HttpRequest) -> HttpResponse:
+    form = ProfileForm(request.POST or None, initial={"name": request.user.name})
+    if form.is_valid():
+        actions.rename_person(request.user, form.cleaned_data["name"])
+        messages.success(request, "Saved.")
+        return redirect("settings")
+    return _settings_page(request, form, AnnouncementsForm.of(request.user))
+
+
+def _settings_page(
+    request: HttpRequest, profile: ProfileForm, announcements: AnnouncementsForm
+) -> HttpResponse:
+    """A form that was sent and is shown again was refused."""
+    status = 422 if profile.is_bound or announcements.is_bound else 200
+    context = {"form": profile, "announcements": announcements}
+    return render(request, "accounts/settings.html", context, status=status)
+
+
+@signed_in
+@require_POST
+def announcements(request: HttpRequest) -> HttpResponse:
+    form = AnnouncementsForm(request.POST)
+    if not form.is_valid():
+        return _settings_page(request, ProfileForm(initial={"name": request.user.name}), form)
+    actions.choose_announcements(request.user, form.cleaned_data["announcements"])
+    messages.success(request, "Saved.")
+    return redirect("settings")
+
+
+@signed_in
+@require_POST
+def sessions_end(request: HttpRequest) -> HttpResponse:
+    ended = actions.sign_out_elsewhere(request.user, keep=request.session.session_key)
+    messages.success(
+        request, "Signed out everywhere else." if ended else "You were signed in only here."
+    )
+    return redirect("settings")
+
+
+@never_cache
+def logout(request: HttpRequest) -> HttpResponse:
+    """Drafts in the browser's storage belong to the person who leaves."""
+    response = allauth_views.logout(request)
+    if request.method == "POST":
+        response["Clear-Site-Data"] = '"storage"'
+    return response
+
+
+@never_cache
+def password_reset(request: HttpRequest) -> HttpResponse:
+    """Without a mail server nothing can be sent: the page says who makes a link instead."""
+    if not project_settings.EMAIL_HOST:
+        return render(request, "account/password_reset_by_people.html")
+    return allauth_views.password_reset(request)
+
+
+@never_cache
+@without_referrer
+def password_reset_from_key(request: HttpRequest, uidb36: str, key: str) -> HttpResponse:
+    return allauth_views.password_reset_from_key(request, uidb36=uidb36, key=key)
+
+
+# The page of the first start: makes the first administrator and the first team, once.
+
+
+@never_cache
+@without_referrer
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "POST"])
+def setup(request: HttpRequest, token: str) -> HttpResponse:
+    if not setup_actions.is_setup_token(token):
+        raise Http404(NOT_HERE)
+    form = SetupForm(request.POST or None)
+    if not form.is_valid():
+        status = 422 if form.is_bound else 200
+        return render(request, "accounts/setup.html", {"form": form}, status=status)
+    try:
+        user = setup_actions.set_up(**form.cleaned_data)
+    except ActionRefused as refusal:
+        messages.error(request, str(refusal))
+        return redirect("account_login")
+    sign_in(request, user)
+    return redirect("home")

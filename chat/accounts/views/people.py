@@ -1,0 +1,299 @@
+"""People: teams and their members, invitations, reset links, accounts switched off and on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from chat import access
+from chat.accounts.actions import people as actions
+from chat.accounts.adapter import reset_links_last
+from chat.accounts.forms import InvitedForm, InviteForm, RoleForm, TeamForm
+from chat.accounts.views.account import sign_in, without_referrer
+from chat.core.errors import ActionRefused
+from chat.models import Invitation, Membership, Team, TeamRole, User
+from chat.web.decorators import signed_in
+
+# --- the page -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """One person in a team, and what the reader may do about it."""
+
+    membership: Membership
+    is_me: bool
+    roles: tuple[TeamRole, ...]
+    may_remove: bool
+    may_reset: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TeamSection:
+    team: Team
+    members: list[MemberRow]
+    invitations: list[Invitation]
+    invite_form: InviteForm | None
+    # Whether the reader looks after the team: its invitations, and its tools.
+    may_manage: bool
+
+
+@signed_in
+@require_GET
+def people(request: HttpRequest) -> HttpResponse:
+    return _page(request)
+
+
+def _page(
+    request: HttpRequest, *, invite_form: InviteForm | None = None, of_team: Team | None = None
+) -> HttpResponse:
+    """The page; with a form that was refused in the place of its team's empty one."""
+    user = request.user
+    resettable = set(actions.resettable_people(user).values_list("pk", flat=True))
+    sections = [_section(user, team, resettable) for team in _teams_of(user)]
+    if invite_form and of_team:
+        sections = [
+            replace(section, invite_form=invite_form) if section.team == of_team else section
+            for section in sections
+        ]
+    context = {
+        "sections": sections,
+        "team_form": TeamForm() if user.is_staff else None,
+        "accounts": _accounts(user, resettable) if user.is_staff else [],
+    }
+    return render(request, "accounts/people.html", context, status=422 if invite_form else 200)
+
+
+def _teams_of(user: User) -> list[Team]:
+    """Those that the person is in, then, for an administrator, all others."""
+    teams = Team.objects.all() if user.is_staff else Team.objects.filter(memberships__user=user)
+    return list(
+        teams.order_by("name").prefetch_related("memberships__user", "invitations", "tools")
+    )
+
+
+def _section(user: User, team: Team, resettable: set[int]) -> TeamSection:
+    roles = actions.grantable_roles(user, team)
+    members = sorted(team.memberships.all(), key=_rank)
+    return TeamSection(
+        team=team,
+        members=[_member_row(user, member, roles, resettable) for member in members],
+        invitations=[
+            invitation for invitation in team.invitations.all() if roles and invitation.is_open
+        ],
+        invite_form=InviteForm(team=team, roles=roles) if roles else None,
+        may_manage=bool(roles),
+    )
+
+
+def _rank(membership: Membership) -> tuple[int, str]:
+    return list(TeamRole).index(TeamRole(membership.role)), membership.user.name.casefold()
+
+
+def _member_row(
+    user: User, membership: Membership, roles: tuple[TeamRole, ...], resettable: set[int]
+) -> MemberRow:
+    is_me = membership.user_id == user.pk
+    may_change = membership.role in roles
+    return MemberRow(
+        membership=membership,
+        is_me=is_me,
+        roles=roles if may_change else (),
+        may_remove=is_me or may_change,
+        may_reset=membership.user_id in resettable,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRow:
+    person: User
+    may_switch: bool
+    may_reset: bool
+
+
+def _accounts(user: User, resettable: set[int]) -> list[AccountRow]:
+    """Every account of the installation, for administrators."""
+    return [
+        AccountRow(person, actions.may_deactivate(user, person), person.pk in resettable)
+        for person in User.objects.prefetch_related("memberships__team").order_by("name")
+    ]
+
+
+# --- teams and members ------------------------------------------------------------------
+
+
+@signed_in
+@require_POST
+def team_create(request: HttpRequest) -> HttpResponse:
+    form = TeamForm(request.POST)
+    if form.is_valid():
+        team = actions.create_team(request.user, form.cleaned_data["name"])
+        messages.success(request, f"{team.name} is there, and you own it.")
+    else:
+        messages.error(request, "A team needs a name of at most 80 characters.")
+    return redirect("people")
+
+
+@signed_in
+@require_POST
+def member_role(request: HttpRequest, team_id: UUID, person_id: UUID) -> HttpResponse:
+    membership = access.get_member(request.user, team_id, person_id)
+    access.get_team(request.user, team_id, for_manage=True)
+    form = RoleForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "There is no such role.")
+        return redirect("people")
+    try:
+        actions.change_role(request.user, membership, form.cleaned_data["role"])
+    except ActionRefused as refusal:
+        messages.error(request, str(refusal))
+    else:
+        role = TeamRole(form.cleaned_data["role"]).label.lower()
+        article = "an" if role[0] in "aeiou" else "a"
+        messages.success(
+            request, f"{membership.user} is now {article} {role} of {membership.team}."
+        )
+    return redirect("people")
+
+
+@signed_in
+@require_POST
+def member_remove(request: HttpRequest, team_id: UUID, person_id: UUID) -> HttpResponse:
+    membership = access.get_member(request.user, team_id, person_id)
+    if membership.user_id != request.user.pk:
+        access.get_team(request.user, team_id, for_manage=True)
+    try:
+        actions.remove_member(request.user, membership)
+    except ActionRefused as refusal:
+        messages.error(request, str(refusal))
+    else:
+        who = "You are" if membership.user_id == request.user.pk else f"{membership.user} is"
+        messages.success(request, f"{who} no longer in {membership.team}.")
+    return redirect("people")
+
+
+# --- invitations -----------------------------------------------------------------------------
+
+
+@without_referrer
+@signed_in
+@require_POST
+def invite(request: HttpRequest, team_id: UUID) -> HttpResponse:
+    """Answers with the link itself: it is shown once, and a redirect would have to store it."""
+    team = access.get_team(request.user, team_id, for_manage=True)
+    roles = actions.grantable_roles(request.user, team)
+    form = InviteForm(request.POST, team=team, roles=roles)
+    if not form.is_valid():
+        return _page(request, invite_form=form, of_team=team)
+    invitation, link = actions.invite(request.user, team, **form.cleaned_data)
+    return render(request, "accounts/invited.html", {"invitation": invitation, "link": link})
+
+
+@signed_in
+@require_POST
+def invitation_revoke(request: HttpRequest, team_id: UUID, invitation_id: int) -> HttpResponse:
+    invitation = access.get_invitation(request.user, team_id, invitation_id)
+    try:
+        actions.revoke_invitation(request.user, invitation)
+    except ActionRefused as refusal:
+        messages.error(request, str(refusal))
+    else:
+        messages.success(request, "The invitation is revoked; its link is dead.")
+    return redirect("people")
+
+
+@never_cache
+@without_referrer
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "POST"])
+def invitation(request: HttpRequest, token: str) -> HttpResponse:
+    found = actions.find_invitation(token)
+    if found is None:
+        return _dead(request)
+    if request.user.is_authenticated:
+        return _join(request, found)
+    return _join_as_new_person(request, found)
+
+
+def _dead(request: HttpRequest) -> HttpResponse:
+    """Unknown, used, expired, revoked: the same page, so that trying tells nothing."""
+    return render(request, "accounts/invitation_dead.html", status=404)
+
+
+def _join(request: HttpRequest, found: Invitation) -> HttpResponse:
+    refusal = ""
+    if request.method == "POST":
+        try:
+            actions.join(found, request.user)
+        except ActionRefused as error:
+            refusal = str(error)
+        else:
+            messages.success(request, f"Welcome to {found.team}.")
+            return redirect("home")
+    context = {
+        "invitation": found,
+        "refusal": refusal,
+        "is_member": access.membership_of(request.user, found.team_id) is not None,
+        "is_for_another": bool(found.email) and found.email != request.user.email.lower(),
+    }
+    return render(request, "accounts/invitation_join.html", context, status=409 if refusal else 200)
+
+
+def _join_as_new_person(request: HttpRequest, found: Invitation) -> HttpResponse:
+    form = InvitedForm(request.POST or None, bound_email=found.email)
+    if form.is_valid():
+        try:
+            user = actions.join_as_new_person(found, **form.cleaned_data)
+        except ActionRefused as refusal:
+            form.add_error(None, str(refusal))
+        else:
+            sign_in(request, user)
+            return redirect("home")
+    status = 422 if form.is_bound else 200
+    context = {"invitation": found, "form": form}
+    return render(request, "accounts/invitation_new.html", context, status=status)
+
+
+# --- accounts -----------------------------------------------------------------------------------
+
+
+@without_referrer
+@signed_in
+@require_POST
+def person_reset_link(request: HttpRequest, person_id: UUID) -> HttpResponse:
+    """Answers with the link itself, as ``invite`` does."""
+    person = access.get_person(request.user, person_id)
+    link = actions.make_reset_link(request.user, person)
+    context = {"person": person, "link": link, "lasts": reset_links_last()}
+    return render(request, "accounts/reset_link.html", context)
+
+
+@signed_in
+@require_POST
+def person_deactivate(request: HttpRequest, person_id: UUID) -> HttpResponse:
+    return _switch(request, person_id, is_active=False)
+
+
+@signed_in
+@require_POST
+def person_activate(request: HttpRequest, person_id: UUID) -> HttpResponse:
+    return _switch(request, person_id, is_active=True)
+
+
+def _switch(request: HttpRequest, person_id: UUID, *, is_active: bool) -> HttpResponse:
+    person = access.get_person(request.user, person_id)
+    actions.set_active(request.user, person, is_active=is_active)
+    messages.success(
+        request,
+        f"{person} can sign in again."
+        if is_active
+        else f"{person} is signed out everywhere and cannot sign in.",
+    )
+    return redirect("people")

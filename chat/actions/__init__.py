@@ -1,1 +1,0 @@
-"""The verbs: every change that people make, each one transaction, effects on commit."""

@@ -1,1 +1,0 @@
-"""Django's admin: records to look at, and the conversation history."""

@@ -1,0 +1,1 @@
+"""The administration site, and the conversation history for administrators."""

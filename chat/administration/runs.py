@@ -1,0 +1,169 @@
+"""Runs, as their transcript shows them, and the processes that execute them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.template.response import TemplateResponse
+from django.utils import timezone
+
+from chat.access import NOT_HERE
+from chat.administration.history import ErrorFilter, RunModelFilter
+from chat.administration.transcript import card_of, page_of, runs_for_cards, tree_order
+from chat.models import Message, Run, Runner
+from chat.models.run import LIVE_STATUSES
+from chat.rendering.messages import error_title
+from chat.runs.segments import read_logs
+from chat.web import admin as history
+from chat.web.admin import AdministratorsOnly, RecordsSearches, cell, object_key, seconds
+
+
+class RunAdmin(RecordsSearches, AdministratorsOnly):
+    """The list tells figures, not words; a run's page shows its answer, and so leaves a row."""
+
+    summary = "Every request to a server: status, figures, errors, stored results."
+    list_display = (
+        "queued_at",
+        "conversation_cell",
+        "person",
+        "model_cell",
+        "upstream",
+        "status",
+        "error",
+        "tokens",
+        "duration",
+    )
+    list_filter = (
+        "status",
+        RunModelFilter,
+        ("upstream", admin.RelatedOnlyFieldListFilter),
+        ("requested_by", admin.RelatedOnlyFieldListFilter),
+        ErrorFilter,
+        "queued_at",
+    )
+    list_select_related = ("conversation", "requested_by", "upstream")
+    search_fields = (
+        "model",
+        "error_kind",
+        "conversation__title",
+        "requested_by__name",
+        "requested_by__email",
+    )
+    search_help_text = "Person, model, kind of error, or title. Searches are recorded."
+    date_hierarchy = "queued_at"
+    ordering = ("-pk",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
+        rows = super().get_queryset(request)
+        return rows.defer("result", "system_prompt", "parameters", "notes", "error_message")
+
+    @admin.display(description="conversation", ordering="conversation__title")
+    def conversation_cell(self, run: Run) -> str:
+        return cell(run.conversation)
+
+    @admin.display(description="asked by", ordering="requested_by__name")
+    def person(self, run: Run) -> str:
+        return cell(run.requested_by) if run.requested_by else "–"
+
+    @admin.display(description="model", ordering="model")
+    def model_cell(self, run: Run) -> str:
+        return cell(run.model)
+
+    @admin.display(description="error", ordering="error_kind")
+    def error(self, run: Run) -> str:
+        return error_title(run.error_kind) if run.error_kind else ""
+
+    @admin.display(description="tokens", ordering="output_tokens")
+    def tokens(self, run: Run) -> str:
+        counts = (run.input_tokens, run.output_tokens)
+        if counts == (None, None):
+            return "–"
+        read, written = ("?" if count is None else f"{count:,}" for count in counts)
+        return f"{read} read, {written} written"
+
+    @admin.display(description="time")
+    def duration(self, run: Run) -> str:
+        return seconds(run.finished_at - run.queued_at if run.finished_at else None)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, object] | None = None,
+    ) -> HttpResponse:
+        """What is known of one run, in place of a form."""
+        if object_id is None or not self.has_view_permission(request):
+            raise PermissionDenied
+        if request.method not in ("GET", "HEAD"):
+            return HttpResponseNotAllowed(["GET", "HEAD"])
+        key = object_key(object_id)
+        known = _identity(key)
+        with history.reading(request.user, known.conversation, run=str(known.public_id)):
+            run = (
+                runs_for_cards()
+                .select_related("conversation__owner", "conversation__team")
+                .get(pk=key)
+            )
+            log = read_logs([key])[key]
+            number = _turn_number(run)
+        response = TemplateResponse(
+            request,
+            "admin/chat/run/run.html",
+            {
+                **self.admin_site.each_context(request),
+                "opts": self.opts,
+                "title": "Run",
+                "run": run,
+                "card": card_of(run, log),
+                "turn_number": number,
+                "turn_page": page_of(number),
+                **(extra_context or {}),
+            },
+        )
+        response["Cache-Control"] = "no-store"
+        return response
+
+
+def _identity(key: int) -> Run:
+    """Which run it is and whose, and no word of it. Raises ``Http404``."""
+    rows = Run.objects.select_related("conversation__owner").only("public_id", "conversation")
+    run = rows.filter(pk=key).first()
+    if run is None:
+        raise Http404(NOT_HERE)
+    return run
+
+
+def _turn_number(run: Run) -> int:
+    """The number of the run's answer in its transcript."""
+    messages = Message.objects.filter(conversation_id=run.conversation_id).only("pk", "parent_id")
+    return next(place.number for place in tree_order(messages) if place.pk == run.message_id)
+
+
+class RunnerAdmin(AdministratorsOnly):
+    """Which processes execute runs, and which of them are alive."""
+
+    summary = "The processes that execute runs, and their heartbeat."
+    list_display = ("host", "pid", "state", "live_runs", "started_at", "heartbeat_at")
+    ordering = ("-heartbeat_at",)
+    fields = ("host", "pid", "state", "started_at", "heartbeat_at", "is_draining", "uuid")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Runner]:
+        live = Count("runs", filter=Q(runs__status__in=LIVE_STATUSES))
+        return super().get_queryset(request).annotate(live_total=live)
+
+    @admin.display(description="runs now", ordering="live_total")
+    def live_runs(self, runner: Runner) -> int:
+        return runner.live_total  # type: ignore[attr-defined]
+
+    @admin.display(description="state")
+    def state(self, runner: Runner) -> str:
+        lease = timedelta(seconds=settings.LEASE_SECONDS)
+        if runner.heartbeat_at < timezone.now() - lease:
+            return "Gone"
+        return "Draining" if runner.is_draining else "Alive"

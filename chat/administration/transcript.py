@@ -1,0 +1,266 @@
+"""A page of a conversation's transcript: every turn of every branch, in the order of the tree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django.utils.safestring import SafeString
+
+from chat import events as canonical
+from chat.models import Attempt, Conversation, Message, Role, Run, RunStatus
+from chat.models.tree import children_by_parent
+from chat.rendering.patches import Answer
+from chat.runs.event_buffer import Entry
+from chat.runs.segments import read_logs
+from chat.web.admin import seconds
+
+# Ten questions and their answers: what one reads before turning the page.
+TURNS_PER_PAGE = 20
+# A longer result is cut in the transcript; the run's own page has all of it.
+RESULT_LENGTH = 64 * 1024
+
+BADGES = {
+    "queued": "wait",
+    "running": "accent",
+    "completed": "good",
+    "waiting": "wait",
+    "incomplete": "wait",
+    "stopped": "",
+    "failed": "bad",
+    "cut": "bad",
+    "interrupted": "bad",
+}
+NATIVE_NOTE = "(kept for the next request; not shown)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a turn stands: its number in the transcript, and among its siblings (both from 1)."""
+
+    pk: int
+    number: int
+    parent_number: int | None
+    sibling_number: int
+    sibling_count: int
+
+    @property
+    def page(self) -> int:
+        return page_of(self.number)
+
+    @property
+    def begins_branch(self) -> bool:
+        """Whether it does not continue the turn just above."""
+        follows = self.parent_number if self.parent_number is not None else 0
+        return follows != self.number - 1
+
+    @property
+    def parent_page(self) -> int | None:
+        return page_of(self.parent_number) if self.parent_number else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRows:
+    """What one page needs of the database, read in one transaction."""
+
+    positions: Sequence[Position]
+    turn_count: int
+    page: int
+    page_count: int
+    messages: Mapping[int, Message]
+    runs: Mapping[int, Sequence[Run]]
+    logs: Mapping[int, Sequence[Entry]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCard:
+    """One run as the transcript and its own page show it."""
+
+    run: Run
+    badge: str
+    html: SafeString
+    moments: Sequence[tuple[str, datetime, str]]
+    figures: Sequence[tuple[str, str]]
+    attempts: Sequence[Attempt]
+    result: str
+    is_result_cut: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    position: Position
+    message: Message
+    author: str
+    is_answer: bool
+    cards: Sequence[RunCard]
+
+
+# --- order ---------------------------------------------------------------------------
+
+
+def page_of(number: int) -> int:
+    return (number - 1) // TURNS_PER_PAGE + 1
+
+
+def tree_order(messages: Iterable[Message]) -> list[Position]:
+    """All turns, each branch to its end before the next one; no recursion, trees are deep."""
+    children = children_by_parent(messages)
+    numbers: dict[int | None, int] = {}
+    order: list[Position] = []
+    waiting = [(None, place) for place in _places(children.get(None, []))][::-1]
+    while waiting:
+        parent, (message, number, count) = waiting.pop()
+        numbers[message.pk] = len(order) + 1
+        order.append(
+            Position(
+                pk=message.pk,
+                number=len(order) + 1,
+                parent_number=numbers.get(parent),
+                sibling_number=number,
+                sibling_count=count,
+            )
+        )
+        below = _places(children.get(message.pk, []))
+        waiting += [(message.pk, place) for place in below][::-1]
+    return order
+
+
+def _places(siblings: Sequence[Message]) -> list[tuple[Message, int, int]]:
+    return [(message, number, len(siblings)) for number, message in enumerate(siblings, start=1)]
+
+
+# --- reading -------------------------------------------------------------------------
+
+
+def read_page(conversation: Conversation, page: int) -> PageRows:
+    """The rows of one page; a number beyond the end gives the last page."""
+    light = Message.objects.filter(conversation=conversation).only("pk", "parent_id")
+    order = tree_order(light)
+    page_count = page_of(len(order)) if order else 1
+    page = min(max(page, 1), page_count)
+    shown = order[(page - 1) * TURNS_PER_PAGE : page * TURNS_PER_PAGE]
+    keys = [position.pk for position in shown]
+    runs = runs_for_cards().filter(message_id__in=keys).order_by("position")
+    by_message: dict[int, list[Run]] = {}
+    for run in runs:
+        by_message.setdefault(run.message_id, []).append(run)
+    return PageRows(
+        positions=shown,
+        turn_count=len(order),
+        page=page,
+        page_count=page_count,
+        messages=Message.objects.select_related("author").in_bulk(keys),
+        runs=by_message,
+        logs=read_logs([run.pk for run in runs]),
+    )
+
+
+def runs_for_cards() -> QuerySet[Run]:
+    return Run.objects.select_related(
+        "upstream", "requested_by", "stop_requested_by", "runner", "conversation"
+    ).prefetch_related("attempts")
+
+
+# --- showing -------------------------------------------------------------------------
+
+
+def turns_of(rows: PageRows) -> list[Turn]:
+    """The turns of a page, answers rendered. Reads nothing any more."""
+    return [_turn(position, rows) for position in rows.positions]
+
+
+def _turn(position: Position, rows: PageRows) -> Turn:
+    message = rows.messages[position.pk]
+    runs = rows.runs.get(position.pk, ())
+    return Turn(
+        position=position,
+        message=message,
+        author=_author(message, runs),
+        is_answer=message.role == Role.ASSISTANT,
+        cards=[
+            card_of(run, rows.logs.get(run.pk, ()), result_length=RESULT_LENGTH) for run in runs
+        ],
+    )
+
+
+def _author(message: Message, runs: Sequence[Run]) -> str:
+    if message.role == Role.ASSISTANT:
+        return runs[0].model if runs else "Answer"
+    return str(message.author) if message.author else "Somebody who has left"
+
+
+def card_of(run: Run, log: Sequence[Entry], *, result_length: int | None = None) -> RunCard:
+    result = pretty_result(run.result)
+    is_cut = result_length is not None and len(result) > result_length
+    return RunCard(
+        run=run,
+        badge=BADGES[run.status],
+        html=_html(run, log),
+        moments=_moments(run),
+        figures=_figures(run),
+        attempts=sorted(run.attempts.all(), key=lambda attempt: attempt.number),
+        result=result[:result_length] if is_cut else result,
+        is_result_cut=is_cut,
+    )
+
+
+def _html(run: Run, log: Sequence[Entry]) -> SafeString:
+    """The answer as its readers see it, from its log; "" where the log is no longer kept."""
+    if not log:
+        return SafeString("")
+    answer = Answer(run.public_id.hex)
+    for entry in log:
+        answer.apply(canonical.decode(entry.body))
+    answer.unfold()
+    return answer.snapshot()
+
+
+def pretty_result(stored: str) -> str:
+    """The stored ``chat.end`` result as indented JSON text; the upstream's own form of the turn,
+    which is material for the next request only, stays here."""
+    if not stored:
+        return ""
+    try:
+        result = json.loads(stored)
+    except ValueError:
+        return stored
+    extension = result.get("ext") if isinstance(result, dict) else None
+    if isinstance(extension, dict) and extension.get("native") is not None:
+        extension["native"] = NATIVE_NOTE
+    return json.dumps(result, ensure_ascii=False, indent=2)
+
+
+def _moments(run: Run) -> list[tuple[str, datetime, str]]:
+    """The run's steps: what, when, and how long after it was sent by the person."""
+    steps = (
+        ("Sent", run.queued_at),
+        ("Taken from the line", run.claimed_at),
+        ("Request sent to the server", run.request_sent_at),
+        ("First event", run.first_event_at),
+        ("First token", run.first_token_at),
+        ("Stop asked for", run.stop_requested_at),
+        ("Ended", run.finished_at),
+    )
+    known = [(label, at) for label, at in steps if at is not None]
+    return [
+        (label, at, f"+{seconds(at - run.queued_at)}" if at > run.queued_at else "")
+        for label, at in known
+    ]
+
+
+def _figures(run: Run) -> list[tuple[str, str]]:
+    """Label and value; what nobody reported or measured is left out."""
+    counts = (
+        ("Tokens read", run.input_tokens),
+        ("Tokens written", run.output_tokens),
+        ("of these for thinking", run.reasoning_tokens or None),
+    )
+    figures = [(label, f"{count:,}") for label, count in counts if count is not None]
+    if run.finished_at and (run.request_sent_at or run.status != RunStatus.FAILED):
+        figures.append(("Total time", seconds(run.finished_at - run.queued_at)))
+    if run.last_seq:
+        figures.append(("Events", f"{run.last_seq:,}"))
+    return figures

@@ -1,0 +1,1 @@
+"""Artifacts and mockups: versioned files that answers make, with previews."""

@@ -1,0 +1,303 @@
+"""Keeps the artifacts and mockups of an answer as rows: numbered versions, and files to fetch.
+
+Every value comes from an upstream: names are cut, what no column holds is mended, and what
+cannot be kept is left out rather than in the way of the answer's end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from django.conf import settings
+
+from chat.core import notify
+from chat.core.text import clean
+from chat.events import Json, JsonObject, Result
+from chat.models import (
+    Artifact,
+    ArtifactVersion,
+    FetchStatus,
+    Mockup,
+    MockupFile,
+    MockupVersion,
+    Run,
+)
+from chat.runs.outcomes import OutcomeStep
+
+# Of one run: more than any answer makes; a hostile one could announce hundreds of thousands.
+# What is left out here is still in the run's log.
+MOST_VERSIONS = 500
+MOST_MOCKUP_VERSIONS = 50
+# A version that leaves its content out is stored with all of it. What a run may send fits twice.
+MOST_CHARACTERS = 2 * settings.RUN_BYTES
+LARGEST_SIZE = 2**63 - 1
+PATH_LENGTH = 500
+# What is read of a list of paths, for each file that a bundle may have: with room for those that
+# are named twice or were taken away.
+PATHS_PER_FILE = 10
+# Nobody encodes a path more often than this, except to hide something.
+MOST_DECODINGS = 4
+
+# The ring for whoever fetches files.
+FILES = "files"
+
+BAD_PATH = "This path cannot be part of an address, so it was not asked for."
+LONG_PATH = f"This path is longer than {PATH_LENGTH} letters."
+REPLACED = "It was replaced by a newer version before it could be fetched."
+TOO_LARGE = "It is larger than what is fetched of one file."
+
+
+def store_artifacts(run: Run, result: Result, prepared: object = None) -> None:
+    """Numbers each version in its conversation, over all its runs.
+
+    Call in the transaction that ends the run, after the conversation was touched in it: that
+    row's lock lets one run of a conversation end at a time.
+    """
+    left, room = MOST_VERSIONS, MOST_CHARACTERS
+    for entry in result.ext.artifacts[:MOST_VERSIONS]:
+        # Of too many the last ones: those are what the answer came to.
+        versions = (entry.get("versions") or [entry])[-max(1, left) :]
+        left -= len(versions)
+        artifact, _ = Artifact.objects.get_or_create(
+            conversation_id=run.conversation_id, artifact_id=identity(entry.get("artifact_id"))
+        )
+        rows = _last_that_fit(_new_versions(artifact, run, versions), room)
+        room -= sum(len(row.content) for row in rows)
+        ArtifactVersion.objects.bulk_create(rows)
+
+
+def _last_that_fit(rows: Sequence[ArtifactVersion], room: int) -> Sequence[ArtifactVersion]:
+    """The newest of these versions, at least one, numbered as if the others had not been."""
+    kept = 0
+    for row in reversed(rows):
+        room -= len(row.content)
+        if kept and room < 0:
+            break
+        kept += 1
+    fitting = rows[len(rows) - kept :]
+    for number, row in enumerate(fitting, start=rows[0].number):
+        row.number = number
+    return fitting
+
+
+def _new_versions(
+    artifact: Artifact, run: Run, versions: Sequence[JsonObject]
+) -> list[ArtifactVersion]:
+    """What a version leaves out is as it was in the one before, whichever run made that."""
+    last = artifact.versions.order_by("-number").first()
+    rows: list[ArtifactVersion] = []
+    for position, said in enumerate(versions, start=1):
+        last = ArtifactVersion(
+            artifact=artifact,
+            number=last.number + 1 if last else 1,
+            run=run,
+            seq=_whole(said.get("seq")) or position,
+            identifier=_text(said, "identifier", 200, last),
+            title=_text(said, "title", 300, last),
+            language=_text(said, "language", 60, last),
+            content_type=_text(said, "content_type", 100, last),
+            content=_text(said, "content", None, last),
+        )
+        rows.append(last)
+    return rows
+
+
+def store_mockups(run: Run, result: Result, prepared: object = None) -> None:
+    """The versions of each bundle, with a row for every file; the runner fetches what is wanted.
+
+    Call as ``store_artifacts``.
+    """
+    left = MOST_MOCKUP_VERSIONS
+    for entry in result.ext.mockups:
+        versions = (entry.get("versions") or [])[:left]
+        if not versions or not entry.get("bundle_id"):
+            continue  # only announced, or it failed: there is nothing to fetch
+        left -= len(versions)
+        mockup, _ = Mockup.objects.get_or_create(
+            conversation_id=run.conversation_id,
+            bundle_id=identity(entry["bundle_id"]),
+            defaults={"upstream_id": run.upstream_id},
+        )
+        for position, said in enumerate(versions, start=1):
+            _append_mockup(mockup, run, said, position)
+        notify.ring_after_commit(FILES)
+
+
+def _append_mockup(mockup: Mockup, run: Run, said: JsonObject, position: int) -> None:
+    last = mockup.versions.order_by("-number").first()
+    before = {file.path: file for file in last.files.all()} if last else {}
+    change = read_change(said, before)
+    version = MockupVersion.objects.create(
+        mockup=mockup,
+        number=last.number + 1 if last else 1,
+        run=run,
+        seq=_whole(said.get("seq")) or position,
+        identifier=_text(said, "identifier", 200, last),
+        title=_text(said, "title", 300, last),
+        entry=_text(said, "entry", PATH_LENGTH, last),
+        changed=sorted(change.changed),
+        deleted=sorted(change.deleted),
+    )
+    # An upstream serves the newest bytes only: under an old version they would be wrong.
+    MockupFile.objects.filter(
+        version__mockup=mockup, status=FetchStatus.WANTED, path__in=change.changed | change.deleted
+    ).update(status=FetchStatus.REFUSED, reason=REPLACED)
+    for file in change.files:
+        file.version = version
+    MockupFile.objects.bulk_create(change.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The files that a version has (rows, not yet saved), and the paths at which it differs from
+    the version before it: no more than the two together have."""
+
+    files: Sequence[MockupFile]
+    changed: frozenset[str]
+    deleted: frozenset[str]
+
+
+def read_change(said: JsonObject, before: Mapping[str, MockupFile]) -> Change:
+    """A creation lists all its files. An update says which paths it added or replaced and which
+    it took away; the others stay as they were ``before``."""
+    listed = _by_path(_announced(file) for file in _objects(said.get("files")))
+    if said.get("op") != "updated":
+        new, kept = listed, {}
+    else:
+        named = _by_path(_named(path, before) for path in _strings(said.get("changed")))
+        added = {path: file for path, file in listed.items() if path not in before}
+        new = {**named, **added, **{path: listed[path] for path in named if path in listed}}
+        gone = {column_path(path) for path in _strings(said.get("deleted"))}
+        kept = {path: _kept(file) for path, file in before.items() if path not in {*new, *gone}}
+    files = list({**kept, **new}.values())[: settings.MOCKUP_FILES]
+    paths = {file.path for file in files}
+    return Change(
+        files=files,
+        changed=frozenset(new) & paths,
+        deleted=frozenset(before) - paths,
+    )
+
+
+def _by_path(files: Iterable[MockupFile]) -> dict[str, MockupFile]:
+    return {file.path: file for file in files}
+
+
+def _announced(file: JsonObject) -> MockupFile:
+    path = file.get("path")
+    content_type = file.get("contentType") or file.get("content_type")
+    return _wanted(
+        path if isinstance(path, str) else "",
+        clean(content_type)[:100] if isinstance(content_type, str) else "",
+        _whole(file.get("size")),
+    )
+
+
+def _named(path: str, before: Mapping[str, MockupFile]) -> MockupFile:
+    """A path that an update changed; of its type we only know what it was before."""
+    known = before.get(column_path(path))
+    return _wanted(path, known.content_type if known else "", 0)
+
+
+def _wanted(path: str, content_type: str, size: int) -> MockupFile:
+    problem = path_problem(path) or (TOO_LARGE if size > settings.MOCKUP_FILE_BYTES else "")
+    return MockupFile(
+        path=column_path(path),
+        content_type=content_type,
+        announced_bytes=size,
+        status=FetchStatus.REFUSED if problem else FetchStatus.WANTED,
+        reason=problem,
+    )
+
+
+def _kept(file: MockupFile) -> MockupFile:
+    """The same file in the next version: the same bytes, or wanted as before."""
+    return MockupFile(
+        path=file.path,
+        content_type=file.content_type,
+        announced_bytes=file.announced_bytes,
+        status=file.status,
+        reason=file.reason,
+        attempts=file.attempts,
+        due_at=file.due_at,
+        file_id=file.file_id,
+    )
+
+
+def path_problem(path: str) -> str:
+    """Why this path of a bundle is never asked for, as a sentence; nothing if it may be.
+
+    It must name one file below the bundle however often a server decodes it.
+    """
+    if len(path) > PATH_LENGTH:
+        return LONG_PATH
+    for _ in range(MOST_DECODINGS):
+        if not _is_plain(path):
+            return BAD_PATH
+        path, encoded = unquote(path), path
+        if path == encoded:
+            return ""
+    return BAD_PATH
+
+
+def _is_plain(path: str) -> bool:
+    if "\\" in path or "\ufffd" in path or not path.isprintable():
+        return False
+    return all(segment.strip(" .") for segment in path.split("/"))
+
+
+# --- values as columns hold them -----------------------------------------------------------
+
+
+def identity(value: Json) -> str:
+    """An upstream's id for a column of 200 letters; long ones stay apart by their hash."""
+    text = clean(str(value))
+    if len(text) <= 200:
+        return text
+    return f"{text[:150]}…{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+
+
+def column_path(path: str) -> str:
+    return clean(path)[:PATH_LENGTH]
+
+
+def _text(
+    said: JsonObject, name: str, length: int | None, last: ArtifactVersion | MockupVersion | None
+) -> str:
+    """A member cut to its column; what this version leaves out it has of the ``last`` one."""
+    value = said.get(name)
+    if isinstance(value, str):
+        return clean(value)[:length]
+    return getattr(last, name) if last else ""
+
+
+def _whole(value: Json) -> int:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return min(value, LARGEST_SIZE) if is_whole and value > 0 else 0
+
+
+def _strings(value: Json) -> list[str]:
+    return [each for each in _some_of(value) if isinstance(each, str)]
+
+
+def _objects(value: Json) -> list[JsonObject]:
+    return [each for each in _some_of(value) if isinstance(each, dict)]
+
+
+def _some_of(value: Json) -> list[Json]:
+    """Of a list of files or paths as much as a bundle can have any use for."""
+    return value[: PATHS_PER_FILE * settings.MOCKUP_FILES] if isinstance(value, list) else []
+
+
+STORE_ARTIFACTS = OutcomeStep(
+    name="artifacts",
+    applies=lambda result, prepared: bool(result.ext.artifacts),
+    store=store_artifacts,
+)
+STORE_MOCKUPS = OutcomeStep(
+    name="mockups",
+    applies=lambda result, prepared: bool(result.ext.mockups),
+    store=store_mockups,
+)

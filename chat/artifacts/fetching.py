@@ -1,0 +1,321 @@
+"""Fetches the files of mockups from their upstreams, with the upstream's key, into our database."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q, QuerySet, Sum
+from django.db.models.functions import Now
+
+from chat.artifacts.actions import BAD_PATH, FILES, TOO_LARGE, path_problem
+from chat.core.encryption import VaultLocked
+from chat.core.notify import ring_after_commit, room_topic
+from chat.core.prepared import Prepared
+from chat.core.threads import DatabaseThreads
+from chat.dialects import DIALECTS
+from chat.models import FetchStatus, Mockup, MockupFile, MockupVersion, StoredFile, Upstream
+from chat.models import file as models_file
+from chat.runs.runner import Job
+from chat.upstreams.client import Client, fetch_file
+from chat.upstreams.failures import UpstreamError
+from chat.upstreams.redaction import Redactor, credentials_of
+
+logger = logging.getLogger(__name__)
+
+# Files that one runner fetches at the same time.
+AT_ONCE = 4
+# A few tries, further and further apart: an upstream may still be writing the bundle.
+ATTEMPTS = 4
+# New files are announced; this is for lost notifications, second tries, and what a restart left.
+FETCH_SECONDS = 5.0
+PAUSES_SECONDS = (5, 30, 120)
+# Whoever took a file and has not said anything for so much longer than a fetch may take is gone.
+LEASE_MARGIN_SECONDS = 30
+
+# By the database's time: hosts do not agree about theirs. The first attempt waits for nothing.
+DUE = Q(attempts=0) | Q(due_at__lte=Now())
+
+NO_SERVER = "The server that made it has been removed or switched off."
+LOCKED = "The server's key cannot be read. An administrator must enter it again."
+BUNDLE_TOO_LARGE = "The files of this version are together larger than what is fetched of one."
+GONE = "The fetch was begun several times and never came to an end."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand:
+    """One path to fetch, for every version that wants it. ``headers`` hold the credential."""
+
+    file_ids: Sequence[int]
+    mockup_id: int
+    attempt: int
+    base_url: str
+    path: str
+    headers: dict[str, str] = field(repr=False)
+    redactor: Redactor = field(repr=False)
+
+
+class MockupFetcher:
+    """Part of a runner: takes what is due, a few at a time, until nothing is."""
+
+    def __init__(self, *, client: Client, threads: DatabaseThreads) -> None:
+        self._client = client
+        self._threads = threads
+
+    async def fetch_due(self) -> None:
+        """Cancelled, it leaves what it had taken; that is due again when the lease is over."""
+        while errands := await self._threads.call(take_due):
+            async with asyncio.TaskGroup() as group:
+                for errand in errands:
+                    group.create_task(self._fetch(errand))
+
+    async def _fetch(self, errand: Errand) -> None:
+        try:
+            body = await fetch_file(
+                self._client,
+                base_url=errand.base_url,
+                path=errand.path,
+                headers=errand.headers,
+                redactor=errand.redactor,
+                limit_bytes=settings.MOCKUP_FILE_BYTES,
+                seconds=settings.MOCKUP_FETCH_SECONDS,
+            )
+        except UpstreamError as error:
+            await self._threads.call(_failed, errand, error)
+        else:
+            await self._threads.call(_arrived, errand, body)
+
+
+FETCH_FILES = Job(
+    topic=FILES,
+    seconds=FETCH_SECONDS,
+    make=lambda client, threads: MockupFetcher(client=client, threads=threads).fetch_due,
+)
+
+
+# --- in a database thread ---------------------------------------------------------------------
+
+
+def take_due() -> list[Errand]:
+    """Takes files that nobody else is fetching, by a conditional update of when they are due.
+
+    Versions of a bundle that want the same path share one errand: an upstream serves only the
+    newest bytes, and a path that changed in between is not wanted for the older version.
+    """
+    errands: list[Errand] = []
+    for file in _due()[:AT_ONCE]:
+        same = list(_wanting(file.version.mockup_id, file.path).values_list("pk", flat=True))
+        if _take(same) and (errand := _errand(file, same)):
+            errands.append(errand)
+    return errands
+
+
+def _wanted_now() -> QuerySet[MockupFile]:
+    return MockupFile.objects.filter(
+        DUE,
+        status=FetchStatus.WANTED,
+        version__mockup__conversation__deleted_at__isnull=True,
+    )
+
+
+# Asked at the end of each answer, of which few bring files.
+_some_due: Prepared[Any] = Prepared(lambda: _wanted_now().values_list("pk", flat=True)[:1])
+
+
+def _due() -> list[MockupFile]:
+    """The newest row of each path that is wanted and due, the longest waiting first."""
+    if not _some_due.all():
+        return []
+    rows = (
+        _wanted_now()
+        .select_related("version__mockup", "version__run__upstream")
+        .defer("version__run__result")
+        .order_by("due_at", "pk")[: 10 * AT_ONCE]
+    )
+    newest: dict[tuple[int, str], MockupFile] = {}
+    for row in rows:
+        key = (row.version.mockup_id, row.path)
+        if key not in newest or newest[key].version.number < row.version.number:
+            newest[key] = row
+    return list(newest.values())
+
+
+def _wanting(mockup_id: int, path: str) -> QuerySet[MockupFile]:
+    return MockupFile.objects.filter(
+        version__mockup_id=mockup_id, path=path, status=FetchStatus.WANTED
+    )
+
+
+def _take(file_ids: Sequence[int]) -> bool:
+    """Whether all of them are ours now: columns of the row alone, so that of two who try at the
+    same moment one finds them taken."""
+    lease = timedelta(seconds=settings.MOCKUP_FETCH_SECONDS + LEASE_MARGIN_SECONDS)
+    taken = MockupFile.objects.filter(DUE, pk__in=file_ids, status=FetchStatus.WANTED).update(
+        due_at=Now() + lease, attempts=F("attempts") + 1
+    )
+    return taken > 0
+
+
+def _errand(file: MockupFile, same: Sequence[int]) -> Errand | None:
+    """How to fetch it; ``None`` where that is not possible, which the rows then say."""
+    mockup = file.version.mockup
+    # Of the run, not of the bundle: no other server's words decide what is asked of this one.
+    upstream = file.version.run.upstream
+    refusal = _why_not(file, upstream)
+    if refusal:
+        _refuse(mockup.pk, same, refusal)
+        return None
+    assert upstream is not None
+    try:
+        key, options = upstream.open_key(), upstream.all_options()
+    except VaultLocked:
+        _refuse(mockup.pk, same, LOCKED)
+        return None
+    dialect = DIALECTS[upstream.dialect]
+    base_url = prefix_of(upstream)
+    is_same_server = _server_of(base_url) == _server_of(upstream.base_url)
+    return Errand(
+        file_ids=same,
+        mockup_id=mockup.pk,
+        attempt=file.attempts + 1,
+        base_url=base_url,
+        path=encoded(f"{mockup.bundle_id}/{file.path}"),
+        # A key belongs to the scheme, host and port that it was entered for.
+        headers=dialect.headers(key, options) if is_same_server else {},
+        redactor=Redactor(credentials_of(dialect, key, options)),
+    )
+
+
+def _why_not(file: MockupFile, upstream: Upstream | None) -> str:
+    if upstream is None or not upstream.is_enabled or upstream.dialect not in DIALECTS:
+        return NO_SERVER
+    if file.attempts >= ATTEMPTS:
+        return GONE
+    bundle_id = file.version.mockup.bundle_id
+    if "/" in bundle_id or path_problem(bundle_id) or path_problem(file.path):
+        return BAD_PATH
+    return ""
+
+
+def prefix_of(upstream: Upstream) -> str:
+    """Where bundles lie: an option of the upstream, absolute or below its host, else the base URL
+    without its last ``/v1``, plus ``/v1/mockups``."""
+    base = upstream.base_url.rstrip("/")
+    option = upstream.options.get("mockup_prefix")
+    if not isinstance(option, str) or not option.strip():
+        return f"{base.removesuffix('/v1')}/v1/mockups"
+    option = option.strip()
+    if option.startswith(("http://", "https://")):
+        return option
+    url = urlsplit(base)
+    return f"{url.scheme}://{url.netloc}/{option.lstrip('/')}"
+
+
+def _server_of(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    ports = {"http": 80, "https": 443}
+    try:
+        return parts.scheme, parts.hostname, parts.port or ports.get(parts.scheme)
+    except ValueError:
+        return parts.scheme, parts.hostname, None
+
+
+def encoded(path: str) -> str:
+    return "/".join(quote(segment, safe="") for segment in path.split("/"))
+
+
+def _refuse(mockup_id: int, file_ids: Sequence[int], reason: str) -> None:
+    with transaction.atomic():
+        MockupFile.objects.filter(pk__in=file_ids, status=FetchStatus.WANTED).update(
+            status=FetchStatus.REFUSED, reason=reason[:300]
+        )
+        _show(mockup_id)
+
+
+def _failed(errand: Errand, error: UpstreamError) -> None:
+    """Later again, or not: what the server said itself is not repeated here."""
+    is_last = errand.attempt >= ATTEMPTS or not error.info.retryable
+    logger.info(
+        "mockup.fetch_failed mockup=%d attempt=%d kind=%s status=%s",
+        errand.mockup_id,
+        errand.attempt,
+        error.info.kind,
+        error.info.status,
+    )
+    if is_last:
+        _refuse(errand.mockup_id, errand.file_ids, _in_words(error))
+        return
+    pause = timedelta(seconds=PAUSES_SECONDS[errand.attempt - 1])
+    MockupFile.objects.filter(pk__in=errand.file_ids, status=FetchStatus.WANTED).update(
+        due_at=Now() + pause
+    )
+
+
+def _in_words(error: UpstreamError) -> str:
+    info = error.info
+    if info.kind == "too_large":
+        return TOO_LARGE
+    if info.status and info.status >= 400:
+        return f"The server answered with status {info.status}."
+    return info.message
+
+
+def _arrived(errand: Errand, body: bytes) -> None:
+    """Stores the bytes once, for every version that still wants them and has room."""
+    sha256 = hashlib.sha256(body).hexdigest()
+    with transaction.atomic():
+        # Files of one bundle that arrive at once, here or elsewhere, see each other's size. Not
+        # against who adds a version meanwhile, and may already have the room.
+        Mockup.objects.select_for_update(no_key=True).filter(pk=errand.mockup_id).first()
+        wanting = list(
+            MockupFile.objects.filter(pk__in=errand.file_ids, status=FetchStatus.WANTED)
+            .select_related("version__mockup")
+            .order_by("pk")
+        )
+        if not wanting:
+            return  # replaced meanwhile
+        fitting = [file for file in wanting if _has_room(file.version, len(body))]
+        if fitting:
+            _keep(fitting, body, sha256)
+        rest = [file.pk for file in wanting if file not in fitting]
+        _refuse(errand.mockup_id, rest, BUNDLE_TOO_LARGE)
+
+
+def _keep(wanting: Sequence[MockupFile], body: bytes, sha256: str) -> None:
+    first = wanting[0]
+    stored = models_file.store(
+        first.version.mockup.conversation_id,
+        name=first.path.rsplit("/", 1)[-1],
+        media_type=first.content_type,
+        body=body,
+        sha256=sha256,
+    )
+    MockupFile.objects.filter(pk__in=[file.pk for file in wanting]).update(
+        status=FetchStatus.STORED, file=stored, reason=""
+    )
+
+
+def _has_room(version: MockupVersion, size: int) -> bool:
+    of_version = StoredFile.objects.filter(
+        pk__in=MockupFile.objects.filter(version=version).values("file_id")
+    )
+    stored = of_version.aggregate(total=Sum("size_bytes"))["total"] or 0
+    return bool(stored + size <= settings.MOCKUP_BUNDLE_BYTES)
+
+
+def _show(mockup_id: int) -> None:
+    """Tells the room when nothing of a bundle is on its way any more: once, not for every file."""
+    if MockupFile.objects.filter(version__mockup_id=mockup_id, status=FetchStatus.WANTED).exists():
+        return
+    mockup = Mockup.objects.select_related("conversation").filter(pk=mockup_id).first()
+    if mockup is not None:  # else it was erased while its files were on their way
+        mockup.conversation.touch()
+        ring_after_commit(room_topic(mockup.conversation.public_id))

@@ -1,0 +1,199 @@
+"""One version of a mockup: its first page with the files around it, and the list of those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from chat import access
+from chat.artifacts.file_rows import ListedFile, listed_file
+from chat.artifacts.views.artifacts import Stepper, Tab
+from chat.artifacts.views.previews import Ticket, has_scripts, sign
+from chat.models import FetchStatus, MockupFile, MockupVersion
+from chat.rendering.components import name_of
+from chat.web.decorators import frames_previews, signed_in
+from chat.web.files import read_text
+from chat.web.responses import beside_room
+
+# With scripts of their own; a page of text is looked into.
+_SCRIPT_FILES = (".js", ".mjs", ".svg")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeFile:
+    """``mark``: what the version did to it: new, changed, deleted, or nothing."""
+
+    name: str
+    file: ListedFile | None
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """``name`` is the whole path, empty for what lies in none."""
+
+    name: str
+    files: Sequence[TreeFile]
+
+
+@signed_in
+@require_http_methods(["GET", "HEAD", "POST"])
+@frames_previews
+def mockup(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
+    """The preview. A ``POST`` is somebody's wish to run its scripts: no address alone does that."""
+    version = _version(request, public_id, number)
+    files = _files_of(version)
+    stored = [file for file in files if file.status == FetchStatus.STORED]
+    entry = next((file for file in stored if file.path == version.entry), None)
+    context: dict[str, Any] = {"entry": name_of(version.entry)}
+    if entry is not None and not _is_fetching(files):
+        ticket = Ticket(
+            kind="mockup",
+            public_id=public_id,
+            number=number,
+            user=request.user.public_id,
+            runs=request.method == "POST",
+        )
+        context |= {
+            "frame_address": sign(ticket, entry.path),
+            "runs": ticket.runs,
+            "may_run": _may_run(entry, stored),
+            "preview_page": reverse("mockup", args=[public_id, number]),
+        }
+    return _page(request, version, files, "preview", context)
+
+
+@signed_in
+@require_safe
+def files(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
+    version = _version(request, public_id, number)
+    files = _files_of(version)
+    return _page(request, version, files, "files", {"folders": _tree(version, files)})
+
+
+@signed_in
+@require_safe
+def made(request: HttpRequest, public_id: UUID, seq: int) -> HttpResponse:
+    """From a card, which knows its run and its event, to the version that is kept of that."""
+    run = access.get_run(request.user, public_id)
+    version = MockupVersion.objects.filter(run=run, seq=seq).select_related("mockup").first()
+    if version is None:
+        return redirect("conversation_files", run.conversation.public_id)
+    return redirect("mockup", version.mockup.public_id, version.number)
+
+
+def _version(request: HttpRequest, public_id: UUID, number: int) -> MockupVersion:
+    mockup = access.get_mockup(request.user, public_id)
+    version = (
+        MockupVersion.objects.filter(mockup=mockup, number=number)
+        .select_related("run__message")
+        .defer("run__result")
+        .first()
+    )
+    if version is None:
+        raise Http404(access.NOT_HERE)
+    version.mockup = mockup
+    return version
+
+
+def _files_of(version: MockupVersion) -> list[MockupFile]:
+    return list(version.files.select_related("file").defer("file__body").order_by("path"))
+
+
+def _is_fetching(files: Iterable[MockupFile]) -> bool:
+    return any(file.status == FetchStatus.WANTED for file in files)
+
+
+def _may_run(entry: MockupFile, stored: Iterable[MockupFile]) -> bool:
+    if any(file.path.lower().endswith(_SCRIPT_FILES) for file in stored):
+        return True
+    return entry.file is not None and has_scripts(read_text(bytes(entry.file.body)) or "")
+
+
+def _tree(version: MockupVersion, files: Iterable[MockupFile]) -> list[Folder]:
+    before = set(
+        MockupFile.objects.filter(
+            version__mockup=version.mockup, version__number=version.number - 1
+        ).values_list("path", flat=True)
+    )
+    changed = set(version.changed) if before else set()
+    shown = {
+        file.path: TreeFile(
+            name=_name(file.path),
+            file=listed_file(file, version.entry),
+            mark=_mark(file.path, changed, before),
+        )
+        for file in files
+    }
+    gone = {
+        path: TreeFile(name=_name(path), file=None, mark="deleted")
+        for path in version.deleted
+        if path not in shown
+    }
+    return _folders({**shown, **gone})
+
+
+def _mark(path: str, changed: set[str], before: set[str]) -> str:
+    if path not in changed:
+        return ""
+    return "changed" if path in before else "new"
+
+
+def _name(path: str) -> str:
+    return name_of(PurePosixPath(path).name) or "(no path)"
+
+
+def _folders(files: Mapping[str, TreeFile]) -> list[Folder]:
+    """What lies in no folder first, then the folders by name."""
+    by_folder: dict[str, list[TreeFile]] = {}
+    for path in sorted(files):
+        folder = path.rpartition("/")[0]
+        by_folder.setdefault(folder, []).append(files[path])
+    return [Folder(name=name_of(name), files=by_folder[name]) for name in sorted(by_folder)]
+
+
+_ROUTES = {"preview": "mockup", "files": "mockup_files"}
+_LABELS = {"preview": "Preview", "files": "Files"}
+
+
+def _page(
+    request: HttpRequest,
+    version: MockupVersion,
+    files: Sequence[MockupFile],
+    tab: str,
+    context: dict[str, Any],
+) -> HttpResponse:
+    mockup = version.mockup
+    numbers = list(mockup.versions.values_list("number", flat=True))
+    place = [mockup.public_id, version.number]
+    context = {
+        "version": version,
+        "name": name_of(version.title or version.identifier or mockup.bundle_id) or "Untitled",
+        "stepper": Stepper.of(
+            version.number, numbers, lambda n: reverse(_ROUTES[tab], args=[mockup.public_id, n])
+        ),
+        "tabs": [
+            Tab(
+                label=_LABELS[name],
+                address=reverse(_ROUTES[name], args=place),
+                is_current=name == tab,
+            )
+            for name in _ROUTES
+        ],
+        "tab": tab,
+        "may_write": access.may_write(request.user, mockup.conversation),
+        "here": reverse(_ROUTES[tab], args=place),
+        "is_fetching": _is_fetching(files),
+        "stored": sum(file.status == FetchStatus.STORED for file in files),
+        "count": len(files),
+        **context,
+    }
+    return beside_room(request, "artifacts/mockup.html", mockup.conversation, context)

@@ -1,1 +1,0 @@
-"""The live endpoints: authenticate, subscribe, forward. Nothing here owns an upstream."""

@@ -1,0 +1,1 @@
+"""Conversations, messages and branches: the conversation page, its list, its composer."""

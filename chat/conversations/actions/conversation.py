@@ -1,0 +1,115 @@
+"""Changes of a conversation as a whole: rename, share, delete, stop its answer, choose its tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db import transaction
+from django.utils import timezone
+
+from chat.conversations.actions.messages import _count_withdrawal
+from chat.core import notify
+from chat.core.errors import ActionRefused, storage_errors
+from chat.core.prepared import PreparedUpdate
+from chat.core.text import without_hidden
+from chat.models import Conversation, Run, RunStatus, Tool, User, Visibility, audit
+from chat.models.run import LIVE_STATUSES
+from chat.runs.outcomes import end_unstarted
+
+# The most that any known API takes in one request.
+MOST_SWITCHED_ON = 128
+
+
+def switch_tools(user: User, conversation: Conversation, tools: Iterable[Tool]) -> None:
+    """From the next message on the model is offered these, and no others."""
+    chosen = {tool.pk: tool for tool in tools}
+    if any(tool.team_id != conversation.team_id for tool in chosen.values()):
+        raise ActionRefused("These are tools of another team. Reload the page.")
+    if len(chosen) > MOST_SWITCHED_ON:
+        raise ActionRefused(f"At most {MOST_SWITCHED_ON} tools can be switched on.")
+    with storage_errors(), transaction.atomic():
+        conversation.touch()
+        # One that was removed since the page was made is simply not there any more.
+        conversation.tools.set(Tool.objects.filter(pk__in=chosen))
+        notify.ring_after_commit(notify.room_topic(conversation.public_id))
+
+
+def stop_run(user: User, run: Run) -> bool:
+    """Asks for the end of a run. Returns whether it was still live.
+
+    A run that nobody has claimed ends here and now; a running one when its runner sees
+    the request, within a second. Where the run is over and its answer has gone on meanwhile,
+    the run that goes on is meant.
+    """
+    # Nearly always it is at work: one statement, which is a transaction by itself.
+    if _ask_running(run=run.pk, person=user.pk, now=timezone.now()) or _stop_waiting(user, run):
+        notify.ring_after_commit(notify.STOPS)
+        notify.ring_after_commit(notify.room_topic(run.conversation.public_id))
+        return True
+    goes_on = Run.objects.filter(
+        message_id=run.message_id, position__gt=run.position, status__in=LIVE_STATUSES
+    ).first()
+    return stop_run(user, goes_on) if goes_on is not None else False
+
+
+_ask_running = PreparedUpdate(
+    lambda run, person, now: (
+        Run.objects.filter(pk=run, status=RunStatus.RUNNING, stop_requested_at__isnull=True),
+        {"stop_requested_at": now, "stop_requested_by_id": person},
+    )
+)
+
+
+def _stop_waiting(user: User, run: Run) -> bool:
+    """Of a run that was not at work a moment ago; by now it may have been claimed."""
+    with transaction.atomic():
+        asked = Run.objects.filter(
+            pk=run.pk, status__in=LIVE_STATUSES, stop_requested_at__isnull=True
+        ).update(stop_requested_at=timezone.now(), stop_requested_by=user)
+        ended = end_unstarted(run)
+    return bool(asked) or ended
+
+
+def rename(conversation: Conversation, title: str) -> None:
+    title = without_hidden(" ".join(title.split()))[:200].strip()
+    if not title:
+        raise ActionRefused("A title needs at least one letter.")
+    with transaction.atomic():
+        Conversation.objects.filter(pk=conversation.pk).update(title=title)
+        conversation.touch()
+    conversation.title = title
+    notify.ring_after_commit(notify.room_topic(conversation.public_id))
+
+
+def set_visibility(user: User, conversation: Conversation, visibility: str) -> None:
+    """Shares with the team, or takes it back; whoever may no longer look stops receiving."""
+    with transaction.atomic():
+        Conversation.objects.filter(pk=conversation.pk).update(visibility=Visibility(visibility))
+        conversation.touch()
+        _count_withdrawal(conversation)
+        audit.record(
+            user,
+            "conversation.set_visibility",
+            subject=conversation.owner,
+            target=str(conversation.public_id),
+            visibility=visibility,
+        )
+    conversation.visibility = visibility
+    notify.ring_after_commit(notify.room_topic(conversation.public_id))
+
+
+def delete(user: User, conversation: Conversation) -> None:
+    """Takes the conversation out of everybody's sight and stops its runs."""
+    with transaction.atomic():
+        Conversation.objects.filter(pk=conversation.pk).update(deleted_at=timezone.now())
+        conversation.touch()
+        _count_withdrawal(conversation)
+        audit.record(
+            user,
+            "conversation.delete",
+            subject=conversation.owner,
+            target=str(conversation.public_id),
+        )
+        for run in Run.objects.filter(conversation=conversation, status__in=LIVE_STATUSES):
+            stop_run(user, run)
+    notify.ring_after_commit(notify.room_topic(conversation.public_id))

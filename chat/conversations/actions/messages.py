@@ -1,0 +1,374 @@
+"""Sending and editing messages, and asking for another answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+
+from chat.conversations.titles import title_of
+from chat.core import notify
+from chat.core.errors import ActionRefused, AnswerLive, Overtaken, storage_errors
+from chat.core.prepared import Prepared, PreparedDelete, insert
+from chat.events import JsonObject
+from chat.files.actions import Picture, attach
+from chat.models import (
+    BranchChoice,
+    Conversation,
+    Message,
+    Role,
+    Run,
+    RunStatus,
+    Team,
+    Tool,
+    Upstream,
+    User,
+    Visibility,
+)
+from chat.models.run import LIVE_STATUSES
+from chat.models.tree import children_by_parent, path_to, visible_path
+from chat.runs.queue import check_line
+
+
+def definitions_of(conversation: Conversation) -> list[JsonObject]:
+    """What a run takes along: ``[{"name", "description", "schema"}]``."""
+    return [
+        {"name": name, "description": description, "schema": schema}
+        for name, description, schema in _definitions.all(room=conversation.pk)
+    ]
+
+
+_definitions = Prepared(
+    lambda room: (
+        Tool.objects.filter(conversations=room)
+        .order_by("name")
+        .values_list("name", "description", "schema")
+    )
+)
+
+
+# Sending, editing, trying again, stopping; sharing, renaming and deleting a conversation.
+#
+# The caller has fetched every object through ``chat.access`` with the right it needs.
+
+# A message of this size is a book; the request body limit lies above it.
+TEXT_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """What a person chose beside their words."""
+
+    upstream: Upstream
+    model: str
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    system_prompt: str = ""
+    # What was changed or left out before the request is made, for the run's details.
+    notes: Sequence[str] = ()
+
+
+def start_conversation(
+    user: User,
+    team: Team,
+    *,
+    text: str,
+    choice: ModelChoice,
+    idempotency_key: UUID,
+    visibility: str = Visibility.PRIVATE,
+    tools: Iterable[Tool] = (),
+    pictures: Sequence[Picture] = (),
+) -> Run:
+    """A new conversation with its first message and the run that answers it.
+
+    ``tools`` are those of the team that are switched on from the start.
+    """
+    _check_text(text)
+    with storage_errors():
+        if earlier := _earlier_run(user, idempotency_key):
+            return earlier
+        try:
+            with transaction.atomic():
+                conversation = Conversation.objects.create(
+                    team=team, owner=user, visibility=visibility, title=title_of(text)
+                )
+                conversation.tools.set([tool for tool in tools if tool.team_id == team.pk])
+                return _append(
+                    user, conversation, None, text, choice, idempotency_key, pictures=pictures
+                )
+        except IntegrityError:
+            return _winner(user, idempotency_key)
+
+
+def send_message(
+    user: User,
+    conversation: Conversation,
+    *,
+    parent: Message | None,
+    text: str,
+    choice: ModelChoice,
+    idempotency_key: UUID,
+    pictures: Sequence[Picture] = (),
+    pictures_of: Message | None = None,
+    is_last: bool = False,
+) -> Run:
+    """Appends the person's words under ``parent`` and queues the run that answers.
+
+    The same key gives the same run, however often it is sent. A parent that has newer children
+    simply gets one more: a branch. For who wrote below the end of the conversation
+    (``is_last``) it is refused instead. The pictures of an earlier turn (``pictures_of``) come
+    before the new ones.
+    """
+    _check_text(text)
+    _check_parent(conversation, parent)
+    with storage_errors():
+        if earlier := _earlier_run(user, idempotency_key):
+            return earlier
+        try:
+            with transaction.atomic():
+                return _append(
+                    user,
+                    conversation,
+                    parent,
+                    text,
+                    choice,
+                    idempotency_key,
+                    pictures=pictures,
+                    pictures_of=pictures_of,
+                    is_last=is_last,
+                )
+        except IntegrityError:
+            return _winner(user, idempotency_key)
+
+
+def edit_message(
+    user: User, message: Message, *, text: str, choice: ModelChoice, idempotency_key: UUID
+) -> Run:
+    """A sibling of a person's message with other words and the same pictures, and its answer."""
+    if message.role != Role.USER:
+        raise ActionRefused("Only a person's message can be edited.")
+    return send_message(
+        user,
+        message.conversation,
+        parent=message.parent,
+        text=text,
+        choice=choice,
+        idempotency_key=idempotency_key,
+        pictures_of=message,
+    )
+
+
+def retry(user: User, answer: Message, *, choice: ModelChoice, idempotency_key: UUID) -> Run:
+    """A sibling of an answer: the same question, asked again."""
+    if answer.role != Role.ASSISTANT or answer.parent is None:
+        raise ActionRefused("Only an answer can be tried again.")
+    with storage_errors():
+        if earlier := _earlier_run(user, idempotency_key):
+            return earlier
+        try:
+            with transaction.atomic():
+                run = _queue_answer(
+                    user, answer.conversation, answer.parent, choice, idempotency_key
+                )
+                follow_newest(user, run.message)
+                return run
+        except IntegrityError:
+            return _winner(user, idempotency_key)
+
+
+def choose_branch(user: User, message: Message) -> None:
+    """From now on this person sees ``message`` among its siblings."""
+    BranchChoice.objects.update_or_create(
+        user=user,
+        conversation=message.conversation,
+        parent=message.parent,
+        defaults={"chosen": message, "is_kept": False},
+    )
+
+
+def choose_path(user: User, message: Message, *, is_kept: bool = False) -> None:
+    """From now on this person sees the branch in which ``message`` stands. Where nobody chose
+    otherwise and it is the newest, nothing is written. ``is_kept``: as in `BranchChoice`."""
+    rows = Message.objects.filter(conversation=message.conversation_id)
+    messages = {row.pk: row for row in rows.only("id", "parent_id", "conversation_id")}
+    chosen = dict(
+        BranchChoice.objects.filter(user=user, conversation=message.conversation_id).values_list(
+            "parent", "chosen"
+        )
+    )
+    seen = {place.message.pk for place in visible_path(messages.values(), chosen)}
+    siblings = children_by_parent(messages.values())
+    with transaction.atomic():
+        for each in path_to(message, messages):
+            if each.pk not in seen and len(siblings[each.parent_id]) > 1:
+                BranchChoice.objects.update_or_create(
+                    user=user,
+                    conversation=message.conversation,
+                    parent_id=each.parent_id,
+                    defaults={"chosen": each, "is_kept": is_kept},
+                )
+
+
+def follow_newest(user: User, message: Message) -> None:
+    """Forgets what this person chose among the siblings: they see the one that comes last."""
+    if message.parent_id is None:
+        _forget_first_choice(person=user.pk, room=message.conversation_id)
+    else:
+        _forget_choice(person=user.pk, parent=message.parent_id)
+
+
+_forget_choice = PreparedDelete(
+    lambda person, parent: BranchChoice.objects.filter(user=person, parent=parent)
+)
+_forget_first_choice = PreparedDelete(
+    lambda person, room: BranchChoice.objects.filter(
+        user=person, conversation=room, parent__isnull=True
+    )
+)
+
+
+# --- steps -----------------------------------------------------------------------
+
+
+def _count_withdrawal(conversation: Conversation) -> None:
+    """What was shared until now leaves the lists of the team (`chat.live.list_version`)."""
+    if conversation.visibility == Visibility.TEAM:
+        Team.objects.filter(pk=conversation.team_id).update(withdrawals=F("withdrawals") + 1)
+
+
+def _check_text(text: str) -> None:
+    if not text.strip():
+        raise ActionRefused("Write something first.")
+    if len(text) > TEXT_LIMIT:
+        raise ActionRefused("This message is longer than a million characters.")
+
+
+def _check_parent(conversation: Conversation, parent: Message | None) -> None:
+    if parent is None:
+        return
+    if parent.conversation_id != conversation.pk or parent.role != Role.ASSISTANT:
+        raise ActionRefused("This message has no place in the conversation. Reload the page.")
+    is_live = parent.is_live
+    if is_live is None:
+        is_live = _live_run_of.first(answer=parent.pk) is not None
+    if is_live:
+        raise AnswerLive("The answer above is still being written. Stop it, or wait.")
+
+
+_live_run_of = Prepared(
+    lambda answer: Run.objects.filter(message=answer, status__in=LIVE_STATUSES).values_list(
+        "pk", flat=True
+    )[:1]
+)
+
+
+def _earlier_run(user: User, idempotency_key: UUID) -> Run | None:
+    run = _run_with_key.first(person=user.pk, key=idempotency_key)
+    if run is not None:
+        run.is_repeated = True
+    return run
+
+
+_run_with_key = Prepared(
+    lambda person, key: Run.objects.filter(idempotency_key=key, requested_by=person)[:1]
+)
+
+
+def _winner(user: User, idempotency_key: UUID) -> Run:
+    """The run of whoever inserted the same key first."""
+    run = _earlier_run(user, idempotency_key)
+    if run is None:
+        raise ActionRefused("This message was already sent by somebody else. Reload the page.")
+    return run
+
+
+def _append(
+    user: User,
+    conversation: Conversation,
+    parent: Message | None,
+    text: str,
+    choice: ModelChoice,
+    idempotency_key: UUID,
+    *,
+    pictures: Sequence[Picture] = (),
+    pictures_of: Message | None = None,
+    is_last: bool = False,
+) -> Run:
+    known_revision = conversation.revision
+    revision = _remember(conversation, choice)
+    if is_last and parent is not None:
+        _check_is_last(parent, is_unchanged=revision == known_revision + 1)
+    message = insert(
+        Message(
+            conversation=conversation,
+            parent=parent,
+            role=Role.USER,
+            author=user,
+            # PostgreSQL stores no NUL; the reader sees the symbol for it.
+            text=text.replace("\x00", "\u2400"),
+            revision=revision,
+        )
+    )
+    attach(message, user, pictures, earlier=pictures_of)
+    follow_newest(user, message)
+    return _queue_answer(user, conversation, message, choice, idempotency_key, revision=revision)
+
+
+def _check_is_last(parent: Message, *, is_unchanged: bool) -> None:
+    """Raises ``Overtaken``. Call after the conversation has changed: whoever sends to it at the same
+    moment waits until then. What was read with the parent holds where the conversation
+    ``is_unchanged`` since it was read."""
+    if is_unchanged and parent.is_last:
+        return
+    followers = Message.objects.filter(parent=parent).select_related("author")
+    follower = followers.order_by("pk").last()
+    if follower is not None:
+        name = follower.author.name if follower.author else "Somebody"
+        raise Overtaken(
+            f"{name} sent a message here just before you. Yours was not sent: it is still here, "
+            "for you to send below that one."
+        )
+
+
+def _remember(conversation: Conversation, choice: ModelChoice) -> int:
+    """The room has a turn more, and its composer offers this next. Returns the new revision."""
+    return conversation.remember(
+        choice.upstream, choice.model, dict(choice.parameters), choice.system_prompt
+    )
+
+
+def _queue_answer(
+    user: User,
+    conversation: Conversation,
+    question: Message,
+    choice: ModelChoice,
+    idempotency_key: UUID,
+    *,
+    revision: int | None = None,
+) -> Run:
+    revision = revision or _remember(conversation, choice)
+    check_line(user)
+    answer = insert(
+        Message(conversation=conversation, parent=question, role=Role.ASSISTANT, revision=revision)
+    )
+    run = insert(
+        Run(
+            conversation=conversation,
+            message=answer,
+            upstream=choice.upstream,
+            model=choice.model,
+            system_prompt=choice.system_prompt,
+            # The server's own defaults, where the person chose nothing else.
+            parameters={**choice.upstream.parameters, **choice.parameters},
+            tools=definitions_of(conversation),
+            requested_by=user,
+            idempotency_key=idempotency_key,
+            status=RunStatus.QUEUED,
+            notes=list(choice.notes),
+        )
+    )
+    notify.ring_after_commit(notify.QUEUED)
+    notify.ring_after_commit(notify.room_topic(conversation.public_id))
+    return run

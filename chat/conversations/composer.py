@@ -1,0 +1,114 @@
+"""What the composer shows: the server and model, the parameters, the team's tools."""
+
+from __future__ import annotations
+
+import uuid
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Exists, OuterRef
+from django.urls import reverse
+from django.utils.functional import SimpleLazyObject
+
+from chat import access
+from chat.conversations.forms import ChoiceForm, SendForm
+from chat.conversations.transcript import Path
+from chat.core.prepared import Prepared
+from chat.dialects import DIALECTS
+from chat.models import Conversation, Role, Team, Tool, Upstream, User
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLine:
+    """``team`` is named where tools of several teams stand together."""
+
+    tool: Tool
+    is_on: bool
+    team: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolChoice:
+    lines: Sequence[ToolLine]
+    # The servers offered; only read where the tools are shown.
+    upstreams: Iterable[Upstream] = field(repr=False)
+
+    @property
+    def without_tools(self) -> list[tuple[str, str]]:
+        """Dialects of the offered servers that send no tools, with their labels."""
+        names = sorted({upstream.dialect for upstream in self.upstreams} & DIALECTS.keys())
+        return [(name, DIALECTS[name].label) for name in names if not DIALECTS[name].takes_tools]
+
+    @property
+    def count(self) -> int:
+        return sum(line.is_on for line in self.lines)
+
+    @property
+    def mark(self) -> str:
+        """Changes with everything that is shown of the tools; empty where there are none."""
+        shown = "\n".join(
+            f"{line.tool.public_id} {line.is_on} {line.tool.name} {line.tool.description}"
+            for line in self.lines
+        )
+        return f"{zlib.crc32(shown.encode()):08x}" if shown else ""
+
+
+_tools_of: Prepared[Any] = Prepared(
+    lambda team, room: Tool.objects.filter(team=team).annotate(
+        is_on=Exists(
+            Conversation.tools.through.objects.filter(conversation=room, tool=OuterRef("pk"))
+        )
+    )
+)
+
+
+def tools_of(conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolChoice:
+    """The team's tools, and which of them are switched on here."""
+    tools = _tools_of.all(team=conversation.team_id, room=conversation.pk)
+    return ToolChoice(
+        lines=[ToolLine(tool=tool, is_on=tool.is_on) for tool in tools],
+        upstreams=upstreams,
+    )
+
+
+def tools_for(teams: Sequence[Team], upstreams: Iterable[Upstream]) -> ToolChoice:
+    """The tools that a new conversation may begin with, in whichever of these teams."""
+    tools = (
+        Tool.objects.filter(team__in=teams).select_related("team").order_by("team__name", "name")
+    )
+    is_mixed = len(teams) > 1
+    return ToolChoice(
+        lines=[
+            ToolLine(tool=tool, is_on=False, team=tool.team.name if is_mixed else "")
+            for tool in tools
+        ],
+        upstreams=upstreams,
+    )
+
+
+def composer_context(user: User, conversation: Conversation, path: Path) -> dict[str, Any]:
+    tail = path.tail
+    # Neither is read for the patches of a page that has its composer already.
+    upstreams = access.usable_upstreams(user)
+    form = SimpleLazyObject(lambda: SendForm(upstreams=upstreams, remembered=conversation))
+    return {
+        "form": form,
+        "tool_choice": tools_of(conversation, upstreams),
+        "key": uuid.uuid4(),
+        "parent": tail.public_id.hex if tail and tail.role == Role.ASSISTANT else "",
+        "action": reverse("conversation_send", args=[conversation.public_id]),
+        "room": conversation.public_id.hex,
+    }
+
+
+def remembered_choice(
+    user: User, conversation: Conversation, data: Mapping[str, Any]
+) -> ChoiceForm:
+    """The choice that came with a form, else the one that the conversation remembers."""
+    upstreams = access.usable_upstreams(user)
+    if data.get("choice"):
+        return ChoiceForm(data, upstreams=upstreams)
+    kept = ChoiceForm(upstreams=upstreams, remembered=conversation)
+    return ChoiceForm(kept.initial, upstreams=upstreams)

@@ -1,0 +1,350 @@
+"""Forms of the conversation page. Parameters come from what each dialect declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from django import forms
+from django.db.models import QuerySet
+from django.forms.boundfield import BoundField
+
+from chat.conversations.actions.messages import TEXT_LIMIT, ModelChoice
+from chat.dialects import DIALECTS
+from chat.dialects.base import Parameter
+from chat.models import Conversation, Team, Tool, Upstream, Visibility
+from chat.web.forms import JsonField, Sentences, WordsField
+
+MODEL_LENGTH = 200
+SYSTEM_PROMPT_LIMIT = 100_000
+# A text parameter is a stop sequence or a format, not an essay; lines may be a template.
+PARAMETER_TEXT_LIMIT = 10_000
+PARAMETER_LINES_LIMIT = 100_000
+# Behind the name of a server that begins nothing at present; static/conversations/composer.js has it too.
+DRAINING = " (being drained)"
+NO_CHOICE = ("", "Server default")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterGroup:
+    """The parameters of one dialect, shown while one of its models is chosen."""
+
+    dialect: str
+    fields: Sequence[BoundField]
+
+
+class ModelSelect(forms.Select):
+    """A select whose options say which dialect's parameters belong to them, and whether pictures
+    are sent."""
+
+    dialects: Mapping[str, str] = {}
+
+    def create_option(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        option = super().create_option(*args, **kwargs)
+        identity = str(option["value"]).partition(":")[0]
+        name = self.dialects.get(identity, "")
+        option["attrs"]["data-dialect"] = name
+        if name and not DIALECTS[name].takes_images:
+            option["attrs"]["data-images"] = "no"
+        return option
+
+
+class ToolsField(forms.ModelMultipleChoiceField):
+    """Tools, by the ids that the page has for them."""
+
+    default_error_messages = {
+        "invalid_choice": "One of these tools is not there any more. Reload the page.",
+        "invalid_pk_value": "One of these tools is not there any more. Reload the page.",
+        "invalid_list": "One of these tools is not there any more. Reload the page.",
+    }
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(to_field_name="public_id", **kwargs)
+
+
+class ChoiceForm(Sentences):
+    """Server, model, parameters and system prompt: everything of a request but the words."""
+
+    # Not a choice field: a name that no list holds is fine, since it may be typed.
+    choice = forms.CharField(label="Model", required=False, widget=ModelSelect)
+    typed_model = forms.CharField(
+        label="Another model of this server",
+        required=False,
+        max_length=MODEL_LENGTH,
+        help_text="Its name as the server knows it. Leave empty to use the one chosen above.",
+    )
+    system_prompt = WordsField(
+        label="System prompt",
+        required=False,
+        strip=False,
+        max_length=SYSTEM_PROMPT_LIMIT,
+        widget=forms.Textarea(attrs={"rows": 4}),
+        help_text="What every answer of this conversation should keep in mind.",
+    )
+
+    def __init__(
+        self,
+        data: Mapping[str, Any] | None = None,
+        *,
+        upstreams: Iterable[Upstream],
+        remembered: Conversation | None = None,
+    ) -> None:
+        super().__init__(data, prefix=None)
+        self.upstreams = [upstream for upstream in upstreams if upstream.dialect in DIALECTS]
+        self.remembered = remembered
+        if remembered is not None:
+            self.initial = {
+                "system_prompt": remembered.system_prompt,
+                "choice": choice_value(remembered.upstream, remembered.model),
+            }
+        select = self.fields["choice"].widget
+        # Asked for where it is shown, and not where a form is only read.
+        select.choices = self._groups
+        select.dialects = {each.public_id.hex: each.dialect for each in self.upstreams}
+        for dialect in self._dialects():
+            self._add_parameters(dialect)
+
+    def _groups(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        return [(group_label(upstream), self._options(upstream)) for upstream in self.upstreams]
+
+    def _options(self, upstream: Upstream) -> list[tuple[str, str]]:
+        models = {entry["id"]: entry.get("label") or entry["id"] for entry in chat_models(upstream)}
+        kept = self.remembered
+        if kept and kept.upstream_id == upstream.pk and kept.model:
+            models.setdefault(kept.model, kept.model)
+        named = [(choice_value(upstream, model), label) for model, label in models.items()]
+        return named or [(choice_value(upstream, ""), "Type a model name in the settings")]
+
+    def _dialects(self) -> list[str]:
+        """All of them to show; of posted data only what belongs to the chosen server counts."""
+        if self.is_bound:
+            chosen = self._posted_upstream()
+            return [chosen.dialect] if chosen else []
+        return sorted({upstream.dialect for upstream in self.upstreams})
+
+    def _posted_upstream(self) -> Upstream | None:
+        identity = str((self.data or {}).get("choice", "")).partition(":")[0]
+        return next((each for each in self.upstreams if each.public_id.hex == identity), None)
+
+    def _add_parameters(self, dialect: str) -> None:
+        kept = self.remembered.parameters if self.remembered else {}
+        for parameter in DIALECTS[dialect].parameters:
+            name = field_name(dialect, parameter.name)
+            self.fields[name] = parameter_field(parameter)
+            if parameter.name in kept and parameter.accepts(kept[parameter.name]):
+                self.initial[name] = _as_typed(kept[parameter.name])
+
+    @property
+    def draining(self) -> str:
+        """The servers offered that begin nothing at present, as the page's scripts know them."""
+        return " ".join(each.public_id.hex for each in self.upstreams if each.is_draining)
+
+    @property
+    def parameter_groups(self) -> list[ParameterGroup]:
+        return [
+            ParameterGroup(
+                dialect=dialect,
+                fields=[
+                    self[field_name(dialect, each.name)] for each in DIALECTS[dialect].parameters
+                ],
+            )
+            for dialect in self._dialects()
+        ]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        upstream = self._posted_upstream()
+        if upstream is None:
+            self.add_error("choice", "This server is not available any more. Choose a model.")
+            return cleaned
+        model = (cleaned.get("typed_model") or cleaned.get("choice", "").partition(":")[2]).strip()
+        if not model or len(model) > MODEL_LENGTH or not model.isprintable():
+            self.add_error("choice", "Choose a model, or type the name of one in the settings.")
+        cleaned["upstream"], cleaned["model"] = upstream, model
+        return cleaned
+
+    def model_choice(self) -> ModelChoice:
+        """What a valid form says. Parameters that were left empty are left out."""
+        upstream: Upstream = self.cleaned_data["upstream"]
+        values = {
+            parameter.name: self.cleaned_data[field_name(upstream.dialect, parameter.name)]
+            for parameter in DIALECTS[upstream.dialect].parameters
+        }
+        return ModelChoice(
+            upstream=upstream,
+            model=self.cleaned_data["model"],
+            parameters={name: value for name, value in values.items() if value not in (None, "")},
+            system_prompt=self.cleaned_data["system_prompt"].strip(),
+        )
+
+
+class KeyForm(Sentences):
+    """The key under which the same request, sent twice, is done once."""
+
+    key = forms.UUIDField(
+        error_messages={
+            "required": "Reload the page, then try again.",
+            "invalid": "Reload the page, then try again.",
+        }
+    )
+
+
+class WordsForm(KeyForm):
+    """Words, exactly as they were written."""
+
+    text = WordsField(
+        label="Message",
+        strip=False,
+        max_length=TEXT_LIMIT,
+        error_messages={"required": "Write something first."},
+    )
+
+
+class SendForm(ChoiceForm, WordsForm):
+    """Words for a conversation, below the answer ``parent``."""
+
+    parent = forms.UUIDField(required=False)
+
+
+class StartForm(SendForm):
+    """The first words of a new conversation."""
+
+    team = forms.ModelChoiceField(
+        queryset=Team.objects.none(), to_field_name="public_id", empty_label=None
+    )
+    visibility = forms.ChoiceField(
+        label="Who may read it",
+        choices=Visibility.choices,
+        required=False,
+        initial=Visibility.PRIVATE,
+    )
+    tools = ToolsField(queryset=Tool.objects.none(), required=False)
+
+    def __init__(
+        self,
+        data: Mapping[str, Any] | None = None,
+        *,
+        upstreams: Iterable[Upstream],
+        teams: QuerySet[Team],
+        remembered: Conversation | None = None,
+    ) -> None:
+        super().__init__(data, upstreams=upstreams, remembered=remembered)
+        self.fields["team"].queryset = teams
+        self.fields["tools"].queryset = Tool.objects.filter(team__in=teams)
+        self.fields["team"].error_messages["required"] = "You are in no team that you may write in."
+        self.fields["team"].error_messages["invalid_choice"] = "You may not write in this team."
+
+
+class TitleForm(forms.Form):
+    title = forms.CharField(max_length=200)
+
+
+class VisibilityForm(forms.Form):
+    visibility = forms.ChoiceField(choices=Visibility.choices)
+
+
+def group_label(upstream: Upstream) -> str:
+    return f"{upstream.name}{DRAINING}" if upstream.is_draining else upstream.name
+
+
+def choice_value(upstream: Upstream | None, model: str) -> str:
+    return f"{upstream.public_id.hex}:{model}" if upstream else ""
+
+
+def chat_models(upstream: Upstream) -> list[dict[str, Any]]:
+    """The upstream's models that can hold a conversation."""
+    return [
+        entry
+        for entry in upstream.model_list
+        if (entry.get("detail") or {}).get("type") not in ("embedding", "embeddings")
+    ]
+
+
+def field_name(dialect: str, parameter: str) -> str:
+    return f"{dialect}-{parameter}"
+
+
+@cache
+def parameter_field(parameter: Parameter) -> forms.Field:
+    """A form field that admits what the dialect declares, and nothing else. Forms share it: nobody
+    changes one, and a message need not make a score of them."""
+    common: dict[str, Any] = {
+        "label": parameter.label,
+        "help_text": parameter.help,
+        "required": False,
+    }
+    field = _FIELDS[parameter.kind](parameter, common)
+    # Longer texts take the whole width of the panel.
+    field.kind = parameter.kind
+    return field
+
+
+def _number(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
+    field = forms.FloatField(min_value=parameter.minimum, max_value=parameter.maximum, **common)
+    field.widget.attrs["step"] = parameter.step or "any"
+    return field
+
+
+def _integer(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
+    return forms.IntegerField(
+        min_value=_whole(parameter.minimum), max_value=_whole(parameter.maximum), **common
+    )
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _choice(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
+    choices = [NO_CHOICE, *((each, each.replace("_", " ")) for each in parameter.choices)]
+    return forms.ChoiceField(choices=choices, **common)
+
+
+def _text(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
+    lines = forms.Textarea(attrs={"rows": 2})
+    return forms.CharField(max_length=PARAMETER_TEXT_LIMIT, widget=lines, **common)
+
+
+def _lines(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
+    lines = forms.Textarea(attrs={"rows": 4})
+    return WordsField(max_length=PARAMETER_LINES_LIMIT, strip=False, widget=lines, **common)
+
+
+def _json(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
+    return JsonField(max_length=PARAMETER_LINES_LIMIT, **common)
+
+
+def _boolean(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
+    return forms.TypedChoiceField(
+        choices=[NO_CHOICE, ("true", "Yes"), ("false", "No")],
+        coerce=lambda value: value == "true",
+        empty_value=None,
+        **common,
+    )
+
+
+_FIELDS = {
+    "number": _number,
+    "integer": _integer,
+    "choice": _choice,
+    "text": _text,
+    "lines": _lines,
+    "json": _json,
+    "boolean": _boolean,
+}
+
+
+def _as_typed(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+class SwitchForm(Sentences):
+    """Which of the team's tools the model is offered from the next message on."""
+
+    tools = ToolsField(queryset=Tool.objects.none(), required=False)
+
+    def __init__(self, data: Any, *, tools: QuerySet[Tool]) -> None:
+        super().__init__(data)
+        self.fields["tools"].queryset = tools

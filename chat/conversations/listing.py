@@ -1,0 +1,160 @@
+"""The sidebar's list of conversations: one's own and the team's, by day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from chat import access
+from chat.core.prepared import Prepared
+from chat.live.list_version import read_list_version
+from chat.models import OPEN_STATUSES, Conversation, Question, Run, User
+from chat.models.run import LIVE_STATUSES
+
+# A screen and a half; older ones come when they are asked for.
+PAGE_LINES = 50
+# No title is longer; and each word is one more condition.
+SEARCH_CHARACTERS = 200
+SEARCH_WORDS = 8
+
+
+class Line(NamedTuple):
+    """One conversation, as far as the list shows it. Plain values: fifty are read each time."""
+
+    public_id: UUID
+    title: str
+    visibility: str
+    updated_at: datetime
+    revision: int
+    owner_pk: int
+    owner_name: str
+    owner_email: str
+    is_running: bool = False
+    is_waiting: bool = False
+    # The same in each: how many questions the reader may answer, wherever.
+    waiting_count: int = 0
+
+    @property
+    def owner(self) -> str:
+        """As ``User`` says it."""
+        return self.owner_name or self.owner_email
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    label: str
+    conversations: list[Line] = field(default_factory=list)
+
+
+def listing_context(
+    user: User, current: Conversation | None = None, before: str = ""
+) -> dict[str, Any]:
+    version = "" if before else read_list_version(user.pk)
+    lines = _lines(user, before)
+    shown = lines[:PAGE_LINES]
+    return {
+        "list_version": version,
+        "days": by_day(shown),
+        "current": current,
+        "older_than": shown[-1].updated_at.isoformat() if len(lines) > PAGE_LINES else "",
+        "is_first_page": not before,
+        "waiting_count": lines[0].waiting_count if lines else 0,
+    }
+
+
+def _lines(user: User, before: str) -> list[Line]:
+    """One more than a page, to know whether there is another."""
+    moment = _moment(before)
+    if moment is None:
+        rows = _newest.all(person=user.pk)
+    else:
+        rows = list(_visible(user).filter(updated_at__lt=moment)[: PAGE_LINES + 1])
+    return [Line._make(row) for row in rows]
+
+
+def found_by_title(user: User, query: str, *, limit: int) -> list[Line]:
+    """Of what a person may read: the newest conversations whose titles hold each of the words."""
+    # No database stores NUL, and one of them refuses to compare with it.
+    words = query[:SEARCH_CHARACTERS].replace("\x00", " ").split()[:SEARCH_WORDS]
+    if not words:
+        return []
+    rows = _visible(user)
+    for word in words:
+        rows = rows.filter(_in_title(word))
+    return [Line._make(row) for row in rows[:limit]]
+
+
+def _in_title(word: str) -> Q:
+    """SQLite knows large and small letters of ASCII only: others are asked for both ways."""
+    condition = Q(title__icontains=word)
+    if not word.isascii():
+        for variant in {word.lower(), word.upper(), word.capitalize()} - {word}:
+            condition |= Q(title__icontains=variant)
+    return condition
+
+
+def _visible(user: Any) -> QuerySet[Any]:
+    live = Run.objects.filter(conversation=OuterRef("pk"), status__in=LIVE_STATUSES)
+    # Where somebody wrote on below the question, nobody is waited for any more.
+    asked = Question.objects.filter(
+        conversation=OuterRef("pk"),
+        status__in=OPEN_STATUSES,
+        run__message__children__isnull=True,
+    )
+    return (
+        Conversation.objects.visible_to(user)
+        .annotate(
+            is_running=Exists(live),
+            is_waiting=Exists(asked),
+            waiting_count=access.count_of_questions(user),
+        )
+        .order_by("-updated_at", "-pk")
+        .values_list(*COLUMNS)
+    )
+
+
+COLUMNS = (
+    *("public_id", "title", "visibility", "updated_at", "revision"),
+    *("owner_id", "owner__name", "owner__email", "is_running", "is_waiting", "waiting_count"),
+)
+_newest: Prepared[Any] = Prepared(lambda person: _visible(person)[: PAGE_LINES + 1])
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = parse_datetime(text)
+        if moment is None or timezone.is_naive(moment):
+            return None
+        # As the database compares it: the ends of the calendar have no such moment.
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def by_day(conversations: Iterable[Line]) -> list[Day]:
+    today = timezone.localdate()
+    return [
+        Day(label=label, conversations=list(lines))
+        for label, lines in groupby(conversations, lambda line: _label(line.updated_at, today))
+    ]
+
+
+def _label(moment: datetime, today: date) -> str:
+    day = timezone.localtime(moment).date()
+    if day >= today:
+        return "Today"
+    if day == today - timedelta(days=1):
+        return "Yesterday"
+    if day > today - timedelta(days=7):
+        return "Last seven days"
+    if day > today - timedelta(days=30):
+        return "Last thirty days"
+    return f"{day:%B %Y}"

@@ -1,0 +1,268 @@
+"""What the conversation page is made of, and how it answers: whole, in part, or with a refusal."""
+
+from __future__ import annotations
+
+import uuid
+import zlib
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from chat import access
+from chat.conversations.actions import messages as verbs
+from chat.conversations.composer import composer_context
+from chat.conversations.listing import listing_context
+from chat.conversations.page_diff import changed_turns, difference
+from chat.conversations.page_parts import PageAmendment
+from chat.conversations.page_state import Position, position_of
+from chat.conversations.transcript import (
+    Path,
+    Turn,
+    is_waiting,
+    last_page,
+    last_run,
+    maker_of,
+    read_path,
+    read_turns,
+    turns_of,
+)
+from chat.core.database_identity import page_epoch
+from chat.files.file_counts import count_kept, keeps_nothing, once
+from chat.live.snapshot import render_answer
+from chat.models import Conversation, Question, Run, RunStatus, User, Visibility
+from chat.runs.queue import read_line
+from chat.web.responses import refusal_patch
+from chat.web.views import away
+from project.deadline import is_over
+
+# What a form learns when the server has accepted its words.
+ACCEPTED = "room:accepted"
+CHANGED = "room:changed"
+SAID_OTHERWISE = (
+    "An earlier version of this message had already been sent. Yours is still here: "
+    "send it again if it should follow."
+)
+
+
+def says(run: Run, text: str, *, within: Conversation | None = None) -> bool:
+    """Whether the run answers these very words (in this conversation): a repeated key may come
+    with newer ones, or from another page."""
+    question = run.message.parent
+    if question is None or (within is not None and run.conversation_id != within.pk):
+        return False
+    return question.text == text
+
+
+def room_page(
+    request: HttpRequest,
+    conversation: Conversation,
+    *,
+    draft: str = "",
+    refusal: str = "",
+    status: int = 200,
+    amend: PageAmendment | None = None,
+) -> HttpResponse:
+    """The whole page. A refused form without scripts comes back with its words."""
+    path = read_path(request.user, conversation)
+    shown = last_page(path)
+    turns = read_turns(path, shown)
+    if amend is not None:
+        amend.put_into(card for turn in turns for run in turn.runs for card in run.asked)
+    context = _room_context(request.user, conversation, path, turns) | {
+        "turns": turns,
+        "earlier": shown.start,
+        "epoch": page_epoch(),
+        "draft": draft,
+        "refusal": refusal,
+    }
+    return render(request, "conversations/conversation.html", context, status=status)
+
+
+def changes(
+    request: HttpRequest,
+    conversation: Conversation,
+    *,
+    is_accepted: bool = False,
+    asked: Question | None = None,
+) -> HttpResponse:
+    """Patches from what the browser shows to what there is. ``asked`` is what this person has just
+    settled or claimed: a sentence that stood there is taken away."""
+    position = position_of(request)
+    path = _kept_path(request.user, conversation, position)
+    may_write = access.may_write(request.user, conversation)
+    change = difference(path, position, may_write=may_write)
+    appended = read_turns(path, range(change.start, len(path.places)))
+    changed = changed_turns(path, change.changed, position, may_write=may_write)
+    turns = [*appended, *(each.turn for each in changed)]
+    context = _room_context(request.user, conversation, path, turns) | {
+        # Most answers begin at once. Whoever waits is told their place by the live connection, and
+        # does not have to read the whole line, as everybody else would who writes at this moment.
+        **({"place": ""} if is_accepted else {}),
+        "position": position,
+        "change": change,
+        "earlier": change.start if change.is_whole else 0,
+        "appended": appended,
+        "changed": changed,
+        "settled_now": asked,
+        "is_accepted": is_accepted,
+        **listing_context(request.user, conversation),
+    }
+    response = render(request, "conversations/changes.html", context)
+    response["X-Room-Revision"] = str(conversation.revision)
+    return response
+
+
+def _kept_path(user: User, conversation: Conversation, position: Position | None) -> Path:
+    """Nobody's page is replaced by what a colleague wrote: readers keep the branch that they read,
+    and are told that there is another version."""
+    path = read_path(user, conversation)
+    overtaken = path.overtaken(position.tail) if position is not None else None
+    if overtaken is None:
+        return path
+    tail, newest = overtaken
+    if maker_of(newest) == user:
+        return path
+    verbs.choose_path(user, tail, is_kept=True)
+    return read_path(user, conversation)
+
+
+def accepted(
+    request: HttpRequest,
+    conversation: Conversation,
+    *,
+    asked: Question | None = None,
+) -> HttpResponse:
+    """After a verb that changed the room: its page, or the patches for the page that asked."""
+    if not request.htmx:
+        return redirect("conversation", public_id=conversation.public_id)
+    conversation = access.get_conversation(request.user, conversation.public_id)
+    response = changes(request, conversation, is_accepted=True, asked=asked)
+    response["HX-Trigger"] = ACCEPTED
+    return response
+
+
+def sent(
+    request: HttpRequest, conversation: Conversation, run: Run, *, has_pictures: bool
+) -> HttpResponse:
+    """After a message: the patches with it and with the place of its answer.
+
+    People wait for this answer, and many send at once. So where nothing but this message has
+    changed since the page was made, which the revision tells, nothing else is read again, and the
+    page fetches the list beside it later.
+    """
+    position = position_of(request) if request.htmx else None
+    if (
+        position is None
+        or position.revision + 1 != conversation.revision
+        or not (position.is_quiet and run.is_in_line)
+        or has_pictures
+    ):
+        return accepted(request, conversation)
+    path = read_path(request.user, conversation)
+    change, turns = difference(path, position), turns_of(path, run)
+    lacks_more = change.is_whole or change.gone or change.changed
+    if not turns or lacks_more or change.start != len(path.places) - len(turns):
+        return accepted(request, conversation)
+    keeps_nothing(conversation)
+    context = {
+        "conversation": conversation,
+        "may_write": True,
+        "position": position,
+        "change": change,
+        "appended": turns,
+        "head_mark": position.head,
+        "tool_choice": {"mark": position.tools},
+        "running": run,
+        "strip_mark": strip_mark(run, None),
+        "strip_html": partial(_phase_of, run, turns),
+        "action_mark": action_mark(run),
+        "key": uuid.uuid4(),
+        "parent": run.message.public_id.hex,
+        "is_accepted": True,
+        "days": None,
+    }
+    response = render(request, "conversations/changes.html", context)
+    response["X-Room-Revision"] = str(conversation.revision)
+    response["X-Room-List"] = "later"
+    response["HX-Trigger"] = ACCEPTED
+    return response
+
+
+def refused(
+    request: HttpRequest,
+    conversation: Conversation,
+    refusal: str,
+    *,
+    status: int,
+    place: str = "composer-note",
+    new_key: bool = False,
+) -> HttpResponse:
+    """Nothing was changed, or not what was asked for: a sentence beside the words, which stay."""
+    if not request.htmx:
+        if is_over():
+            # The page would wait for the database once more.
+            return away(request)
+        draft = request.POST.get("text", "")
+        return room_page(request, conversation, draft=draft, refusal=refusal, status=status)
+    return refusal_patch(request, refusal, status=status, place=place, new_key=new_key)
+
+
+def _room_context(
+    user: User, conversation: Conversation, path: Path, turns: Sequence[Turn]
+) -> dict[str, Any]:
+    may_write = access.may_write(user, conversation)
+    last = last_run(path, turns)
+    running = last if last and last.is_live else None
+    waiting = last if is_waiting(last) else None
+    return {
+        "conversation": conversation,
+        "may_write": may_write,
+        "is_owner": conversation.owner_id == user.pk,
+        "is_shared": conversation.visibility == Visibility.TEAM,
+        "head_mark": head_mark(conversation, may_write),
+        "running": running,
+        "strip_mark": strip_mark(running, waiting),
+        "waiting": waiting,
+        "strip_html": partial(_phase_of, running, turns),
+        "place": partial(_place_of, running),
+        "action_mark": action_mark(running),
+        **(composer_context(user, conversation, path) if may_write else {}),
+    }
+
+
+def _phase_of(running: Run | None, turns: Sequence[Turn]) -> str:
+    """From the answer that was rendered for the page, if it is there; only if it is shown."""
+    for turn in reversed(turns):
+        for shown in turn.runs:
+            if running and shown.answer and shown.run.pk == running.pk:
+                return shown.answer.phase_html
+    return render_answer(running).phase_html if running else ""
+
+
+def _place_of(running: Run | None) -> str:
+    if running is None or running.status != RunStatus.QUEUED:
+        return ""
+    return read_line().places.get(running.public_id, "")
+
+
+def head_mark(conversation: Conversation, may_write: bool) -> str:
+    """Changes with everything that the heading shows."""
+    files = once(conversation, count_kept)
+    shown = f"{conversation.title}\n{conversation.visibility}\n{may_write}\n{files}"
+    return f"{zlib.crc32(shown.encode()):08x}"
+
+
+def strip_mark(running: Run | None, waiting: Run | None) -> str:
+    if running is not None:
+        return running.public_id.hex
+    return f"waits-{waiting.public_id.hex}" if waiting else ""
+
+
+def action_mark(running: Run | None) -> str:
+    """Changes with the composer's button: send, stop, stopping."""
+    if running is None:
+        return ""
+    return f"{running.public_id.hex}{'-stopping' if running.stop_requested_at else ''}"

@@ -1,0 +1,112 @@
+"""Differences between a page that a browser shows and the conversation as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chat.conversations.page_parts import Card
+from chat.conversations.page_state import Position
+from chat.conversations.transcript import PAGE_TURNS, Path, ShownRun, Turn, last_page, read_changed
+from chat.models.tree import path_to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What turns the page at a position into the path: messages to take away, turns to append
+    and turns whose actions changed. ``is_whole``: the page shows nothing that could stay."""
+
+    is_whole: bool
+    gone: Sequence[str]
+    start: int
+    changed: Sequence[int] = ()
+
+
+def difference(path: Path, position: Position | None, *, may_write: bool = True) -> Difference:
+    """``may_write``: whether the reader may now. Where the page was made for other rights, the
+    actions of all its turns are changed."""
+    whole = Difference(is_whole=True, gone=(), start=last_page(path).start)
+    if position is None or position.revision > path.conversation.revision:
+        # Ahead of the records: they are those of a restored backup.
+        return whole
+    first = path.index_of(position.first)
+    shown = _chain_to(path, position.tail)
+    if first is None or not shown:
+        return whole
+    kept = [index for index in map(path.index_of, shown) if index is not None]
+    start = max(kept, default=-1) + 1
+    if start <= first or len(path.places) - start > PAGE_TURNS:
+        return whole
+    return Difference(
+        is_whole=False,
+        gone=[hex_id for hex_id in shown if path.index_of(hex_id) is None],
+        start=start,
+        changed=(
+            _changed_turns(path, range(first, start), position)
+            if position.writes == may_write
+            else range(first, start)
+        ),
+    )
+
+
+def _chain_to(path: Path, tail: str) -> list[str]:
+    """What a page whose last turn is ``tail`` shows at most: that message and those above it."""
+    message = next((m for m in path.messages.values() if m.public_id.hex == tail), None)
+    if message is None:
+        return []
+    return [above.public_id.hex for above in path_to(message, path.messages)]
+
+
+def _changed_turns(path: Path, indices: range, position: Position) -> list[int]:
+    """Turns that got a sibling since, and answers that the page still takes for live ones."""
+    newest = path.newest_sibling_revisions()
+    places = path.places
+    return [
+        index
+        for index in indices
+        if newest[places[index].message.parent_id] > position.revision
+        or places[index].message.public_id.hex in position.open
+    ]
+
+
+# What has changed inside turns that a page shows already: further runs, and their questions.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedTurn:
+    """``runs`` are not on the page yet, ``asking`` are runs whose questions are not.
+
+    Of the questions that are there, ``cards`` are shown anew: settled, or for a reader who may
+    write now, or no longer. Of the ``lines`` only the line that says who is at it changes:
+    somebody may be typing below it. ``there`` are the runs that stay as they are.
+    """
+
+    turn: Turn
+    runs: Sequence[ShownRun] = ()
+    asking: Sequence[ShownRun] = ()
+    cards: Sequence[Card] = ()
+    lines: Sequence[Card] = ()
+    there: Sequence[ShownRun] = ()
+
+
+def changed_turns(
+    path: Path, indices: Sequence[int], position: Position | None, *, may_write: bool
+) -> list[ChangedTurn]:
+    known = position or Position()
+    turns = read_changed(path, indices, known_runs=known.runs)
+    return [_changed(turn, known, known.writes != may_write) for turn in turns]
+
+
+def _changed(turn: Turn, position: Position, has_other_rights: bool) -> ChangedTurn:
+    known = [run for run in turn.runs if run.hex in position.runs]
+    there = [run for run in known if len(run.asked) == position.runs[run.hex]]
+    shown = [one for run in there for one in run.asked if one.hex in position.asks]
+    cards = [one for one in shown if has_other_rights or not one.is_open]
+    return ChangedTurn(
+        turn=turn,
+        runs=[run for run in turn.runs if run.answer is not None],
+        asking=[run for run in known if run not in there],
+        cards=cards,
+        lines=[one for one in shown if one not in cards and one.mark != position.asks[one.hex]],
+        there=there,
+    )

@@ -1,0 +1,416 @@
+"""Template tags for turns, the list of conversations, and the files of a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import cache, lru_cache
+from typing import Any, Protocol
+from uuid import UUID
+
+from django import template
+from django.conf import settings
+from django.template import Context
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from chat.conversations.listing import listing_context
+from chat.files.file_counts import Kept, attachments_by_message, count_kept, kept_by_answer, once
+from chat.models import Attachment, Conversation, Message, Role, Run, User, Visibility
+from chat.models.tree import Place
+from chat.web.tags import avatar, icon, when
+
+register = template.Library()
+
+
+@register.simple_tag
+def kept_by(conversation: Conversation, answer: Message) -> Kept | None:
+    # The heading has counted already, and most conversations keep nothing.
+    if not files_in(conversation):
+        return None
+    return once(conversation, kept_by_answer).get(answer.pk)
+
+
+@register.simple_tag
+def attachments_of(conversation: Conversation, message: Message) -> list[Attachment]:
+    if not files_in(conversation):
+        return []
+    return once(conversation, attachments_by_message).get(message.pk, [])
+
+
+@register.simple_tag
+def files_in(conversation: Conversation) -> int:
+    return once(conversation, count_kept)
+
+
+@register.simple_tag
+def picture_limits() -> dict[str, int]:
+    """What a message takes. Some of the body is for the words."""
+    return {
+        "count": settings.PICTURES_PER_MESSAGE,
+        "bytes": settings.PICTURE_BYTES,
+        "total": settings.MAX_UPLOAD_BYTES - settings.MAX_BODY_BYTES,
+    }
+
+
+@register.inclusion_tag("conversations/_sidebar_list.html", takes_context=True)
+def sidebar_list(context: Context) -> dict[str, Any]:
+    """The search field and the list of conversations, with the one that the page shows marked."""
+    user = context["user"]
+    return {
+        **listing_context(user, context.get("conversation")),
+        "user": user,
+        "query": context.get("query", ""),
+        "is_inbox": context.get("is_inbox", False),
+    }
+
+
+# A line of the list of conversations: most are the same each time, and a list has fifty.
+
+# Under a kilobyte each. A list is made after each message, behind each answer and when others change it.
+LINES_KEPT = 4000
+
+
+class Line(Protocol):
+    """What the list knows of a conversation."""
+
+    public_id: UUID
+    title: str
+    visibility: str
+    updated_at: datetime
+    revision: int
+    owner_pk: int
+    owner: str
+    is_running: bool
+    is_waiting: bool
+
+
+@register.simple_tag
+def conversation_line(line: Line, current: Conversation | None, user: User) -> SafeString:
+    is_current = current is not None and current.public_id == line.public_id
+    updated = int(line.updated_at.timestamp() * 1000)
+    mark, owner = _mark_of(line, user)
+    state = (updated, line.revision)
+    return _rendered(line.public_id, line.title, state, mark, owner, is_current=is_current)
+
+
+def _mark_of(line: Line, user: User) -> tuple[str, str]:
+    """What stands beside the title, and whose conversation it is, where that is said."""
+    if line.is_running:
+        return "running", ""
+    if line.is_waiting:
+        return "waiting", ""
+    if line.visibility != Visibility.TEAM:
+        return "", ""
+    return "shared", "" if line.owner_pk == user.pk else line.owner
+
+
+@lru_cache(maxsize=LINES_KEPT)
+def _rendered(
+    public_id: UUID, title: str, state: tuple[int, int], mark: str, owner: str, *, is_current: bool
+) -> SafeString:
+    updated, revision = state
+    context = {
+        "public_id": public_id,
+        "title": title,
+        "updated": updated,
+        "revision": revision,
+        "mark": mark,
+        "owner": owner,
+        "is_current": is_current,
+    }
+    return render_to_string("conversations/_conversation_line.html", context)
+
+
+# A turn of a conversation in HTML: on the page, and in the patches that bring it to one.
+#
+# Everybody who sends waits for two of them, and many send at once. Django's template engine takes
+# several times as long for the same words, so only what few turns have is left to templates.
+
+# Longer words of a person are folded, and show their beginning.
+FOLDED_FROM = 2400
+FOLDED_TO = 1200
+NOBODY = UUID(int=0)
+
+
+class Answer(Protocol):
+    """What is committed of a run, as HTML, and the cursor from which it goes on."""
+
+    run_id: str
+    html: SafeString
+    seq: int
+    check: str
+    is_live: bool
+    has_words: bool
+
+
+class ShownRun(Protocol):
+    run: Run
+    answer: Answer | None
+    asked: Sequence[object]
+    hex: str
+    model_label: str
+    may_go_on: bool
+
+
+class Newer(Protocol):
+    @property
+    def message(self) -> Message: ...
+
+    @property
+    def author(self) -> User | None: ...
+
+
+class Turn(Protocol):
+    message: Message
+    place: Place
+    number: int
+    runs: Sequence[ShownRun]
+    last: ShownRun | None
+    state: str
+    is_person: bool
+    is_live: bool
+    is_open: bool
+    newer: Newer | None
+    retry_key: UUID
+
+
+@register.simple_tag(takes_context=True)
+def turn_article(context: Context, turn: Turn) -> SafeString:
+    """The context has ``conversation``, ``may_write`` and whatever cards of questions need."""
+    if turn.is_person:
+        kind, place, body = "person", BODY, turn_words(context, turn.message)
+    else:
+        kind, place, body = "answer", RUNS, _joined(run_article(context, run) for run in turn.runs)
+    # The page itself says so of words that come later, by the same name (static/live/live.js).
+    words = " data-worded" if any(run.answer and run.answer.has_words for run in turn.runs) else ""
+    return format_html(
+        '\n<article id="m{hex}" class="turn {kind}-turn" data-turn="{hex}" data-state="{state}"'
+        f"{words}"
+        ' aria-labelledby="n{hex}">\n'
+        '  <header class="turn-head">{mark}\n'
+        '    <h2 id="n{hex}" class="turn-name">{name}</h2>\n'
+        "    {when}\n"
+        "  </header>\n"
+        f"  {place}\n"
+        "  {footer}\n"
+        "</article>",
+        hex=turn.message.public_id.hex,
+        kind=kind,
+        state=turn.state,
+        mark=_mark(turn),
+        name=_name(turn),
+        when=when(turn.message.created_at),
+        body=body,
+        footer=turn_footer(context, turn),
+    )
+
+
+BODY = '<div id="b{hex}" class="turn-body">{body}</div>'
+RUNS = '<div id="runs-{hex}" class="runs">{body}</div>'
+
+
+@register.simple_tag(takes_context=True)
+def turn_words(context: Context, message: Message) -> SafeString:
+    """What a person said, with its pictures."""
+    pictures = (
+        _included(context, "files/_pictures.html", message=message)
+        if attachments_of(context["conversation"], message)
+        else ""
+    )
+    text = message.text
+    whole = format_html('<div class="words" dir="auto">{}</div>', text)
+    if len(text) <= FOLDED_FROM:
+        return format_html("{}{}", pictures, whole)
+    return format_html(
+        '{}<details class="words-fold"><summary><div class="words" dir="auto">{}…</div>'
+        '<span class="words-more">{}Show all {} letters</span></summary>{}</details>',
+        *(pictures, text[:FOLDED_TO], icon("chevron-down"), len(text), whole),
+    )
+
+
+@register.simple_tag(takes_context=True)
+def run_article(context: Context, shown: ShownRun) -> SafeString:
+    """One run of an answer, and what it asks people."""
+    answer = shown.answer
+    assert answer is not None
+    live = ' data-live aria-busy="true"' if answer.is_live else ""
+    return format_html(
+        '<div id="r{run}" class="answer" data-run="{run}" data-seq="{seq}" data-check="{check}"'
+        f"{live} hx-ignore>{{html}}</div>"
+        '<div id="asks-{hex}" class="asks">{asks}</div>',
+        run=answer.run_id,
+        seq=answer.seq,
+        check=answer.check,
+        html=answer.html,
+        hex=shown.hex,
+        asks=_asks(context, shown),
+    )
+
+
+@register.simple_tag(takes_context=True)
+def turn_footer(context: Context, turn: Turn) -> SafeString:
+    """What may be done with a turn."""
+    message = turn.message
+    parts = [
+        *([_siblings(context, turn.place)] if turn.place.count > 1 else []),
+        *([_newer(context, turn.newer)] if turn.newer else []),
+        *_kept(context, turn),
+        format_html(
+            '<button type="button" class="action" data-copy-source="{}">{}<span>Copy</span></button>',
+            *(address_of("message_source", message.public_id), icon("copy")),
+        ),
+        *(_changing(context, turn) if context.get("may_write") else []),
+    ]
+    if turn.last:
+        details = address_of("run_details", turn.last.run.public_id)
+        parts.append(
+            format_html(
+                '<a class="action" data-panel data-details href="{}">{}<span>Details</span></a>',
+                details,
+                icon("gauge"),
+            )
+        )
+    return format_html(
+        f'<footer id="a{{}}" class="turn-actions"{" data-open" if turn.is_open else ""}>{{}}</footer>',
+        *(message.public_id.hex, format_html_join("\n", "{}", ((part,) for part in parts))),
+    )
+
+
+# --- parts of it --------------------------------------------------------------------------------
+
+
+def _mark(turn: Turn) -> SafeString:
+    if turn.is_person:
+        return avatar(turn.message.author, True)
+    return format_html('<span class="turn-mark">{}</span>', icon("tributary"))
+
+
+def _name(turn: Turn) -> SafeString:
+    if turn.is_person:
+        return format_html(
+            '<span class="visually-hidden">Message {} by </span>{}',
+            *(turn.number, turn.message.author or "Somebody who has left"),
+        )
+    run = turn.last.run if turn.last else None
+    return format_html(
+        '<span class="visually-hidden">Answer {} by </span><bdi title="{}{}">{}</bdi>',
+        turn.number,
+        run.model if run else "",
+        f" on {run.upstream.name}" if run and run.upstream else "",
+        (turn.last.model_label if turn.last else "") or "no model",
+    )
+
+
+def _asks(context: Context, shown: ShownRun) -> SafeString:
+    if shown.asked or shown.may_go_on:
+        return _included(context, "questions/_asks.html", shown=shown)
+    return format_html(
+        '<div id="rest-{hex}" class="asks-rest"></div>'
+        '<div id="rest-note-{hex}" class="note" role="alert"></div>',
+        hex=shown.hex,
+    )
+
+
+def _kept(context: Context, turn: Turn) -> list[SafeString]:
+    if turn.is_person or not kept_by(context["conversation"], turn.message):
+        return []
+    return [_included(context, "files/_answer_links.html", message=turn.message)]
+
+
+def _changing(context: Context, turn: Turn) -> list[SafeString]:
+    """For those who may write here."""
+    message = turn.message
+    if turn.is_person:
+        return [
+            format_html(
+                '<a class="action" href="{address}" hx-get="{address}" hx-target="#b{hex}"'
+                ' hx-swap="innerHTML">{icon}<span>Edit</span></a>',
+                address=address_of("message_edit", message.public_id),
+                hex=message.public_id.hex,
+                icon=icon("pencil"),
+            )
+        ]
+    if turn.is_live:
+        return []
+    content = format_html(
+        '<input type="hidden" name="key" value="{}">'
+        '<button class="action">{}<span>Try again</span></button>',
+        *(turn.retry_key, icon("rotate-ccw")),
+    )
+    return [_form(context, "message_retry", message, content, ' hx-include="#choice" data-asks')]
+
+
+def _siblings(context: Context, place: Place) -> SafeString:
+    number, count = place.number, place.count
+    return format_html(
+        '<span class="siblings" role="group" aria-label="Versions of this turn">\n{}\n'
+        '<span class="figure"><span class="visually-hidden">Version </span>'
+        '{}<span aria-hidden="true">/</span><span class="visually-hidden"> of </span>{}</span>\n'
+        "{}\n</span>",
+        _sibling(context, place.previous, number - 1, count, "chevron-left"),
+        number,
+        count,
+        _sibling(context, place.next, number + 1, count, "chevron-right"),
+    )
+
+
+def _newer(context: Context, newer: Newer) -> SafeString:
+    name = newer.author or "Somebody who has left"
+    is_person = newer.message.role == Role.USER
+    did = "wrote another version" if is_person else "asked for another answer"
+    button = SafeString('<button class="action action-kept">Show</button>')
+    form = _form(context, "message_show", newer.message, button)
+    return format_html('<span class="newer">{} {} {}</span>', name, did, form)
+
+
+def _sibling(
+    context: Context, message: Message | None, number: int, count: int, arrow: str
+) -> SafeString:
+    if message is None:
+        return format_html('<span class="action" aria-hidden="true">{}</span>', icon(arrow))
+    button = format_html(
+        '<button class="action" aria-label="Version {} of {}">{}</button>',
+        *(number, count, icon(arrow)),
+    )
+    return _form(context, "message_show", message, button)
+
+
+def _form(
+    context: Context, route: str, message: Message, content: SafeString, attributes: str = ""
+) -> SafeString:
+    """Posts to an address of this message. ``attributes`` are words of ours."""
+    return format_html(
+        '<form method="post" action="{address}" hx-post="{address}" hx-swap="none"'
+        f'{attributes} hx-sync="#turns:queue all">'
+        '<input type="hidden" name="csrfmiddlewaretoken" value="{token}">{content}</form>',
+        address=address_of(route, message.public_id),
+        token=context.get("csrf_token", ""),
+        content=content,
+    )
+
+
+def _included(context: Context, name: str, **more: object) -> SafeString:
+    """As ``{% include %}``."""
+    engine = context.template.engine
+    with context.push(**more):
+        return engine.get_template(name).render(context)
+
+
+def _joined(parts: Iterable[SafeString]) -> SafeString:
+    return format_html_join("", "{}", ((part,) for part in parts))
+
+
+@register.simple_tag
+def address_of(route: str, public_id: UUID) -> str:
+    """As ``reverse``, for a route whose only argument is an id: what is around it is known."""
+    before, after = _around(route)
+    return f"{before}{public_id}{after}"
+
+
+@cache
+def _around(route: str) -> tuple[str, str]:
+    before, _, after = reverse(route, args=[NOBODY]).partition(str(NOBODY))
+    return before, after

@@ -1,0 +1,341 @@
+"""The part of a conversation that a person looks at, read with a bounded number of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+from django.db.models import OuterRef, Subquery
+
+from chat.conversations.page_parts import Card, cards_of
+from chat.core.prepared import Prepared
+from chat.live.snapshot import RenderedAnswer, render_answers
+from chat.models import (
+    OPEN_STATUSES,
+    BranchChoice,
+    Conversation,
+    Message,
+    Role,
+    Run,
+    RunStatus,
+    User,
+)
+from chat.models.run import model_label
+from chat.models.tree import Place, visible_path
+from chat.runs.outcomes import SERVER_IS_GONE, TOO_MANY_PAUSES
+
+# Turns that a page begins with, several screens of them; earlier ones come as the reader scrolls up.
+PAGE_TURNS = 20
+PAUSES = {TOO_MANY_PAUSES, SERVER_IS_GONE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownRun:
+    """One run of an answer, and what it asked people. ``answer`` is left out where the page has
+    it. ``is_last``: no other run goes on with it."""
+
+    run: Run
+    answer: RenderedAnswer | None = None
+    asked: tuple[Card, ...] = ()
+    is_last: bool = False
+
+    @property
+    def model_label(self) -> str:
+        return model_label(self.run)
+
+    @property
+    def hex(self) -> str:
+        return self.run.public_id.hex
+
+    @property
+    def open_count(self) -> int:
+        return sum(one.is_open for one in self.asked)
+
+    @property
+    def settled_count(self) -> int:
+        return len(self.asked) - self.open_count
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether a person may let it go on as it is: without what is open, or after a pause."""
+        if not self.is_last:
+            return False
+        if self.run.status == RunStatus.WAITING:
+            return True
+        # A pause after which it did not go on by itself has left a note that says why.
+        return self.run.status == RunStatus.INCOMPLETE and bool(PAUSES & set(self.run.notes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newer:
+    """The newest version of a turn, and whose it is, for a reader who was left with an older one."""
+
+    message: Message
+    author: User | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One turn on the page: ``number`` counts along the visible path, from 1."""
+
+    message: Message
+    place: Place
+    number: int
+    runs: tuple[ShownRun, ...] = ()
+    newer: Newer | None = None
+
+    @property
+    def is_person(self) -> bool:
+        return self.message.role == Role.USER
+
+    @property
+    def last(self) -> ShownRun | None:
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def is_live(self) -> bool:
+        return self.last is not None and self.last.run.is_live
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more of it may come: it is being written, or waits for somebody."""
+        return self.is_live or (self.last is not None and self.last.may_go_on)
+
+    @property
+    def state(self) -> str:
+        return self.last.run.status if self.last else ""
+
+    @property
+    def retry_key(self) -> UUID:
+        """A double click tries again once; the next page has another key."""
+        return uuid4()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Path:
+    """The whole visible path, without texts, and all messages it was chosen from."""
+
+    conversation: Conversation
+    places: Sequence[Place]
+    messages: dict[int, Message]
+
+    @property
+    def tail(self) -> Message | None:
+        return self.places[-1].message if self.places else None
+
+    def index_of(self, hex_id: str) -> int | None:
+        for index, place in enumerate(self.places):
+            if place.message.public_id.hex == hex_id:
+                return index
+        return None
+
+    def newest_sibling(self, message: Message) -> Message:
+        siblings = [each for each in self.messages.values() if each.parent_id == message.parent_id]
+        return max(siblings, key=lambda each: each.pk)
+
+    def overtaken(self, hex_id: str) -> tuple[Message, Message] | None:
+        """The turn with this id, and the newest version of the turn at which its branch has left
+        the path. ``None``: it is on the path, or no choice of theirs leads elsewhere."""
+        tail = next((each for each in self.messages.values() if each.public_id.hex == hex_id), None)
+        on_path = {place.message.parent_id: place.message for place in self.places}
+        each = tail
+        while each is not None and each.parent_id not in on_path:
+            each = self.messages.get(each.parent_id) if each.parent_id else None
+        if tail is None or each is None:
+            return None
+        # The lowest turn whose parent is on the path: only there can both have parted.
+        newest = on_path[each.parent_id]
+        is_by_itself = newest.is_kept is None and newest.pk > each.pk
+        return (tail, newest) if is_by_itself else None
+
+    def newest_sibling_revisions(self) -> dict[int | None, int]:
+        newest: dict[int | None, int] = {}
+        for message in self.messages.values():
+            newest[message.parent_id] = max(newest.get(message.parent_id, 0), message.revision)
+        return newest
+
+
+_messages_of = Prepared(
+    lambda room, person: (
+        Message.objects.filter(conversation=room)
+        .only("id", "public_id", "conversation_id", "parent_id", "role", "revision")
+        .annotate(
+            is_kept=Subquery(
+                BranchChoice.objects.filter(chosen=OuterRef("pk"), user=person).values("is_kept")[
+                    :1
+                ]
+            )
+        )
+    )
+)
+
+
+def read_path(user: User, conversation: Conversation) -> Path:
+    rows = _messages_of.all(room=conversation.pk, person=user.pk)
+    return Path(
+        conversation=conversation,
+        places=visible_path(
+            rows, {row.parent_id: row.pk for row in rows if row.is_kept is not None}
+        ),
+        messages={row.pk: row for row in rows},
+    )
+
+
+def read_turns(path: Path, indices: Sequence[int]) -> list[Turn]:
+    """The turns at these places of the path, with texts, authors, runs and rendered answers."""
+    if not indices:
+        return []
+    places = [path.places[index] for index in indices]
+    full = (
+        Message.objects.filter(pk__in=[place.message.pk for place in places])
+        .select_related("author")
+        .in_bulk()
+    )
+    answers = [message.pk for message in full.values() if message.role == Role.ASSISTANT]
+    runs = list(
+        Run.objects.filter(message_id__in=answers)
+        .select_related("upstream")
+        .defer("result")
+        .order_by("message_id", "position")
+    )
+    shown = _shown(runs, render_answers(runs))
+    newer = _newer(path, places)
+    return [
+        Turn(
+            message=full[place.message.pk],
+            place=place,
+            number=index + 1,
+            runs=tuple(shown.get(place.message.pk, ())),
+            newer=newer.get(place.message.pk),
+        )
+        for index, place in zip(indices, places, strict=True)
+        if place.message.pk in full
+    ]
+
+
+def turns_of(path: Path, run: Run) -> list[Turn]:
+    """The two turns that a message has just brought, the words and the answer that is in line, from
+    what is known of them. Empty where they are not the last of the path."""
+    ends = path.places[-2:]
+    words, answer = run.message.parent, run.message
+    if words is None or [place.message.pk for place in ends] != [words.pk, answer.pk]:
+        return []
+    shown = ShownRun(
+        run=run,
+        answer=render_answers([run])[run.pk],
+        is_last=True,
+    )
+    number = len(path.places)
+    return [
+        Turn(message=words, place=ends[0], number=number - 1),
+        Turn(message=answer, place=ends[1], number=number, runs=(shown,)),
+    ]
+
+
+def read_changed(path: Path, indices: Sequence[int], *, known_runs: Collection[str]) -> list[Turn]:
+    """Turns that the page shows already: without their texts, and of their runs only the answers
+    of those are rendered that follow ``known_runs``, which it shows. None of a turn of which it
+    does not say which it shows."""
+    places = [path.places[index] for index in indices]
+    answers = [place.message.pk for place in places if place.message.role == Role.ASSISTANT]
+    runs = _runs_of(answers)
+    shown = _shown(runs, render_answers(_later(runs, known_runs)))
+    newer = _newer(path, places)
+    return [
+        Turn(
+            message=place.message,
+            place=place,
+            number=index + 1,
+            runs=tuple(shown.get(place.message.pk, ())),
+            newer=newer.get(place.message.pk),
+        )
+        for index, place in zip(indices, places, strict=True)
+    ]
+
+
+def _newer(path: Path, places: Sequence[Place]) -> dict[int, Newer]:
+    """Of the turns that a reader was left with: what has come since."""
+    kept = [place.message for place in places if place.message.is_kept and place.next is not None]
+    found = {message.pk: path.newest_sibling(message) for message in kept}
+    return {pk: Newer(message=one, author=maker_of(one)) for pk, one in found.items()}
+
+
+def maker_of(message: Message) -> User | None:
+    """Who wrote it, or asked for it; ``None`` where their account is gone."""
+    if message.role == Role.USER:
+        author: User | None = Message.objects.select_related("author").get(pk=message.pk).author
+        return author
+    runs = Run.objects.filter(message=message).select_related("requested_by")
+    first = runs.order_by("position").first()
+    return first.requested_by if first is not None else None
+
+
+_runs_of_one = Prepared(
+    lambda answer: Run.objects.filter(message=answer).defer("result").order_by("position")
+)
+
+
+def _runs_of(answers: Sequence[int]) -> list[Run]:
+    """All runs of these answers, in their order. Most often it is the one that has just ended."""
+    if len(answers) == 1:
+        return _runs_of_one.all(answer=answers[0])
+    rows = Run.objects.filter(message_id__in=answers).defer("result")
+    return list(rows.order_by("message_id", "position"))
+
+
+def _shown(
+    runs: Sequence[Run], rendered: Mapping[int, RenderedAnswer]
+) -> dict[int, list[ShownRun]]:
+    """These runs, which are all that their answers have, by answer and in their order."""
+    asked = cards_of(runs)
+    last = {run.message_id: run.pk for run in runs}
+    shown: dict[int, list[ShownRun]] = {}
+    for run in runs:
+        shown.setdefault(run.message_id, []).append(
+            ShownRun(
+                run=run,
+                answer=rendered.get(run.pk),
+                asked=tuple(asked.get(run.pk, ())),
+                is_last=last[run.message_id] == run.pk,
+            )
+        )
+    return shown
+
+
+def _later(runs: Sequence[Run], known_runs: Collection[str]) -> list[Run]:
+    """The runs that follow the known ones of their answer."""
+    newest = {run.message_id: run.position for run in runs if run.public_id.hex in known_runs}
+    return [run for run in runs if run.position > newest.get(run.message_id, run.position)]
+
+
+def last_page(path: Path) -> range:
+    return range(max(0, len(path.places) - PAGE_TURNS), len(path.places))
+
+
+def page_before(path: Path, public_id: UUID) -> range | None:
+    """The turns before a message of the path; ``None`` if it is not on it."""
+    end = path.index_of(public_id.hex)
+    return None if end is None else range(max(0, end - PAGE_TURNS), end)
+
+
+_last_run_of = Prepared(
+    lambda answer: Run.objects.filter(message=answer).defer("result").order_by("-position")[:1]
+)
+
+
+def last_run(path: Path, turns: Iterable[Turn] = ()) -> Run | None:
+    """The newest run of the last answer of the path; not read again if it is among the turns."""
+    if path.tail is None:
+        return None
+    for turn in turns:
+        if turn.message.pk == path.tail.pk and turn.last is not None:
+            return turn.last.run
+    return _last_run_of.first(answer=path.tail.pk)
+
+
+def is_waiting(run: Run | None) -> bool:
+    """Whether people are asked for something by it."""
+    if run is None or run.status != RunStatus.WAITING:
+        return False
+    return run.questions.filter(status__in=OPEN_STATUSES).exists()

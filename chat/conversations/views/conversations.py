@@ -1,0 +1,333 @@
+"""The home page, the conversation page, search, and changes of a whole conversation."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST, require_safe
+
+from chat import access
+from chat.conversations import page as room
+from chat.conversations.actions import conversation as actions_conversation
+from chat.conversations.actions import messages as verbs
+from chat.conversations.composer import tools_for
+from chat.conversations.forms import StartForm, SwitchForm, TitleForm, VisibilityForm
+from chat.conversations.listing import SEARCH_CHARACTERS, found_by_title, listing_context
+from chat.conversations.transcript import page_before, read_path, read_turns
+from chat.core.errors import ActionRefused
+from chat.files.actions import read_pictures, shows
+from chat.models import Conversation, Upstream, User, Visibility
+from chat.web import responses
+from chat.web.decorators import frames_previews, signed_in
+from chat.web.responses import beside_room
+
+# A team is a few dozen; of a larger one the rest is counted.
+PEOPLE_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    person: User
+    role: str
+    may_write: bool
+    is_me: bool
+    is_owner: bool
+
+
+@signed_in
+@require_safe
+def people(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    conversation = access.get_conversation(request.user, public_id)
+    readers = access.readers_of(conversation)
+    shown = sorted(
+        (
+            Reader(
+                person=membership.user,
+                role=membership.get_role_display(),
+                may_write=membership.may_write,
+                is_me=membership.user_id == request.user.pk,
+                is_owner=membership.user_id == conversation.owner_id,
+            )
+            for membership in readers.order_by("user__name", "pk")[:PEOPLE_SHOWN]
+        ),
+        key=lambda reader: not reader.is_owner,
+    )
+    context = {
+        "people": shown,
+        "more": readers.count() - len(shown),
+        "is_shared": conversation.visibility == Visibility.TEAM,
+        "is_owner": conversation.owner_id == request.user.pk,
+    }
+    return beside_room(request, "conversations/visibility.html", conversation, context)
+
+
+# Finding a conversation by its title.
+
+# Two screens of a phone; whoever looks for one conversation writes another word instead.
+FOUND_LINES = 20
+
+
+@signed_in
+@require_GET
+def search(request: HttpRequest) -> HttpResponse:
+    query = request.GET.get("q", "")[:SEARCH_CHARACTERS].strip()
+    lines = found_by_title(request.user, query, limit=FOUND_LINES + 1)
+    context = {
+        "query": query,
+        "found": lines[:FOUND_LINES],
+        "has_more": len(lines) > FOUND_LINES,
+        "current": None,
+    }
+    if request.htmx:
+        return render(request, "conversations/_found.html", context)
+    return render(request, "conversations/search.html", context)
+
+
+# Words to begin with, where the demo is there to answer them.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starter:
+    icon: str
+    title: str
+    text: str
+
+
+# The demo chooses what it shows by a word in the prompt; each of these holds one of them.
+STARTERS = (
+    Starter(
+        icon="brain",
+        title="Watch it think",
+        text="Think it through: which of two tributaries carries a river's name?",
+    ),
+    Starter(
+        icon="wrench",
+        title="Let it use a tool",
+        text="Use a tool to read the gauge at Mill Bridge.",
+    ),
+    Starter(
+        icon="code",
+        title="Read some code",
+        text="Show me the code that follows a stream of events.",
+    ),
+    Starter(
+        icon="table",
+        title="Compare in a table",
+        text="Compare four rivers in a table.",
+    ),
+)
+
+
+def starters_for(upstreams: Iterable[Upstream]) -> tuple[Starter, ...]:
+    return STARTERS if any(upstream.is_demo for upstream in upstreams) else ()
+
+
+# Home, the conversation page, and what is done to a conversation as a whole.
+
+
+@signed_in
+@require_GET
+def home(request: HttpRequest) -> HttpResponse:
+    return _home_page(request, draft=request.GET.get("draft", "")[:10_000])
+
+
+def _home_page(
+    request: HttpRequest, *, draft: str = "", refusal: str = "", status: int = 200
+) -> HttpResponse:
+    user = request.user
+    form = _start_form(user, None)
+    teams = list(form.fields["team"].queryset)
+    context: dict[str, Any] = {
+        "form": form,
+        "teams": teams,
+        "tool_choice": tools_for(teams, form.upstreams),
+        "key": uuid.uuid4(),
+        "action": reverse("conversation_new"),
+        "room": "new",
+        "draft": draft,
+        "refusal": refusal,
+        "has_servers": bool(form.upstreams),
+        "has_any_server": bool(form.upstreams) or Upstream.objects.exists(),
+        "starters": starters_for(form.upstreams),
+    }
+    return render(request, "conversations/home.html", context, status=status)
+
+
+def _start_form(user: User, data: Any) -> StartForm:
+    return StartForm(
+        data,
+        upstreams=access.usable_upstreams(user),
+        teams=access.writable_teams(user),
+        remembered=_last_used(user),
+    )
+
+
+def _last_used(user: User) -> Conversation | None:
+    """A new conversation offers the model of the person's last one; the rest was that one's own."""
+    last = (
+        Conversation.objects.visible_to(user)
+        .filter(owner=user, upstream__isnull=False)
+        .select_related("upstream")
+        .order_by("-updated_at")
+        .first()
+    )
+    if last is not None:
+        last.system_prompt = ""
+        last.parameters = {}
+    return last
+
+
+@signed_in
+@require_POST
+def new(request: HttpRequest) -> HttpResponse:
+    form = _start_form(request.user, request.POST)
+    if not form.is_valid():
+        return _not_started(request, form.first_error(), 422)
+    said = form.cleaned_data
+    try:
+        pictures = read_pictures(request.FILES.getlist("pictures"))
+        run = verbs.start_conversation(
+            request.user,
+            said["team"],
+            text=said["text"],
+            choice=form.model_choice(),
+            idempotency_key=said["key"],
+            visibility=said["visibility"] or "private",
+            pictures=pictures,
+            tools=said["tools"],
+        )
+    except ActionRefused as refusal:
+        return _not_started(request, str(refusal), responses.status_of(refusal))
+    if not (room.says(run, said["text"]) and shows(run, pictures)):
+        return _not_started(request, room.SAID_OTHERWISE, 409, new_key=True)
+    return _started(request, run.conversation)
+
+
+def _started(request: HttpRequest, conversation: Conversation) -> HttpResponse:
+    address = reverse("conversation", args=[conversation.public_id])
+    if not request.htmx:
+        return redirect(address)
+    return HttpResponse(headers={"HX-Redirect": address, "HX-Trigger": room.ACCEPTED})
+
+
+def _not_started(
+    request: HttpRequest, refusal: str, status: int, *, new_key: bool = False
+) -> HttpResponse:
+    if request.htmx:
+        return responses.refusal_patch(
+            request, refusal, status=status, place="composer-note", new_key=new_key
+        )
+    draft = request.POST.get("text", "")
+    return _home_page(request, draft=draft, refusal=refusal, status=status)
+
+
+@signed_in
+@require_GET
+@frames_previews
+def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    conversation = access.get_conversation(request.user, public_id)
+    return room.room_page(request, conversation, draft=request.GET.get("draft", "")[:10_000])
+
+
+@signed_in
+@require_GET
+def changes(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    return room.changes(request, access.get_conversation(request.user, public_id))
+
+
+@signed_in
+@require_GET
+def earlier(request: HttpRequest, public_id: UUID, before: UUID) -> HttpResponse:
+    """The turns above the first one on the page."""
+    conversation = access.get_conversation(request.user, public_id)
+    path = read_path(request.user, conversation)
+    indices = page_before(path, before)
+    if indices is None:
+        raise Http404(access.NOT_HERE)
+    context = {
+        "conversation": conversation,
+        "turns": read_turns(path, indices),
+        "earlier": indices.start,
+        "may_write": access.may_write(request.user, conversation),
+    }
+    return render(request, "conversations/earlier.html", context)
+
+
+@signed_in
+@require_GET
+def listing(request: HttpRequest) -> HttpResponse:
+    current = UUID(request.GET["current"]) if _is_uuid(request.GET.get("current")) else None
+    shown = Conversation(public_id=current) if current else None
+    context = listing_context(request.user, shown, request.GET.get("before", ""))
+    context["is_inbox"] = "inbox" in request.GET
+    return render(request, "conversations/_conversation_list.html", context)
+
+
+def _is_uuid(text: str | None) -> bool:
+    try:
+        return bool(UUID(text or ""))
+    except ValueError:
+        return False
+
+
+@signed_in
+@require_POST
+def rename(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    conversation = access.get_conversation(request.user, public_id, for_write=True)
+    form = TitleForm(request.POST)
+    if not form.is_valid():
+        sentence = "A title needs between one and 200 letters."
+        return room.refused(request, conversation, sentence, status=422, place="head-note")
+    try:
+        actions_conversation.rename(conversation, form.cleaned_data["title"])
+    except ActionRefused as refusal:
+        return room.refused(request, conversation, str(refusal), status=409, place="head-note")
+    return room.accepted(request, conversation)
+
+
+@signed_in
+@require_POST
+def visibility(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    conversation = access.get_own_conversation(request.user, public_id)
+    form = VisibilityForm(request.POST)
+    if not form.is_valid():
+        sentence = "Choose who may read it."
+        return room.refused(request, conversation, sentence, status=422, place="head-note")
+    if form.cleaned_data["visibility"] != conversation.visibility:
+        actions_conversation.set_visibility(
+            request.user, conversation, form.cleaned_data["visibility"]
+        )
+    return room.accepted(request, conversation)
+
+
+@signed_in
+@require_POST
+def delete(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    actions_conversation.delete(request.user, access.get_own_conversation(request.user, public_id))
+    if not request.htmx:
+        return redirect("home")
+    return HttpResponse(headers={"HX-Redirect": reverse("home")})
+
+
+@signed_in
+@require_POST
+def switch(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    """Which tools this conversation offers, all of them at once."""
+    conversation = access.get_conversation(request.user, public_id, for_write=True)
+    form = SwitchForm(request.POST, tools=conversation.team.tools.all())
+    if not form.is_valid():
+        sentence = form.first_error()
+        return room.refused(request, conversation, sentence, status=422, place="tools-note")
+    try:
+        actions_conversation.switch_tools(request.user, conversation, form.cleaned_data["tools"])
+    except ActionRefused as refusal:
+        status = responses.status_of(refusal)
+        return room.refused(request, conversation, str(refusal), status=status, place="tools-note")
+    return room.accepted(request, conversation)

@@ -1,0 +1,1 @@
+"""Stored files: attachments, downloads, remote images."""

@@ -1,0 +1,253 @@
+"""Keeps files: the pictures that people attach, and what answers bring as bytes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import PurePosixPath
+from typing import cast
+
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
+
+from chat import events
+from chat.core.errors import ActionRefused
+from chat.core.text import clean
+from chat.events import MediaItem, MediaUpdate, Result
+from chat.models import AnswerFile, Attachment, Message, Run, RunSegment, User
+from chat.models.file import store
+from chat.rendering.media import read_picture
+from chat.result import media_name
+from chat.runs.outcomes import OutcomeStep
+from chat.web.files import SUFFIXES, may_be_shown, picture_name
+
+MEGABYTE = 1024 * 1024
+
+
+# --- pictures that people attach -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A picture whose bytes were looked at; ``name`` is for people."""
+
+    name: str
+    media_type: str
+    body: bytes = field(repr=False)
+    sha256: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sha256", hashlib.sha256(self.body).hexdigest())
+
+
+def read_pictures(uploads: Sequence[UploadedFile]) -> list[Picture]:
+    """The pictures of a form. Raises ``ActionRefused`` for what is none, too large or too many."""
+    check_picture_count(len(uploads))
+    return [_read_picture(upload) for upload in uploads]
+
+
+def check_picture_count(count: int) -> None:
+    """Raises ``ActionRefused``."""
+    if count > settings.PICTURES_PER_MESSAGE:
+        raise ActionRefused(
+            f"A message takes {settings.PICTURES_PER_MESSAGE} pictures at most. Take some away."
+        )
+
+
+def _read_picture(upload: UploadedFile) -> Picture:
+    name = picture_name(upload.name or "")
+    _check_picture_size(name, upload.size)
+    return picture_of(name, upload.read())
+
+
+def picture_of(name: str, body: bytes) -> Picture:
+    """The picture that these bytes are. Raises ``ActionRefused``; ``name`` is for people."""
+    _check_picture_size(name, len(body))
+    facts = read_picture(body)
+    if facts is None:
+        raise ActionRefused(f"“{name}” is not a PNG, JPEG, WebP or GIF picture.")
+    if not may_be_shown(facts):
+        raise ActionRefused(f"“{name}” has more pixels than a browser can well show.")
+    stem = PurePosixPath(name).stem
+    return Picture(
+        name=f"{stem}{SUFFIXES[facts.media_type]}", media_type=facts.media_type, body=body
+    )
+
+
+def _check_picture_size(name: str, size_bytes: int | None) -> None:
+    if size_bytes is None or size_bytes > settings.PICTURE_BYTES:
+        most = f"{settings.PICTURE_BYTES / MEGABYTE:.0f} MB"
+        raise ActionRefused(f"“{name}” is larger than {most}. Send a smaller version of it.")
+
+
+def attach(
+    message: Message, user: User, pictures: Iterable[Picture], *, earlier: Message | None = None
+) -> None:
+    """First the pictures of an ``earlier`` version of the turn, with the same bytes, then new ones.
+
+    Call in the transaction that makes the message.
+    """
+    kept = [each.file for each in earlier.attachments.all()] if earlier else []
+    new = [
+        store(
+            message.conversation_id,
+            name=picture.name,
+            media_type=picture.media_type,
+            body=picture.body,
+            sha256=picture.sha256,
+            by=user,
+        )
+        for picture in pictures
+    ]
+    Attachment.objects.bulk_create(
+        Attachment(message=message, file=file, position=position)
+        for position, file in enumerate([*kept, *new])
+    )
+
+
+def shows(run: Run, pictures: Sequence[Picture]) -> bool:
+    """Whether the run answers these very pictures: a repeated key may come with others."""
+    stored = Attachment.objects.filter(message=run.message.parent_id).order_by("position")
+    return list(stored.values_list("file__sha256", flat=True)) == [p.sha256 for p in pictures]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFile:
+    """A file in an answer, and its place there. ``name`` is its name in the result."""
+
+    name: str
+    media_type: str
+    body: bytes = field(repr=False)
+    sha256: str
+    choice: int
+    item: int
+    position: int
+    transcript: str
+
+
+def read_output_files(
+    run_pk: int, result: Result, closing: Sequence[bytes] = ()
+) -> list[OutputFile]:
+    """The bytes in an answer, decoded and hashed: before the transaction that ends its run,
+    wherever possible, because others wait for that. ``closing`` are the events, encoded, that
+    are not in the run's log yet."""
+    outputs = [result.output, *(each.output for each in result.ext.alternatives)]
+    if not any(isinstance(item, MediaItem) and item.file for items in outputs for item in items):
+        return []
+    media = read_media(_media_updates(run_pk, closing))
+    return [_output_file(medium, body) for medium in media if (body := medium.body())]
+
+
+def _output_file(medium: Medium, body: bytes) -> OutputFile:
+    return OutputFile(
+        name=medium.name,
+        media_type=clean(medium.last.media_type),
+        body=body,
+        sha256=hashlib.sha256(body).hexdigest(),
+        choice=medium.last.choice,
+        item=medium.last.item,
+        position=medium.position,
+        transcript=clean("".join(medium.transcripts)),
+    )
+
+
+def store_output_files(run: Run, result: Result, prepared: object) -> None:
+    """Stores the files of an answer. Call in the transaction that ends the run."""
+    for each in cast("list[OutputFile]", prepared):
+        file = store(
+            run.conversation_id,
+            name=each.name,
+            media_type=each.media_type,
+            body=each.body,
+            sha256=each.sha256,
+        )
+        AnswerFile.objects.create(
+            run=run,
+            file=file,
+            choice=each.choice,
+            item=each.item,
+            position=each.position,
+            transcript=each.transcript,
+        )
+
+
+STORE_OUTPUT_FILES = OutcomeStep(
+    name="files",
+    prepare=read_output_files,
+    applies=lambda result, prepared: bool(prepared),
+    store=store_output_files,
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Medium:
+    """One medium of an answer while its events are read. ``position`` counts within its item."""
+
+    position: int
+    last: MediaUpdate
+    pieces: list[str] = field(default_factory=list)
+    transcripts: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return media_name(self.last, self.position)
+
+    def add(self, event: MediaUpdate) -> None:
+        """What is final replaces what was partial. Partial sound goes on where it was; a partial
+        picture is a better one than that before it."""
+        is_final = event.state == "final"
+        if event.data:
+            if is_final or not event.media_type.startswith("audio/"):
+                self.pieces.clear()
+            self.pieces.append(event.data)
+        if event.transcript:
+            if is_final:
+                self.transcripts.clear()
+            self.transcripts.append(event.transcript)
+        self.last = event
+
+    def body(self) -> bytes:
+        """Nothing where the upstream's text is no base64."""
+        try:
+            return b"".join(base64.b64decode(piece, validate=True) for piece in self.pieces)
+        except (binascii.Error, ValueError):
+            return b""
+
+
+def read_media(updates: Iterable[MediaUpdate]) -> list[Medium]:
+    """The media that came as bytes, in the order in which they appeared."""
+    media: dict[tuple[int, int, str], Medium] = {}
+    with_bytes: list[Medium] = []
+    counts: Counter[tuple[int, int]] = Counter()
+    for event in updates:
+        item = (event.choice, event.item)
+        key = (*item, event.media_id)
+        # The words of a sound may come before the sound.
+        medium = media.get(key) or Medium(position=0, last=event)
+        media[key] = medium
+        if event.data and not medium.pieces:
+            medium.position = counts[item]
+            counts[item] += 1
+            with_bytes.append(medium)
+        medium.add(event)
+    return with_bytes
+
+
+def _media_updates(run_pk: int, closing: Iterable[bytes]) -> Iterator[MediaUpdate]:
+    for each in chain(_logged(run_pk), closing):
+        if b'"media.update"' in each:
+            event = events.decode(each)
+            if isinstance(event, MediaUpdate):
+                yield event
+
+
+def _logged(run_pk: int) -> Iterator[bytes]:
+    rows = RunSegment.objects.filter(run=run_pk).order_by("first_seq")
+    for is_compressed, body in rows.values_list("is_compressed", "body"):
+        yield from events.split_bodies(zlib.decompress(body) if is_compressed else bytes(body))

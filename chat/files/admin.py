@@ -1,0 +1,195 @@
+"""What conversations keep beside their words. The lists name things; opening one leaves a row."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model, QuerySet, Sum
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.template.response import TemplateResponse
+
+from chat.access import NOT_HERE
+from chat.models import ArtifactVersion, Conversation, FetchStatus, MockupVersion, StoredFile
+from chat.rendering.components import excerpt, name_of
+from chat.rendering.figures import size
+from chat.rendering.media import read_picture
+from chat.web import admin as history
+from chat.web.admin import AdministratorsOnly, cell, object_key
+from chat.web.files import may_be_shown
+
+
+class KeptAdmin(AdministratorsOnly):
+    """A thing of a conversation: read under the conversation's rules, and changed by nobody."""
+
+    ordering = ("-pk",)
+    date_hierarchy = "created_at"
+    list_filter = ("created_at",)
+
+    def conversation_of(self, thing: Any) -> Conversation:
+        """Whose it is, known without any word of it. Raises ``Http404``."""
+        raise NotImplementedError
+
+    def facts_of(self, thing: Any) -> dict[str, object]:
+        """What its page shows: ``name``, ``facts`` (label and value), and what there is to read."""
+        raise NotImplementedError
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, object] | None = None,
+    ) -> HttpResponse:
+        """The thing itself, in place of a form."""
+        if object_id is None or not self.has_view_permission(request):
+            raise PermissionDenied
+        if request.method not in ("GET", "HEAD"):
+            return HttpResponseNotAllowed(["GET", "HEAD"])
+        thing = self.get_queryset(request).filter(pk=object_key(object_id)).first()
+        if thing is None:
+            raise Http404(NOT_HERE)
+        conversation = self.conversation_of(thing)
+        kind = str(self.opts.verbose_name)
+        with history.reading(request.user, conversation, **{kind.replace(" ", "_"): thing.pk}):
+            facts = self.facts_of(thing)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": kind.capitalize(),
+            "conversation": conversation,
+            **facts,
+            **(extra_context or {}),
+        }
+        response = TemplateResponse(request, "admin/chat/files.html", context)
+        response["Cache-Control"] = "no-store"
+        return response
+
+    @admin.display(description="conversation")
+    def conversation_cell(self, thing: Model) -> str:
+        return cell(self.conversation_of(thing))
+
+
+class ArtifactVersionAdmin(KeptAdmin):
+    summary = "Texts that answers made beside their words, with all versions."
+    list_display = ("name_cell", "number", "language_cell", "conversation_cell", "created_at")
+    list_select_related = ("artifact__conversation__owner",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ArtifactVersion]:
+        rows = super().get_queryset(request).defer("content")
+        return rows.select_related("artifact__conversation__owner")
+
+    def conversation_of(self, thing: ArtifactVersion) -> Conversation:
+        return thing.artifact.conversation
+
+    @admin.display(description="title")
+    def name_cell(self, version: ArtifactVersion) -> str:
+        return cell(version.title or version.identifier or version.artifact.artifact_id)
+
+    @admin.display(description="language")
+    def language_cell(self, version: ArtifactVersion) -> str:
+        return cell(version.language or version.content_type or "–")
+
+    def facts_of(self, thing: ArtifactVersion) -> dict[str, object]:
+        return {
+            "name": self.name_cell(thing) or "Untitled",
+            "facts": [
+                ("Version", str(thing.number)),
+                ("Language", self.language_cell(thing)),
+                ("Its id at the server", cell(thing.artifact.artifact_id)),
+            ],
+            "code": excerpt(thing.content, thing.language.lower()),
+        }
+
+
+class MockupVersionAdmin(KeptAdmin):
+    summary = "Bundles of files that answers made, and which of them were fetched."
+    list_display = ("name_cell", "number", "stored", "conversation_cell", "created_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[MockupVersion]:
+        rows = super().get_queryset(request).prefetch_related("files__file")
+        return rows.select_related("mockup__conversation__owner")
+
+    def conversation_of(self, thing: MockupVersion) -> Conversation:
+        return thing.mockup.conversation
+
+    @admin.display(description="title")
+    def name_cell(self, version: MockupVersion) -> str:
+        return cell(version.title or version.identifier or version.mockup.bundle_id)
+
+    @admin.display(description="files")
+    def stored(self, version: MockupVersion) -> str:
+        files = list(version.files.all())
+        return f"{sum(file.status == FetchStatus.STORED for file in files)} of {len(files)}"
+
+    def facts_of(self, thing: MockupVersion) -> dict[str, object]:
+        files = list(thing.files.all())
+        held = thing.files.aggregate(total=Sum("file__size_bytes"))["total"] or 0
+        return {
+            "name": self.name_cell(thing) or "Untitled",
+            "facts": [
+                ("Version", str(thing.number)),
+                ("Files", self.stored(thing)),
+                ("Kept", size(held)),
+                ("Its id at the server", cell(thing.mockup.bundle_id)),
+            ],
+            "files": [
+                (name_of(file.path), file.file_id, file.reason or file.get_status_display())
+                for file in files
+            ],
+        }
+
+
+class StoredFileAdmin(KeptAdmin):
+    summary = "Pictures that people attached, and files that answers brought or had fetched."
+    list_display = ("name_cell", "media_type", "size_cell", "conversation_cell", "created_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[StoredFile]:
+        return super().get_queryset(request).select_related("conversation__owner", "created_by")
+
+    def conversation_of(self, thing: StoredFile) -> Conversation:
+        if thing.conversation is None:
+            raise Http404(NOT_HERE)
+        return thing.conversation
+
+    @admin.display(description="conversation")
+    def conversation_cell(self, thing: StoredFile) -> str:  # type: ignore[override]
+        return cell(thing.conversation) if thing.conversation else "–"
+
+    @admin.display(description="name", ordering="name")
+    def name_cell(self, file: StoredFile) -> str:
+        return cell(file.name) or "Untitled"
+
+    @admin.display(description="size", ordering="size_bytes")
+    def size_cell(self, file: StoredFile) -> str:
+        return size(file.size_bytes)
+
+    def facts_of(self, thing: StoredFile) -> dict[str, object]:
+        body = bytes(thing.body)
+        facts = read_picture(body)
+        shown: dict[str, object] = {}
+        if facts and may_be_shown(facts):
+            data = base64.b64encode(body).decode()
+            shown = {"picture": f"data:{facts.media_type};base64,{data}"}
+        elif (text := _text_of(body)) is not None:
+            shown = {"code": excerpt(text)}
+        return {
+            "name": self.name_cell(thing),
+            "facts": [
+                ("Announced as", cell(thing.media_type)),
+                ("Size", self.size_cell(thing)),
+                ("SHA-256", thing.sha256 or "–"),
+                ("Attached by", cell(thing.created_by) if thing.created_by else "–"),
+            ],
+            **shown,
+        }
+
+
+def _text_of(body: bytes) -> str | None:
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return None if "\x00" in text else text

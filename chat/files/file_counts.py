@@ -1,0 +1,98 @@
+"""What a conversation keeps beside its words, counted and found with a few queries."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from django.db.models import Count, QuerySet, Value
+
+from chat.core.prepared import Prepared
+from chat.models.artifact import Artifact, ArtifactVersion, Mockup, MockupVersion
+from chat.models.conversation import Conversation
+from chat.models.file import AnswerFile, Attachment
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """How many things an answer made or changed."""
+
+    artifacts: int = 0
+    mockups: int = 0
+    files: int = 0
+
+
+def kept_by_answer(conversation: Conversation) -> Mapping[int, Kept]:
+    """By the key of the answer's message, in one query; answers that left nothing are not in it."""
+    rows = _by_answer(
+        ArtifactVersion.objects.filter(artifact__conversation=conversation), "artifacts", "artifact"
+    ).union(
+        _by_answer(
+            MockupVersion.objects.filter(mockup__conversation=conversation), "mockups", "mockup"
+        ),
+        _by_answer(AnswerFile.objects.filter(run__conversation=conversation), "files", "pk"),
+        all=True,
+    )
+    counts: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for message_id, name, count in rows:
+        counts[message_id][name] = count
+    return {message_id: Kept(**named) for message_id, named in counts.items()}
+
+
+def _by_answer(rows: QuerySet[Any], name: str, of: str) -> QuerySet[Any]:
+    grouped = rows.order_by().values("run__message_id").annotate(count=Count(of, distinct=True))
+    return grouped.annotate(name=Value(name)).values_list("run__message_id", "name", "count")
+
+
+def attachments_by_message(conversation: Conversation) -> Mapping[int, list[Attachment]]:
+    """The pictures of people's turns, without their bytes."""
+    rows = (
+        Attachment.objects.filter(message__conversation=conversation)
+        .select_related("file")
+        .defer("file__body")
+        .order_by("message_id", "position")
+    )
+    found: dict[int, list[Attachment]] = {}
+    for row in rows:
+        found.setdefault(row.message_id, []).append(row)
+    return found
+
+
+def count_kept(conversation: Conversation) -> int:
+    """Things on the conversation's page of files, in one query. An edited turn has its pictures
+    from before, and they count once."""
+    return sum(_counts.all(room=conversation.pk))
+
+
+def _count(rows: QuerySet[Any], of: str) -> QuerySet[Any]:
+    everything = rows.order_by().annotate(one=Value(1)).values("one")
+    return everything.annotate(count=Count(of, distinct=True)).values_list("count")
+
+
+_counts: Prepared[Any] = Prepared(
+    lambda room: _count(Artifact.objects.filter(conversation=room), "pk").union(
+        _count(Mockup.objects.filter(conversation=room), "pk"),
+        _count(AnswerFile.objects.filter(run__conversation=room), "pk"),
+        _count(Attachment.objects.filter(message__conversation=room), "file"),
+        all=True,
+    )
+)
+
+
+def keeps_nothing(conversation: Conversation) -> None:
+    """Says of this object, for the turns that it is shown with, what `count_kept` would find."""
+    vars(conversation)[f"_{count_kept.__name__}"] = 0
+
+
+def once(conversation: Conversation, read: Callable[[Conversation], Result]) -> Result:
+    """What ``read`` gives, kept on this object: it lives as long as the request that shows it."""
+    known = vars(conversation)
+    name = f"_{read.__name__}"
+    if name not in known:
+        known[name] = read(conversation)
+    value: Result = known[name]
+    return value

@@ -1,0 +1,154 @@
+"""Remote images in answers: fetched by the server when a person asks for one, and stored once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from threading import BoundedSemaphore
+from urllib.parse import unquote, urlsplit
+from uuid import UUID, uuid5
+
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.core.cache import cache
+from django.db import IntegrityError, transaction
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from chat import access
+from chat.core.errors import ActionRefused
+from chat.files import actions
+from chat.live.snapshot import pictures_in
+from chat.models import Run, StoredFile, User, file
+from chat.upstreams.addresses import AddressRefused
+from chat.upstreams.client import fetch_file
+from chat.upstreams.configured import configured_client, picture_policy
+from chat.upstreams.failures import UpstreamError
+from chat.upstreams.redaction import Redactor
+from chat.web import files as web_files
+from chat.web.decorators import signed_in
+
+# More than any answer shows; a hostile one can name more than a statement takes.
+LOOKED_UP_AT_ONCE = 10_000
+
+
+def id_of(run: Run, address: str) -> UUID:
+    """The same for everybody and at any time, so that no table has to say which is which. Whether
+    somebody may have the file is asked as of any other."""
+    return uuid5(run.public_id, address)
+
+
+def kept(run: Run, addresses: Iterable[str]) -> dict[str, UUID]:
+    """Which of these pictures are here."""
+    ids = {address: id_of(run, address) for address in addresses}
+    rows = StoredFile.objects.filter(conversation=run.conversation_id)
+    wanted = list(ids.values())
+    present: set[UUID] = set()
+    for start in range(0, len(wanted), LOOKED_UP_AT_ONCE):
+        batch = rows.filter(public_id__in=wanted[start : start + LOOKED_UP_AT_ONCE])
+        present.update(batch.values_list("public_id", flat=True))
+    return {address: id for address, id in ids.items() if id in present}
+
+
+def may_ask(user: User) -> bool:
+    """Counts what a person has fetched this minute, and whether it is too much."""
+    minute = int(timezone.now().timestamp()) // 60
+    key = f"pictures:{user.pk}:{minute}"
+    cache.add(key, 0, timeout=120)
+    return cache.incr(key) <= settings.PICTURES_PER_MINUTE
+
+
+def keep(run: Run, address: str, body: bytes, *, by: User) -> UUID:
+    """Raises ``ActionRefused`` for what is no picture, and where the conversation was removed while
+    it came. Of two who keep it at once, one does."""
+    last = unquote(urlsplit(address).path).rpartition("/")[2]
+    picture = actions.picture_of(web_files.picture_name(last), body)
+    id = id_of(run, address)
+    try:
+        with transaction.atomic():
+            file.store(
+                run.conversation_id,
+                name=picture.name,
+                media_type=picture.media_type,
+                body=picture.body,
+                sha256=picture.sha256,
+                by=by,
+                public_id=id,
+            )
+    except IntegrityError as error:
+        if not StoredFile.objects.filter(public_id=id).exists():
+            raise ActionRefused("The conversation is not there any more.") from error
+    return id
+
+
+# Pictures that stand in an answer as addresses: shown when a person wants that, and fetched by us.
+#
+# No browser ever asks the other host. What is fetched is an address that readers of this answer see,
+# and no other; all that goes wrong is the same 404, which maps no network for anybody.
+
+# While another host takes its time, one of the few turns that pages have is taken: half of them at
+# most, or a few slow pictures would keep every page of this process waiting. 0 is no bound there.
+FETCHES_AT_ONCE = max(1, settings.PAGES_AT_ONCE // 2) if settings.PAGES_AT_ONCE else 16
+_turns = BoundedSemaphore(FETCHES_AT_ONCE)
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@signed_in
+@require_http_methods(["GET", "HEAD", "POST"])
+def pictures(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    """Address → where the picture is, of those that are here. A ``POST`` brings one: it makes this
+    server ask another, which only who may write decides, and for the whole room."""
+    is_wish = request.method == "POST"
+    run = access.get_run(request.user, public_id, for_write=is_wish)
+    addresses = pictures_in(run)
+    if is_wish:
+        address = request.POST.get("address", "")
+        if address not in addresses:
+            raise Http404(access.NOT_HERE)
+        addresses = [address]
+        if not kept(run, addresses) and not _bring(request, run, address):
+            return HttpResponse("Too many pictures at once. Try again in a minute.", status=429)
+    here = kept(run, addresses)
+    return JsonResponse({address: reverse("file", args=[id]) for address, id in here.items()})
+
+
+def _bring(request: HttpRequest, run: Run, address: str) -> bool:
+    """False where more is asked for than is fetched, at this moment or by this person. Nobody
+    waits here: that would take a turn as well. Raises ``Http404``."""
+    if not _turns.acquire(blocking=False):
+        return False
+    try:
+        if not may_ask(request.user):
+            return False
+        keep(run, address, async_to_sync(_fetch)(address), by=request.user)
+    except (UpstreamError, AddressRefused, OSError, ActionRefused, ValueError) as error:
+        raise Http404(access.NOT_HERE) from error
+    finally:
+        _turns.release()
+    return True
+
+
+async def _fetch(address: str) -> bytes:
+    """Without cookie, key or referrer, and without following anybody elsewhere."""
+    parts = urlsplit(address)
+    path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    policy = picture_policy()
+    if settings.UPSTREAM_PROXY:
+        # It finds the addresses of names by itself and may reach more than we: a name that leads
+        # where nobody may ask is not even given to it.
+        async with asyncio.timeout(settings.PICTURE_FETCH_SECONDS):
+            await policy.resolve(
+                parts.hostname or "", parts.port or DEFAULT_PORTS.get(parts.scheme, 443)
+            )
+    async with configured_client(policy) as client:
+        return await fetch_file(
+            client,
+            base_url=f"{parts.scheme}://{parts.netloc}",
+            path=path,
+            headers={},
+            redactor=Redactor(()),
+            limit_bytes=settings.PICTURE_BYTES,
+            seconds=settings.PICTURE_FETCH_SECONDS,
+        )

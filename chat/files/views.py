@@ -1,0 +1,268 @@
+"""The page of a conversation's files, and downloads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Prefetch
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from chat import access
+from chat.artifacts.file_rows import ListedFile, listed_file
+from chat.models import (
+    AnswerFile,
+    Artifact,
+    ArtifactVersion,
+    Attachment,
+    Conversation,
+    Message,
+    Mockup,
+    MockupFile,
+    MockupVersion,
+    StoredFile,
+    User,
+)
+from chat.rendering.components import name_of
+from chat.rendering.figures import size
+from chat.rendering.media import BEGINNING, read_picture, sound_of
+from chat.web.decorators import signed_in
+from chat.web.files import bytes_response, code_of, language_of, may_be_shown, read_text
+from chat.web.responses import beside_room
+
+# Of these the newest are listed; more is a flood, and the answers' own pages have it.
+MOST_LISTED = 200
+PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedArtifact:
+    artifact: Artifact
+    name: str
+    language: str
+    versions: Sequence[ArtifactVersion]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedBundle:
+    version: MockupVersion
+    files: Sequence[ListedFile]
+
+    @property
+    def stored(self) -> int:
+        return sum(file.file is not None for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedMockup:
+    mockup: Mockup
+    name: str
+    versions: Sequence[ListedBundle]
+
+    @property
+    def is_fetching(self) -> bool:
+        return any(file.is_wanted for bundle in self.versions for file in bundle.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedPicture:
+    """A stored file with the turn that it came in. ``label`` says what it is, also to the blind."""
+
+    file: StoredFile
+    message: Message
+    label: str
+    size: str
+    transcript: str = ""
+    by: User | None = field(default=None)
+
+    @property
+    def is_picture(self) -> bool:
+        return self.file.media_type in PICTURES
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it is said to be one; no bytes are read for a list."""
+        return self.file.media_type.startswith("audio/")
+
+
+def artifacts_of(conversation: Conversation) -> list[ListedArtifact]:
+    """The newest first, with their versions from the newest on, without the contents."""
+    versions = (
+        ArtifactVersion.objects.defer("content", "run__result")
+        .select_related("run__message")
+        .order_by("-number")
+    )
+    rows = (
+        Artifact.objects.filter(conversation=conversation)
+        .prefetch_related(Prefetch("versions", queryset=versions))
+        .order_by("-pk")[:MOST_LISTED]
+    )
+    return [_listed_artifact(row, list(row.versions.all())) for row in rows]
+
+
+def _listed_artifact(artifact: Artifact, versions: Sequence[ArtifactVersion]) -> ListedArtifact:
+    newest = versions[0] if versions else ArtifactVersion()
+    return ListedArtifact(
+        artifact=artifact,
+        name=name_of(newest.title or newest.identifier or artifact.artifact_id) or "Untitled",
+        language=name_of(newest.language or newest.content_type),
+        versions=versions,
+    )
+
+
+def mockups_of(conversation: Conversation) -> list[ListedMockup]:
+    files = MockupFile.objects.select_related("file").defer("file__body").order_by("path")
+    versions = (
+        MockupVersion.objects.select_related("run__message")
+        .defer("run__result")
+        .prefetch_related(Prefetch("files", queryset=files))
+        .order_by("-number")
+    )
+    rows = (
+        Mockup.objects.filter(conversation=conversation)
+        .prefetch_related(Prefetch("versions", queryset=versions))
+        .order_by("-pk")[:MOST_LISTED]
+    )
+    return [_listed_mockup(row, list(row.versions.all())) for row in rows]
+
+
+def _listed_mockup(mockup: Mockup, versions: Sequence[MockupVersion]) -> ListedMockup:
+    newest = versions[0] if versions else MockupVersion()
+    return ListedMockup(
+        mockup=mockup,
+        name=name_of(newest.title or newest.identifier or mockup.bundle_id) or "Untitled",
+        versions=[
+            ListedBundle(
+                version=version,
+                files=[listed_file(file, version.entry) for file in version.files.all()],
+            )
+            for version in versions
+        ],
+    )
+
+
+def brought_in(conversation: Conversation) -> list[ListedPicture]:
+    """The files that answers brought with them: the newest answer first, its files in their order."""
+    rows = (
+        AnswerFile.objects.filter(run__conversation=conversation)
+        .select_related("file", "run__message")
+        .defer("file__body", "run__result")
+        .order_by("-run_id", "pk")[:MOST_LISTED]
+    )
+    return [
+        ListedPicture(
+            file=row.file,
+            message=row.run.message,
+            label=row.file.name,
+            size=size(row.file.size_bytes),
+            transcript=row.transcript[:500],
+        )
+        for row in rows
+    ]
+
+
+def attached_in(conversation: Conversation) -> list[ListedPicture]:
+    """The pictures that people attached, each once however often its turn was edited."""
+    rows = (
+        Attachment.objects.filter(message__conversation=conversation)
+        .select_related("file", "message__author")
+        .defer("file__body")
+        .order_by("-pk")
+    )
+    return [
+        ListedPicture(
+            file=row.file,
+            message=row.message,
+            label=name_of(row.file.name),
+            size=size(row.file.size_bytes),
+            by=row.message.author,
+        )
+        for row in _once(rows)[:MOST_LISTED]
+    ]
+
+
+def _once(rows: Iterable[Attachment]) -> list[Attachment]:
+    newest: dict[int, Attachment] = {}
+    for row in rows:
+        newest.setdefault(row.file_id, row)
+    return list(newest.values())
+
+
+# The files of a conversation, listed; and one file: as source and as download.
+
+
+@signed_in
+@require_safe
+def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    conversation = access.get_conversation(request.user, public_id)
+    mockups = mockups_of(conversation)
+    return _page(
+        request,
+        "page",
+        conversation,
+        artifacts=artifacts_of(conversation),
+        mockups=mockups,
+        is_fetching=any(mockup.is_fetching for mockup in mockups),
+        brought=brought_in(conversation),
+        attached=attached_in(conversation),
+    )
+
+
+@signed_in
+@require_safe
+def file(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    """The one way by which bytes of others leave this origin."""
+    stored = access.get_file(request.user, public_id)
+    return bytes_response(
+        bytes(stored.body),
+        stored.name,
+        may_show="download" not in request.GET,
+        wanted=request.headers.get("Range", ""),
+    )
+
+
+@signed_in
+@require_safe
+def medium(
+    request: HttpRequest, public_id: UUID, choice: int, item: int, position: int
+) -> HttpResponse:
+    """From a card, which knows its place in its run, to the file that is kept of it."""
+    run = access.get_run(request.user, public_id)
+    made = AnswerFile.objects.filter(run=run, choice=choice, item=item, position=position)
+    file_id = made.values_list("file__public_id", flat=True).first()
+    if file_id is None:
+        raise Http404(access.NOT_HERE)
+    address = reverse("file", args=[file_id])
+    return redirect(f"{address}?download" if "download" in request.GET else address)
+
+
+@signed_in
+@require_safe
+def file_source(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    stored = access.get_file(request.user, public_id)
+    assert stored.conversation is not None
+    body = bytes(stored.body)
+    text = read_text(body)
+    return _page(
+        request,
+        "file",
+        stored.conversation,
+        file=stored,
+        name=name_of(stored.name) or "A file",
+        media_type=name_of(stored.media_type),
+        is_text=text is not None,
+        is_picture=may_be_shown(read_picture(body)),
+        is_sound=sound_of(body[:BEGINNING]) is not None,
+        **code_of(text or "", language_of(stored.name, stored.media_type)),
+    )
+
+
+def _page(
+    request: HttpRequest, template: str, conversation: Conversation, **context: Any
+) -> HttpResponse:
+    return beside_room(request, f"files/{template}.html", conversation, context)

@@ -1,0 +1,221 @@
+"""Everything that a conversation has gathered, or one version of a mockup, as one ZIP file.
+
+Names are other people's: each becomes a path that stays below the folder in which somebody
+unpacks it, on every system, and none is there twice.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import unicodedata
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.db.models.functions import Length
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from chat import access
+from chat.artifacts.file_rows import artifact_name
+from chat.core.text import without_hidden
+from chat.models import (
+    AnswerFile,
+    ArtifactVersion,
+    Attachment,
+    Conversation,
+    FetchStatus,
+    MockupFile,
+    MockupVersion,
+    StoredFile,
+)
+from chat.web.decorators import signed_in
+from chat.web.files import archive_response
+
+MEGABYTE = 1024 * 1024
+# Made in memory, by a thread that answers nobody else meanwhile.
+MOST_BYTES = 64 * MEGABYTE
+MOST_FILES = 2_000
+SEGMENT_LENGTH = 100
+# File systems count bytes, and take 255; a number may be added.
+SEGMENT_BYTES = 200
+MOST_SEGMENTS = 20
+# Names that one system or another takes for devices; raised digits are digits to it as well.
+_DEVICE = re.compile(
+    r"(con|conin\$|conout\$|prn|aux|nul|(?:com|lpt)[\d¹²³])\s*(\..*)?", re.IGNORECASE
+)
+_FORBIDDEN = re.compile(r'[<>:"|?*\x00-\x1f\x7f]')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """``size_bytes`` is known before it is read; a text may be larger than that."""
+
+    path: str
+    size_bytes: int
+    at: datetime
+    read: Callable[[], bytes]
+
+
+@signed_in
+@require_safe
+def mockup(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
+    kept = access.get_mockup(request.user, public_id)
+    version = MockupVersion.objects.filter(mockup=kept, number=number).first()
+    if version is None:
+        raise Http404(access.NOT_HERE)
+    name = version.title or version.identifier or "mockup"
+    files = MockupFile.objects.filter(version=version)
+    entries = (_of_file(each, each.path) for each in _stored(files))
+    return _answer(entries, f"{name}-v{number}.zip")
+
+
+@signed_in
+@require_safe
+def conversation(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    conversation = access.get_conversation(request.user, public_id)
+    return _answer(_everything(conversation), f"{conversation.title or 'conversation'}.zip")
+
+
+def _everything(conversation: Conversation) -> Iterator[Entry]:
+    # Each is read when it is its turn: a hundred at once may be as large as a hundred answers.
+    artifacts = ArtifactVersion.objects.filter(artifact__conversation=conversation)
+    sized = artifacts.defer("content").annotate(characters=Length("content"))
+    for version in sized.select_related("artifact").order_by("pk"):
+        yield Entry(
+            path=f"artifacts/{artifact_name(version)}",
+            size_bytes=version.characters,
+            at=version.created_at,
+            read=partial(_text_of, version.pk),
+        )
+    for file in _stored(MockupFile.objects.filter(version__mockup__conversation=conversation)):
+        bundle = file.version
+        folder = (bundle.title or bundle.identifier or "mockup").replace("/", " ")
+        yield _of_file(file, f"mockups/{folder}-v{bundle.number}/{file.path}")
+    brought = AnswerFile.objects.filter(run__conversation=conversation).order_by("pk")
+    attached = Attachment.objects.filter(message__conversation=conversation).order_by("pk")
+    seen: set[int] = set()
+    for folder, rows in (("answers", brought), ("attached", attached)):
+        for row in rows.select_related("file").defer("file__body"):
+            if row.file_id not in seen:
+                seen.add(row.file_id)
+                yield _of_file(row, f"{folder}/{row.file.name.replace('/', ' ')}")
+
+
+def _text_of(version_pk: int) -> bytes:
+    contents = ArtifactVersion.objects.filter(pk=version_pk).values_list("content", flat=True)
+    # Deleted meanwhile, with its conversation.
+    return (contents.first() or "").encode("utf-8", "replace")
+
+
+def _stored(files: QuerySet[MockupFile]) -> Iterable[MockupFile]:
+    stored = files.filter(status=FetchStatus.STORED, file__isnull=False)
+    return stored.select_related("file", "version").defer("file__body").order_by("version", "path")
+
+
+def _of_file(row: MockupFile | AnswerFile | Attachment, path: str) -> Entry:
+    file = row.file
+    assert file is not None
+    return Entry(
+        path=path,
+        size_bytes=file.size_bytes,
+        at=file.created_at,
+        read=partial(_body_of, file.pk),
+    )
+
+
+def _body_of(file_pk: int) -> bytes:
+    bodies = StoredFile.objects.filter(pk=file_pk).values_list("body", flat=True)
+    return bytes(bodies.first() or b"")
+
+
+def _answer(entries: Iterable[Entry], name: str) -> HttpResponse:
+    body = io.BytesIO()
+    taken: set[str] = set()
+    room = MOST_BYTES
+    with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as archive:
+        for count, entry in enumerate(entries):
+            if entry.size_bytes > room or count >= MOST_FILES:
+                return _too_much()
+            content = entry.read()
+            room -= len(content)
+            if room < 0:
+                return _too_much()
+            info = zipfile.ZipInfo(unique_path(entry.path, taken), _moment(entry.at))
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, content)
+    return archive_response(body.getvalue(), name)
+
+
+def _too_much() -> HttpResponse:
+    text = (
+        f"There is more here than goes into one file ({MOST_BYTES // MEGABYTE} MB,"
+        f" {MOST_FILES} files). Download what you need one by one."
+    )
+    return HttpResponse(text, status=413, content_type="text/plain; charset=utf-8")
+
+
+def _moment(at: datetime) -> tuple[int, int, int, int, int, int]:
+    return (max(at.year, 1980), at.month, at.day, at.hour, at.minute, at.second)
+
+
+def unique_path(path: str, taken: set[str]) -> str:
+    """A relative path without ``..``, and one that is not there yet, however systems write it, nor
+    is the folder of another one, nor lies in a file."""
+    segments = [
+        safe for each in re.split(r"[/\\]", path)[-MOST_SEGMENTS:] if (safe := _segment(each))
+    ]
+    folder = ""
+    for name in segments[:-1]:
+        folder = f"{_free(folder, name, taken, _as_file)}/"
+        taken.add(_as_folder(folder[:-1]))
+    found = _free(folder, segments[-1] if segments else "file", taken, _as_file, _as_folder)
+    taken.add(_as_file(found))
+    return found
+
+
+def _free(folder: str, name: str, taken: set[str], *forms: Callable[[str], str]) -> str:
+    """The name, in this folder, or with a number if there is one already in one of these forms."""
+    stem, dot, suffix = name.rpartition(".")
+    if not stem:
+        stem, dot, suffix = name, "", ""
+
+    def numbered(number: int) -> str:
+        return folder + name if number == 1 else f"{folder}{stem} ({number}){dot}{suffix}"
+
+    def is_taken(number: int) -> bool:
+        return any(form(numbered(number)) in taken for form in forms)
+
+    # In steps that double, then halve: thousands may have the same name, and counting up for each
+    # would look at all those before it.
+    last_taken, free = 0, 1
+    while is_taken(free):
+        last_taken, free = free, 2 * free
+    while free - last_taken > 1:
+        middle = (last_taken + free) // 2
+        if is_taken(middle):
+            last_taken = middle
+        else:
+            free = middle
+    return numbered(free)
+
+
+def _as_file(path: str) -> str:
+    """As systems compare names that tell neither case nor ways to write an accent apart."""
+    return unicodedata.normalize("NFC", path).casefold()
+
+
+def _as_folder(path: str) -> str:
+    return f"{_as_file(path)}/"
+
+
+def _segment(text: str) -> str:
+    name = _FORBIDDEN.sub("_", without_hidden(text)).strip(" .")[:SEGMENT_LENGTH]
+    name = name.encode()[:SEGMENT_BYTES].decode("utf-8", "ignore").strip(" .")
+    return f"_{name}" if _DEVICE.fullmatch(name) else name

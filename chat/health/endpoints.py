@@ -1,0 +1,97 @@
+"""Health and figures at the web server, beside Django: they answer when no page does.
+
+They need no session and no thread of a pool, and no allowed name: a probe comes by address. What a
+stranger is told here is one word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from channels.auth import AuthMiddlewareStack
+from django.conf import settings
+
+from chat.health import report
+from chat.health.permission import Asker, may_see
+from chat.health.report import Answer
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# Sessions are in the database, which may be what somebody wants to ask about.
+SESSION_SECONDS = 3.0
+
+
+async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
+    await _send(scope, send, _only_get(scope) or report.alive())
+
+
+async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
+    refusal = _only_get(scope)
+    if refusal is not None:
+        await _send(scope, send, refusal)
+        return
+    await _send(scope, send, await report.ready(in_detail=await _may_see(scope)))
+
+
+def metrics_or(pages: Application) -> Application:
+    """The figures for those who may see them; for everybody else what ``pages`` say of an address
+    where there is nothing."""
+
+    async def metrics(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in ("GET", "HEAD") or not await _may_see(scope):
+            await pages(scope, receive, send)
+            return
+        await _send(scope, send, await report.figures_page())
+
+    return metrics
+
+
+def _only_get(scope: Scope) -> Answer | None:
+    if scope["method"] in ("GET", "HEAD"):
+        return None
+    return report.refused(405, "Only GET is possible here.")
+
+
+async def _may_see(scope: Scope) -> bool:
+    asker = _asker(scope)
+    if may_see(asker):
+        return True
+    return f"{settings.SESSION_COOKIE_NAME}=" in asker.headers.get(
+        "cookie", ""
+    ) and await _is_administrator(scope)
+
+
+def _asker(scope: Scope) -> Asker:
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
+    client = scope.get("client")
+    return Asker(client[0] if client else None, headers)
+
+
+async def _is_administrator(scope: Scope) -> bool:
+    found: list[Any] = []
+
+    async def look(inner: Scope, receive: Receive, send: Send) -> None:
+        found.append(inner["user"])
+
+    try:
+        async with asyncio.timeout(SESSION_SECONDS):
+            await AuthMiddlewareStack(look)(scope, None, None)
+    except Exception:
+        # A database that is away knows nobody.
+        return False
+    return bool(found and found[0].is_active and found[0].is_staff)
+
+
+async def _send(scope: Scope, send: Send, answer: Answer) -> None:
+    headers = [(name.encode(), value.encode()) for name, value in answer.headers.items()]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    body = b"" if scope["method"] == "HEAD" else answer.body
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,408 @@
+"""Once a second: does each viewer still have the right to look, and did their room change?
+
+Correctness does not wait for a doorbell: changes made anywhere (the admin panel, another
+process, a removed row) are seen here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+from uuid import UUID
+from weakref import WeakSet
+
+from django.conf import settings
+from django.db import connection as database
+from django.utils import timezone
+
+from chat.core import metrics
+from chat.core.database_identity import read_epoch
+from chat.core.notify import ROOMS, Doorbell, Ear, doorbell, room_topic
+from chat.core.prepared import fetch
+from chat.core.threads import DatabaseThreads
+from chat.core.waiting import wait_at_most
+from chat.live.broadcaster import hubs
+from chat.live.list_version import read_list_versions
+from chat.models import AccessToken, Visibility
+from chat.models.team import WRITING_ROLES
+from chat.runs.queue import Line, read_line
+
+logger = logging.getLogger(__name__)
+
+CHECK_SECONDS = 1.0
+# Without a database nobody's right can be proved; after this long nobody sees anything more.
+FAIL_CLOSED_SECONDS = 15.0
+# A check that takes longer has met a database that hangs; without this it would wait with it.
+ANSWER_SECONDS = 5.0
+# Rings come in bursts, and from rooms that nobody here looks at.
+PAUSE_SECONDS = 0.1
+# How many lists of conversations the pages of this process fetch in a second, at most, because there
+# is something new in them. In a busy team there always is, and a list costs 10 to 30 ms: with more
+# pages each of them is told less often.
+LISTS_PER_SECOND = 10
+
+GONE_SIGNED_OUT = "signed-out"
+GONE_ACCESS = "access"
+GONE_DELETED = "deleted"
+# Nobody knows: the viewer may come back and ask again.
+GONE_UNSURE = "unsure"
+# The database is another one than what is looked at was made from.
+GONE_RESTORED = "restored"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who looks, by which session. ``password`` is the stored hash: a change ends the session.
+
+    A program looks by an access token (``token_pk``), whatever the password, and sees one team
+    (``team_pk``).
+    """
+
+    user_pk: int
+    session_key: str = ""
+    password: str = ""
+    token_pk: int | None = None
+    team_pk: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """A conversation as the check saw it, and whether this viewer may write in it."""
+
+    conversation_id: UUID
+    revision: int
+    may_write: bool
+
+
+class Watched(Protocol):
+    """A live connection. The methods are called on the event loop and must not wait."""
+
+    identity: Identity
+    # The conversation looked at, and those of the runs followed.
+    rooms: set[UUID]
+    # For the log and the figures: which one this is, over what it goes, whether it lags.
+    viewer_id: str
+    transport: str
+
+    @property
+    def is_behind(self) -> bool: ...
+
+    @property
+    def shows_list(self) -> bool:
+        """Whether the person's list of conversations is on the page."""
+        ...
+
+    def on_room(self, room: Room) -> None: ...
+
+    def on_line(self, line: Line) -> None: ...
+
+    def on_list(self, version: str, *, pause_seconds: float) -> None: ...
+
+    def on_gone(self, reason: str) -> None: ...
+
+
+class Watch:
+    """The live connections of this process, checked together."""
+
+    def __init__(self, bell: Doorbell = doorbell) -> None:
+        self._bell = bell
+        self._connections: set[Watched] = set()
+        self._threads = DatabaseThreads("watch", size=1)
+        self._task: asyncio.Task[None] | None = None
+        self._wanted = Ear()
+        self._epoch = ""
+        _watches.add(self)
+
+    @property
+    def connections(self) -> frozenset[Watched]:
+        return frozenset(self._connections)
+
+    def has_room_for(self, user_pk: int) -> bool:
+        """Whether this person may open one more connection in this process."""
+        theirs = sum(one.identity.user_pk == user_pk for one in self._connections)
+        if theirs < settings.CONNECTIONS_PER_PERSON:
+            return True
+        metrics.VIEWERS_ENDED.labels("busy").inc()
+        logger.info("viewer.refused user=%d connections=%d", user_pk, theirs)
+        return False
+
+    def add(self, connection: Watched) -> None:
+        self._connections.add(connection)
+        logger.log(
+            _level_of(connection),
+            "viewer.opened viewer=%s user=%d transport=%s",
+            connection.viewer_id,
+            connection.identity.user_pk,
+            connection.transport,
+        )
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._check_for_ever(), name="watch")
+
+    def remove(self, connection: Watched) -> None:
+        if connection in self._connections:
+            self._connections.discard(connection)
+            logger.log(_level_of(connection), "viewer.closed viewer=%s", connection.viewer_id)
+
+    def look_now(self) -> None:
+        """Somebody has come: the next check of everybody need not wait for its second."""
+        self._wanted.hear(ROOMS)
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        await self._threads.close()
+
+    async def _check_for_ever(self) -> None:
+        self._wanted = self._bell.subscribe(ROOMS)
+        try:
+            await self._check_while_watched()
+        finally:
+            self._bell.unsubscribe(ROOMS, self._wanted)
+
+    async def _check_while_watched(self) -> None:
+        loop = asyncio.get_running_loop()
+        last_success = loop.time()
+        due_at = 0.0
+        while self._connections:
+            topics = self._wanted.take()
+            closes_at = last_success + FAIL_CLOSED_SECONDS
+            began = loop.time()
+            is_everybody = began >= due_at or ROOMS in topics
+            if is_everybody:
+                due_at = began + CHECK_SECONDS
+            try:
+                async with asyncio.timeout_at(max(closes_at, began + ANSWER_SECONDS)):
+                    asked = self._connections if is_everybody else self._at(topics)
+                    await self._check(asked, with_lists=is_everybody)
+                metrics.CHECK_SECONDS.observe(loop.time() - began)
+                if is_everybody:
+                    last_success = loop.time()
+            except Exception as error:
+                logger.warning("watch.failed error=%s", type(error).__name__)
+                if loop.time() >= closes_at:
+                    self._end_all(GONE_UNSURE)
+            await asyncio.sleep(min(PAUSE_SECONDS, CHECK_SECONDS))
+            await wait_at_most(self._wanted, max(0.0, due_at - loop.time()))
+
+    def _at(self, topics: set[str]) -> list[Watched]:
+        """Who looks at the rooms that rang: not everybody, each time that anybody writes."""
+        return [
+            one
+            for one in self._connections
+            if any(room_topic(room) in topics for room in one.rooms)
+        ]
+
+    def _end_all(self, reason: str) -> None:
+        for connection in list(self._connections):
+            self._end(connection, reason)
+
+    @staticmethod
+    def _end(connection: Watched, reason: str) -> None:
+        metrics.VIEWERS_ENDED.labels(reason).inc()
+        logger.info("viewer.ended viewer=%s reason=%s", connection.viewer_id, reason)
+        connection.on_gone(reason)
+
+    async def _check(self, asked: Collection[Watched], *, with_lists: bool) -> None:
+        if not asked:
+            return
+        connections = list(asked)
+        questions = [(one.identity, frozenset(one.rooms)) for one in connections]
+        # Lists wait for the check of everybody, however often a room rings.
+        people = {one.identity.user_pk for one in connections if with_lists and one.shows_list}
+        epoch, answers, line, lists = await self._threads.call(look, questions, people)
+        pause_seconds = max(CHECK_SECONDS, len(self._connections) / LISTS_PER_SECOND)
+        if self._epoch not in ("", epoch):
+            logger.warning("database.replaced connections=%d", len(self._connections))
+            hubs.begin_anew()
+            self._end_all(GONE_RESTORED)
+            self._epoch = epoch
+            return
+        self._epoch = epoch
+        for connection, verdict in zip(connections, answers.verdicts, strict=True):
+            if connection not in self._connections:
+                continue
+            if isinstance(verdict, str):
+                self._end(connection, verdict)
+                continue
+            for room in verdict:
+                connection.on_room(room)
+            connection.on_line(line)
+            version = lists.get(connection.identity.user_pk)
+            if version is not None and connection.shows_list:
+                connection.on_list(version, pause_seconds=pause_seconds)
+
+
+# --- in the watch's database thread ----------------------------------------------------
+
+
+Question = tuple[Identity, frozenset[UUID]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """For each question the rooms as they are, or why the viewer has to go."""
+
+    verdicts: list[list[Room] | str]
+    has_queue: bool
+    is_draining: bool
+
+
+def look(
+    questions: Sequence[Question], people: Collection[int]
+) -> tuple[str, Answers, Line, dict[int, str]]:
+    """All that a check wants to know, on one way to the thread and back. ``people``: whose lists of
+    conversations are looked at."""
+    epoch = read_epoch()
+    answers = check(questions)
+    line = read_line(has_queue=answers.has_queue, is_draining=answers.is_draining)
+    return epoch, answers, line, read_list_versions(people)
+
+
+def check(questions: Iterable[Question]) -> Answers:
+    """One query, however many viewers there are, and one more where programs look.
+
+    All rows are of one moment: whoever is missing as a member because the room or the person was
+    deleted is missing there too, and is told why.
+    """
+    asked = list(questions)
+    rows = _read([(identity, key) for identity, keys in asked for key in keys or (None,)])
+    tokens = _valid_tokens({identity.token_pk for identity, _ in asked} - {None})
+    found = iter(rows)
+    verdicts = [
+        _verdict(identity, keys, [next(found) for _ in keys or (None,)], tokens)
+        for identity, keys in asked
+    ]
+    return Answers(
+        verdicts=verdicts,
+        has_queue=any(row.has_queue for row in rows[:1]),
+        is_draining=any(row.is_draining for row in rows[:1]),
+    )
+
+
+class _Row(NamedTuple):
+    """What there is of one viewer and one room (the columns of ``_ROWS``)."""
+
+    place: int
+    has_session: bool
+    # Of an active person.
+    password: str | None
+    team_pk: int | None
+    owner_pk: int | None
+    visibility: str | None
+    revision: int | None
+    is_deleted: bool
+    role: str | None
+    has_queue: bool
+    is_draining: bool
+
+
+# Its text is the same however many are asked about: see `chat.core.prepared`.
+_ROWS = """
+    SELECT asked.place, session.session_key IS NOT NULL, person.password,
+        room.team_id, room.owner_id, room.visibility, room.revision, room.deleted_at IS NOT NULL,
+        member.role,
+        EXISTS (SELECT 1 FROM chat_run WHERE status = 'queued'),
+        EXISTS (SELECT 1 FROM chat_upstream WHERE is_draining)
+    FROM {asked}
+    LEFT JOIN django_session session
+        ON session.session_key = asked.session_key AND session.expire_date > %s
+    LEFT JOIN chat_user person ON person.id = asked.person_id AND person.is_active
+    LEFT JOIN chat_conversation room ON room.public_id = asked.room
+    LEFT JOIN chat_membership member
+        ON member.user_id = asked.person_id AND member.team_id = room.team_id
+    ORDER BY asked.place
+"""
+_ROWS_IN_POSTGRES = _ROWS.format(
+    asked="unnest(%s::int[], %s::bigint[], %s::text[], %s::uuid[])"
+    " AS asked (place, person_id, session_key, room)"
+)
+_ROWS_IN_SQLITE = _ROWS.format(
+    asked="""(
+        SELECT json_extract(value, '$[0]') AS place, json_extract(value, '$[1]') AS person_id,
+            json_extract(value, '$[2]') AS session_key, json_extract(value, '$[3]') AS room
+        FROM json_each(%s)
+    ) AS asked"""
+)
+
+
+def _read(pairs: Sequence[tuple[Identity, UUID | None]]) -> list[_Row]:
+    now = timezone.now()
+    if database.vendor == "postgresql":
+        people = [identity.user_pk for identity, _ in pairs]
+        sessions = [identity.session_key for identity, _ in pairs]
+        rooms = [room for _, room in pairs]
+        values = [list(range(len(pairs))), people, sessions, rooms, now]
+        return [_Row._make(row) for row in fetch(_ROWS_IN_POSTGRES, values)]
+    asked = [
+        (place, identity.user_pk, identity.session_key, room and room.hex)
+        for place, (identity, room) in enumerate(pairs)
+    ]
+    at = database.ops.adapt_datetimefield_value(now)
+    return [_Row._make(row) for row in fetch(_ROWS_IN_SQLITE, [json.dumps(asked), at])]
+
+
+def _verdict(
+    identity: Identity, keys: frozenset[UUID], rows: Sequence[_Row], tokens: set[int]
+) -> list[Room] | str:
+    """``rows``: one for each room, or one where no room is looked at."""
+    if not _is_signed_in(identity, rows[0], tokens):
+        return GONE_SIGNED_OUT
+    seen: list[Room] = []
+    for key, row in zip(keys, rows, strict=False):
+        if row.revision is None or row.is_deleted:
+            return GONE_DELETED
+        is_elsewhere = identity.team_pk not in (None, row.team_pk)
+        if row.role is None or is_elsewhere or not _is_visible(row, identity):
+            return GONE_ACCESS
+        may_write = row.role in WRITING_ROLES
+        seen.append(Room(conversation_id=key, revision=row.revision, may_write=may_write))
+    return seen
+
+
+def _is_signed_in(identity: Identity, row: _Row, tokens: set[int]) -> bool:
+    if identity.token_pk is not None:
+        return identity.token_pk in tokens
+    return bool(row.has_session) and row.password == identity.password
+
+
+def _is_visible(row: _Row, identity: Identity) -> bool:
+    return row.visibility == Visibility.TEAM or row.owner_pk == identity.user_pk
+
+
+def _valid_tokens(keys: set[int | None]) -> set[int]:
+    if not keys:
+        return set()
+    return set(AccessToken.objects.usable().filter(pk__in=keys).values_list("pk", flat=True))
+
+
+# --- the figures ------------------------------------------------------------------------
+
+_watches: WeakSet[Watch] = WeakSet()
+
+
+def _level_of(connection: Watched) -> int:
+    """A tab that asks again and again would fill the log."""
+    return logging.DEBUG if connection.transport == "poll" else logging.INFO
+
+
+def _count() -> metrics.Values:
+    return Counter(one.transport for watch in _watches for one in watch.connections)
+
+
+def _count_behind() -> metrics.Values:
+    return {"": sum(one.is_behind for watch in _watches for one in watch.connections)}
+
+
+metrics.VIEWERS.read_from(_count)
+metrics.VIEWERS_BEHIND.read_from(_count_behind)
+
+
+watch = Watch()

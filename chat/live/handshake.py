@@ -1,0 +1,89 @@
+"""The beginning of a live connection: who connects, what the tab shows, and its cursors."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+
+from chat import access
+from chat.core.database_identity import page_epoch
+from chat.core.threads import readers
+from chat.live.access_monitor import GONE_RESTORED, Identity
+from chat.live.viewer import MOST_RUNS, Viewer
+from chat.models import AccessToken, User
+
+
+class Cursor(msgspec.Struct):
+    """How far a page is in one run, and the checksum of the log that it shows."""
+
+    run: UUID
+    seq: int = 0
+    check: str = ""
+
+
+class Hello(msgspec.Struct, tag="hello"):
+    room: UUID | None = None
+    revision: int = 0
+    writes: bool | None = None
+    draining: list[UUID] = []
+    # Of the database that the page was made from; empty where the tab did not say.
+    epoch: str = ""
+    # The version of its list of conversations; empty where there is none on the page.
+    list_version: str = ""
+    runs: list[Cursor] = []
+
+
+async def greet(viewer: Viewer, user: User, hello: Hello) -> None:
+    """Lets the tab in where its person may look.
+
+    Raises ``Http404`` or ``PermissionDenied`` for the room; a run that is not theirs is left out.
+    """
+    if hello.epoch and hello.epoch != await readers.call(page_epoch):
+        viewer.on_gone(GONE_RESTORED)
+        return
+    if hello.room is not None:
+        await readers.call(access.get_conversation, user, hello.room)
+    viewer.enter(
+        hello.room,
+        hello.revision,
+        may_write=hello.writes,
+        draining=frozenset(hello.draining),
+        list_version=hello.list_version,
+    )
+    for cursor in hello.runs[:MOST_RUNS]:
+        await follow(viewer, user, cursor)
+
+
+async def follow(viewer: Viewer, user: User, cursor: Cursor) -> None:
+    try:
+        run = await readers.call(access.get_run, user, cursor.run)
+    except (Http404, PermissionDenied):
+        # A single answer that is gone; the room itself is the watch's matter.
+        return
+    await viewer.follow(cursor.run, run.conversation.public_id, cursor.seq, cursor.check)
+
+
+# Who is behind a connection: by its session, or by the access token of a program.
+
+
+def identity_of(scope: dict[str, Any]) -> Identity | None:
+    """Who the session says this is; ``None`` for nobody."""
+    user = scope.get("user")
+    session = scope.get("session")
+    if user is None or not user.is_authenticated or not session or not session.session_key:
+        return None
+    return Identity(user_pk=user.pk, session_key=session.session_key, password=user.password)
+
+
+def identity_of_token(token: AccessToken) -> Identity:
+    return Identity(user_pk=token.user_id, token_pk=token.pk, team_pk=token.team_id)
+
+
+def token_of(authorization: str) -> str:
+    """The text of the token in an ``Authorization`` header; empty where there is none."""
+    scheme, _, text = authorization.strip().partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""

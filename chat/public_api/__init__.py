@@ -1,0 +1,1 @@
+"""The LM Studio-shaped API for programs."""

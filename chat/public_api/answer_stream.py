@@ -1,0 +1,229 @@
+"""An answer as LM Studio's events, however many runs wrote it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from uuid import UUID
+
+import msgspec
+from django.conf import settings
+
+from chat import events as canonical
+from chat.core.threads import DatabaseThreads
+from chat.live.broadcaster import THREAD_BYTES
+from chat.live.viewer import HEARTBEAT_SECONDS
+from chat.models import Run
+from chat.public_api import answers
+from chat.public_api.log_stream import Following, following, type_of
+from chat.result.merge import is_run_by_client
+from chat.runs.event_buffer import Entry
+from chat.runs.public_events import public_event, public_json, with_run
+from chat.runs.queue import Line
+from chat.wire.sse import encode_comment, encode_frame
+
+# Not those of the followers of logs: a write may wait for the database's only writer.
+threads = DatabaseThreads("programs", size=4, answer_seconds=settings.DATABASE_WAIT_SECONDS)
+# A stop stands in no line with what others send.
+stopping = DatabaseThreads("programs-stop", size=1, answer_seconds=settings.DATABASE_WAIT_SECONDS)
+
+
+# The runs of one answer as one stream: their items are numbered through. Pure.
+#
+# As `chat.result.merge` joins their results: a call that a server runs itself may be asked for before
+# a pause and have its outcome after it, and that is one item.
+
+_OUTCOMES = (canonical.ToolCallSuccess, canonical.ToolCallFailure)
+
+
+class Joiner:
+    """``ended`` after each run with its result; ``join`` for the events of each run but the first."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        # Of the run that is being read: its numbers, to those of the answer.
+        self._numbers: dict[int, int] = {}
+        # Calls without an outcome yet, by their ids, and those whose outcome comes now.
+        self._open_calls: dict[str, tuple[int, canonical.ToolCallItem]] = {}
+        self._late: dict[int, canonical.ToolCallItem] = {}
+
+    def ended(self, result: canonical.Result) -> None:
+        """The next run's events come now."""
+        for position, item in enumerate(result.output):
+            number = self._number(position)
+            if isinstance(item, canonical.ToolCallItem) and _waits_at_its_server(item):
+                self._open_calls[item.call_id or ""] = (number, item)
+        self._numbers, self._late = {}, {}
+
+    def join(self, event: canonical.Event) -> canonical.Event | None:
+        """The event with its number in the answer; ``None`` for what the answer has said already."""
+        if isinstance(event, canonical.ChatStart):
+            return None
+        if not isinstance(event, canonical.ItemEvent | canonical.ReplayData):
+            return event
+        if event.item is None or event.choice != 0:
+            return event
+        if event.item not in self._numbers:
+            self._find(event, getattr(event, "call_id", None))
+        asked = self._late.get(event.item)
+        if asked is not None and not isinstance(event, _OUTCOMES):
+            return None
+        if asked is not None and isinstance(event, canonical.ToolCallSuccess):
+            # Only the run that asked knows what with.
+            event.tool, event.arguments = asked.tool, asked.arguments
+        event.item = self._number(event.item)
+        return event
+
+    def _find(self, event: canonical.ItemEvent | canonical.ReplayData, call_id: str | None) -> None:
+        """Whether this is the rest of an earlier call."""
+        if call_id in self._open_calls and event.item is not None and call_id is not None:
+            self._numbers[event.item], self._late[event.item] = self._open_calls.pop(call_id)
+
+    def _number(self, item: int) -> int:
+        if item not in self._numbers:
+            self._numbers[item] = self._count
+            self._count += 1
+        return self._numbers[item]
+
+
+def _waits_at_its_server(call: canonical.ToolCallItem) -> bool:
+    """Whether its outcome may come with the next run."""
+    return bool(call.call_id) and call.status == "pending" and not is_run_by_client(call)
+
+
+# An answer as a program reads it: LM Studio's events, whatever number of runs wrote it.
+
+# Whoever waits in line is told again where, although nothing has changed: another Tributary takes
+# minutes without any event for the end of the answer.
+PLACE_AGAIN_SECONDS = 60.0
+QUEUE = "queue.update"
+
+
+class AnswerStream:
+    """One answer, from its first run on, through every run that follows a pause.
+
+    ``run_id`` is the run that is being read. Between its events it says where the answer stands
+    in line (`stands_at` brings that), and that the connection lives.
+    """
+
+    def __init__(self, run_id: UUID, *, stores: bool) -> None:
+        self.run_id = run_id
+        self._runs = [run_id]
+        self._joiner = Joiner()
+        self._has_said_end = False
+        self._stores = stores
+        self._following: Following | None = None
+        self._place: tuple[int, str] | None = None
+        self._said_place: tuple[int, str] | None = None
+        self._said_place_at = 0.0
+
+    def stands_at(self, line: Line) -> None:
+        """Call on the event loop; must not wait."""
+        number = line.numbers.get(self.run_id)
+        self._place = None if number is None else (number, line.places.get(self.run_id, ""))
+        is_news = self._place not in (None, self._said_place)
+        if is_news and self._following is not None:
+            self._following.wake()
+
+    async def bodies(self) -> AsyncGenerator[bytes, None]:
+        """What goes to the client, to the end. Cancellation is safe anywhere."""
+        async with aclosing(self._batches()) as batches:
+            async for batch in batches:
+                if batch:
+                    yield await self._encoded(batch)
+                else:
+                    yield self._beat()
+
+    async def until_over(self) -> list[UUID]:
+        """Waits for the end, and gives the runs that wrote the answer."""
+        async with aclosing(self._batches()) as batches:
+            async for _ in batches:
+                pass
+        return self._runs
+
+    async def _batches(self) -> AsyncGenerator[list[Entry], None]:
+        """The logs of all runs; an empty batch where nothing has come for a while."""
+        while True:
+            async with following(self.run_id) as self._following:
+                while (batch := await self._following.next(HEARTBEAT_SECONDS)) is not None:
+                    yield batch
+                    if batch and batch[-1].is_end:
+                        break
+            if not batch or not await self._goes_on(batch[-1]):
+                return
+
+    async def _goes_on(self, end: Entry) -> bool:
+        """Whether the answer only paused, and another run writes on."""
+        result = _result_in(end)
+        if self._has_said_end or not answers.has_paused(result):
+            return False
+        following_run = await threads.call(_run_after, self.run_id)
+        if following_run is None:
+            return False
+        self._joiner.ended(result)
+        self.run_id = following_run
+        self._runs.append(following_run)
+        return True
+
+    # --- frames -----------------------------------------------------------------------------
+
+    def _beat(self) -> bytes:
+        now = asyncio.get_running_loop().time()
+        is_due = now - self._said_place_at >= PLACE_AGAIN_SECONDS
+        if self._place is not None and (self._place != self._said_place or is_due):
+            self._said_place, self._said_place_at = self._place, now
+            return queue_frame(self.run_id, *self._place)
+        return encode_comment("heartbeat")
+
+    async def _encoded(self, batch: list[Entry]) -> bytes:
+        end = batch[-1] if batch[-1].is_end else None
+        entries = batch[:-1] if end is not None else batch
+        if sum(len(entry.body) for entry in entries) > THREAD_BYTES:
+            body = await asyncio.to_thread(self._frames, entries)
+        else:
+            body = self._frames(entries)
+        return body if end is None else body + await threads.call(self._end_frame, end)
+
+    def _frames(self, entries: list[Entry]) -> bytes:
+        frames = [self._frame(entry) for entry in entries]
+        return b"".join(frame for frame in frames if frame)
+
+    def _frame(self, entry: Entry) -> bytes:
+        if len(self._runs) == 1:
+            return encode_frame(type_of(entry), entry.seq, public_json(entry, self.run_id))
+        event = self._joiner.join(public_event(canonical.decode(entry.body), self.run_id))
+        if event is None:
+            return b""
+        body = with_run(canonical.encode(event), self.run_id)
+        return encode_frame(type_of(entry), entry.seq, body)
+
+    def _end_frame(self, entry: Entry) -> bytes:
+        """``chat.end`` with the result of the whole answer; nothing where it only paused."""
+        if answers.has_paused(_result_in(entry)) and _run_after(self.run_id) is not None:
+            return b""
+        # Said once: a person may let a paused answer go on at this very moment.
+        self._has_said_end = True
+        event = canonical.decode(entry.body)
+        result = answers.final_result(self._runs, stores=self._stores)
+        body = {"type": "chat.end", "seq": event.seq, "t": event.t, "result": result}
+        encoded = with_run(msgspec.json.encode(body), self.run_id)
+        return encode_frame("chat.end", entry.seq, encoded)
+
+
+def queue_frame(run_id: UUID, place: int, message: str) -> bytes:
+    """Where a waiting run stands, counted from 1. No part of its log, so without a number."""
+    body = {"type": QUEUE, "place": place, "message": message}
+    return encode_frame(QUEUE, None, with_run(msgspec.json.encode(body), run_id))
+
+
+def _result_in(end: Entry) -> canonical.Result:
+    event = canonical.decode(end.body)
+    assert isinstance(event, canonical.ChatEnd)
+    return event.result
+
+
+def _run_after(run_id: UUID) -> UUID | None:
+    run = Run.objects.filter(public_id=run_id).first()
+    following_run = answers.next_of(run) if run is not None else None
+    return following_run.public_id if following_run is not None else None

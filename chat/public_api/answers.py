@@ -1,0 +1,154 @@
+"""What a program is given of a run: LM Studio's result, an error, or how things stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from django.conf import settings
+from django.urls import reverse
+
+from chat import events as canonical
+from chat.events import ErrorInfo, JsonObject, Result
+from chat.models import Run, RunStatus
+from chat.public_api.errors import BAD_GATEWAY, status_of
+from chat.result.merge import merge
+from chat.runs.public_events import public_result, response_id_of
+
+# Endings that are no answer: without a stream they are errors, with what there is beside them.
+_FAILURES = frozenset({RunStatus.FAILED, RunStatus.CUT, RunStatus.INTERRUPTED})
+_WORDS: Mapping[str, tuple[int, str]] = {
+    RunStatus.CUT: (BAD_GATEWAY, "The connection to the server ended before the answer did."),
+    RunStatus.INTERRUPTED: (503, "The answer was interrupted. Try again."),
+}
+FAILED = "The server could not answer."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complete:
+    """The answer to a request without a stream."""
+
+    status: int
+    body: bytes
+
+
+def next_of(run: Run) -> Run | None:
+    """The run by which an answer that only paused goes on by itself."""
+    following = Run.objects.filter(message_id=run.message_id, position=run.position + 1).first()
+    return following if following is not None and not following.inputs else None
+
+
+def has_paused(result: Result) -> bool:
+    return result.ext.status == "incomplete" and result.ext.stop.reason == "pause"
+
+
+def complete(runs: Sequence[UUID], *, stores: bool) -> Complete:
+    """The answer that these runs wrote, one after the other; all of them have ended."""
+    rows = _rows(runs)
+    last = rows[-1]
+    result = merge([canonical.decode_result(run.result) for run in rows])
+    body = result_of(last, result, stores=stores)
+    error = _error_of(last, result)
+    if error is None:
+        return Complete(status=200, body=msgspec.json.encode(body))
+    info, status = error
+    wrapped = {"error": lm_error(info), "result": body}
+    return Complete(status=status, body=msgspec.json.encode(wrapped))
+
+
+def final_result(runs: Sequence[UUID], *, stores: bool) -> JsonObject:
+    """``chat.end``'s result in a stream that several runs may have written."""
+    rows = _rows(runs)
+    result = merge([canonical.decode_result(run.result) for run in rows])
+    return result_of(rows[-1], result, stores=stores)
+
+
+def _rows(runs: Sequence[UUID]) -> list[Run]:
+    rows = {
+        run.public_id: run
+        for run in Run.objects.filter(public_id__in=runs).select_related("conversation")
+    }
+    return [rows[run] for run in runs]
+
+
+def result_of(run: Run, result: Result, *, stores: bool) -> JsonObject:
+    """LM Studio's result; ``ext`` says besides which run and conversation it is, and what was
+    not done as it was asked."""
+    public = public_result(result, run.public_id)
+    public.ext.upstream_result = None
+    if not stores:
+        public.response_id = None
+    body: JsonObject = msgspec.to_builtins(public)
+    body["ext"] |= {
+        "run": str(run.public_id),
+        "conversation": str(run.conversation.public_id),
+        "notes": list(run.notes),
+    }
+    return body
+
+
+def lm_error(info: ErrorInfo) -> JsonObject:
+    return {
+        "type": info.type,
+        "message": info.message or FAILED,
+        "code": info.code or info.kind,
+        "param": info.param,
+    }
+
+
+def _error_of(run: Run, result: Result) -> tuple[ErrorInfo, int] | None:
+    if run.status not in _FAILURES:
+        return None
+    info = result.ext.error
+    if run.status == RunStatus.FAILED and info is not None:
+        return info, status_of(info)
+    status, words = _WORDS.get(run.status, (BAD_GATEWAY, FAILED))
+    return ErrorInfo(type="internal_error", message=words, code=run.status), status
+
+
+# --- how things stand ---------------------------------------------------------------------------
+
+
+def run_state(run: Run, *, place: int | None = None) -> JsonObject:
+    """The answer of ``GET /api/v1/runs/<id>``. ``place`` is that in line, counted from 1."""
+    return {
+        "run": str(run.public_id),
+        "response_id": response_id_of(run.public_id),
+        "conversation": str(run.conversation.public_id),
+        "url": settings.SITE_URL + reverse("conversation", args=[run.conversation.public_id]),
+        "status": run.status,
+        "place": place,
+        "model": run.model,
+        "server": run.upstream.name if run.upstream else None,
+        "queued_at": _time(run.queued_at),
+        "started_at": _time(run.claimed_at),
+        "first_token_at": _time(run.first_token_at),
+        "finished_at": _time(run.finished_at),
+        "stop_requested": run.stop_requested_at is not None,
+        "input_tokens": run.input_tokens,
+        "output_tokens": run.output_tokens,
+        "reasoning_tokens": run.reasoning_tokens,
+        "notes": list(run.notes),
+        "result": _result_if_ended(run),
+        "follow_up": _follow_up(run),
+    }
+
+
+def _time(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None
+
+
+def _result_if_ended(run: Run) -> JsonObject | None:
+    if run.is_live or not run.result:
+        return None
+    return result_of(run, canonical.decode_result(run.result), stores=True)
+
+
+def _follow_up(run: Run) -> str | None:
+    """The run by which the same answer went on."""
+    later = Run.objects.filter(message_id=run.message_id, position=run.position + 1)
+    public_id = later.values_list("public_id", flat=True).first()
+    return str(public_id) if public_id else None

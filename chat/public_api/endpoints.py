@@ -1,0 +1,305 @@
+"""The API for programs: requests with an access token, answered in LM Studio's shape."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from contextlib import aclosing, suppress
+from typing import ClassVar
+from uuid import UUID
+
+import msgspec
+from asgiref.typing import HTTPDisconnectEvent, HTTPRequestEvent
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+
+from chat import access
+from chat.accounts.actions.tokens import find_token
+from chat.conversations.actions.conversation import stop_run
+from chat.core.process import Phase, process
+from chat.core.threads import DatabaseThreads
+from chat.live.access_monitor import GONE_SIGNED_OUT, GONE_UNSURE, Identity, Room, watch
+from chat.live.handshake import identity_of_token, token_of
+from chat.live.sse import AWAY, DATA_HEADERS, STREAM_HEADERS, Refused, Stream
+from chat.models import AccessToken, Run
+from chat.public_api import answers
+from chat.public_api.answer_stream import AnswerStream, stopping, threads
+from chat.public_api.catalogue import model_list
+from chat.public_api.errors import ApiError, bad_token, invalid, no_such_run, of_status
+from chat.public_api.requests import ChatRequest, read_request
+from chat.public_api.sending import LONGEST_KEY, idempotency_key, send
+from chat.runs.queue import Line, read_line
+
+JSON = (b"Content-Type", b"application/json; charset=utf-8")
+NOT_STORED = (b"Cache-Control", b"no-store")
+
+
+class Program(Stream):
+    """A request with an access token. Cookies say nothing here, so no form can be forged."""
+
+    method: ClassVar[bytes] = b"GET"
+    threads: ClassVar[DatabaseThreads] = threads
+    token: AccessToken
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+
+    async def serve(self) -> None:
+        """Answers the request, or raises ``ApiError`` before anything was written."""
+        raise NotImplementedError
+
+    async def http_request(self, message: HTTPRequestEvent) -> None:
+        """Collects the body, no more of it than is accepted."""
+        body = message.get("body", b"")
+        self._body_bytes += len(body)
+        if self._body_bytes <= settings.MAX_UPLOAD_BYTES:
+            self._body.append(body)
+        if not message.get("more_body", False):
+            await super().http_request(message)
+
+    async def admitted(self) -> Identity:
+        """Whoever the token says, if the method is right."""
+        if self.scope["method"] != self.method.decode():
+            raise Refused(
+                405, "method_not_allowed", f"Only {self.method.decode()} is possible here."
+            )
+        token = await self.threads.call(find_token, token_of(self.header(b"authorization")))
+        if token is None:
+            raise Refused(401, "invalid_api_key", str(bad_token()))
+        self.token = token
+        return identity_of_token(token)
+
+    async def stream(self) -> None:
+        try:
+            await self.serve()
+        except ApiError as error:
+            await self._say_error(error)
+
+    async def refuse(self, refusal: Refused) -> None:
+        """What was refused before the request was looked at, in the shape of all errors here."""
+        await self._say_error(of_status(refusal.status, refusal.sentence, code=refusal.code))
+
+    async def _say_error(self, error: ApiError) -> None:
+        headers = []
+        if error.status == 401:
+            headers.append((b"WWW-Authenticate", b"Bearer"))
+        if error.status == 405:
+            headers.append((b"Allow", self.method))
+        if error.retry_after_seconds is not None:
+            headers.append((b"Retry-After", b"%d" % error.retry_after_seconds))
+        with suppress(Exception):
+            await self.say(error.status, error.body, *headers)
+
+    async def say(self, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+        await self.send_response(status, body, headers=[JSON, NOT_STORED, *DATA_HEADERS, *headers])
+
+
+class Models(Program):
+    """``GET /api/v1/models``."""
+
+    async def serve(self) -> None:
+        found = await threads.call(model_list, self.token.user)
+        await self.say(200, msgspec.json.encode(found))
+
+
+class RunState(Program):
+    """``GET /api/v1/runs/<id>``: how things stand, and the result once there is one."""
+
+    async def serve(self) -> None:
+        state = await threads.call(self._read)
+        await self.say(200, await asyncio.to_thread(msgspec.json.encode, state))
+
+    def _read(self) -> object:
+        run = get_run(self.token, self.scope["url_route"]["kwargs"]["run_id"])
+        line = read_line() if run.is_live else Line()
+        return answers.run_state(run, place=line.numbers.get(run.public_id))
+
+
+class RunStop(Program):
+    """``POST /api/v1/runs/<id>/stop``. Asked twice, it says the same."""
+
+    method = b"POST"
+    threads = stopping
+
+    async def serve(self) -> None:
+        state = await self.threads.call(self._stop)
+        await self.say(200, await asyncio.to_thread(msgspec.json.encode, state))
+
+    def _stop(self) -> object:
+        run = get_run(self.token, self.scope["url_route"]["kwargs"]["run_id"])
+        stop_run(self.token.user, run)
+        return answers.run_state(get_run(self.token, run.public_id))
+
+
+class Chat(Program):
+    """``POST /api/v1/chat``: a message, and its answer as a stream or as a whole.
+
+    The run is durable: it goes on when the client leaves, unless it asked otherwise.
+    """
+
+    method = b"POST"
+    shows_list = False
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)
+        self.rooms: set[UUID] = set()
+        self._sending: asyncio.Future[Run] | None = None
+        self._stops_on_disconnect = False
+        self._is_over = False
+        self._gone = ""
+        self._answering: AnswerStream | None = None
+
+    # --- what the watch says ---------------------------------------------------------------
+
+    def on_room(self, room: Room) -> None:
+        return
+
+    def on_line(self, line: Line) -> None:
+        if self._answering is not None:
+            self._answering.stands_at(line)
+
+    def on_list(self, version: str, *, pause_seconds: float) -> None:
+        return
+
+    def on_gone(self, reason: str) -> None:
+        watch.remove(self)
+        self._gone = reason
+        if self.streaming is not None:
+            self.streaming.cancel()
+
+    def let_go(self) -> None:
+        watch.remove(self)
+
+    # --- the request -----------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        request = await self._read()
+        if not watch.has_room_for(self.token.user_id):
+            raise of_status(429, "You have too many streams open.", code="too_many")
+        key = self._key()
+        self._stops_on_disconnect = request.stops_on_disconnect or self._says_stop()
+        # From here on it counts: of many that come at once, all but so many find no room.
+        watch.add(self)
+        try:
+            run = await self._send(request, key)
+            self.rooms = {run.conversation.public_id}
+            if request.streams:
+                await self._stream_answer(run, request)
+            else:
+                await self._give_answer(run, request)
+        except asyncio.CancelledError:
+            if not self._gone or self.has_begun:
+                raise
+            # Nothing was said yet: a program learns why.
+            await self._say_error(_why_gone(self._gone))
+
+    async def _send(self, request: ChatRequest, key: UUID) -> Run:
+        """Cancelled, the run may still be made: whoever leaves now has it stopped, or not."""
+        self._sending = asyncio.ensure_future(threads.call(send, self.token, request, key))
+        # Whoever leaves meanwhile does not hear how it went, and nobody else asks.
+        self._sending.add_done_callback(_heard)
+        return await asyncio.shield(self._sending)
+
+    async def _read(self) -> ChatRequest:
+        kind = self.header(b"content-type").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise ApiError(
+                415,
+                "The body must be JSON: send the header Content-Type: application/json.",
+                code="unsupported_media_type",
+            )
+        if self._body_bytes > settings.MAX_UPLOAD_BYTES:
+            raise ApiError(
+                413,
+                f"The body is larger than the {settings.MAX_UPLOAD_BYTES:,} bytes that are taken.",
+                code="too_large",
+            )
+        body = b"".join(self._body)
+        self._body.clear()
+        # With pictures it is megabytes.
+        return await asyncio.to_thread(read_request, body)
+
+    def _key(self) -> UUID:
+        text = self.header(b"idempotency-key")
+        if len(text) > LONGEST_KEY:
+            raise invalid(
+                f"an Idempotency-Key has at most {LONGEST_KEY} characters",
+                param=None,
+                code="invalid_header",
+            )
+        return idempotency_key(self.token, text) if text else uuid.uuid4()
+
+    def _says_stop(self) -> bool:
+        return self.header(b"tributary-on-disconnect").strip().lower() == "stop"
+
+    # --- the answer ------------------------------------------------------------------------
+
+    def _headers(self, run: Run) -> list[tuple[bytes, bytes]]:
+        return [
+            (b"Tributary-Run", str(run.public_id).encode()),
+            (b"Tributary-Conversation", str(run.conversation.public_id).encode()),
+        ]
+
+    async def _stream_answer(self, run: Run, request: ChatRequest) -> None:
+        await self.send_headers(status=200, headers=[*STREAM_HEADERS, *self._headers(run)])
+        self._answering = AnswerStream(run.public_id, stores=request.stores)
+        async with aclosing(self._answering.bodies()) as bodies:
+            async for body in bodies:
+                await self.send_body(body, more_body=True)
+        self._is_over = True
+        await self.send_body(b"")
+
+    async def _give_answer(self, run: Run, request: ChatRequest) -> None:
+        runs = await AnswerStream(run.public_id, stores=request.stores).until_over()
+        complete = await threads.call(answers.complete, runs, stores=request.stores)
+        self._is_over = True
+        await self.say(complete.status, complete.body, *self._headers(run))
+
+    # --- the client leaves -------------------------------------------------------------------
+
+    async def http_disconnect(self, message: HTTPDisconnectEvent) -> None:
+        try:
+            await super().http_disconnect(message)
+        finally:
+            if self._stops_on_disconnect and self._has_left and self._sending is not None:
+                await self._stop_what_was_begun(self._sending)
+
+    @property
+    def _has_left(self) -> bool:
+        """Whether the client went before the end, by itself: where its right has ended, or this
+        process is about to, it was us who hung up."""
+        is_our_doing = bool(self._gone) or process.phase == Phase.DRAINING
+        return not self._is_over and not is_our_doing
+
+    async def _stop_what_was_begun(self, sending: asyncio.Future[Run]) -> None:
+        with suppress(ApiError):
+            await stopping.call(_stop, self.token, await sending)
+
+
+def _heard(sending: asyncio.Future[Run]) -> None:
+    if not sending.cancelled():
+        sending.exception()
+
+
+def _why_gone(reason: str) -> ApiError:
+    if reason == GONE_SIGNED_OUT:
+        return bad_token()
+    if reason == GONE_UNSURE:
+        return of_status(503, AWAY, code="storage_busy")
+    return no_such_run()
+
+
+def get_run(token: AccessToken, run_id: UUID) -> Run:
+    """A run that this token's person sees in its team. Raises ``ApiError``."""
+    try:
+        return access.get_run(token.user, run_id, for_write=True, team_id=token.team_id)
+    except (Http404, PermissionDenied):
+        raise no_such_run() from None
+
+
+def _stop(token: AccessToken, run: Run) -> None:
+    """Also where the run has paused, and another one goes on."""
+    stop_run(token.user, run)

@@ -1,0 +1,361 @@
+"""Requests of the public API as runs: parameters in the dialect's names, then a person's actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import Http404
+from django.utils.crypto import salted_hmac
+
+from chat import access
+from chat.conversations.actions import messages as verbs
+from chat.conversations.actions.conversation import switch_tools
+from chat.conversations.actions.messages import ModelChoice
+from chat.core.errors import ActionRefused, storage_errors
+from chat.dialects import DIALECTS
+from chat.dialects.base import Dialect, Parameter, read_parameters
+from chat.events import Json
+from chat.files.actions import Picture, check_picture_count, picture_of, shows
+from chat.models import AccessToken, Question, QuestionKind, Run, Tool
+from chat.public_api.catalogue import Chosen, find_model
+from chat.public_api.errors import ApiError, invalid, no_such_run, of_refusal
+from chat.public_api.requests import ChatRequest, Reply, unknown_response
+from chat.questions import actions as question_verbs
+
+# LM Studio's name, to the names that dialects have for the same, the first that there is.
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "temperature": ("temperature",),
+    "top_p": ("top_p",),
+    "top_k": ("top_k",),
+    "min_p": ("min_p",),
+    "repeat_penalty": ("repeat_penalty", "repetition_penalty"),
+    "max_output_tokens": ("max_output_tokens", "max_tokens"),
+    "context_length": ("context_length",),
+}
+LEFT_OUT = "The parameter {name} was left out: this server's API has no such thing."
+REASONS_ANYWAY = (
+    "The parameter reasoning ({value}) was left out: with this server the model decides by itself."
+)
+
+
+@dataclass(slots=True)
+class Mapped:
+    """Values under the dialect's names, and a sentence for each that is not as it was asked."""
+
+    values: dict[str, Json] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def map_parameters(dialect: Dialect, asked: Mapping[str, Json], own: Mapping[str, Json]) -> Mapped:
+    """``asked`` are LM Studio's, ``own`` the dialect's, which win. Values out of bounds are mended."""
+    declared = {parameter.name: parameter for parameter in dialect.parameters}
+    mapped = Mapped()
+    for name, value in asked.items():
+        if name == "reasoning":
+            _map_reasoning(declared, str(value), mapped)
+        elif target := next((each for each in _NAMES[name] if each in declared), None):
+            mapped.values[target] = value
+        else:
+            mapped.notes.append(LEFT_OUT.format(name=name))
+    mapped.values |= {name: value for name, value in own.items() if name in declared}
+    mapped.notes += [
+        LEFT_OUT.format(name="".join(filter(str.isprintable, name))[:60])
+        for name in list(own)[:20]
+        if name not in declared
+    ]
+    chosen = tuple(declared[name] for name in mapped.values)
+    mapped.values, mended = read_parameters(chosen, mapped.values)
+    mapped.notes += mended
+    return mapped
+
+
+def _map_reasoning(declared: Mapping[str, Parameter], wish: str, mapped: Mapped) -> None:
+    if "reasoning" in declared:
+        mapped.values["reasoning"] = wish
+        return
+    efforts = next((declared[name] for name in _EFFORTS if name in declared), None)
+    thinking = declared.get("thinking")
+    has_word_for_off = efforts is not None and "none" in efforts.choices
+    if wish in _THINKING and thinking is not None and not has_word_for_off:
+        mapped.values["thinking"] = _THINKING[wish]
+        return
+    value = {"off": "none"}.get(wish, wish)
+    if efforts is not None and value in efforts.choices:
+        mapped.values[efforts.name] = value
+    elif efforts is not None:
+        mapped.notes.append(REASONS_ANYWAY.format(value=wish))
+    else:
+        mapped.notes.append(LEFT_OUT.format(name="reasoning"))
+
+
+_EFFORTS = ("reasoning_effort", "effort")
+_THINKING = {"off": "disabled", "on": "enabled"}
+
+
+# A program's request to a run: the same verbs as a person's form.
+
+# Of a team's own tools; other integrations are set up with the server by an administrator.
+TOOL = "tool/"
+INTEGRATION_LEFT_OUT = (
+    "Integration {number} was left out: here only tools of the team can be named, as tool/name. "
+    "Plugins and MCP servers are set up with the server, by an administrator."
+)
+KEPT_ANYWAY = (
+    "The request asked not to be stored. Tributary keeps every conversation; this answer has no "
+    "response id to continue from."
+)
+VISIBILITY_LATER = (
+    "The member visibility counts with the first message; the owner changes it on the page."
+)
+SAID_OTHERWISE = "This Idempotency-Key was used for another request."
+LONGEST_KEY = 255
+
+
+def idempotency_key(token: AccessToken, text: str) -> UUID:
+    """The run's key for what a program calls its request: each person's own, and in each team.
+
+    All runs' keys are unique, and pages bring theirs along. Made with the installation's key,
+    nobody can take this one before its program does, however well they guess what it is called.
+    """
+    name = f"{token.user_id}:{token.team_id}:{text}".encode("utf-8", "surrogatepass")
+    digest = salted_hmac("chat.programs.idempotency", name, algorithm="sha256").digest()
+    return UUID(bytes=digest[:16])
+
+
+def send(token: AccessToken, request: ChatRequest, key: UUID) -> Run:
+    """Queues the run that answers; its conversation is loaded. Raises ``ApiError``; then nothing
+    was changed."""
+    previous = _previous(token, request)
+    try:
+        with storage_errors():
+            if request.replies:
+                run = _reply(token, request, previous)
+            else:
+                run = _say(token, request, previous, key)
+            # A key that is sent again may be that of a run whose conversation was deleted since.
+            if run.conversation.deleted_at is not None:
+                raise no_such_run()
+            return run
+    except ActionRefused as refusal:
+        raise of_refusal(refusal) from None
+
+
+def _previous(token: AccessToken, request: ChatRequest) -> Run | None:
+    """The run that is followed. One of another team, or not to be written in, is not there."""
+    if request.previous is None:
+        return None
+    try:
+        return access.get_run(token.user, request.previous, for_write=True, team_id=token.team_id)
+    except (Http404, PermissionDenied):
+        raise unknown_response() from None
+
+
+# --- words ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tools:
+    """The team's tools that a request names; ``None``: it names nothing, and nothing changes."""
+
+    chosen: Sequence[Tool] | None
+    notes: Sequence[str] = ()
+
+
+def _say(token: AccessToken, request: ChatRequest, previous: Run | None, key: UUID) -> Run:
+    if not request.text.strip():
+        raise invalid("the input needs some text", param="input", code="invalid_union")
+    chosen = find_model(
+        token.user, request.model, preferred=previous.upstream if previous else None
+    )
+    tools = _tools(token, request.integrations)
+    choice = _choice(request, chosen, previous, tools.notes)
+    pictures = _pictures(request.pictures)
+    if previous is None:
+        run = verbs.start_conversation(
+            token.user,
+            token.team,
+            text=request.text,
+            choice=choice,
+            idempotency_key=key,
+            visibility=request.visibility or "private",
+            tools=tools.chosen or (),
+            pictures=pictures,
+        )
+        _check_same(run, request, choice, pictures, previous)
+        return run
+    return _follow(token, request, previous, choice, tools, pictures, key)
+
+
+def _follow(
+    token: AccessToken,
+    request: ChatRequest,
+    previous: Run,
+    choice: ModelChoice,
+    tools: _Tools,
+    pictures: Sequence[Picture],
+    key: UUID,
+) -> Run:
+    """A turn below the answer; below an earlier one it is a branch."""
+    with transaction.atomic():
+        if tools.chosen is not None:
+            switch_tools(token.user, previous.conversation, tools.chosen)
+        run = verbs.send_message(
+            token.user,
+            previous.conversation,
+            parent=previous.message,
+            text=request.text,
+            choice=choice,
+            idempotency_key=key,
+            pictures=pictures,
+        )
+        # Inside: with a key of another request the tools stay as they were.
+        _check_same(run, request, choice, pictures, previous)
+        return run
+
+
+def _choice(
+    request: ChatRequest, chosen: Chosen, previous: Run | None, notes: Iterable[str]
+) -> ModelChoice:
+    """Without a system prompt that of the answer that is followed holds on; nothing else does."""
+    dialect = DIALECTS[chosen.upstream.dialect]
+    mapped = map_parameters(dialect, request.parameters, request.own_parameters)
+    system_prompt = request.system_prompt
+    if system_prompt is None:
+        system_prompt = previous.system_prompt if previous else ""
+    said = [chosen.note] if chosen.note else []
+    if previous is not None and request.visibility is not None:
+        said.append(VISIBILITY_LATER)
+    return ModelChoice(
+        upstream=chosen.upstream,
+        model=chosen.model,
+        parameters=mapped.values,
+        system_prompt=system_prompt.strip(),
+        notes=[
+            *said,
+            *request.notes,
+            *notes,
+            *mapped.notes,
+            *([] if request.stores else [KEPT_ANYWAY]),
+        ],
+    )
+
+
+def _tools(token: AccessToken, integrations: Sequence[Json] | None) -> _Tools:
+    if integrations is None:
+        return _Tools(chosen=None)
+    named = [
+        entry.removeprefix(TOOL) if isinstance(entry, str) and entry.startswith(TOOL) else None
+        for entry in integrations
+    ]
+    tools = {
+        tool.name: tool
+        for tool in Tool.objects.filter(team=token.team, name__in=filter(None, named))
+    }
+    missing = next((name for name in named if name is not None and name not in tools), None)
+    if missing is not None:
+        raise invalid(
+            f"The team has no tool called {missing[:100]}.",
+            param="integrations",
+            code="invalid_value",
+        )
+    notes = [
+        INTEGRATION_LEFT_OUT.format(number=number)
+        for number, name in enumerate(named, start=1)
+        if name is None
+    ]
+    return _Tools(chosen=list(tools.values()), notes=notes)
+
+
+def _pictures(bodies: Sequence[bytes]) -> list[Picture]:
+    try:
+        check_picture_count(len(bodies))
+        return [picture_of(f"picture-{n}", body) for n, body in enumerate(bodies, start=1)]
+    except ActionRefused as refusal:
+        raise invalid(str(refusal), param="input", code="invalid_image") from None
+
+
+def _check_same(
+    run: Run,
+    request: ChatRequest,
+    choice: ModelChoice,
+    pictures: Sequence[Picture],
+    previous: Run | None,
+) -> None:
+    """A key that is sent again must mean the same request. Raises ``ApiError``."""
+    question = run.message.parent
+    is_same = (
+        question is not None
+        and question.text == request.text
+        and question.parent_id == (previous.message_id if previous else None)
+        and (run.upstream_id, run.model) == (choice.upstream.pk, choice.model)
+        and run.system_prompt == choice.system_prompt
+        and shows(run, pictures)
+    )
+    if not is_same:
+        raise ApiError(409, SAID_OTHERWISE, code="idempotency_key_reused")
+
+
+# --- results and replies -----------------------------------------------------------------------
+
+
+def _reply(token: AccessToken, request: ChatRequest, previous: Run | None) -> Run:
+    """Settles everything that the answer waits for; it goes on in a run of its own.
+
+    All of it at once: of what a request leaves open, nothing is settled.
+    """
+    if previous is None:
+        raise invalid(
+            "results and replies need the previous_response_id of the answer that waits",
+            param="previous_response_id",
+            code="missing_required_parameter",
+        )
+    with transaction.atomic():
+        left = list(previous.questions.select_related("conversation", "run__conversation"))
+        follow_up: Run | None = None
+        for reply in request.replies:
+            question = _asked(left, reply)
+            left.remove(question)
+            follow_up = _settle(token, question, reply)
+        if follow_up is None:
+            names = ", ".join(_name_of(each) for each in left if each.is_open)
+            raise invalid(
+                f"the answer also waits for {names}" if names else "the answer waits for nothing",
+                param="input",
+                code="incomplete_replies",
+            )
+        return follow_up
+
+
+def _asked(left: Iterable[Question], reply: Reply) -> Question:
+    is_tool = reply.kind == "tool_result"
+    for question in left:
+        if (question.kind == QuestionKind.TOOL) == is_tool and _name_of(question) == reply.name:
+            return question
+    raise invalid(
+        f"the answer does not wait for {reply.name[:100]}", param="input", code="unknown_reply"
+    )
+
+
+def _name_of(question: Question) -> str:
+    """The call's id, or the question's, as the result has it."""
+    return question.ask_id
+
+
+def _settle(token: AccessToken, question: Question, reply: Reply) -> Run | None:
+    if reply.is_declined:
+        return question_verbs.refuse(token.user, question, reply.text)
+    if question.kind == QuestionKind.TOOL:
+        return question_verbs.give_result(token.user, question, reply.text, is_error=reply.is_error)
+    if question.kind == QuestionKind.APPROVAL:
+        return question_verbs.approve(token.user, question, is_approved=True, reason=reply.text)
+    return question_verbs.answer(
+        token.user,
+        question,
+        text=reply.text,
+        selected=reply.selected,
+        fields=reply.fields,
+    )

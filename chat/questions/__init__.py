@@ -1,0 +1,1 @@
+"""Questions, approvals and tool results that a run waits for."""

@@ -1,0 +1,332 @@
+"""Replies to what a run waits for: questions, approvals, and results of tools.
+
+The caller has fetched every object through ``chat.access`` with the right to write.
+
+A question is settled once, by compare-and-swap. Whoever claims one has it to themselves for
+``CLAIM_SECONDS``; then anyone who may write can take it over. When everything that a run waits
+for is settled, the run that goes on with the answer is queued in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from chat import events
+from chat.core import notify
+from chat.core.errors import ActionRefused, storage_errors
+from chat.models import (
+    OPEN_STATUSES,
+    Conversation,
+    Message,
+    Question,
+    QuestionKind,
+    QuestionStatus,
+    Run,
+    RunStatus,
+    Upstream,
+    User,
+    audit,
+)
+from chat.questions.asking import settle
+from chat.result.asks import Field, Option, fields_in, options_in
+from chat.runs.queue import check_line
+from chat.runs.resume import queue_follow_up
+
+DELETED = "This conversation has been deleted."
+GONE_ON = "The answer has already gone on. Reload the page."
+NOT_WAITING = "This answer does not wait for anybody."
+SERVER_REMOVED = (
+    "The server that asked has been removed, so the answer cannot go on. "
+    "Try the answer again with another one."
+)
+SERVER_OFF = (
+    "The server that asked is switched off. The question stays open until it is back, "
+    "or try the answer again with another one."
+)
+
+
+# --- what a question offers --------------------------------------------------------------
+
+
+def options_of(question: Question) -> list[Option]:
+    return options_in(question.body)
+
+
+def fields_of(question: Question) -> list[Field]:
+    return fields_in(question.body)
+
+
+def takes_text(question: Question) -> bool:
+    """Whether words of one's own may be given; they must be where nothing else is offered."""
+    is_bare = not options_of(question) and not fields_of(question)
+    return bool(question.body.get("allow_free_text")) or is_bare
+
+
+def takes_several(question: Question) -> bool:
+    return bool(question.body.get("multi_select"))
+
+
+# --- claiming ------------------------------------------------------------------------------
+
+
+def claim(user: User, question: Question) -> None:
+    """Says "I'll answer this" to everybody. Raises ``ActionRefused`` where somebody else has it."""
+    with _room(question.conversation) as revision:
+        taken = (
+            _free(user)
+            .filter(pk=question.pk)
+            .update(status=QuestionStatus.CLAIMED, claimed_by=user, claimed_at=timezone.now())
+        )
+        if not taken:
+            raise ActionRefused(_why_not(question))
+        _show(question.run, revision)
+
+
+def release(user: User, question: Question) -> None:
+    """Takes one's own claim back; anything else stays as it is."""
+    with _room(question.conversation) as revision:
+        Question.objects.filter(
+            pk=question.pk, status=QuestionStatus.CLAIMED, claimed_by=user
+        ).update(status=QuestionStatus.OPEN, claimed_by=None, claimed_at=None)
+        _show(question.run, revision)
+
+
+def _free(user: User) -> QuerySet[Question]:
+    """What this person may settle: the open ones, and claims that are theirs or over."""
+    over = timezone.now() - timedelta(seconds=settings.CLAIM_SECONDS)
+    is_free = Q(claimed_by=user) | Q(claimed_by__isnull=True) | Q(claimed_at__lt=over)
+    return Question.objects.filter(
+        Q(status=QuestionStatus.OPEN) | (Q(status=QuestionStatus.CLAIMED) & is_free)
+    )
+
+
+def _why_not(question: Question) -> str:
+    now = Question.objects.select_related("claimed_by", "answered_by").get(pk=question.pk)
+    if now.status == QuestionStatus.CLAIMED:
+        return f"{now.claimed_by} is answering this. In a moment you may take over."
+    return f"{now.answered_by or 'Somebody'} was first: this is settled already."
+
+
+# --- settling ------------------------------------------------------------------------------
+
+
+def answer(
+    user: User,
+    question: Question,
+    *,
+    text: str = "",
+    selected: Sequence[str] = (),
+    fields: Mapping[str, str] = {},
+) -> Run | None:
+    """Replies to a question. Returns the run that goes on, if nothing else is open.
+
+    Raises ``ActionRefused`` where it does not fit the question, is too long, or comes too late.
+    """
+    _check_kind(question, QuestionKind.ASK)
+    reply = {
+        "text": _clean(text).strip(),
+        "selected": [_clean(value) for value in dict.fromkeys(selected)],
+        "fields": {_clean(name): _clean(value) for name, value in fields.items()},
+    }
+    _check_size(reply["text"], *reply["selected"], *reply["fields"].values())
+    _check_fit(question, **reply)
+    return _settle(user, question, QuestionStatus.ANSWERED, reply)
+
+
+def approve(user: User, question: Question, *, is_approved: bool, reason: str = "") -> Run | None:
+    """Lets an upstream run something, or forbids it. Returns and raises as ``answer`` does."""
+    _check_kind(question, QuestionKind.APPROVAL)
+    if not is_approved:
+        return refuse(user, question, reason)
+    reason = _clean(reason).strip()
+    _check_size(reason)
+    reply = {"is_approved": True, "reason": reason}
+    return _settle(user, question, QuestionStatus.ANSWERED, reply)
+
+
+def give_result(
+    user: User, question: Question, output: str, *, is_error: bool = False
+) -> Run | None:
+    """What a tool gave; nothing but its size is checked. Returns and raises as ``answer`` does."""
+    _check_kind(question, QuestionKind.TOOL)
+    output = _clean(output)
+    _check_size(output)
+    reply = {"output": output, "is_error": is_error}
+    return _settle(user, question, QuestionStatus.ANSWERED, reply)
+
+
+def refuse(user: User, question: Question, reason: str = "") -> Run | None:
+    """Declines a question, an approval, or to run a tool; the model is told, with the reason.
+
+    Returns and raises as ``answer`` does.
+    """
+    reason = _clean(reason).strip()
+    _check_size(reason)
+    return _settle(user, question, QuestionStatus.DECLINED, {"reason": reason})
+
+
+def go_on_without(user: User, run: Run) -> Run | None:
+    """Settles everything that is still open as not run, and lets the answer go on.
+
+    Also for an answer that only paused. Returns the run that goes on. Raises ``ActionRefused``
+    where somebody else is answering, or the answer waits for nothing.
+    """
+    with _room(run.conversation) as revision:
+        if later := _run_after(run):
+            if later.requested_by_id == user.pk:
+                return later
+            raise ActionRefused(GONE_ON)
+        if not _may_go_on(run):
+            raise ActionRefused(NOT_WAITING)
+        _free(user).filter(run=run).update(
+            status=QuestionStatus.EXPIRED, answered_by=user, answered_at=timezone.now()
+        )
+        left = run.questions.filter(status__in=OPEN_STATUSES).first()
+        if left is not None:
+            raise ActionRefused(_why_not(left))
+        _show(run, revision)
+        return _go_on(user, run)
+
+
+def _may_go_on(run: Run) -> bool:
+    if run.status != RunStatus.INCOMPLETE:
+        return run.status == RunStatus.WAITING
+    return events.decode_result(run.result).ext.stop.reason == "pause"
+
+
+def _settle(
+    user: User, question: Question, status: QuestionStatus, reply: Mapping[str, object]
+) -> Run | None:
+    with _room(question.conversation) as revision:
+        settled = (
+            _free(user)
+            .filter(pk=question.pk)
+            .update(status=status, answered_by=user, answered_at=timezone.now(), answer=dict(reply))
+        )
+        if not settled:
+            return _second_time(user, question, status, reply)
+        if question.kind == QuestionKind.APPROVAL:
+            _audit_approval(user, question, status)
+        _show(question.run, revision)
+        return _go_on(user, question.run)
+
+
+def _second_time(
+    user: User, question: Question, status: QuestionStatus, reply: Mapping[str, object]
+) -> Run | None:
+    """The same again from the same person is a double click; anything else came too late."""
+    is_same = Question.objects.filter(pk=question.pk, answered_by=user, status=status).first()
+    if is_same is None or is_same.answer != reply:
+        raise ActionRefused(_why_not(question))
+    return _run_after(question.run)
+
+
+def _audit_approval(user: User, question: Question, status: QuestionStatus) -> None:
+    audit.record(
+        user,
+        "question.approved" if status == QuestionStatus.ANSWERED else "question.declined",
+        subject=question.conversation.owner,
+        target=str(question.conversation.public_id),
+        question=str(question.public_id),
+    )
+
+
+def _go_on(user: User, run: Run) -> Run | None:
+    """The follow-up of a run that nothing is open for any more."""
+    _check_upstream(run)
+    questions = list(run.questions.select_related("answered_by"))
+    if any(question.is_open for question in questions):
+        return None
+    check_line(user)
+    inputs = settle(events.decode_result(run.result), questions)
+    return queue_follow_up(run, inputs, requested_by=user)
+
+
+def _run_after(run: Run) -> Run | None:
+    return Run.objects.filter(message_id=run.message_id, position=run.position + 1).first()
+
+
+# --- checks --------------------------------------------------------------------------------
+
+
+@contextmanager
+def _room(conversation: Conversation) -> Iterator[int]:
+    """A transaction in which the room changes; gives its new revision.
+
+    The first statement locks the room's row: people who settle things in it do so one after
+    another, so that the last of them sees everybody else's and queues the follow-up.
+    """
+    with storage_errors(), transaction.atomic():
+        revision = conversation.touch()
+        if Conversation.objects.filter(pk=conversation.pk, deleted_at__isnull=False).exists():
+            raise ActionRefused(DELETED)
+        yield revision
+
+
+def _show(run: Run, revision: int) -> None:
+    Message.objects.filter(pk=run.message_id).update(revision=revision)
+    notify.ring_after_commit(notify.room_topic(run.conversation.public_id))
+
+
+def _check_kind(question: Question, kind: QuestionKind) -> None:
+    if question.kind != kind:
+        raise ActionRefused("This is not what the answer waits for. Reload the page.")
+
+
+def _check_upstream(run: Run) -> None:
+    # As it is now: it may have been removed since the run was fetched.
+    upstream = Upstream.objects.filter(pk=run.upstream_id).first()
+    if upstream is None:
+        raise ActionRefused(SERVER_REMOVED)
+    if not upstream.is_enabled:
+        raise ActionRefused(SERVER_OFF)
+
+
+def _check_size(*texts: str) -> None:
+    size = sum(len(text.encode()) for text in texts)
+    if size > settings.TOOL_RESULT_BYTES:
+        raise ActionRefused(
+            f"This has {size:,} bytes, and at most {settings.TOOL_RESULT_BYTES:,} are taken. "
+            "Shorten it."
+        )
+
+
+def _clean(text: str) -> str:
+    """Text that every database and every server takes."""
+    return text.encode("utf-8", "replace").decode().replace("\x00", "\u2400")
+
+
+def _check_fit(
+    question: Question, text: str, selected: Sequence[str], fields: Mapping[str, str]
+) -> None:
+    """Raises ``ActionRefused`` for a reply that the question does not offer."""
+    offered = {option.value for option in options_of(question)}
+    known = {field.name: field for field in fields_of(question)}
+    filled = {name for name, value in fields.items() if value.strip()}
+    missing = [f.label for f in known.values() if f.is_required and f.name not in filled]
+    strange = [
+        field.name
+        for field in known.values()
+        if field.options
+        and field.name in filled
+        and fields[field.name] not in {option.value for option in field.options}
+    ]
+    if set(selected) - offered or strange:
+        raise ActionRefused("This question has no such option. Reload the page.")
+    if len(selected) > 1 and not takes_several(question):
+        raise ActionRefused("Choose one option.")
+    if text and not takes_text(question):
+        raise ActionRefused("Choose one of the options; this question takes no other answer.")
+    if set(fields) - known.keys():
+        raise ActionRefused("This question has no such field. Reload the page.")
+    if missing:
+        raise ActionRefused(f"Fill in: {', '.join(missing)}.")
+    if not (text or selected or filled):
+        raise ActionRefused("Answer the question first, or decline it.")

@@ -1,0 +1,137 @@
+"""Questions and tool calls that a run waits for, and what their answers give the next run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from chat import events as canonical
+from chat.events import JsonObject, Result
+from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus
+from chat.result.merge import waiting_calls
+from chat.runs.outcomes import OutcomeStep, show_change
+from chat.runs.resume import Kind, Outcome, Settled
+
+REFUSED = "The person refused to run this call."
+NOT_RUN = "This call was not run."
+
+
+def settle(result: canonical.Result, questions: Iterable[Question]) -> list[Settled]:
+    """What a follow-up run is given: everything that the run waited for, each with its outcome.
+
+    What has no row (it could not be written) counts as not run.
+    """
+    rows = {(row.kind, row.position): row for row in questions}
+    calls = [
+        _settled_call(position, rows.get((QuestionKind.TOOL, position)))
+        for position, _ in waiting_calls(result)
+    ]
+    asks = [
+        _settled_ask(position, kind_of(ask), rows.get((kind_of(ask), position)))
+        for position, ask in enumerate(result.ext.asks)
+    ]
+    return [*calls, *asks]
+
+
+def kind_of(ask: canonical.JsonObject) -> Literal["ask", "approval"]:
+    return "approval" if ask.get("style") == "approval" else "ask"
+
+
+_OUTCOMES: dict[str, Outcome] = {
+    QuestionStatus.ANSWERED: "answered",
+    QuestionStatus.DECLINED: "declined",
+}
+
+
+def _outcome_of(row: Question | None) -> Outcome:
+    return _OUTCOMES.get(row.status, "not_run") if row else "not_run"
+
+
+def _name_of(row: Question | None) -> str:
+    return str(row.answered_by) if row and row.answered_by else ""
+
+
+def _settled_call(position: int, row: Question | None) -> Settled:
+    outcome = _outcome_of(row)
+    answer = row.answer if row else {}
+    texts = {
+        "answered": str(answer.get("output", "")),
+        "declined": " ".join([REFUSED, str(answer.get("reason", ""))]).strip(),
+        "not_run": NOT_RUN,
+    }
+    return Settled(
+        kind="tool",
+        position=position,
+        outcome=outcome,
+        by=_name_of(row),
+        output=texts[outcome],
+        is_error=outcome != "answered" or bool(answer.get("is_error")),
+    )
+
+
+def _settled_ask(position: int, kind: Kind, row: Question | None) -> Settled:
+    answer = row.answer if row else {}
+    return Settled(
+        kind=kind,
+        position=position,
+        outcome=_outcome_of(row),
+        by=_name_of(row),
+        text=str(answer.get("text") or answer.get("reason") or ""),
+        selected=tuple(answer.get("selected", ())),
+        fields=dict(answer.get("fields", {})),
+    )
+
+
+ASK_ID_LENGTH = 200
+# More than anybody answers; a hostile answer could hold hundreds of thousands. The others count
+# as not run.
+MOST_QUESTIONS = 100
+
+
+def ask_people(run: Run, result: Result, prepared: object = None) -> None:
+    """Creates a row for everything that the run waits for."""
+    if run.status != RunStatus.WAITING:
+        return
+    calls = [
+        _question(run, QuestionKind.TOOL, position, call.call_id, msgspec.to_builtins(call))
+        for position, call in waiting_calls(result)
+    ]
+    asks = [
+        _question(run, kind_of(ask), position, ask.get("ask_id"), ask)
+        for position, ask in enumerate(result.ext.asks)
+    ]
+    if calls or asks:
+        Question.objects.bulk_create(_with_own_ids([*calls, *asks][:MOST_QUESTIONS]))
+        show_change(run)
+
+
+def _question(run: Run, kind: str, position: int, ask_id: object, body: JsonObject) -> Question:
+    return Question(
+        conversation_id=run.conversation_id,
+        run=run,
+        position=position,
+        kind=kind,
+        ask_id=str(ask_id or ""),
+        body=body,
+    )
+
+
+def _with_own_ids(questions: list[Question]) -> list[Question]:
+    """Ids that servers leave out, repeat or make longer than a column are told apart by place."""
+    taken: set[tuple[str, str]] = set()
+    for question in questions:
+        identity = question.ask_id
+        is_usable = identity and len(identity) <= ASK_ID_LENGTH
+        if not is_usable or (question.kind, identity) in taken:
+            question.ask_id = f"{identity[: ASK_ID_LENGTH - 20]}#{question.position}"
+        taken.add((question.kind, question.ask_id))
+    return questions
+
+
+ASK_PEOPLE = OutcomeStep(
+    name="questions",
+    applies=lambda result, prepared: result.ext.status == RunStatus.WAITING,
+    store=ask_people,
+)

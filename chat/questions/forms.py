@@ -1,0 +1,173 @@
+"""The forms that settle what an answer waits for: a question, an approval, a tool's result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django import forms
+from django.conf import settings
+
+from chat.models import Question, QuestionKind
+from chat.questions import actions as verbs
+from chat.web.forms import Sentences, WordsField
+
+# Beyond this options stand below each other, to be chosen from and then sent.
+MOST_BUTTONS = 4
+YES_OR_NO = (("true", "Yes"), ("false", "No"))
+
+
+class ReplyForm(Sentences):
+    """One form of a question. Its ids begin with the question's, for there are many on a page."""
+
+    def __init__(self, data: Mapping[str, Any] | None = None, *, question: Question) -> None:
+        super().__init__(data, auto_id=f"ask-{question.public_id.hex}-%s")
+        self.question = question
+
+
+class ResultForm(ReplyForm):
+    """What a tool gave."""
+
+    output = WordsField(
+        label="Result",
+        required=False,
+        strip=False,
+        max_length=settings.TOOL_RESULT_BYTES,
+        widget=forms.Textarea(attrs={"rows": 3}),
+    )
+    is_error = forms.BooleanField(label="It went wrong", required=False)
+
+
+class ReasonForm(ReplyForm):
+    """Why something is refused; the model is told."""
+
+    reason = WordsField(
+        label="Reason",
+        required=False,
+        max_length=2000,
+        widget=forms.Textarea(attrs={"rows": 1}),
+    )
+
+
+class AnswerForm(ReplyForm):
+    """Options, words of one's own and fields, as far as the question offers them.
+
+    Options and fields are posted by their place: a browser may change what a value is made of.
+    """
+
+    def __init__(self, data: Mapping[str, Any] | None = None, *, question: Question) -> None:
+        super().__init__(data, question=question)
+        self.options = verbs.options_of(question)
+        self.asked_fields = verbs.fields_of(question)
+        self.takes_several = verbs.takes_several(question)
+        if self.options:
+            self.fields["selected"] = forms.TypedMultipleChoiceField(
+                choices=[(str(place), one.label) for place, one in enumerate(self.options)],
+                coerce=int,
+                required=False,
+                error_messages={"invalid_choice": "This question has no such option."},
+            )
+        for place, field in enumerate(self.asked_fields):
+            self.fields[f"field-{place}"] = asked_field(field)
+        if verbs.takes_text(question):
+            self.fields["text"] = WordsField(
+                label="In your own words" if self.options or self.asked_fields else "Your answer",
+                required=False,
+                strip=False,
+                max_length=settings.TOOL_RESULT_BYTES,
+                widget=forms.Textarea(attrs={"rows": 2}),
+            )
+
+    @property
+    def is_one_click(self) -> bool:
+        """Whether choosing one of a few options is all there is to do."""
+        return (
+            0 < len(self.options) <= MOST_BUTTONS
+            and len(self.fields) == 1
+            and not self.takes_several
+        )
+
+    @property
+    def bound_fields(self) -> list[tuple[forms.BoundField, bool]]:
+        """Each with whether it may be left empty where others may not."""
+        has_required = any(field.is_required for field in self.asked_fields)
+        return [
+            (self[f"field-{place}"], has_required and not field.is_required)
+            for place, field in enumerate(self.asked_fields)
+        ]
+
+    @property
+    def chosen(self) -> list[str]:
+        """What was ticked when the form came back refused."""
+        chosen = self["selected"].value() if "selected" in self.fields else None
+        return [str(place) for place in chosen or ()]
+
+    def reply(self) -> dict[str, Any]:
+        """What a valid form says, as the verb takes it."""
+        said = self.cleaned_data
+        return {
+            "text": said.get("text", ""),
+            "selected": [self.options[place].value for place in said.get("selected", ())],
+            "fields": {
+                field.name: said[f"field-{place}"]
+                for place, field in enumerate(self.asked_fields)
+                if said.get(f"field-{place}")
+            },
+        }
+
+
+def asked_field(field: verbs.Field) -> forms.Field:
+    """A field by the upstream's own word for its kind; one line of text where we do not know it."""
+    common = {"label": field.label, "required": False}
+    if field.options:
+        choices = [("", "Choose…"), *((one.value, one.label) for one in field.options)]
+        return forms.ChoiceField(choices=choices, **common)
+    return _FIELDS.get(field.kind.lower(), _line)(common)
+
+
+def value_label(field: verbs.Field, value: str) -> str:
+    """A field's value as the person who gave it read it."""
+    if field.options:
+        return next((one.label for one in field.options if one.value == value), value)
+    is_choice = _FIELDS.get(field.kind.lower()) is _yes_or_no
+    return dict(YES_OR_NO).get(value, value) if is_choice else value
+
+
+def _line(common: dict[str, Any], **attributes: str) -> forms.Field:
+    widget = forms.TextInput(attrs=attributes)
+    return WordsField(max_length=10_000, widget=widget, **common)
+
+
+def _lines(common: dict[str, Any]) -> forms.Field:
+    widget = forms.Textarea(attrs={"rows": 3})
+    return WordsField(max_length=100_000, strip=False, widget=widget, **common)
+
+
+def _yes_or_no(common: dict[str, Any]) -> forms.Field:
+    return forms.ChoiceField(choices=[("", "Choose…"), *YES_OR_NO], **common)
+
+
+def _typed(**attributes: str) -> Callable[[dict[str, Any]], forms.Field]:
+    return lambda common: _line(common, **attributes)
+
+
+_FIELDS: Mapping[str, Callable[[dict[str, Any]], forms.Field]] = {
+    "textarea": _lines,
+    "multiline": _lines,
+    "longtext": _lines,
+    "boolean": _yes_or_no,
+    "bool": _yes_or_no,
+    "checkbox": _yes_or_no,
+    "number": _typed(inputmode="decimal"),
+    "integer": _typed(inputmode="numeric"),
+    "date": _typed(type="date"),
+    "email": _typed(type="email"),
+    "url": _typed(type="url"),
+}
+
+# What the card of an open question offers, by what kind of question it is.
+FORMS: Mapping[str, type[ReplyForm]] = {
+    QuestionKind.ASK: AnswerForm,
+    QuestionKind.TOOL: ResultForm,
+    QuestionKind.APPROVAL: ReasonForm,
+}

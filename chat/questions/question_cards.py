@@ -1,0 +1,168 @@
+"""What an answer waits for, as its page shows it: open to be settled, or settled for ever."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.utils.safestring import SafeString
+
+from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus, User
+from chat.questions.actions import fields_of, options_of
+from chat.questions.forms import FORMS, ReasonForm, ReplyForm, value_label
+from chat.rendering.components import name_of, output_excerpt, pretty
+from chat.rendering.tool_calls import arguments_of
+
+# One line of a call's arguments.
+HINT_CHARACTERS = 90
+NOBODY = "Somebody who has left"
+
+# Kind and status -> what became of it, after the name of whoever decided.
+_OUTCOMES: dict[tuple[str, str], str] = {
+    (QuestionKind.ASK, QuestionStatus.ANSWERED): "answered",
+    (QuestionKind.ASK, QuestionStatus.DECLINED): "declined to answer",
+    (QuestionKind.ASK, QuestionStatus.EXPIRED): "went on without an answer",
+    (QuestionKind.APPROVAL, QuestionStatus.ANSWERED): "allowed it",
+    (QuestionKind.APPROVAL, QuestionStatus.DECLINED): "declined it",
+    (QuestionKind.APPROVAL, QuestionStatus.EXPIRED): "went on without it",
+    (QuestionKind.TOOL, QuestionStatus.ANSWERED): "gave the result",
+    (QuestionKind.TOOL, QuestionStatus.DECLINED): "refused to run it",
+    (QuestionKind.TOOL, QuestionStatus.EXPIRED): "went on without it",
+}
+_ICONS: dict[str, tuple[str, str]] = {
+    QuestionStatus.ANSWERED: ("check", "good"),
+    QuestionStatus.DECLINED: ("ban", "calm"),
+    QuestionStatus.EXPIRED: ("circle-stop", "calm"),
+}
+
+
+@dataclass(kw_only=True)
+class Asked:
+    """One question of a run. ``form`` is what was typed, where it was refused."""
+
+    question: Question
+    form: ReplyForm | None = None
+    refusal: str = ""
+
+    def __post_init__(self) -> None:
+        if self.form is None and self.question.is_open:
+            self.form = FORMS[self.question.kind](question=self.question)
+
+    @property
+    def hex(self) -> str:
+        return self.question.public_id.hex
+
+    @property
+    def is_open(self) -> bool:
+        return self.question.is_open
+
+    @property
+    def is_tool(self) -> bool:
+        return self.question.kind == QuestionKind.TOOL
+
+    @property
+    def is_approval(self) -> bool:
+        return self.question.kind == QuestionKind.APPROVAL
+
+    @property
+    def mark(self) -> str:
+        """Changes with what the line of an open question says: who is at it."""
+        claimer = self.claimer
+        return f"{zlib.crc32(claimer.public_id.bytes):08x}" if claimer else "open"
+
+    @property
+    def claimer(self) -> User | None:
+        is_claimed = self.question.status == QuestionStatus.CLAIMED
+        return self.question.claimed_by if is_claimed else None
+
+    # --- what is asked ---------------------------------------------------------------------
+
+    @property
+    def words(self) -> str:
+        return str(self.question.body.get("question") or "")
+
+    @property
+    def tool(self) -> str:
+        return name_of(str(self.question.body.get("tool") or "tool"))
+
+    @property
+    def arguments(self) -> SafeString:
+        return arguments_of(self.question.body.get("arguments") or {}, self.tool)
+
+    @property
+    def hint(self) -> str:
+        """The arguments in one line."""
+        arguments = self.question.body.get("arguments")
+        line = name_of(pretty(arguments, None)) if arguments else ""
+        return line if len(line) <= HINT_CHARACTERS else f"{line[:HINT_CHARACTERS]}…"
+
+    @property
+    def reason_form(self) -> ReasonForm:
+        return ReasonForm(question=self.question)
+
+    # --- what became of it -------------------------------------------------------------------
+
+    @property
+    def who(self) -> str:
+        return str(self.question.answered_by or NOBODY)
+
+    @property
+    def outcome(self) -> str:
+        words = _OUTCOMES.get((self.question.kind, self.question.status), "settled it")
+        return f"{words}: it went wrong" if self.is_wrong else words
+
+    @property
+    def is_wrong(self) -> bool:
+        return bool(self.question.answer.get("is_error"))
+
+    @property
+    def icon(self) -> str:
+        return "x" if self.is_wrong else _ICONS.get(self.question.status, ("check", "good"))[0]
+
+    @property
+    def tone(self) -> str:
+        return "bad" if self.is_wrong else _ICONS.get(self.question.status, ("check", "good"))[1]
+
+    @property
+    def output(self) -> SafeString:
+        return output_excerpt(str(self.question.answer.get("output") or ""))
+
+    @property
+    def has_output(self) -> bool:
+        return bool(self.question.answer.get("output"))
+
+    @property
+    def reason(self) -> str:
+        return str(self.question.answer.get("reason") or "")
+
+    @property
+    def said(self) -> list[str]:
+        """The reply to a question: the options that were chosen, by their labels, then the words."""
+        labels = {option.value: option.label for option in options_of(self.question)}
+        chosen = [labels.get(value, value) for value in self.question.answer.get("selected") or ()]
+        text = self.question.answer.get("text")
+        return [*chosen, *([str(text)] if text else [])]
+
+    @property
+    def filled(self) -> list[tuple[str, str]]:
+        """The fields that were filled in: label and value."""
+        values = self.question.answer.get("fields") or {}
+        return [
+            (field.label, value_label(field, str(values[field.name])))
+            for field in fields_of(self.question)
+            if values.get(field.name)
+        ]
+
+
+def asked_by(runs: Iterable[Run]) -> dict[int, tuple[Asked, ...]]:
+    """The questions of these runs, by run, in their order: one query, and none where no run has
+    ended by asking."""
+    keys = [run.pk for run in runs if run.status == RunStatus.WAITING]
+    if not keys:
+        return {}
+    rows = Question.objects.filter(run__in=keys).select_related("claimed_by", "answered_by")
+    asked: dict[int, list[Asked]] = {}
+    for question in rows.order_by("run", "position", "pk"):
+        asked.setdefault(question.run_id, []).append(Asked(question=question))
+    return {run: tuple(questions) for run, questions in asked.items()}

@@ -1,0 +1,13 @@
+"""The addresses of what an answer waits for."""
+
+from django.urls import URLPattern, path
+
+from chat.questions import views
+
+urlpatterns: list[URLPattern] = [
+    path("q/<uuid:public_id>/answer/", views.answer, name="question_answer"),
+    path("q/<uuid:public_id>/claim/", views.claim, name="question_claim"),
+    path("q/<uuid:public_id>/refuse/", views.refuse, name="question_refuse"),
+    path("q/<uuid:public_id>/release/", views.release, name="question_release"),
+    path("r/<uuid:public_id>/go-on/", views.go_on, name="run_go_on"),
+]

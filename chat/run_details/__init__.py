@@ -1,0 +1,1 @@
+"""Everything known about one run: timeline, events, raw frames, export, replay."""

@@ -1,0 +1,199 @@
+"""The page with the details of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_GET
+
+from chat import access, events
+from chat.dialects import DIALECTS
+from chat.models import Attempt, Run, RunStatus
+from chat.models.run import model_label
+from chat.rendering import final_comparison
+from chat.rendering.figures import duration, milliseconds_of
+from chat.rendering.final_comparison import Receipt, responses_said
+from chat.rendering.latency import Latency, shares
+from chat.rendering.messages import error_title
+from chat.run_details import log_pages
+from chat.run_details.export import masked
+from chat.run_details.trace import final_response
+from chat.run_details.views.log import log_context
+from chat.runs.segments import read_raw
+from chat.web.decorators import signed_in
+from chat.web.responses import beside_room
+
+# What the page shows of the bytes; the export has them all.
+RAW_BYTES_SHOWN = 64 * 1024
+OUTCOMES = {
+    "": "under way",
+    "eof": "answered to the end",
+    "stopped": "stopped by a person",
+    "refused": "refused",
+    "failed": "failed",
+    "interrupted": "interrupted",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A step in a run's life, and the seconds since the one before it."""
+
+    label: str
+    at: datetime
+    since: float | None
+
+
+@signed_in
+@require_GET
+def details(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    run = access.get_run(request.user, public_id)
+    # One byte more than is shown tells that there is more.
+    raw = read_raw(run, limit_bytes=RAW_BYTES_SHOWN + 1)
+    attempts = attempts_of(run)
+    context: dict[str, Any] = {
+        "run": run,
+        "model_label": model_label(run),
+        "parts": list(Run.objects.filter(message=run.message_id).order_by("position")),
+        "moments": moments_of(run),
+        "figures": figures_of(run),
+        **time_of(run, attempts),
+        "receipt": receipt_of(run),
+        "attempts": attempts,
+        "error_title": error_title(run.error_kind) if run.error_kind or run.error_message else "",
+        "parameters": parameters_of(run),
+        "raw": masked(raw[:RAW_BYTES_SHOWN].decode("utf-8", "replace")),
+        **log_context(run, request),
+        "has_more_raw": len(raw) > RAW_BYTES_SHOWN,
+    }
+    return beside_room(request, "run_details/details.html", run.conversation, context)
+
+
+def moments_of(run: Run) -> list[Moment]:
+    steps = (
+        ("Sent", run.queued_at),
+        ("Taken from the line", run.claimed_at),
+        ("Request sent to the server", run.request_sent_at),
+        ("First event", run.first_event_at),
+        ("First token", run.first_token_at),
+        ("Stop asked for", run.stop_requested_at),
+        ("Ended", run.finished_at),
+    )
+    known = sorted(((label, at) for label, at in steps if at), key=lambda step: step[1])
+    moments: list[Moment] = []
+    for label, at in known:
+        since = (at - moments[-1].at).total_seconds() if moments else None
+        moments.append(Moment(label=label, at=at, since=since))
+    return moments
+
+
+def time_of(run: Run, attempts: Sequence[Attempt]) -> dict[str, object]:
+    """Where the whole time went, from the click to the end: what the events tell, and what only
+    the records do: the line, refused attempts, a person's pause, our own work. Nothing of a run
+    that is not over."""
+    if not run.finished_at or not run.claimed_at or not run.request_sent_at:
+        return {}
+    spent, end_t = _spent_in(run)
+    # Whoever ends a lost run was not there: what is behind its last event was nobody's work.
+    is_end_unseen = not end_t
+    ended_at = run.request_sent_at + timedelta(milliseconds=end_t)
+    asked_at = attempts[0].started_at if attempts else run.request_sent_at
+    before = Run.objects.filter(message=run.message_id, position__lt=run.position)
+    waited_from = before.order_by("-position").values_list("finished_at", flat=True).first()
+    steps = (
+        ("person", waited_from, run.queued_at),
+        ("queue", run.queued_at, run.claimed_at),
+        ("overhead", run.claimed_at, asked_at),
+        ("attempts", asked_at, run.request_sent_at),
+        ("overhead", None if is_end_unseen else ended_at, run.finished_at),
+    )
+    recorded = [
+        (kind, round((until - since).total_seconds() * 1000))
+        for kind, since, until in steps
+        if since
+    ]
+    return {"shares": shares([*recorded, *spent]), "is_end_unseen": is_end_unseen}
+
+
+def receipt_of(run: Run) -> Receipt | None:
+    """What the server said last against what was streamed; ``None`` where it said nothing of it."""
+    if not run.result:
+        return None
+    result = events.decode_result(run.result)
+    final = responses_said(final_response(run))
+    if final is None:
+        return final_comparison.receipt_of(result)
+    return final_comparison.compare(final_comparison.streamed(result.output), final)
+
+
+def _spent_in(run: Run) -> tuple[list[tuple[str, int]], int]:
+    """What the events tell, and when the last one was, in milliseconds; 0 where nobody saw the end."""
+    latency, t, before, passed_over = Latency(), 0, "", b""
+    for entry in log_pages.entries_behind(run.pk):
+        kind = log_pages.type_in(entry.body)
+        # A piece after a piece of the same kind begins nothing: most of a long log is not decoded.
+        if kind == before and kind.endswith(".delta"):
+            passed_over = entry.body
+            continue
+        if passed_over:
+            latency.reach(log_pages.t_in(passed_over))
+            passed_over = b""
+        event = events.decode(entry.body)
+        latency.add(event)
+        before, t = kind, event.t
+    return latency.spent(t), t
+
+
+def attempts_of(run: Run) -> list[Attempt]:
+    attempts = list(Attempt.objects.filter(run=run).order_by("number"))
+    for attempt in attempts:
+        attempt.outcome_label = OUTCOMES.get(attempt.outcome, attempt.outcome)
+        attempt.error_title = error_title(attempt.error_kind) if attempt.error_kind else ""
+        attempt.asked_to_wait = _asked_to_wait(attempt)
+    return attempts
+
+
+def _asked_to_wait(attempt: Attempt) -> str:
+    """How long the server asked us to wait, in words; nothing where it did not."""
+    seconds = attempt.retry_after_seconds
+    if not seconds:
+        return ""
+    return f"{seconds:g} s" if seconds < 1 else duration(milliseconds_of(seconds))
+
+
+def figures_of(run: Run) -> list[tuple[str, str]]:
+    """Label and value. A figure that nobody reported or measured is left out; so is a 0 of
+    thinking, and the time of a run that failed before a server was asked."""
+    figures: list[tuple[str, str]] = []
+    counts = (
+        ("Tokens read", run.input_tokens),
+        ("Tokens written", run.output_tokens),
+        ("of these for thinking", run.reasoning_tokens or None),
+    )
+    figures += [(label, f"{count:,}") for label, count in counts if count is not None]
+    if run.result:
+        stats = events.decode_result(run.result).stats
+        measured = (
+            ("Tokens per second", stats.tokens_per_second, "{:.1f}"),
+            ("Time to first token", stats.time_to_first_token_seconds, "{:.2f} s"),
+            ("Model load", stats.model_load_time_seconds, "{:.1f} s"),
+        )
+        figures += [
+            (label, form.format(value)) for label, value, form in measured if value is not None
+        ]
+    if run.finished_at and (run.request_sent_at or run.status != RunStatus.FAILED):
+        total = (run.finished_at - run.queued_at).total_seconds()
+        figures.append(("Total", duration(milliseconds_of(total))))
+    return figures
+
+
+def parameters_of(run: Run) -> list[tuple[str, object]]:
+    """What was set for this run, under the names that the form has for it."""
+    dialect = DIALECTS.get(run.upstream.dialect) if run.upstream else None
+    labels = {each.name: each.label for each in dialect.parameters} if dialect else {}
+    return [(labels.get(name, name), value) for name, value in run.parameters.items()]

@@ -1,0 +1,235 @@
+"""A run as a recording: its events in pages, one event beside the frames that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+import msgspec
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_GET
+
+from chat import access, events
+from chat.access import NOT_HERE
+from chat.models import Run
+from chat.rendering import figures
+from chat.rendering.components import excerpt, excerpt_of_json
+from chat.rendering.messages import EVENTS
+from chat.run_details import log_pages
+from chat.run_details.export import export_events, export_raw, masked
+from chat.run_details.log_pages import Entry, type_of
+from chat.run_details.trace import trace
+from chat.runs.public_events import public_event
+from chat.web.decorators import signed_in
+
+EVENT_LETTERS_SHOWN = 160
+# Before an event that is linked to so many others are shown.
+LINES_BEFORE = 10
+WHOLE_WIDTH = 1000
+# Members that are not for browsers: replay material, and the upstream's own turn.
+WITHHELD: dict[str, str] = {
+    "replay.data": "(material for the next request; not shown)",
+    "chat.end": "(the result; its figures are above)",
+}
+# How an event and the frames beside it belong together, in a sentence.
+TRACES: dict[str, str] = {
+    "exact": "Parsing the recording again gives this event from exactly this.",
+    "segment": "This event is somewhere in what was stored with it. Which frame it was is not known.",
+    "own": "Nothing that the server sent became this event: we made it, as when a stream ends.",
+    "unknown": "What the server sent is kept, but which of it became this event is not known.",
+    "gone": "Nothing is kept of what the server sent: either nothing came, or its time is over.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One event of the list. ``x`` is its moment on a line as long as the run, in thousandths."""
+
+    seq: int
+    at: str
+    x: int
+    type: str
+    words: str
+    size: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A type of events; ``query`` is that of the list with it switched."""
+
+    type: str
+    slug: str
+    words: str
+    count: int
+    is_chosen: bool
+    query: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    seq: int
+    json: SafeString
+    raw: SafeString | str
+    how: str
+    note: str
+    is_withheld: bool
+
+
+@signed_in
+@require_GET
+def log(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    """The list of events: all of it again where the types change, else further lines."""
+    run = access.get_run(request.user, public_id)
+    if "after" in request.GET or "before" in request.GET:
+        return render(request, "run_details/lines.html", further_lines(run, request))
+    return render(request, "run_details/log.html", log_context(run, request))
+
+
+@signed_in
+@require_GET
+def event(request: HttpRequest, public_id: UUID, seq: int) -> HttpResponse:
+    run = access.get_run(request.user, public_id)
+    opened = opened_at(run, seq)
+    if opened is None:
+        raise Http404(NOT_HERE)
+    context = {"run": run, "opened": opened}
+    return render(request, "run_details/event.html", context)
+
+
+@signed_in
+@require_GET
+def export(request: HttpRequest, public_id: UUID, form: str) -> HttpResponse:
+    """A file to keep: ``raw``, what the server sent, or ``events``."""
+    run = access.get_run(request.user, public_id)
+    found = EXPORTS[form](run) if form in EXPORTS else None
+    if found is None:
+        raise Http404(NOT_HERE)
+    response = HttpResponse(found.body, content_type="application/octet-stream")
+    response["Content-Disposition"] = f'attachment; filename="{found.name}"'
+    return response
+
+
+EXPORTS = {"raw": export_raw, "events": export_events}
+
+
+def number_in(request: HttpRequest, name: str) -> int:
+    """A number of the address; 0 for what is none."""
+    text = request.GET.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+
+def log_context(run: Run, request: HttpRequest) -> dict[str, Any]:
+    """What the list shows. ``?type=`` any number of times, ``?at=``, ``?after=`` or ``?before=``."""
+    chosen = types_in(request)
+    counts = log_pages.counts_of(run.pk)
+    last = log_pages.last_entry(run.pk)
+    whole = log_pages.t_in(last.body) if last else 0
+    at = number_in(request, "at")
+    opened = opened_at(run, at) if at else None
+    return {
+        **lines_context(run, request, whole, opened=opened),
+        "kinds": [kind_of(name, count, chosen) for name, count in counts.items()],
+        "is_filtered": bool(chosen),
+        "opened": opened,
+        "total": sum(counts.values()),
+        "whole": figures.duration(whole) if whole else "",
+    }
+
+
+def further_lines(run: Run, request: HttpRequest) -> dict[str, Any]:
+    """Lines that join those of a list, which goes on at their other end already. Nothing is counted:
+    who reads a long log to its end would have it counted once for each page."""
+    last = log_pages.last_entry(run.pk)
+    context = lines_context(run, request, log_pages.t_in(last.body) if last else 0)
+    return {**context, "later" if "before" in request.GET else "earlier": ""}
+
+
+def lines_context(
+    run: Run, request: HttpRequest, whole: int, *, opened: Opened | None = None
+) -> dict[str, Any]:
+    """A page of lines, around what is opened. ``whole``: milliseconds of the run."""
+    chosen, before = types_in(request), number_in(request, "before")
+    if before:
+        page = log_pages.page_before(run.pk, before, types=chosen)
+    else:
+        start = max(0, opened.seq - 1 - LINES_BEFORE) if opened else number_in(request, "after")
+        page = log_pages.page_after(run.pk, start, types=chosen)
+    has_earlier, has_later = (
+        bool(page.entries) and more for more in (page.has_earlier, page.has_later)
+    )
+    return {
+        "run": run,
+        "lines": [line_of(entry, whole) for entry in page.entries],
+        "later": query_of(chosen, after=page.entries[-1].seq) if has_later else "",
+        "earlier": query_of(chosen, before=page.entries[0].seq) if has_earlier else "",
+    }
+
+
+def types_in(request: HttpRequest) -> list[str]:
+    """Of the types in the address those that there are, each once: every event is held against
+    them, and every link repeats them."""
+    return [kind for kind in dict.fromkeys(request.GET.getlist("type")) if kind in EVENTS]
+
+
+def query_of(types: Collection[str], **numbers: int) -> str:
+    return urlencode([*(("type", kind) for kind in types), *numbers.items()])
+
+
+def kind_of(kind: str, count: int, chosen: Collection[str]) -> Kind:
+    switched = [one for one in chosen if one != kind]
+    if kind not in chosen:
+        switched.append(kind)
+    return Kind(
+        type=kind,
+        slug=kind.replace(".", "-"),
+        words=EVENTS.get(kind, kind),
+        count=count,
+        is_chosen=kind in chosen,
+        query=query_of(switched),
+    )
+
+
+def line_of(entry: Entry, whole: int) -> Line:
+    event = events.decode(entry.body)
+    kind = type_of(event)
+    members = msgspec.to_builtins(event)
+    said = {name: value for name, value in members.items() if name not in ("type", "seq", "t")}
+    return Line(
+        seq=entry.seq,
+        at=f"{event.t / 1000:.3f}",
+        x=round(WHOLE_WIDTH * min(max(event.t, 0), whole) / whole) if whole else 0,
+        type=kind,
+        words=EVENTS.get(kind, kind),
+        size=figures.size(len(entry.body)),
+        text=WITHHELD.get(kind) or _short(said),
+    )
+
+
+def _short(members: dict[str, object]) -> str:
+    text = masked(msgspec.json.encode(members).decode()) if members else ""
+    return text if len(text) <= EVENT_LETTERS_SHOWN else f"{text[:EVENT_LETTERS_SHOWN]}…"
+
+
+def opened_at(run: Run, seq: int) -> Opened | None:
+    """The event with this number: canonical, and as it came."""
+    entry = log_pages.entry_at(run.pk, seq)
+    if entry is None:
+        return None
+    event = events.decode(entry.body)
+    shown = msgspec.to_builtins(public_event(event, run.public_id))
+    found = trace(run, seq)
+    raw = masked(found.raw.decode("utf-8", "replace"))
+    return Opened(
+        seq=seq,
+        json=excerpt_of_json(msgspec.json.decode(masked(msgspec.json.encode(shown).decode()))),
+        raw=excerpt(raw) if raw else "",
+        how=found.how,
+        note=TRACES[found.how],
+        is_withheld=type_of(event) in WITHHELD,
+    )

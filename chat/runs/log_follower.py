@@ -1,0 +1,330 @@
+"""The follower of a run's log: event buffer and segments without gaps, up to `chat.end`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.db import connection
+
+from chat.core import metrics
+from chat.core.prepared import fetch
+from chat.core.threads import DatabaseThreads, readers
+from chat.models.run import LIVE_STATUSES
+from chat.runs.configured_buffer import live_tail
+from chat.runs.event_buffer import Entry, LiveTail, Take, Taking
+from chat.runs.segments import CHUNK_SEGMENTS, entries_of, read_entries
+
+logger = logging.getLogger(__name__)
+
+# Who asks within this time shares one query. Followers come as often as the log moves, so that at
+# 500 runs a look each would be 5,000 queries a second.
+GATHER_SECONDS = 0.02
+# Of one look, over all its followers; the rest is there at their next one.
+LOOK_BYTES = 4 * 1024 * 1024
+# Places for values in one statement: three for each follower, and SQLite's oldest limit is 999.
+FOLLOWERS_AT_ONCE = 300
+
+
+class RunGone(Exception):
+    """The run's row does not exist (any more)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What there is behind a follower's number. ``is_over``: nothing, and nothing will come."""
+
+    entries: list[Entry] = field(default_factory=list)
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    run_pk: int
+    after: int
+    answer: asyncio.Future[Found]
+
+
+class Lookout:
+    """One per process. `look` is for followers, on the event loop."""
+
+    def __init__(self, threads: DatabaseThreads = readers) -> None:
+        self._threads = threads
+        self._asked: list[_Question] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def look(self, run_pk: int, after: int) -> Found:
+        """What is committed behind ``after``. Raises ``RunGone``; a database that is away is waited
+        for. Cancellation is safe."""
+        question = _Question(run_pk, after, asyncio.get_running_loop().create_future())
+        self._asked.append(question)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._answer(), name="lookout")
+        return await question.answer
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _answer(self) -> None:
+        """Until nobody asks any more."""
+        questions: list[_Question] = []
+        try:
+            while self._asked:
+                await asyncio.sleep(GATHER_SECONDS)
+                questions, self._asked = self._asked, []
+                questions = [each for each in questions if not each.answer.done()]
+                for start in range(0, len(questions), FOLLOWERS_AT_ONCE):
+                    await self._answer_together(questions[start : start + FOLLOWERS_AT_ONCE])
+        finally:
+            for each in (*questions, *self._asked):
+                each.answer.cancel()
+            self._asked = []
+
+    async def _answer_together(self, questions: Sequence[_Question]) -> None:
+        wanted = [(each.run_pk, each.after) for each in questions]
+        for question, answer in zip(questions, await self._find(wanted), strict=True):
+            if question.answer.done():
+                continue
+            if isinstance(answer, Exception):
+                question.answer.set_exception(answer)
+            else:
+                question.answer.set_result(answer)
+
+    async def _find(self, wanted: Sequence[tuple[int, int]]) -> Sequence[Found | Exception]:
+        """What the database refuses to be asked costs its follower alone the answer."""
+        try:
+            return await self._threads.call_until_there(look_for, wanted)
+        except Exception as error:
+            if len(wanted) == 1:
+                return [error]
+            return [answer for one in wanted for answer in await self._find([one])]
+
+
+lookout = Lookout()
+
+
+# --- in a database thread ---------------------------------------------------------------------
+
+
+def look_for(wanted: Sequence[tuple[int, int]]) -> list[Found | Exception]:
+    """For each (run, number) what is behind it. A log that cannot be read is its follower's trouble
+    and nobody else's."""
+    rows = _read(wanted)
+    return [
+        _found(rows[at], after) if at in rows else RunGone(run_pk)
+        for at, (run_pk, after) in enumerate(wanted)
+    ]
+
+
+# A run's status, its last number, and a segment, or nothing in place of one.
+_Row = tuple[str, int, int | None, bool | None, bytes | None]
+
+
+def _found(rows: list[_Row], after: int) -> Found | Exception:
+    segments = [
+        (first_seq, bool(is_compressed), body)
+        for _, _, first_seq, is_compressed, body in rows
+        if first_seq is not None and body is not None
+    ]
+    if not segments:
+        status, last_seq, *_ = rows[0]
+        return Found(is_over=status not in LIVE_STATUSES and after >= last_seq)
+    try:
+        return Found(entries=entries_of(segments, after))
+    except Exception as error:
+        return error
+
+
+# Of the segments behind each number, by its place, those nearest to their follower first, as far as
+# the bytes go. The segment with the next number is the last one that begins at or before it: found
+# in the index, however long the log is. All is of one moment: a run that has ended there has its
+# last segment there, too.
+_ROWS = """
+    WITH wanted (place, run_id, after) AS ({wanted}),
+    begun AS (
+        SELECT place, run_id, after, COALESCE((
+            SELECT MAX(earlier.first_seq) FROM chat_runsegment earlier
+            WHERE earlier.run_id = wanted.run_id AND earlier.first_seq <= wanted.after + 1
+        ), 0) AS start
+        FROM wanted
+    ),
+    found AS (
+        SELECT begun.place, segment.first_seq, segment.is_compressed, segment.body,
+            SUM(LENGTH(segment.body)) OVER (ORDER BY segment.first_seq - begun.after, begun.place)
+                - LENGTH(segment.body) AS ahead_bytes
+        FROM begun JOIN chat_runsegment segment
+            ON segment.run_id = begun.run_id
+            AND segment.first_seq >= begun.start
+            AND segment.last_seq > begun.after
+    )
+    SELECT wanted.place, run.status, run.last_seq, found.first_seq, found.is_compressed, found.body
+    FROM wanted
+    JOIN chat_run run ON run.id = wanted.run_id
+    LEFT JOIN found ON found.place = wanted.place AND found.ahead_bytes < %s
+    ORDER BY wanted.place, found.first_seq
+"""
+_ROWS_IN_POSTGRES = _ROWS.format(
+    wanted="SELECT * FROM unnest(%s::int[], %s::bigint[], %s::bigint[])"
+)
+
+
+def _read(wanted: Sequence[tuple[int, int]]) -> dict[int, list[_Row]]:
+    """By place in ``wanted``; without those whose run is not there."""
+    if connection.vendor == "postgresql":
+        runs, numbers = [run_pk for run_pk, _ in wanted], [after for _, after in wanted]
+        rows = fetch(_ROWS_IN_POSTGRES, [list(range(len(wanted))), runs, numbers, LOOK_BYTES])
+    else:
+        places = "VALUES " + ", ".join(["(%s,%s,%s)"] * len(wanted))
+        values = [value for at, question in enumerate(wanted) for value in (at, *question)]
+        rows = fetch(_ROWS.format(wanted=places), [*values, LOOK_BYTES])
+    found: defaultdict[int, list[_Row]] = defaultdict(list)
+    for place, *row in rows:
+        found[place].append(tuple(row))
+    return dict(found)
+
+
+# The merged reader of a run's log: tail and segments, gap-free, ending with chat.end.
+
+__all__ = ["RunGone", "follow"]
+
+# While a tail serves a run, its follower looks into the database only this often.
+POLL_SECONDS = 1.0
+# Without one it looks as often as this while the log moves, and ever less often while it does not.
+FAST_SECONDS = 0.1
+# Who has just read a log to its end listens first: what a run says first comes in these moments.
+FIRST_SECONDS = 0.02
+SLOWER = 1.5
+# One step of a catch-up from the database, so that a long log does not stall its follower.
+CATCH_UP_BYTES = 512 * 1024
+
+
+async def follow(
+    run_id: UUID,
+    after: int = 0,
+    *,
+    tail: LiveTail = live_tail,
+    threads: DatabaseThreads = readers,
+    poll_seconds: float = POLL_SECONDS,
+    take: Take | None = None,
+) -> AsyncIterator[list[Entry]]:
+    """Batches of committed entries behind ``after``, each number once and in order.
+
+    What the tail brings while the follower waits goes to ``take``, if there is one; what that refuses
+    is yielded instead. Ends after the batch that holds ``chat.end``. Raises ``RunGone``. Losing the
+    tail, or never having one, costs up to ``poll_seconds`` of latency and nothing else; a database
+    that is away is waited for. Cancellation is safe anywhere.
+    """
+    log = _Log(run_id, threads)
+    taking = Taking(_counted(take), poll_seconds) if take is not None else None
+    position = after
+    fast = min(FAST_SECONDS, poll_seconds)
+    pause = min(FIRST_SECONDS, poll_seconds)
+    while True:
+        entries = tail.read(run_id, position)
+        is_served = bool(entries)
+        if is_served:
+            pause = poll_seconds
+        else:
+            found = await log.read(position)
+            if found.is_over:
+                return
+            entries = found.entries
+            pause = fast if entries else pause
+        metrics.TAIL_READS.add(1, _where(entries, is_served))
+        if entries:
+            position = entries[-1].seq
+            yield entries
+            if entries[-1].is_end:
+                return
+        # Also after a tail has served: the next words are on their way here, and not yet in the log.
+        if is_served or not log.is_behind:
+            reached = await tail.wait(run_id, position, timeout_seconds=pause, taking=taking)
+            if reached > position:
+                pause = poll_seconds
+            else:
+                pause = fast if pause < fast else min(poll_seconds, pause * SLOWER)
+            position = reached
+
+
+def _counted(take: Take) -> Take:
+    def counted(entries: list[Entry]) -> bool:
+        is_taken = take(entries)
+        if is_taken:
+            metrics.TAIL_READS.add(1, "tail")
+        return is_taken
+
+    return counted
+
+
+def _where(entries: list[Entry], is_served: bool) -> str:
+    """Where a follower found something, for the figures."""
+    if is_served:
+        return "tail"
+    return "database" if entries else "nowhere"
+
+
+class _Log:
+    """The database's side of one follower."""
+
+    def __init__(self, run_id: UUID, threads: DatabaseThreads) -> None:
+        self._run_id = run_id
+        self._run_pk: int | None = None
+        self._threads = threads
+        # Whether there may be more than fits into one step.
+        self.is_behind = True
+
+    async def read(self, after: int) -> Found:
+        if not self.is_behind and self._run_pk is not None:
+            return await lookout.look(self._run_pk, after)
+        # Not together with the others, who would wait for a long log.
+        if self._run_pk is None:
+            self._run_pk, entries = await self._threads.call_until_there(
+                _begin, self._run_id, after
+            )
+        else:
+            entries = await self._threads.call_until_there(
+                read_entries, self._run_pk, after, limit_bytes=CATCH_UP_BYTES
+            )
+        # Not "there was something": a log that is being written grows with each look, and followers
+        # who look again at once keep each other, and the tail, from ever catching up.
+        is_cut = sum(len(entry.body) for entry in entries) >= CATCH_UP_BYTES
+        self.is_behind = is_cut or len(entries) >= CHUNK_SEGMENTS
+        return Found(entries=entries)
+
+
+# As in `read_entries`, with the run's key: where nothing is behind ``after`` it comes alone.
+_BEGINNING = """
+    SELECT run.id, segment.first_seq, segment.is_compressed, segment.body
+    FROM chat_run run LEFT JOIN chat_runsegment segment
+        ON segment.run_id = run.id AND segment.last_seq > %s
+        AND segment.first_seq >= COALESCE((
+            SELECT MAX(earlier.first_seq) FROM chat_runsegment earlier
+            WHERE earlier.run_id = run.id AND earlier.first_seq <= %s
+        ), 0)
+    WHERE run.public_id = %s
+    ORDER BY segment.first_seq
+    LIMIT %s
+"""
+
+
+def _begin(run_id: UUID, after: int) -> tuple[int, list[Entry]]:
+    """The run's key, and the first step of its log."""
+    is_postgres = connection.vendor == "postgresql"
+    values = [after, after + 1, run_id if is_postgres else run_id.hex, CHUNK_SEGMENTS]
+    rows = fetch(_BEGINNING, values)
+    if not rows:
+        raise RunGone(run_id)
+    segments = [
+        (first_seq, bool(is_compressed), body)
+        for _, first_seq, is_compressed, body in rows
+        if first_seq is not None
+    ]
+    return rows[0][0], entries_of(segments, after, CATCH_UP_BYTES)

@@ -1,0 +1,256 @@
+"""The end of a run: its result, and what features store in the same transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from chat import events as canonical
+from chat.core import notify
+from chat.core.errors import is_away
+from chat.core.prepared import PreparedUpdate
+from chat.events import Result
+from chat.models import Conversation, Message, Run, RunSegment, RunStatus
+from chat.result import Fold, close_open
+from chat.runs.resume import opening, queue_follow_up
+
+logger = logging.getLogger(__name__)
+
+# An upstream that pauses its own tools goes on by itself; one that never ends is stopped here.
+MOST_PAUSES = 8
+
+TOO_MANY_PAUSES = (
+    f"The server paused more than {MOST_PAUSES} times, so the answer was not continued again."
+)
+SERVER_IS_GONE = "The server paused, and cannot be asked to go on: it was removed or switched off."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeStep:
+    """What a feature stores in the transaction that ends a run.
+
+    ``applies(result, prepared)`` says whether there is something to store: most answers are words
+    and nothing else, and each step is a savepoint. ``store(run, result, prepared)`` stores it.
+    ``prepare(run_pk, result, closing)`` is called before the transaction, wherever possible, for
+    what takes time, such as decoding and hashing megabytes; its value is handed on as
+    ``prepared``. ``closing`` are the encoded events that are not in the run's log yet.
+    """
+
+    name: str
+    applies: Callable[[Result, object], bool]
+    store: Callable[[Run, Result, object], None]
+    prepare: Callable[[int, Result, Sequence[bytes]], object] | None = None
+
+
+# By the step's name, what it has prepared.
+PreparedOutcome = Mapping[str, object]
+
+_steps: tuple[OutcomeStep, ...] = ()
+
+
+def use_steps(*steps: OutcomeStep) -> None:
+    """Sets the steps of this process, in their order. `chat.apps` calls it once."""
+    global _steps
+    _steps = steps
+
+
+def steps() -> tuple[OutcomeStep, ...]:
+    return _steps
+
+
+def record_outcome(run_pk: int, result: Result, prepared: PreparedOutcome) -> None:
+    """Writes the rows that follow from a result, whoever ended the run. ``prepared`` is the value
+    of `prepare_outcome` for it.
+
+    The run's row already has its terminal status. Everything here is a function of the result,
+    and a run ends once, so nothing is written twice. A step that fails loses its own rows, not
+    those of other steps nor the end of the run. Errors of an unavailable database are raised.
+    """
+    due = _due_steps(result, prepared)
+    if not due:
+        return
+    run = Run.objects.defer("result").get(pk=run_pk)
+    for step in due:
+        with _isolated(run.public_id, step), transaction.atomic():
+            step.store(run, result, prepared.get(step.name))
+
+
+def has_consequences(result: Result, prepared: PreparedOutcome) -> bool:
+    return bool(_due_steps(result, prepared))
+
+
+def _due_steps(result: Result, prepared: PreparedOutcome) -> list[OutcomeStep]:
+    return [step for step in _steps if step.applies(result, prepared.get(step.name))]
+
+
+def prepare_outcome(run_pk: int, result: Result, closing: Sequence[bytes] = ()) -> PreparedOutcome:
+    """What the steps prepare before the transaction that ends the run."""
+    prepared: dict[str, object] = {}
+    for step in _steps:
+        if step.prepare is not None:
+            with _isolated(run_pk, step):
+                prepared[step.name] = step.prepare(run_pk, result, closing)
+    return prepared
+
+
+@contextmanager
+def _isolated(run: object, step: OutcomeStep) -> Iterator[None]:
+    """Logs what goes wrong in a step. Errors of an unavailable database are raised."""
+    try:
+        yield
+    except Exception as error:
+        if is_away(error):
+            raise
+        # Its kind alone: what a database says of a value may quote the value.
+        logger.error(
+            "run.outcome_lost run=%s step=%s error=%s", run, step.name, type(error).__name__
+        )
+
+
+def _continue_paused(run: Run, result: Result, prepared: object) -> None:
+    """Queues the follow-up of a run that the upstream has paused, unless somebody stopped it."""
+    if run.status != RunStatus.INCOMPLETE or result.ext.stop.reason != "pause":
+        return
+    if run.stop_requested_at is not None or run.conversation.deleted_at is not None:
+        return
+    upstream = run.upstream
+    if upstream is None or not upstream.is_enabled:
+        _note(run, SERVER_IS_GONE)
+    elif _pauses(run) > MOST_PAUSES:
+        _note(run, TOO_MANY_PAUSES)
+    else:
+        queue_follow_up(run, [], requested_by=run.requested_by)
+    show_change(run)
+
+
+def _pauses(run: Run) -> int:
+    """How often this answer has paused: this time, and once for each run that nothing was
+    given to."""
+    later = Run.objects.filter(message_id=run.message_id, position__gt=0)
+    return 1 + sum(not inputs for inputs in later.values_list("inputs", flat=True))
+
+
+def _note(run: Run, text: str) -> None:
+    Run.objects.filter(pk=run.pk).update(notes=[*run.notes, text])
+
+
+def show_change(run: Run) -> None:
+    """Makes open pages fetch the answer again: it is another one than they show."""
+    conversation = Conversation.objects.only("public_id", "revision").get(pk=run.conversation_id)
+    Message.objects.filter(pk=run.message_id).update(revision=conversation.revision)
+    notify.ring_after_commit(notify.room_topic(conversation.public_id))
+
+
+CONTINUE_PAUSED = OutcomeStep(
+    name="continue_paused",
+    applies=lambda result, prepared: result.ext.stop.reason == "pause",
+    store=_continue_paused,
+)
+
+
+# Ends runs that no runner owns: stopped before they were claimed, or left by a lost runner.
+
+LARGEST_FIGURE = 2**63 - 1
+
+
+def end_unstarted(run: Run) -> bool:
+    """Stops a queued run: its log is written here, or its viewers would wait for ever.
+
+    Returns whether this call ended it. Call inside a transaction.
+    """
+    stopped = Run.objects.filter(pk=run.pk, status=RunStatus.QUEUED).update(
+        status=RunStatus.STOPPED, stop_requested_at=timezone.now()
+    )
+    if not stopped:
+        return False
+    committed = _committed(run)
+    start = canonical.ChatStart(model_instance_id=run.model, requested_model=run.model)
+    beginning = [] if committed else opening(run) or [start]
+    fold = Fold()
+    fold.extend([*committed, *beginning])
+    after = committed[-1].seq if committed else 0
+    closing = close_open(fold, "stopped", by=stopper_of(run.pk))
+    write_ending(run, [*beginning, *closing], after=after)
+    return True
+
+
+def stopper_of(run_pk: int) -> str | None:
+    """The name of the person who stopped a run; ``None`` where nobody did, or who has left."""
+    names = Run.objects.filter(pk=run_pk).values_list("stop_requested_by__name", flat=True)
+    return names.first()
+
+
+def _committed(run: Run) -> list[canonical.Event]:
+    """What the log of a queued run holds: nothing, or the beginning of a follow-up run that was
+    claimed once and put back in line."""
+    bodies = RunSegment.objects.filter(run=run).order_by("first_seq").values_list("body", flat=True)
+    return [canonical.decode(one) for body in bodies for one in canonical.split_bodies(bytes(body))]
+
+
+def write_ending(run: Run, closing: Iterable[canonical.Event], *, after: int) -> None:
+    """Appends the closing events behind seq ``after`` and the fold to the run's row.
+
+    The caller has already won the conditional update of the status, in this transaction.
+    A segment that somebody else wrote meanwhile raises ``IntegrityError``.
+    """
+    numbered = list(closing)
+    for seq, event in enumerate(numbered, start=after + 1):
+        event.seq = seq
+    RunSegment.objects.create(
+        run=run,
+        first_seq=after + 1,
+        last_seq=numbered[-1].seq,
+        body=canonical.join_bodies(canonical.encode(event) for event in numbered),
+    )
+    end = numbered[-1]
+    Run.objects.filter(pk=run.pk).update(**columns_of(end))
+    touch_room(run.conversation_id)
+    if isinstance(end, canonical.ChatEnd):
+        record_outcome(run.pk, end.result, prepare_outcome(run.pk, end.result))
+
+
+def columns_of(end: canonical.Event) -> dict[str, object]:
+    """The columns of a run's row that its ``chat.end`` decides."""
+    assert isinstance(end, canonical.ChatEnd)
+    result = end.result
+    usage = result.ext.usage or canonical.Usage()
+    error = result.ext.error
+    return {
+        "status": result.ext.status,
+        "last_seq": end.seq,
+        "finished_at": timezone.now(),
+        "result": canonical.encode(result).decode(),
+        "response_id": (result.response_id or "")[:200],
+        "input_tokens": _first(result.stats.input_tokens, usage.input_tokens),
+        "output_tokens": _first(result.stats.total_output_tokens, usage.output_tokens),
+        "reasoning_tokens": _first(result.stats.reasoning_output_tokens, usage.reasoning_tokens),
+        "error_kind": error.kind if error else "",
+        "error_message": error.message[:2000] if error else "",
+    }
+
+
+def _first(*figures: int | None) -> int | None:
+    """The first figure that is known and that a column can hold: servers report what they like."""
+    return next(
+        (figure for figure in figures if figure is not None and 0 <= figure <= LARGEST_FIGURE),
+        None,
+    )
+
+
+_touched = PreparedUpdate(
+    lambda room, now: (
+        Conversation.objects.filter(pk=room),
+        {"revision": F("revision") + 1, "updated_at": now},
+    )
+)
+
+
+def touch_room(conversation_pk: int) -> None:
+    """The room changed: its revision rises, and the answer's with it."""
+    _touched(room=conversation_pk, now=timezone.now())

@@ -1,0 +1,419 @@
+"""The event buffer that processes share: committed events in one Redis stream."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from redis.asyncio.connection import ConnectionPool
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import OutOfMemoryError, ResponseError
+
+from chat.core.waiting import Turn, end
+from chat.runs.event_buffer import Entry, MemoryTail, Recent, Taking
+
+CONNECT_SECONDS = 2.0
+
+
+class RedisLine:
+    """Asks one thing after another. It connects when it is asked, and again after it has failed.
+
+    ``answer_seconds`` is how long an answer may take, with the way there.
+    """
+
+    def __init__(self, url: str, *, answer_seconds: float) -> None:
+        self._answer_seconds = answer_seconds
+        pool = ConnectionPool.from_url(
+            url,
+            # The forms of the answers that are read by who asks.
+            protocol=2,
+            # The limit is set here, around all of it: the connection's own makes a task each time.
+            socket_timeout=None,
+            socket_connect_timeout=CONNECT_SECONDS,
+            # Whether and when to try again is for whoever asks.
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._connection = pool.make_connection()  # type: ignore[no-untyped-call]
+
+    async def ask(self, *command: str | bytes | int) -> Any:
+        """The answer as Redis gives it: bytes, numbers, lists of them, or nothing.
+
+        Raises ``TimeoutError``, ``redis.exceptions.RedisError``, or whatever redis-py makes of what it
+        reads. Unless it was a ``ResponseError``, `hang_up` before asking again.
+        """
+        connection = self._connection
+        async with asyncio.timeout(self._answer_seconds):
+            await connection.send_packed_command(
+                connection.pack_command(*command), check_health=False
+            )
+            return await connection.read_response()
+
+    async def hang_up(self) -> None:
+        """Nothing is read from a connection whose last answer may still come."""
+        with suppress(Exception):
+            # A socket that is full says goodbye only when the other side reads again.
+            async with asyncio.timeout(self._answer_seconds):
+                await self._connection.disconnect()
+
+
+# The tail that processes share: committed events go through one Redis stream to all of them.
+#
+# Every flush of a process is one message with the news of all its runs: a message for each run would
+# cost fifty times the CPU, on both sides (docs/decisions/0005-one-stream-for-all-runs.md). It is an accelerator
+# and nothing else. What is lost, late, unreadable or not ours is read from the database; nothing
+# waits for Redis, and no run notices it.
+
+logger = logging.getLogger(__name__)
+
+# What waits for a Redis that does not answer. It is stale after a second, so little is kept.
+OUTBOX_BYTES = 4 * 1024 * 1024
+# One message; a flush after an outage of the database is larger.
+MESSAGE_BYTES = 256 * 1024
+# What the stream may hold: some seconds of the busiest installation, and nothing when all is quiet.
+STREAM_BYTES = 16 * 1024 * 1024
+STREAM_MESSAGES = (16, 4096)
+STREAM_SECONDS = 60
+# How often Redis is told so: not with every message, which are forty a second.
+EXPIRE_SECONDS = 10.0
+# Redis answers in a millisecond, or it is frozen.
+ANSWER_SECONDS = 2.0
+# How long one read waits for news, before it looks whether the stream still is the same one.
+BLOCK_SECONDS = 1.0
+PAUSE_SECONDS = 0.5
+# A run that nobody has asked for since is not collected any more.
+LINGER_SECONDS = 10.0
+
+# Not listening yet.
+BEGINS = "begins"
+
+BODY, MAC = b"b", b"m"
+MAC_BYTES = 16
+
+
+class News(msgspec.Struct, array_like=True, frozen=True):
+    """Committed events of one run: its id, the number of the first, and their JSON."""
+
+    run: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+    first_seq: int
+    bodies: list[bytes]
+
+
+class Message(msgspec.Struct, array_like=True, frozen=True):
+    """What one process committed in one flush."""
+
+    origin: bytes
+    news: list[News]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Message).decode
+
+
+@dataclass(slots=True)
+class _Outbox:
+    news: list[News]
+    size_bytes: int = 0
+
+
+class RedisTail(MemoryTail):
+    """Use it on one event loop, between `start` and `close`.
+
+    ``secret`` is what the processes of an installation share: without it nobody can write what is
+    believed here. A process that only executes runs neither ``keeps_own`` nor ``listens``.
+    """
+
+    def __init__(
+        self, url: str, *, secret: str, keeps_own: bool, listens: bool, key: str = ""
+    ) -> None:
+        super().__init__()
+        self._mac_key = hashlib.blake2b(secret.encode(), person=b"tributary-tail").digest()
+        fingerprint = hashlib.blake2b(self._mac_key, digest_size=4).hexdigest()
+        # Installations that share a Redis do not read each other's.
+        self._key = key or f"tributary:{fingerprint}:tail"
+        self._url = url
+        self._keeps_own = keeps_own
+        self._listens = listens
+        self._origin = uuid.uuid4().bytes
+        self._outbox = _Outbox([])
+        self._has_news = asyncio.Event()
+        # The followed runs, by their ids as they are in messages.
+        self._followed: dict[bytes, Recent] = {}
+        self._own: set[UUID] = set()
+        self._mean_bytes = 1024.0
+        self._sender: RedisLine | None = None
+        self._reader: RedisLine | None = None
+        # By the loop's clock: when Redis is told again how long to keep the stream.
+        self._expire_at = 0.0
+        self._tasks: list[asyncio.Task[None]] = []
+        # "" or why it is not delivering: said once, when it changes.
+        self._trouble = {"send": "", "read": BEGINS if listens else ""}
+
+    async def start(self) -> None:
+        self._sender = RedisLine(self._url, answer_seconds=ANSWER_SECONDS)
+        self._tasks = [asyncio.create_task(self._send_forever(), name="tail-send")]
+        if self._listens:
+            self._reader = RedisLine(self._url, answer_seconds=BLOCK_SECONDS + ANSWER_SECONDS)
+            self._tasks.append(asyncio.create_task(self._read_forever(), name="tail-read"))
+            self._tasks.append(asyncio.create_task(self._sweep_forever(), name="tail-sweep"))
+
+    async def close(self) -> None:
+        """Sends what waits, if Redis answers, and lets go."""
+        if self._sender is not None and self._outbox.news:
+            with suppress(Exception):
+                await self._send(self._take_outbox())
+        for task in self._tasks:
+            await end(task)
+        self._tasks = []
+        for line in (self._sender, self._reader):
+            if line is not None:
+                await line.hang_up()
+        self._sender = self._reader = None
+
+    @property
+    def is_delivering(self) -> bool:
+        """Whether the last thing that was tried went well, in both directions."""
+        return not any(self._trouble.values())
+
+    def _note(self, direction: str, trouble: str) -> None:
+        if self._trouble[direction] == trouble:
+            return
+        self._trouble[direction] = trouble
+        if trouble:
+            logger.warning("tail.lost direction=%s error=%s", direction, trouble)
+        else:
+            logger.info("tail.works direction=%s", direction)
+
+    # --- what the others of this process see -------------------------------------------------
+
+    def publish(self, run_id: UUID, entries: Sequence[Entry]) -> None:
+        """Never waits, and never keeps more than ``OUTBOX_BYTES``."""
+        if self._keeps_own:
+            self._own.add(run_id)
+            super().publish(run_id, entries)
+        if not entries:
+            return
+        outbox = self._outbox
+        size = sum(len(entry.body) for entry in entries)
+        if outbox.size_bytes + size > OUTBOX_BYTES:
+            # Followers have read this from the database by now, or will.
+            self._outbox = outbox = _Outbox([])
+        outbox.news.append(News(run_id.bytes, entries[0].seq, [entry.body for entry in entries]))
+        outbox.size_bytes += size
+        self._has_news.set()
+
+    def read(self, run_id: UUID, after: int) -> list[Entry]:
+        self._follow(run_id)
+        return super().read(run_id, after)
+
+    async def wait(
+        self, run_id: UUID, after: int, *, timeout_seconds: float, taking: Taking | None = None
+    ) -> int:
+        self._follow(run_id)
+        return await super().wait(run_id, after, timeout_seconds=timeout_seconds, taking=taking)
+
+    def forget(self, run_id: UUID) -> None:
+        self._own.discard(run_id)
+        self._followed.pop(run_id.bytes, None)
+        super().forget(run_id)
+
+    def _follow(self, run_id: UUID) -> None:
+        if self._listens:
+            recent = self._recent(run_id)
+            if not recent.asked_at:
+                self._followed[run_id.bytes] = recent
+            recent.asked_at = asyncio.get_running_loop().time()
+
+    def _tidy(self, run_id: UUID, recent: Recent) -> None:
+        """Not when its last follower stops waiting: it is about to come back."""
+
+    async def _sweep_forever(self) -> None:
+        while True:
+            await asyncio.sleep(LINGER_SECONDS / 2)
+            before = asyncio.get_running_loop().time() - LINGER_SECONDS
+            for run_id, recent in list(self._runs.items()):
+                if recent.waiting or not 0 < recent.asked_at < before:
+                    continue
+                recent.asked_at = 0.0
+                del self._followed[run_id.bytes]
+                if run_id not in self._own:
+                    del self._runs[run_id]
+
+    # --- out ---------------------------------------------------------------------------------
+
+    async def _send_forever(self) -> None:
+        assert self._sender is not None
+        while True:
+            await self._has_news.wait()
+            try:
+                await self._send(self._take_outbox())
+            except Exception as error:
+                # Whatever the client makes of what it reads: the next try has a new connection.
+                self._note("send", type(error).__name__)
+                # Another Redis, perhaps, or one that was emptied.
+                self._expire_at = 0.0
+                await self._sender.hang_up()
+                await asyncio.sleep(PAUSE_SECONDS)
+            else:
+                self._note("send", "")
+
+    def _take_outbox(self) -> list[News]:
+        self._has_news.clear()
+        outbox, self._outbox = self._outbox, _Outbox([])
+        return outbox.news
+
+    async def _send(self, news: Sequence[News]) -> None:
+        """Cancelled or failed, some of it may have arrived; what did not is not sent again."""
+        try:
+            for part in parts_of(news):
+                await self._say(_encode(Message(self._origin, part)))
+            await self._keep_alive()
+        except OutOfMemoryError:
+            raise
+        except ResponseError as error:
+            await self._begin_anew(error)
+            raise
+
+    async def _say(self, body: bytes) -> None:
+        assert self._sender is not None
+        self._mean_bytes += (len(body) - self._mean_bytes) / 16
+        limit = ("MAXLEN", "~", self._most_messages())
+        await self._sender.ask("XADD", self._key, *limit, "*", BODY, body, MAC, self._mac(body))
+
+    async def _keep_alive(self) -> None:
+        """Lets Redis forget the stream when nobody has said anything for long."""
+        assert self._sender is not None
+        now = asyncio.get_running_loop().time()
+        if now >= self._expire_at:
+            await self._sender.ask("EXPIRE", self._key, STREAM_SECONDS)
+            self._expire_at = now + EXPIRE_SECONDS
+
+    def _most_messages(self) -> int:
+        least, most = STREAM_MESSAGES
+        return min(most, max(least, int(STREAM_BYTES / self._mean_bytes)))
+
+    def _mac(self, body: bytes) -> bytes:
+        return hashlib.blake2b(body, key=self._mac_key, digest_size=MAC_BYTES).digest()
+
+    async def _begin_anew(self, error: ResponseError) -> None:
+        """Somebody put something else under our name, or a number behind which none can come."""
+        if "WRONGTYPE" in str(error) or "XADD" in str(error) or "exhausted" in str(error):
+            assert self._sender is not None
+            await self._sender.ask("DEL", self._key)
+
+    # --- in ----------------------------------------------------------------------------------
+
+    async def _read_forever(self) -> None:
+        assert self._reader is not None
+        position: bytes | None = None
+        while True:
+            try:
+                # At the end of the stream, whatever it holds: what was said before this process
+                # listened may be of a database from before a backup was restored.
+                position = await self._checked(position)
+                while True:
+                    self._note("read", "")
+                    position = await self._read_once(position)
+            except Exception as error:
+                self._note("read", type(error).__name__)
+                await self._reader.hang_up()
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _checked(self, position: bytes | None) -> bytes:
+        """``position``, or the end of the stream if it lies behind that: then it is another one."""
+        assert self._reader is not None
+        newest = await self._reader.ask("XREVRANGE", self._key, "+", "-", "COUNT", 1)
+        end: bytes = newest[0][0] if newest else b"0-0"
+        if position is None or _parts(position) > _parts(end):
+            return end
+        return position
+
+    async def _read_once(self, position: bytes) -> bytes:
+        assert self._reader is not None
+        block = ("BLOCK", int(BLOCK_SECONDS * 1000))
+        streams = ("STREAMS", self._key, position)
+        answer = await self._reader.ask("XREAD", "COUNT", 64, *block, *streams)
+        if not answer:
+            return await self._checked(position)
+        changed: dict[bytes, Recent] = {}
+        for number, fields in answer[0][1]:
+            position = number
+            changed |= self._take(fields)
+        await self._tell(changed.values())
+        return position
+
+    async def _tell(self, changed: Iterable[Recent]) -> None:
+        """Those who follow these runs, who may take and show at once what has come."""
+        # A message brings news of many runs.
+        turn = Turn(asyncio.get_running_loop().time)
+        for recent in changed:
+            recent.tell()
+            await turn.go_on()
+
+    def _take(self, fields: object) -> dict[bytes, Recent]:
+        """Keeps what somebody here follows; returns the runs of which there is something new."""
+        message = self._believed(fields)
+        if message is None:
+            logger.debug("tail.unreadable")
+            return {}
+        if message.origin == self._origin:
+            return {}
+        changed: dict[bytes, Recent] = {}
+        for news in message.news:
+            recent = self._followed.get(news.run)
+            if recent is not None and news.bodies:
+                self._arrived(recent, news)
+                changed[news.run] = recent
+        return changed
+
+    def _believed(self, fields: object) -> Message | None:
+        """The message, if a process of this installation wrote it."""
+        match fields:
+            case [name, bytes() as body, other, bytes() as mac] if (name, other) == (BODY, MAC):
+                pass
+            case _:
+                return None
+        if not hmac.compare_digest(mac, self._mac(body)):
+            return None
+        try:
+            return _decode(body)
+        except (msgspec.DecodeError, ValueError):
+            return None
+
+    def _arrived(self, recent: Recent, news: News) -> None:
+        """Adds what follows on what is here. Anything else takes its place: from behind a gap nothing
+        could be read, and whoever has read on already finds no more here until it fits again."""
+        if recent.entries and recent.entries[-1].seq + 1 != news.first_seq:
+            recent.entries.clear()
+            recent.size_bytes = 0
+        numbered = enumerate(news.bodies, start=news.first_seq)
+        self._keep(recent, [Entry(seq, body) for seq, body in numbered])
+
+
+def _parts(number: bytes) -> tuple[int, int]:
+    """The two halves of the number of a message, which is their order."""
+    time, _, count = number.partition(b"-")
+    return int(time), int(count or 0)
+
+
+def parts_of(news: Sequence[News]) -> list[list[News]]:
+    """``news`` in messages of a bearable size; one batch of a run is never divided."""
+    parts: list[list[News]] = [[]]
+    size = 0
+    for one in news:
+        weight = sum(map(len, one.bodies))
+        if parts[-1] and size + weight > MESSAGE_BYTES:
+            parts.append([])
+            size = 0
+        parts[-1].append(one)
+        size += weight
+    return parts

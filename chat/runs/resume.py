@@ -1,0 +1,267 @@
+"""Runs that continue an answer: what they are given, and how their log begins."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from chat import events as canonical
+from chat.core import notify
+from chat.dialects.base import Cause, Parser, Reply
+from chat.models import Run, RunStatus, User
+from chat.result.asks import in_words
+from chat.wire.sse import Frame
+
+# A note is one line of the transcript; the whole reply is in its detail.
+LABEL_LENGTH = 200
+
+Kind = Literal["tool", "ask", "approval"]
+Outcome = Literal["answered", "declined", "not_run"]
+
+
+class Settled(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One entry of ``Run.inputs``: what became of something that the run before waited for.
+
+    ``position`` is that of a call in the run's output, and of a question in ``ext.asks``. The
+    calls come first, each kind in its order. ``by`` is the name of whoever decided.
+    """
+
+    kind: Kind
+    position: int
+    outcome: Outcome
+    by: str = ""
+    # Of a call: what the model is told.
+    output: str = ""
+    is_error: bool = False
+    # Of a question; of an approval ``text`` is the reason.
+    text: str = ""
+    selected: tuple[str, ...] = ()
+    fields: dict[str, str] = {}
+
+
+def read_inputs(run: Run) -> list[Settled]:
+    return msgspec.convert(run.inputs, list[Settled])
+
+
+def queue_follow_up(run: Run, inputs: Sequence[Settled], *, requested_by: User | None) -> Run:
+    """The next run of the same answer, in line like any other.
+
+    Call inside the transaction of what it follows from. A second one for the same run collides
+    on its position: ``IntegrityError``.
+    """
+    follow_up = Run.objects.create(
+        conversation_id=run.conversation_id,
+        message_id=run.message_id,
+        position=run.position + 1,
+        upstream_id=run.upstream_id,
+        model=run.model,
+        system_prompt=run.system_prompt,
+        parameters=run.parameters,
+        tools=run.tools,
+        inputs=msgspec.to_builtins(list(inputs)),
+        requested_by=requested_by,
+        # Nobody sends this key: the position is what makes the run one of its kind.
+        idempotency_key=uuid.uuid4(),
+        status=RunStatus.QUEUED,
+    )
+    notify.ring_after_commit(notify.QUEUED)
+    notify.ring_after_commit(notify.room_topic(run.conversation.public_id))
+    return follow_up
+
+
+def run_before(run: Run) -> Run | None:
+    """The run that this one follows in its answer."""
+    if run.position == 0:
+        return None
+    return Run.objects.filter(message_id=run.message_id, position=run.position - 1).first()
+
+
+# --- the beginning of a log --------------------------------------------------------------
+
+
+def opening(run: Run) -> list[canonical.Event]:
+    """The first events of a run that goes on with an answer; none for the first run of one.
+
+    They say what the run before waited for and got, and stand in the log before anything is sent.
+    """
+    before = run_before(run)
+    if before is None:
+        return []
+    result = canonical.decode_result(before.result)
+    inputs = read_inputs(run)
+    upstream = run.upstream
+    return [
+        canonical.ChatStart(
+            model_instance_id=result.model_instance_id or run.model,
+            dialect=upstream.dialect if upstream else "",
+            endpoint=upstream.name if upstream else "",
+            requested_model=run.model,
+        ),
+        *_outcomes(result, inputs),
+        *(_note(result, settled) for settled in inputs if settled.kind != "tool"),
+    ]
+
+
+def _outcomes(result: canonical.Result, inputs: Iterable[Settled]) -> list[canonical.Event]:
+    calls = [
+        (settled, call)
+        for settled in inputs
+        if settled.kind == "tool" and (call := _call_at(result, settled.position)) is not None
+    ]
+    return [_outcome(item, settled, call) for item, (settled, call) in enumerate(calls)]
+
+
+def _call_at(result: canonical.Result, position: int) -> canonical.ToolCallItem | None:
+    item = result.output[position] if position < len(result.output) else None
+    return item if isinstance(item, canonical.ToolCallItem) else None
+
+
+def _outcome(item: int, settled: Settled, call: canonical.ToolCallItem) -> canonical.Event:
+    if settled.is_error:
+        return canonical.ToolCallFailure(
+            item=item,
+            reason=settled.output,
+            metadata=canonical.FailureMetadata(
+                type="execution_failed",
+                tool_name=call.tool,
+                arguments=call.arguments,
+                provider_info=call.provider_info,
+            ),
+            call_id=call.call_id,
+            arguments_raw=call.arguments_raw,
+        )
+    return canonical.ToolCallSuccess(
+        item=item,
+        tool=call.tool,
+        arguments=call.arguments,
+        output=settled.output,
+        provider_info=call.provider_info,
+        call_id=call.call_id,
+    )
+
+
+def _note(result: canonical.Result, settled: Settled) -> canonical.Event:
+    """A reply, for whoever reads the answer: what was said, and by whom."""
+    ask = result.ext.asks[settled.position] if settled.position < len(result.ext.asks) else {}
+    said = in_words(ask, text=settled.text, selected=settled.selected, fields=settled.fields)
+    words = _VERBS[settled.kind, settled.outcome].format(by=settled.by or "somebody")
+    label = f"{words}: {said}" if said else words
+    return canonical.ActivityStep(
+        family="question",
+        step=settled.outcome,
+        phase="note",
+        label=label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…",
+        ref=str(ask.get("ask_id", "")) or None,
+        detail={
+            "question": ask.get("question"),
+            "text": settled.text,
+            "selected": list(settled.selected),
+            "fields": settled.fields,
+        },
+    )
+
+
+_VERBS: dict[tuple[Kind, Outcome], str] = {
+    ("ask", "answered"): "Answered by {by}",
+    ("ask", "declined"): "{by} declined to answer",
+    ("ask", "not_run"): "Went on without an answer",
+    ("approval", "answered"): "Approved by {by}",
+    ("approval", "declined"): "Declined by {by}",
+    ("approval", "not_run"): "Went on without an approval",
+}
+
+
+# Runs that go on with an answer: how their log is begun, and how their stream joins it.
+
+_OUTCOMES = (canonical.ToolCallSuccess, canonical.ToolCallFailure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """How the log of a follow-up run begins: what an earlier try has committed, or else what is
+    to be."""
+
+    committed: tuple[canonical.Event, ...]
+    opening: tuple[canonical.Event, ...]
+
+    @property
+    def item_count(self) -> int:
+        """Items that the log has before the upstream's first."""
+        return sum(isinstance(event, _OUTCOMES) for event in (*self.committed, *self.opening))
+
+
+class ContinuingParser(Parser):
+    """A dialect's parser whose events carry on a log that has begun.
+
+    ``first_item`` is the number of the first item of the upstream's answer; further choices
+    have nothing before them, and keep their numbers. A ``chat.start`` of its own is left out,
+    but a model other than ``model`` is told.
+    """
+
+    def __init__(self, parser: Parser, *, first_item: int, model: str) -> None:
+        self._parser = parser
+        self._first_item = first_item
+        self._model = model
+
+    def feed(self, frame: Frame) -> list[canonical.Event]:
+        return self._joined(self._parser.feed(frame))
+
+    def feed_body(self, body: bytes) -> list[canonical.Event]:
+        return self._joined(self._parser.feed_body(body))
+
+    def close(
+        self, cause: Cause = "eof", *, error: canonical.ErrorInfo | None = None
+    ) -> list[canonical.Event]:
+        return self._joined(self._parser.close(cause, error=error))
+
+    def _joined(self, events: list[canonical.Event]) -> list[canonical.Event]:
+        self.is_done = self._parser.is_done
+        self.ending = self._parser.ending
+        return [joined for event in events if (joined := self._join(event)) is not None]
+
+    def _join(self, event: canonical.Event) -> canonical.Event | None:
+        if isinstance(event, canonical.ChatStart):
+            if event.model_instance_id in ("", self._model):
+                return None
+            return canonical.MetaUpdate(values={"model": event.model_instance_id})
+        if isinstance(event, canonical.ItemEvent) and event.choice == 0:
+            event.item += self._first_item
+        elif isinstance(event, canonical.ReplayData) and event.choice == 0:
+            event.item = None if event.item is None else event.item + self._first_item
+        return event
+
+
+# --- what was given, in the next prompt ----------------------------------------------------
+
+
+def filled_output(result: canonical.Result, given: Iterable[Settled]) -> list[canonical.OutputItem]:
+    """The output of a run with the calls that were answered since."""
+    output: list[canonical.OutputItem] = list(result.output)
+    for settled in given:
+        call = output[settled.position] if settled.position < len(output) else None
+        if settled.kind == "tool" and isinstance(call, canonical.ToolCallItem):
+            output[settled.position] = msgspec.structs.replace(
+                call, output=settled.output, status="failed" if settled.is_error else "done"
+            )
+    return output
+
+
+def replies_in(result: canonical.Result, given: Iterable[Settled]) -> Iterator[Reply]:
+    """The replies to a run's questions."""
+    asks = result.ext.asks
+    for settled in given:
+        if settled.kind != "tool" and settled.position < len(asks):
+            ask = asks[settled.position]
+            yield Reply(
+                ask_id=str(ask.get("ask_id", "")),
+                call_id=ask.get("call_id"),
+                style=ask.get("style"),
+                text=settled.text,
+                selected=settled.selected,
+                fields=settled.fields,
+                is_declined=settled.outcome != "answered",
+            )

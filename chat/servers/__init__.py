@@ -1,0 +1,1 @@
+"""Configured LLM servers: settings, connection test, models, the demo servers."""

@@ -1,0 +1,378 @@
+"""Adding, changing, switching and removing servers; keeping what a test or a list brought.
+
+The caller is an administrator and has fetched the row through ``chat.access``. No verb here
+connects to anything, and none puts a key into an audit row, a message or a log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from django.db import IntegrityError, transaction
+from django.db.models import Count, QuerySet
+from django.utils import timezone
+
+from chat.core import notify
+from chat.core.encryption import VaultLocked
+from chat.core.errors import ActionRefused
+from chat.models import Run, RunStatus, Upstream, User, audit
+from chat.models.run import LIVE_STATUSES
+from chat.servers.actions.base_url import normal_base_url, origin
+
+# A list longer than this is no help to whoever chooses; the rest can be typed by hand.
+MODEL_LIMIT = 1000
+NAME_LIMIT = 200
+# What a server says about one model is shown in a line; more than this is dropped.
+DETAIL_LIMIT_BYTES = 4096
+
+ModelEntry = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """What the settings form says. ``key`` is a new one, or empty to keep what is stored.
+
+    ``secret_options`` are new values; of those stored, the ones named in ``kept_secrets`` stay.
+    """
+
+    name: str
+    dialect: str
+    base_url: str
+    concurrency_limit: int
+    options: Mapping[str, object] = field(default_factory=dict)
+    secret_options: Mapping[str, object] = field(default_factory=dict, repr=False)
+    kept_secrets: frozenset[str] = frozenset()
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    typed_models: Sequence[str] = ()
+    key: str = field(default="", repr=False)
+    clear_key: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a change did beside the words: secrets went because the server is another one."""
+
+    upstream: Upstream
+    key_was_dropped: bool = False
+    options_were_dropped: bool = False
+
+
+def add(actor: User, settings: ServerSettings) -> Upstream:
+    upstream = Upstream(created_by=actor)
+    _apply(upstream, settings)
+    if settings.key:
+        upstream.set_key(settings.key)
+    upstream.set_secret_options(settings.secret_options)
+    with _unique_name(), transaction.atomic():
+        upstream.save(force_insert=True)
+        _record(
+            actor,
+            "upstream.add",
+            upstream,
+            base_url=upstream.base_url,
+            dialect=upstream.dialect,
+            key="set" if settings.key else "none",
+            **_named(sorted(settings.secret_options), "secret_options_set"),
+        )
+    return upstream
+
+
+def change(actor: User, upstream: Upstream, settings: ServerSettings) -> Change:
+    """Applies the form to the row as it is now, whatever it was when the form was opened.
+
+    Secrets belong to scheme, host and port: when one of them changes, what is stored of key and
+    secret options and does not come anew with it is dropped in the same update.
+    """
+    with _unique_name(), transaction.atomic():
+        current = Upstream.objects.select_for_update().get(pk=upstream.pk)
+        before = _facts(current)
+        _apply(current, settings)
+        has_moved = origin(str(before["base_url"])) != origin(current.base_url)
+        key, key_was_dropped = _change_key(current, settings, has_moved=has_moved)
+        secrets, options_were_dropped = _change_secrets(current, settings, has_moved=has_moved)
+        changed = _differences(before, _facts(current)) | secrets
+        if key:
+            changed["key"] = key
+        if {"base_url", "dialect", "key"} & changed.keys():
+            # The steps of the last test speak of another server, or of another key.
+            current.probe, current.probed_at = [], None
+        current.save()
+        if changed:
+            _record(actor, "upstream.change", current, **changed)
+    return Change(
+        upstream=current,
+        key_was_dropped=key_was_dropped,
+        options_were_dropped=options_were_dropped,
+    )
+
+
+def set_enabled(actor: User, upstream: Upstream, *, is_enabled: bool) -> bool:
+    """Offers the server in the composer, or no longer. Returns whether that changed anything."""
+    with transaction.atomic():
+        changed = Upstream.objects.filter(pk=upstream.pk, is_enabled=not is_enabled).update(
+            is_enabled=is_enabled
+        )
+        if changed:
+            _record(actor, "upstream.enable" if is_enabled else "upstream.disable", upstream)
+    return bool(changed)
+
+
+def set_draining(actor: User, upstream: Upstream, *, is_draining: bool) -> bool:
+    """Begins nothing more at this server (what is sent waits in line), or goes on.
+
+    Returns whether that changed anything. What a runner claims takes the server's row first, so
+    after the commit nothing is begun that was not begun before.
+    """
+    with transaction.atomic():
+        changed = Upstream.objects.filter(pk=upstream.pk, is_draining=not is_draining).update(
+            is_draining=is_draining
+        )
+        if changed:
+            _record(actor, "upstream.drain" if is_draining else "upstream.resume", upstream)
+            # Those who wait may go, and those who watch the line are told.
+            notify.ring_after_commit(notify.QUEUED)
+            notify.ring_after_commit(notify.ROOMS)
+    return bool(changed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Answers of one server that are under way, and that wait in line."""
+
+    running: int = 0
+    waiting: int = 0
+
+
+def loads(upstreams: Iterable[Upstream]) -> dict[int, Load]:
+    """By primary key, in one query."""
+    keys = [upstream.pk for upstream in upstreams]
+    rows = Run.objects.filter(upstream_id__in=keys, status__in=LIVE_STATUSES)
+    counts: dict[int, dict[str, int]] = {key: {} for key in keys}
+    for key, status, count in rows.values_list("upstream_id", "status").annotate(Count("pk")):
+        counts[key][status] = count
+    return {
+        key: Load(running=count.get(RunStatus.RUNNING, 0), waiting=count.get(RunStatus.QUEUED, 0))
+        for key, count in counts.items()
+    }
+
+
+def delete(actor: User, upstream: Upstream) -> None:
+    """Removes the server and its key; the answers that it gave stay.
+
+    Refused while answers are written or wait in line: their runner would lose its settings.
+    """
+    with transaction.atomic():
+        # The lock keeps a new run, which refers to this row, waiting until we have decided.
+        current = Upstream.objects.select_for_update().filter(pk=upstream.pk).first()
+        if current is None:
+            return
+        live = Run.objects.filter(upstream=current, status__in=LIVE_STATUSES).count()
+        if live:
+            raise ActionRefused(_still_busy(live))
+        _record(actor, "upstream.delete", current, base_url=current.base_url)
+        current.delete()
+
+
+def record_probe(actor: User, upstream: Upstream, steps: Sequence[Mapping[str, object]]) -> bool:
+    """Keeps the steps of a connection test.
+
+    False, and nothing is kept, if address or key changed while the test ran.
+    """
+    with transaction.atomic():
+        kept = _same_server(upstream).update(probe=list(steps), probed_at=timezone.now())
+        states = {str(step["name"]): str(step["state"]) for step in steps}
+        _record(actor, "upstream.test", upstream, steps=states)
+    return bool(kept)
+
+
+def take_advice(actor: User, upstream: Upstream, name: str) -> str:
+    """Sets what the last test recommended under this name; returns that in words.
+
+    Only what is stored counts: whoever presses the button names an advice, not a value. Nothing
+    (and the empty text) where the test that gave it is not the last one any more.
+    """
+    with transaction.atomic():
+        current = Upstream.objects.select_for_update().get(pk=upstream.pk)
+        advice = next((each for each in _open_advice(current) if each["name"] == name), None)
+        if advice is None:
+            return ""
+        before = _facts(current)
+        if advice["target"] == "dialect":
+            current.dialect = str(advice["value"])
+            current.probe, current.probed_at = [], None
+        else:
+            current.options = {**current.options, name: advice["value"]}
+            advice["is_taken"] = True
+        current.save(update_fields=["dialect", "options", "probe", "probed_at"])
+        _record(actor, "upstream.change", current, **_differences(before, _facts(current)))
+    return str(advice["label"])
+
+
+def _open_advice(upstream: Upstream) -> Iterator[dict[str, object]]:
+    """What the last test recommended and nobody has taken up."""
+    for step in upstream.probe:
+        for advice in step.get("advice", ()):
+            if not advice.get("is_taken"):
+                yield advice
+
+
+def record_models(actor: User, upstream: Upstream, models: Iterable[ModelEntry]) -> bool:
+    """Replaces what the server listed, and keeps what was typed by hand.
+
+    False, and nothing is kept, if address or key changed meanwhile.
+    """
+    listed = [entry for entry in map(_listed, models) if entry][:MODEL_LIMIT]
+    with transaction.atomic():
+        current = _same_server(upstream).select_for_update().first()
+        if current is None:
+            return False
+        current.model_list = _merge(listed, _typed_names(current.model_list))
+        current.models_listed_at = timezone.now()
+        current.save(update_fields=["model_list", "models_listed_at"])
+        _record(actor, "upstream.list_models", current, count=len(listed))
+    return True
+
+
+def typed_models(upstream: Upstream) -> list[str]:
+    """The names that were typed by hand."""
+    return _typed_names(upstream.model_list)
+
+
+# --- steps -----------------------------------------------------------------------
+
+
+@contextmanager
+def _unique_name() -> Iterator[None]:
+    """Turns the database's refusal of a second server of the same name into a sentence."""
+    try:
+        yield
+    except IntegrityError as error:
+        raise ActionRefused("Another server has this name already.") from error
+
+
+def _apply(upstream: Upstream, settings: ServerSettings) -> None:
+    upstream.name = settings.name
+    upstream.dialect = settings.dialect
+    upstream.base_url = normal_base_url(settings.base_url)
+    upstream.concurrency_limit = settings.concurrency_limit
+    upstream.options = dict(settings.options)
+    upstream.parameters = dict(settings.parameters)
+    listed = [entry for entry in upstream.model_list if not entry.get("is_typed")]
+    upstream.model_list = _merge(listed, settings.typed_models)
+
+
+def _change_key(
+    upstream: Upstream, settings: ServerSettings, *, has_moved: bool
+) -> tuple[str, bool]:
+    """What happened to the key, as a word for the audit row, and whether a move dropped it."""
+    if settings.key:
+        upstream.set_key(settings.key)
+        return "set", False
+    if not upstream.has_key:
+        return "", False
+    if settings.clear_key:
+        upstream.set_key("")
+        return "cleared", False
+    if has_moved:
+        upstream.set_key("")
+        return "dropped: another address", True
+    return "", False
+
+
+def _change_secrets(
+    upstream: Upstream, settings: ServerSettings, *, has_moved: bool
+) -> tuple[dict[str, object], bool]:
+    """What happened to the secret options, by name for the audit row, and whether a move (and
+    not a person) dropped some of them."""
+    stored = _stored_secrets(upstream)
+    keepable = {name: value for name, value in stored.items() if name in settings.kept_secrets}
+    kept = {} if has_moved else keepable
+    wanted = {**kept, **settings.secret_options}
+    if wanted != stored or (upstream.sealed_options and not wanted):
+        upstream.set_secret_options(wanted)
+    gone = sorted(stored.keys() - wanted.keys())
+    detail = _named(sorted(settings.secret_options), "secret_options_set")
+    detail |= _named(gone, "secret_options_removed")
+    return detail, has_moved and bool(keepable.keys() - wanted.keys())
+
+
+def _stored_secrets(upstream: Upstream) -> dict[str, object]:
+    try:
+        return upstream.open_secret_options()
+    except VaultLocked:
+        # Not to be read with the keys that we have: nothing in it can be kept.
+        return {}
+
+
+def _named(names: Sequence[str], label: str) -> dict[str, object]:
+    return {label: list(names)} if names else {}
+
+
+def _facts(upstream: Upstream) -> dict[str, object]:
+    return {
+        "name": upstream.name,
+        "dialect": upstream.dialect,
+        "base_url": upstream.base_url,
+        "concurrency_limit": upstream.concurrency_limit,
+        "options": dict(upstream.options),
+        "parameters": dict(upstream.parameters),
+        "typed_models": _typed_names(upstream.model_list),
+    }
+
+
+def _differences(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, object]:
+    return {
+        name: {"from": before[name], "to": after[name]}
+        for name in before
+        if before[name] != after[name]
+    }
+
+
+def _typed_names(entries: Iterable[ModelEntry]) -> list[str]:
+    return [str(entry["id"]) for entry in entries if entry.get("is_typed")]
+
+
+def _merge(listed: Sequence[ModelEntry], typed: Iterable[str]) -> list[ModelEntry]:
+    known = {entry["id"] for entry in listed}
+    names = [name for name in dict.fromkeys(typed) if name not in known]
+    return [
+        *listed,
+        *({"id": name, "label": name, "detail": {}, "is_typed": True} for name in names),
+    ]
+
+
+def _listed(entry: Mapping[str, object]) -> ModelEntry | None:
+    """An entry of the server's list, held to the size of what we store; None for a useless one."""
+    name = str(entry["id"])
+    if not name or len(name) > NAME_LIMIT:
+        return None
+    detail = entry.get("detail") or {}
+    if len(json.dumps(detail)) > DETAIL_LIMIT_BYTES:
+        detail = {}
+    label = str(entry.get("label") or name)[:NAME_LIMIT]
+    return {"id": name, "label": label, "detail": detail, "is_typed": False}
+
+
+def _same_server(upstream: Upstream) -> QuerySet[Upstream]:
+    return Upstream.objects.filter(
+        pk=upstream.pk,
+        base_url=upstream.base_url,
+        dialect=upstream.dialect,
+        sealed_key=upstream.sealed_key,
+        sealed_options=upstream.sealed_options,
+    )
+
+
+def _still_busy(live: int) -> str:
+    answers = "an answer" if live == 1 else f"{live} answers"
+    return (
+        f"This server still has {answers} to finish. Switch it off and wait, "
+        "or stop what is running and what waits; then it can be removed."
+    )
+
+
+def _record(actor: User, verb: str, upstream: Upstream, **detail: object) -> None:
+    audit.record(actor, verb, target=f"{upstream.name} {upstream.public_id}", **detail)

@@ -1,0 +1,178 @@
+"""What the settings screen asks a server: the connection test, and the list of its models."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, replace
+
+from asgiref.sync import async_to_sync
+from django.conf import settings
+
+from chat.core.encryption import VaultLocked
+from chat.dialects import DIALECTS
+from chat.dialects.base import Dialect, ModelInfo
+from chat.dialects.event_counts import Seen, merged
+from chat.models import Upstream
+from chat.servers.actions.servers import ModelEntry, typed_models
+from chat.upstreams.client import list_models
+from chat.upstreams.configured import configured_client, configured_policy
+from chat.upstreams.failures import UpstreamError
+from chat.upstreams.probe import Step, Target, probe
+
+# A person waits for the page; a model that takes longer to load is an answer, too.
+PROBE_SECONDS = 60
+LIST_SECONDS = 30
+
+Steps = list[dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The steps of a connection test as plain values, each as it ended, what kinds of events
+    came meanwhile, and which models the server offers."""
+
+    steps: Steps
+    seen: tuple[Seen, ...] = ()
+    models: tuple[ModelEntry, ...] = ()
+
+
+KEY_UNREADABLE = (
+    "The stored key cannot be read with this installation's encryption keys. "
+    "Enter the server's key again and save."
+)
+OPTIONS_UNREADABLE = (
+    "The stored secret options cannot be read with this installation's encryption keys. "
+    "Enter them again and save."
+)
+UNKNOWN_DIALECT = "This installation does not know the dialect any more. Pick another and save."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The server's models, or a sentence that says why there are none."""
+
+    models: tuple[ModelEntry, ...] = ()
+    error: str = ""
+
+
+class NotAskable(Exception):
+    """The settings are not enough to ask anything; ``str()`` says what is missing."""
+
+
+def run_probe(upstream: Upstream, *, model: str = "") -> Report:
+    """Runs the connection test to its end. Takes a minute at most."""
+    try:
+        target = _target(upstream, model)
+    except NotAskable as reason:
+        step = Step(name="key", label="Key", state="failed", text=str(reason))
+        return Report(steps=[_plain(step)])
+    steps = async_to_sync(_probe)(target)
+    seen = merged(kind for step in steps for kind in step.seen)
+    models = [model for step in steps for model in step.models]
+    return Report(steps=[_plain(step) for step in steps], seen=tuple(seen), models=_entries(models))
+
+
+def _plain(step: Step) -> dict[str, object]:
+    """What is stored and shown of a step; what it saw is counted elsewhere, and the models that it
+    found have a place of their own."""
+    values = asdict(replace(step, seen=(), models=()))
+    del values["seen"], values["models"]
+    return values
+
+
+def _entries(models: Iterable[ModelInfo]) -> tuple[ModelEntry, ...]:
+    return tuple({"id": model.id, "label": model.label, "detail": model.detail} for model in models)
+
+
+def ask_for_models(upstream: Upstream) -> Listing:
+    """The models that the server lists now."""
+    try:
+        return async_to_sync(_list)(_target(upstream, ""))
+    except NotAskable as reason:
+        return Listing(error=str(reason))
+    except UpstreamError as error:
+        return Listing(error=error.info.message)
+    except TimeoutError:
+        return Listing(error="The server did not send its list in time. Try again in a moment.")
+
+
+def _target(upstream: Upstream, model: str) -> Target:
+    known = {str(entry["id"]) for entry in upstream.model_list}
+    return Target(
+        base_url=upstream.base_url,
+        dialect=_dialect(upstream),
+        key=_key(upstream),
+        model=model if model in known else _first_typed(upstream),
+        options=_options(upstream),
+        is_proxied=bool(settings.UPSTREAM_PROXY),
+    )
+
+
+def _dialect(upstream: Upstream) -> Dialect:
+    dialect = DIALECTS.get(upstream.dialect)
+    if dialect is None:
+        raise NotAskable(UNKNOWN_DIALECT)
+    return dialect
+
+
+def _key(upstream: Upstream) -> str:
+    try:
+        return upstream.open_key()
+    except VaultLocked:
+        raise NotAskable(KEY_UNREADABLE) from None
+
+
+def _options(upstream: Upstream) -> dict[str, object]:
+    try:
+        return upstream.all_options()
+    except VaultLocked:
+        raise NotAskable(OPTIONS_UNREADABLE) from None
+
+
+def _first_typed(upstream: Upstream) -> str:
+    """A name typed by hand, where the server's own list is empty; else the test picks one."""
+    has_list = any(not entry.get("is_typed") for entry in upstream.model_list)
+    return "" if has_list else next(iter(typed_models(upstream)), "")
+
+
+async def _probe(target: Target) -> list[Step]:
+    steps: dict[str, Step] = {}
+    client = configured_client()
+    try:
+        async with (
+            client,
+            asyncio.timeout(PROBE_SECONDS),
+            aclosing(probe(client, configured_policy(), target)) as found,
+        ):
+            async for step in found:
+                steps[step.name] = step
+    except TimeoutError:
+        pass  # the step that was running says so
+    return [_ended(step) for step in steps.values()]
+
+
+def _ended(step: Step) -> Step:
+    if step.state != "running":
+        return step
+    text = (
+        f"Not done after {PROBE_SECONDS} seconds, and ended. "
+        "A large model may still be loading: try again in a moment."
+    )
+    return Step(name=step.name, label=step.label, state="failed", text=text)
+
+
+async def _list(target: Target) -> Listing:
+    client = configured_client()
+    async with client, asyncio.timeout(LIST_SECONDS):
+        models = await list_models(
+            client,
+            base_url=target.base_url,
+            dialect=target.dialect,
+            key=target.key,
+            options=target.options,
+        )
+    if not models:
+        return Listing(error="The server's list of models is empty. Load a model there first.")
+    return Listing(models=_entries(models))

@@ -1,0 +1,218 @@
+"""The form of a server's settings; labels and options come from the dialects themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from chat.core.encryption import VaultLocked
+from chat.core.errors import ActionRefused
+from chat.core.text import check_name, one_line
+from chat.dialects import DIALECTS
+from chat.dialects.base import Dialect
+from chat.models import Upstream
+from chat.servers.actions.base_url import normal_base_url
+from chat.servers.actions.servers import NAME_LIMIT, ServerSettings, typed_models
+from chat.servers.option_fields import (
+    CLEAR_PREFIX,
+    OPTION_PREFIX,
+    PARAMETER_PREFIX,
+    OptionRow,
+    chosen,
+    initial_of,
+    option_fields,
+    option_rows,
+    options_of,
+    parameter_fields,
+    parameters_of,
+    secret_names,
+)
+
+# More than a page of names by hand is a mistake, such as a pasted file.
+TYPED_MODELS_LIMIT = 200
+KEY_LIMIT = 4000
+
+
+class UpstreamForm(forms.Form):
+    """Everything about a server but its switch. Key and secret options go in and never come out.
+
+    ``typed`` is what stands in the form of a person who picks another ``dialect``: options of
+    the same name keep their values.
+    """
+
+    name = forms.CharField(
+        max_length=80,
+        help_text="What people see in the list of models, such as “LM Studio in the cellar”.",
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+    dialect = forms.ChoiceField()
+    base_url = forms.CharField(
+        label="Address",
+        max_length=500,
+        widget=forms.TextInput(
+            attrs={
+                "autocomplete": "off",
+                "autocapitalize": "none",
+                "spellcheck": "false",
+                "inputmode": "url",
+                "placeholder": "http://localhost:1234",
+            }
+        ),
+    )
+    key = forms.CharField(
+        required=False,
+        max_length=KEY_LIMIT,
+        strip=True,
+        widget=forms.PasswordInput(
+            render_value=False, attrs={"autocomplete": "new-password", "spellcheck": "false"}
+        ),
+    )
+    clear_key = forms.BooleanField(required=False, label="Remove the stored key")
+    concurrency_limit = forms.IntegerField(
+        label="Answers at the same time",
+        min_value=1,
+        max_value=1000,
+        initial=4,
+        help_text="Further ones wait in line, oldest person first. "
+        "One graphics card usually serves one to four well.",
+        widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
+    )
+    typed_models = forms.CharField(
+        label="Models typed by hand",
+        required=False,
+        max_length=TYPED_MODELS_LIMIT * (NAME_LIMIT + 1),
+        help_text="One name per line; for models that the server does not list.",
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocapitalize": "none"}),
+    )
+
+    def __init__(
+        self,
+        data: Mapping[str, object] | None = None,
+        *,
+        upstream: Upstream | None = None,
+        dialect: str = "",
+        typed: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(data, initial=_initial(upstream, dialect), label_suffix="")
+        self.upstream = upstream
+        self.fields["dialect"].choices = [
+            (name, dialect.label)
+            for name, dialect in sorted(DIALECTS.items(), key=lambda pair: pair[1].label)
+        ]
+        self.shown_dialect = self._shown_dialect()
+        self.fields |= option_fields(self.shown_dialect, stored=_stored_secrets(upstream))
+        self.fields |= parameter_fields(self.shown_dialect)
+        self.initial |= self._initial_of_dialect(typed or {})
+        if upstream is None or not upstream.has_key:
+            del self.fields["clear_key"]
+        if upstream is not None and upstream.is_demo:
+            self.fields["base_url"].disabled = True
+
+    def _shown_dialect(self) -> Dialect | None:
+        name = self.data.get("dialect") if self.is_bound else self.initial.get("dialect")
+        return DIALECTS.get(str(name)) or next(iter(DIALECTS.values()), None)
+
+    def _initial_of_dialect(self, typed: Mapping[str, object]) -> dict[str, object]:
+        options = self.upstream.options if self.upstream else {}
+        parameters = self.upstream.parameters if self.upstream else {}
+        shown = self.shown_dialect
+        return {
+            **initial_of(options_of(shown), OPTION_PREFIX, stored=options, typed=typed),
+            **initial_of(parameters_of(shown), PARAMETER_PREFIX, stored=parameters, typed=typed),
+        }
+
+    @property
+    def option_rows(self) -> list[OptionRow]:
+        return option_rows(self, self.shown_dialect)
+
+    @property
+    def has_option_errors(self) -> bool:
+        return any(row.field.errors for row in self.option_rows)
+
+    @property
+    def parameter_rows(self) -> list[forms.BoundField]:
+        return [self[PARAMETER_PREFIX + each.name] for each in parameters_of(self.shown_dialect)]
+
+    @property
+    def has_parameter_errors(self) -> bool:
+        return any(bound.errors for bound in self.parameter_rows)
+
+    def clean_name(self) -> str:
+        name = one_line(self.cleaned_data["name"])
+        check_name(name)
+        others = Upstream.objects.filter(name=name)
+        if self.upstream is not None:
+            others = others.exclude(pk=self.upstream.pk)
+        if others.exists():
+            raise ValidationError("Another server has this name already.")
+        return name
+
+    def clean_base_url(self) -> str:
+        try:
+            return normal_base_url(self.cleaned_data["base_url"])
+        except ActionRefused as refusal:
+            raise ValidationError(str(refusal)) from None
+
+    def clean_key(self) -> str:
+        key = self.cleaned_data["key"]
+        # It travels in a header: a line break would begin another one.
+        if any(not "!" <= letter <= "~" for letter in key):
+            raise ValidationError(
+                "A key has no spaces, line breaks or special letters. Paste it again."
+            )
+        return key
+
+    def clean_typed_models(self) -> list[str]:
+        lines = (line.strip() for line in self.cleaned_data["typed_models"].splitlines())
+        names = list(dict.fromkeys(line for line in lines if line))
+        if len(names) > TYPED_MODELS_LIMIT:
+            raise ValidationError(f"At most {TYPED_MODELS_LIMIT} names.")
+        if any(len(name) > NAME_LIMIT or not name.isprintable() for name in names):
+            raise ValidationError(f"A name is one line of at most {NAME_LIMIT} visible characters.")
+        return names
+
+    def settings(self) -> ServerSettings:
+        """What a valid form asks for."""
+        data = self.cleaned_data
+        shown = self.shown_dialect
+        options = chosen(options_of(shown), OPTION_PREFIX, data)
+        secrets = secret_names(shown)
+        cleared = {name for name in secrets if data.get(CLEAR_PREFIX + name)}
+        return ServerSettings(
+            name=data["name"],
+            dialect=data["dialect"],
+            base_url=data["base_url"],
+            concurrency_limit=data["concurrency_limit"],
+            options={name: value for name, value in options.items() if name not in secrets},
+            secret_options={name: value for name, value in options.items() if name in secrets},
+            kept_secrets=secrets - cleared,
+            parameters=chosen(parameters_of(shown), PARAMETER_PREFIX, data),
+            typed_models=data["typed_models"],
+            key=data["key"],
+            clear_key=bool(data.get("clear_key")),
+        )
+
+
+def _stored_secrets(upstream: Upstream | None) -> set[str]:
+    """The names of the secret options that have a value."""
+    if upstream is None:
+        return set()
+    try:
+        return set(upstream.open_secret_options())
+    except VaultLocked:
+        # They cannot be read with the keys that we have: as good as none, to be entered again.
+        return set()
+
+
+def _initial(upstream: Upstream | None, dialect: str) -> dict[str, object]:
+    if upstream is None:
+        return {"dialect": dialect or "lmstudio"}
+    return {
+        "name": upstream.name,
+        "dialect": dialect or upstream.dialect,
+        "base_url": upstream.base_url,
+        "concurrency_limit": upstream.concurrency_limit,
+        "typed_models": "\n".join(typed_models(upstream)),
+    }

@@ -1,8 +1,0 @@
-"""Whether this installation still waits for its first administrator."""
-
-from django import template
-
-from chat.actions.setup import needs_setup
-
-register = template.Library()
-register.simple_tag(needs_setup)

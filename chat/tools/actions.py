@@ -1,0 +1,99 @@
+"""The function tools of a team, and which of them are switched on in a conversation.
+
+The caller has fetched every object through ``chat.access``: tools are made, changed and removed
+by owners and admins of their team, and switched by whoever may write in the conversation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+from django.db import IntegrityError, transaction
+
+from chat.core.errors import ActionRefused, storage_errors
+from chat.events import JsonObject
+from chat.models import Team, Tool, User, audit
+
+# What every API accepts.
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+DESCRIPTION_LENGTH = 4000
+SCHEMA_BYTES = 64 * 1024
+
+EMPTY_SCHEMA: JsonObject = {"type": "object", "properties": {}}
+
+
+def create_tool(user: User, team: Team, *, name: str, description: str, schema: str) -> Tool:
+    """A new tool. ``schema`` is the text of a JSON Schema of type object; empty: no arguments.
+
+    Raises ``ActionRefused`` where something is not as every server wants it.
+    """
+    values = _values(name, description, schema)
+    with storage_errors(), _only_one_called(name), transaction.atomic():
+        tool = Tool.objects.create(team=team, created_by=user, **values)
+        audit.record(user, "tool.created", target=team.name, tool=tool.name)
+    return tool
+
+
+def change_tool(user: User, tool: Tool, *, name: str, description: str, schema: str) -> Tool:
+    """From the next message on; runs keep the definition that they were sent with."""
+    values = _values(name, description, schema)
+    with storage_errors(), _only_one_called(name), transaction.atomic():
+        if not Tool.objects.filter(pk=tool.pk).update(**values):
+            raise ActionRefused("This tool has been removed.")
+        audit.record(user, "tool.changed", target=tool.team.name, tool=values["name"])
+    tool.refresh_from_db()
+    return tool
+
+
+def remove_tool(user: User, tool: Tool) -> None:
+    """Takes it out of all conversations as well."""
+    with storage_errors(), transaction.atomic():
+        removed, _ = Tool.objects.filter(pk=tool.pk).delete()
+        if removed:
+            audit.record(user, "tool.removed", target=tool.team.name, tool=tool.name)
+
+
+# --- checks --------------------------------------------------------------------------------
+
+
+def _values(name: str, description: str, schema: str) -> JsonObject:
+    if not NAME.fullmatch(name):
+        raise ActionRefused(
+            "A tool's name has 1 to 64 letters, digits, underscores and dashes, and nothing else."
+        )
+    if len(description) > DESCRIPTION_LENGTH:
+        raise ActionRefused(f"The description is longer than {DESCRIPTION_LENGTH:,} letters.")
+    description = description.replace("\x00", "").strip()
+    return {"name": name, "description": description, "schema": read_schema(schema)}
+
+
+def read_schema(text: str) -> JsonObject:
+    """The schema that the text holds. Raises ``ActionRefused`` with what is wrong with it."""
+    if not text.strip():
+        return dict(EMPTY_SCHEMA)
+    body = text.encode("utf-8", "replace")
+    if len(body) > SCHEMA_BYTES:
+        raise ActionRefused(f"The schema is larger than {SCHEMA_BYTES // 1024} KiB.")
+    try:
+        schema = msgspec.json.decode(body)
+        # PostgreSQL keeps no NUL in JSON.
+        has_nul = b"\\u0000" in msgspec.json.encode(schema)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ActionRefused(f"The schema is not JSON: {error}.") from None
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        raise ActionRefused('The schema must be a JSON object with "type": "object".')
+    if has_nul or not isinstance(schema.get("properties", {}), dict):
+        raise ActionRefused('"properties" of the schema must be an object, and hold no NUL.')
+    return schema
+
+
+@contextmanager
+def _only_one_called(name: str) -> Iterator[None]:
+    """Turns the collision of two tools of one name into words."""
+    try:
+        yield
+    except IntegrityError:
+        raise ActionRefused(f"The team already has a tool called {name}.") from None

@@ -1,0 +1,11 @@
+"""The addresses of a team's function tools."""
+
+from django.urls import URLPattern, path
+
+from chat.tools import views
+
+urlpatterns: list[URLPattern] = [
+    path("people/teams/<uuid:team_id>/tools/add/", views.add, name="tool_add"),
+    path("people/tools/<uuid:public_id>/", views.change, name="tool"),
+    path("people/tools/<uuid:public_id>/remove/", views.remove, name="tool_remove"),
+]

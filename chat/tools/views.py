@@ -1,0 +1,72 @@
+"""A team's function tools: made, changed and removed by who manages it, switched by who writes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST
+
+from chat import access
+from chat.core.errors import ActionRefused
+from chat.models import Team, Tool
+from chat.tools import actions as verbs
+from chat.tools.forms import EXAMPLE, ToolForm
+from chat.web.decorators import signed_in
+
+
+@signed_in
+@require_http_methods(["GET", "HEAD", "POST"])
+def add(request: HttpRequest, team_id: UUID) -> HttpResponse:
+    team = access.get_team(request.user, team_id, for_manage=True)
+    form = ToolForm(request.POST or None)
+    if form.is_valid():
+        try:
+            tool = verbs.create_tool(request.user, team, **form.cleaned_data)
+        except ActionRefused as refusal:
+            form.add_error(None, str(refusal))
+        else:
+            messages.success(request, f"{tool.name} is there. Switch it on in a conversation.")
+            return redirect("people")
+    return _form_page(request, form, team)
+
+
+@signed_in
+@require_http_methods(["GET", "HEAD", "POST"])
+def change(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    tool = access.get_tool(request.user, public_id, for_manage=True)
+    form = ToolForm.of(tool, request.POST or None)
+    if form.is_valid():
+        try:
+            verbs.change_tool(request.user, tool, **form.cleaned_data)
+        except ActionRefused as refusal:
+            form.add_error(None, str(refusal))
+        else:
+            messages.success(request, f"{tool.name} is changed, from the next message on.")
+            return redirect("people")
+    return _form_page(request, form, tool.team, tool)
+
+
+def _form_page(
+    request: HttpRequest, form: ToolForm, team: Team, tool: Tool | None = None
+) -> HttpResponse:
+    context: dict[str, Any] = {
+        "form": form,
+        "team": team,
+        "tool": tool,
+        "example": json.dumps(EXAMPLE, indent=2),
+    }
+    return render(request, "tools/tool.html", context, status=422 if form.is_bound else 200)
+
+
+@signed_in
+@require_POST
+def remove(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    tool = access.get_tool(request.user, public_id, for_manage=True)
+    verbs.remove_tool(request.user, tool)
+    messages.success(request, f"{tool.name} is removed from {tool.team} and its conversations.")
+    return redirect("people")

@@ -1,0 +1,156 @@
+"""Base classes of the administration: who may look; looking changes nothing and is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from django.contrib import admin
+from django.contrib.admin.views.main import SEARCH_VAR
+from django.db import transaction
+from django.db.models import Count, Model, OuterRef, Subquery
+from django.db.models.constants import LOOKUP_SEP
+from django.db.models.functions import Coalesce
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.text import Truncator
+
+from chat.access import NOT_HERE, _is_theirs
+from chat.models import Conversation, User, audit
+
+# Search words are kept as evidence, not as a copy of what was pasted into the field.
+WORDS_LIMIT = 200
+
+
+@contextmanager
+def reading(actor: User, conversation: Conversation, **detail: object) -> Iterator[bool]:
+    """A transaction to read the conversation in. Its audit row comes first: without the row
+    nothing is read, and what fails later takes the row with it only if nothing was shown.
+
+    No row for what the person may see in the application itself; gives whether there is one.
+    """
+    with transaction.atomic():
+        is_recorded = not _is_theirs(actor, conversation)
+        if is_recorded:
+            audit.record(
+                actor,
+                "conversation.read_by_administrator",
+                subject=conversation.owner,
+                target=f"conversation {conversation.public_id}",
+                visibility=conversation.visibility,
+                **detail,
+            )
+        yield is_recorded
+
+
+def record_search(actor: User, words: str) -> None:
+    """A search through everybody's words tells something about them, too."""
+    audit.record(actor, "conversation.search_by_administrator", words=words[:WORDS_LIMIT])
+
+
+# What every record in the admin has in common: who may look, and that looking changes nothing.
+
+# A hostile value may be megabytes long; a cell of a list is not.
+CELL_LENGTH = 300
+
+
+def cell(text: object) -> str:
+    """Text for a cell of a list: one line, cut; the page escapes it."""
+    return Truncator(" ".join(str(text).split())).chars(CELL_LENGTH)
+
+
+def seconds(duration: timedelta | None) -> str:
+    """A duration as a person reads it, or "" where nobody measured one."""
+    if duration is None:
+        return ""
+    value = duration.total_seconds()
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(int(value), 60)
+    return f"{minutes} min {rest} s"
+
+
+class AdministratorsOnly(admin.ModelAdmin):
+    """Rights follow the one switch "administrator"; permission rows are not used here.
+
+    Nothing is added, changed or removed unless a subclass says so.
+    """
+
+    actions = None
+    list_per_page = 50
+    show_facets = admin.ShowFacets.NEVER
+    # One line for the front page of the admin.
+    summary = ""
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, object] | None = None
+    ) -> HttpResponse:
+        title = str(self.opts.verbose_name_plural).capitalize()
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Only what the filters of the page ask for. Django admits every column of the row, and
+        so lets a list be asked for the beginning of a password's hash, or for words in an answer."""
+        is_offered = lookup.split(LOOKUP_SEP)[0] in self._filtered_names()
+        return is_offered and super().lookup_allowed(lookup, value, request)
+
+    def _filtered_names(self) -> set[str]:
+        names = {self.date_hierarchy} if self.date_hierarchy else set()
+        for each in self.list_filter:
+            first = each[0] if isinstance(each, tuple) else each
+            names.add(first if isinstance(first, str) else first.parameter_name)
+        return names
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return bool(request.user.is_active and request.user.is_staff)
+
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+class RecordsSearches(admin.ModelAdmin):
+    """For lists whose search tells something about people's words."""
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, object] | None = None
+    ) -> HttpResponse:
+        words = request.GET.get(SEARCH_VAR, "").strip()
+        if words and self.has_view_permission(request):
+            record_search(request.user, words.replace("\x00", ""))
+        return super().changelist_view(request, extra_context)
+
+
+def changed_values(form: object, names: list[str]) -> dict[str, dict[str, object]]:
+    """The changed fields of a bound admin form, with their values before and after."""
+    return {
+        name: {"from": form.initial.get(name), "to": form.cleaned_data[name]}  # type: ignore[attr-defined]
+        for name in names
+    }
+
+
+def count_of(model: type, name: str, **only: object) -> Coalesce:
+    """How many rows of ``model`` (``only`` such ones) point here by the field ``name``; no join,
+    so no double rows."""
+    rows = model.objects.filter(**{name: OuterRef("pk")}, **only).order_by().values(name)  # type: ignore[attr-defined]
+    return Coalesce(Subquery(rows.annotate(count=Count("*")).values("count")), 0)
+
+
+def whole_number(text: str) -> int:
+    """The number of a page out of an address; the first page for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
+
+
+def object_key(text: str) -> int:
+    """A row's key out of an address. Raises ``Http404``."""
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise Http404(NOT_HERE)
+    return int(text)

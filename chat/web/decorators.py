@@ -1,0 +1,99 @@
+"""Decorators of views: sign-in, administrators only, permission to frame previews."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec
+from urllib.parse import urlencode, urlsplit
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import resolve_url
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+
+from chat import access
+
+Parameters = ParamSpec("Parameters")
+View = Callable[Concatenate[HttpRequest, Parameters], HttpResponse]
+
+
+def signed_in(view: View[Parameters]) -> View[Parameters]:
+    """Calls ``view`` for people who are signed in. What it answers is never stored by a cache."""
+
+    @never_cache
+    @wraps(view)
+    def gated(
+        request: HttpRequest, *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> HttpResponse:
+        if request.user.is_authenticated:
+            return view(request, *args, **kwargs)
+        return ask_to_sign_in(request)
+
+    return gated
+
+
+def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
+    """To the sign-in page, and from there back to the page the person was on.
+
+    A fragment must not be answered by a redirect: the browser would follow it silently, and the
+    sign-in page would land in the middle of the room.
+    """
+    url = f"{resolve_url('account_login')}?{urlencode({'next': _page_of(request)})}"
+    if not request.htmx:
+        return HttpResponseRedirect(url)
+    return HttpResponse(status=401, headers={"HX-Redirect": url})
+
+
+def _page_of(request: HttpRequest) -> str:
+    if request.htmx:
+        return _path_in_browser(request)
+    if request.method == "GET":
+        return request.get_full_path()
+    referer = request.headers.get("Referer", "")
+    if not url_has_allowed_host_and_scheme(referer, allowed_hosts={request.get_host()}):
+        return "/"
+    return urlsplit(referer).path
+
+
+def _path_in_browser(request: HttpRequest) -> str:
+    try:
+        return request.htmx.current_url_abs_path or "/"
+    except ValueError:
+        # No browser sends it: what the header holds is no address.
+        return "/"
+
+
+PREFIX = "/preview/"
+
+
+def frames_previews(view: View[Parameters]) -> View[Parameters]:
+    """For pages in which previews and diagrams stand: their policy lets them frame those, and
+    nothing else."""
+
+    @wraps(view)
+    def framing(
+        request: HttpRequest, *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> HttpResponse:
+        response = view(request, *args, **kwargs)
+        places = (PREFIX, reverse("diagram_frame"))
+        allowed = {"frame-src": [request.build_absolute_uri(place) for place in places]}
+        response._csp_update = {**getattr(response, "_csp_update", {}), **allowed}  # type: ignore[attr-defined]
+        return response
+
+    return framing
+
+
+def administrators_only(view: View[Parameters]) -> View[Parameters]:
+    """For everyone else who is signed in these pages do not exist."""
+
+    @wraps(view)
+    def guarded(
+        request: HttpRequest, *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> HttpResponse:
+        if not (request.user.is_active and request.user.is_staff):
+            raise Http404(access.NOT_HERE)
+        return view(request, *args, **kwargs)
+
+    return signed_in(guarded)

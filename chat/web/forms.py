@@ -1,0 +1,74 @@
+"""Form fields for long texts and JSON, and errors as sentences."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+
+from chat.dialects.reading import NotJson, read_json, scrub
+from chat.events import Json
+
+
+class WordsField(forms.CharField):
+    """Text as it was typed: forms send two letters for a newline, databases store no NUL."""
+
+    def to_python(self, value: object) -> str:
+        return super().to_python(value).replace("\r\n", "\n").replace("\x00", "\u2400")
+
+
+class JsonField(WordsField):
+    """A JSON object or list; empty is ``None``. The refusal names the line that it fails on."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs.setdefault("widget", forms.Textarea(attrs={"rows": 4}))
+        super().__init__(**kwargs)
+        self.widget.attrs |= {"class": "code", "spellcheck": "false", "autocapitalize": "off"}
+
+    def clean(self, value: object) -> Json:
+        text = super().clean(value)
+        return _object_or_list(text) if text else None
+
+    def prepare_value(self, value: Json) -> str | None:
+        """What was typed stays as it is; a stored value is laid out for reading."""
+        if value is None or isinstance(value, str):
+            return value
+        return json.dumps(value, ensure_ascii=False, indent=2)
+
+    def has_changed(self, initial: object, data: object) -> bool:
+        return bool(self.prepare_value(initial) != data)
+
+
+def _object_or_list(text: str) -> Json:
+    try:
+        json.loads(text, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        raise forms.ValidationError(
+            "This is not JSON: %(problem)s, in line %(line)d.",
+            params={"problem": error.msg[:1].lower() + error.msg[1:], "line": error.lineno},
+        ) from None
+    except (ValueError, RecursionError):
+        raise forms.ValidationError("This is not JSON that servers accept.") from None
+    try:
+        value = scrub(read_json(text)[0])
+    except NotJson:
+        raise forms.ValidationError("This nests too deep.") from None
+    if not isinstance(value, dict | list):
+        raise forms.ValidationError("This must be an object or a list, in {…} or […].")
+    return value
+
+
+def _refuse(constant: str) -> Json:
+    raise ValueError(constant)
+
+
+class Sentences(forms.Form):
+    """A form whose refusal is one sentence beside the composer."""
+
+    def first_error(self) -> str:
+        for name, errors in self.errors.items():
+            # The names of parameters hold a hyphen; their errors say nothing without a label.
+            is_parameter = "-" in name and name in self.fields
+            return f"{self.fields[name].label}: {errors[0]}" if is_parameter else str(errors[0])
+        return ""

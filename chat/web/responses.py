@@ -1,0 +1,38 @@
+"""Responses of pages: whole, as a panel beside the conversation, or a refusal."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from chat.core.errors import ActionRefused, StorageBusy, StorageFull
+from chat.models import Conversation
+
+IN_PANEL = "base/panel.html"
+
+
+def beside_room(
+    request: HttpRequest, template: str, conversation: Conversation, context: dict[str, Any]
+) -> HttpResponse:
+    """``template`` extends ``frame``, and has blocks ``panel_title`` and ``main``."""
+    is_panel = "X-Panel" in request.headers
+    context = {"conversation": conversation, "in_panel": is_panel, **context}
+    context["frame"] = IN_PANEL if is_panel else "base/beside.html"
+    return render(request, template, context)
+
+
+STATUS_OF_REFUSAL = {StorageFull: 507, StorageBusy: 503}
+
+
+def status_of(refusal: ActionRefused) -> int:
+    return STATUS_OF_REFUSAL.get(type(refusal), 409)
+
+
+def refusal_patch(
+    request: HttpRequest, refusal: str, *, status: int, place: str, new_key: bool = False
+) -> HttpResponse:
+    context = {"refusal": refusal, "place": place, "key": uuid.uuid4() if new_key else None}
+    return render(request, "base/refused.html", context, status=status)

@@ -1,0 +1,109 @@
+"""Error pages, the page while the database is unavailable, and sandboxed frames."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.utils.cache import patch_vary_headers
+from django.utils.deprecation import MiddlewareMixin
+from django.views.decorators.clickjacking import xframe_options_sameorigin
+from django.views.decorators.http import require_GET
+
+from chat.access import NOT_HERE
+from chat.core.errors import is_away
+from project.deadline import is_over
+
+FORBIDDEN = "You may not do that here."
+CSRF_FAILED = "This page was open too long, or in another session. Reload it, then try again."
+BAD_REQUEST = "That request could not be understood."
+AWAY = (
+    "The database does not answer at the moment. What you wrote is still where you wrote it: "
+    "go back and try again, it will not be sent twice."
+)
+# For programs and proxies; people look again by themselves.
+AWAY_SECONDS = 5
+BROKEN = "Something broke on our side. It is in the log; trying again may help."
+
+
+def _answer(request: HttpRequest, status: int, template: str, reason: str) -> HttpResponse:
+    if request.headers.get("HX-Request") == "true":
+        response = HttpResponse(render_to_string("base/notice.html", {"reason": reason}))
+        response["HX-Retarget"] = "#toasts"
+        response["HX-Reswap"] = "beforeend"
+    else:
+        # Without the request: a token in the page would make every answer another one, and what
+        # is not there and what is not one's own must be the same to the byte.
+        response = HttpResponse(render_to_string(template, {"reason": reason}))
+    response.status_code = status
+    response["Cache-Control"] = "no-store"
+    patch_vary_headers(response, ["Cookie"])
+    return response
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _answer(request, 400, "400.html", BAD_REQUEST)
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _answer(request, 403, "403.html", str(exception) or FORBIDDEN)
+
+
+def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
+    return _answer(request, 403, "403_csrf.html", CSRF_FAILED)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Says the same for what does not exist and for what is somebody else's."""
+    return _answer(request, 404, "404.html", NOT_HERE)
+
+
+def broken(request: HttpRequest) -> HttpResponse:
+    """Needs nothing that could be what broke: no session, no database."""
+    if request.headers.get("HX-Request") == "true":
+        return _answer(request, 500, "500.html", BROKEN)
+    return HttpResponse(render_to_string("500.html", {"reason": BROKEN}), status=500)
+
+
+def away(request: HttpRequest) -> HttpResponse:
+    """Nobody knows who asks, nor what there is: the database does not answer."""
+    response = _answer(request, 503, "503.html", AWAY)
+    response["Retry-After"] = str(AWAY_SECONDS)
+    return response
+
+
+# What is answered while the database is away: that it is, and not that something broke.
+
+
+class DatabaseAway(MiddlewareMixin):
+    """Verbs that keep a draft say so themselves; this is for everything that comes before them,
+    such as who is asking, and for those who have stood in line behind others whom the database
+    has not answered."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        return away(request) if is_over() else None
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        return away(request) if is_away(exception) else None
+
+
+# Pages that stand inside others and may do less than any: they have no origin and ask nobody.
+
+# Draws what a model wrote. Styles are part of every drawing; a request to anybody is not.
+DIAGRAM_POLICY = "; ".join(
+    (
+        *("sandbox allow-scripts", "default-src 'none'", "script-src 'self'", "font-src 'self'"),
+        *("style-src 'self' 'unsafe-inline'", "img-src data:", "base-uri 'none'"),
+        *("form-action 'none'", "frame-ancestors 'self'"),
+    )
+)
+
+
+# The same for everybody, and nothing in it: what is drawn comes from the page around it.
+@require_GET
+@xframe_options_sameorigin
+def diagram(request: HttpRequest) -> HttpResponse:
+    response = render(request, "base/diagram_frame.html")
+    response["Content-Security-Policy"] = DIAGRAM_POLICY
+    response["Cache-Control"] = "private, max-age=3600"
+    return response

@@ -1,0 +1,13 @@
+"""What features add to runs: `ChatConfig.ready` registers it, in every kind of process."""
+
+from chat.runs import outcomes, runner
+
+STEPS = ["questions", "artifacts", "mockups", "continue_paused", "files"]
+
+
+def test_steps_run_in_their_order() -> None:
+    assert [step.name for step in outcomes.steps()] == STEPS
+
+
+def test_runners_fetch_the_files_of_mockups() -> None:
+    assert list(runner.jobs()) == ["files"]
