@@ -25,6 +25,8 @@ from tests.support.tables import empty_filled_tables
 
 PASSWORD = "correct horse battery"
 
+pytest_plugins = ["tests.support.rooms", "tests.support.run_fixtures", "tests.support.answers"]
+
 MakeUser = Callable[..., User]
 
 

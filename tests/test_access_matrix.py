@@ -626,7 +626,7 @@ CASES = [*CONVERSATION_CASES, *QUESTION_CASES, *PEOPLE_CASES, *UPSTREAM_CASES]
 
 # Prefixes of routes with access tests in another folder.
 TESTED_ELSEWHERE: dict[str, str] = {
-    "admin:": "tests/admin",
+    "admin:": "tests/administration",
 }
 
 

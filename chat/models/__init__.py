@@ -1,4 +1,4 @@
-"""The records. Written through the verbs in ``chat.actions``; no hidden work in ``save()``."""
+"""The records. Features' actions write them; ``save()`` does no hidden work. Imports no feature."""
 
 from chat.models.artifact import (
     Artifact,

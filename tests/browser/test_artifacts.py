@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from chat.demo.script import Gate, answer, chunk, openai_chunks, openai_run, stream
-from tests.files.conftest import png
+from tests.support.answers import png
 from tests.support.browser.artifacts import address_of_artifact, artifact, open_room_with
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from chat.demo.script import Gate, answer, chunk, openai_chunks, openai_run, stream
-from tests.files.conftest import PAGE, png
+from tests.support.answers import PAGE, png
 from tests.support.browser import streams
 from tests.support.browser.artifacts import FILE_EVENTS
 from tests.support.browser.people import OpenTab

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.files.conftest import png
+from tests.support.answers import png
 from tests.support.browser import streams
 from tests.support.browser.people import People
 from tests.support.browser.site import BrowserSite

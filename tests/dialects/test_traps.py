@@ -58,7 +58,7 @@ TESTED = {
     36: "dialects/test_lmstudio_requests.py::test_t36_earlier_turns_become_text",
     37: "dialects/test_lmstudio_requests.py::test_t37_lost_response_id_falls_back_to_text",
     38: "upstreams/test_client.py::test_key_in_an_error_body_is_redacted",
-    39: "runs/test_secret_options.py::test_a_secret_option_that_comes_back_is_stored_and_shown_nowhere",
+    39: "servers/test_secret_options.py::test_a_secret_option_that_comes_back_is_stored_and_shown_nowhere",
     40: "rendering/test_hostile.py::test_no_field_of_any_event_becomes_markup",
     42: "runs/test_limits.py::test_a_stop_closes_the_upstream_in_every_phase",
     44: "runs/test_limits.py::test_an_answer_without_end_is_cut_off_and_kept_so_far",

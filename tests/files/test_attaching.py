@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from chat.management.commands.serve import UPLOADS
 from chat.models import Attachment, Conversation, Message, Role, StoredFile, Team, Upstream, User
-from tests.files.conftest import GIF, JPEG, PAGE, announced_png, png
+from tests.support.answers import GIF, JPEG, PAGE, announced_png, png
 
 pytestmark = pytest.mark.django_db
 

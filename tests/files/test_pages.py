@@ -25,7 +25,7 @@ from chat.models import (
     StoredFile,
     User,
 )
-from tests.files.conftest import PAGE, PICTURES, Answer, announced_png, png
+from tests.support.answers import PAGE, PICTURES, Answer, announced_png, png
 from tests.support.stored import rolled_back
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chat.rendering.media import PictureFacts, read_picture
 from chat.web.files import picture_name
-from tests.files.conftest import PAGE, PICTURES, announced_png
+from tests.support.answers import PAGE, PICTURES, announced_png
 
 NO_PICTURES = [
     b"",

@@ -21,7 +21,7 @@ from chat.files import remote_images as verbs
 from chat.files.remote_images import FETCHES_AT_ONCE, id_of, keep, kept
 from chat.live.snapshot import pictures_in
 from chat.models import Run, StoredFile, User
-from tests.files.conftest import GIF, Answer, announced_png, png
+from tests.support.answers import GIF, Answer, announced_png, png
 from tests.support.remote_host import RemoteHost
 
 Fetch = Callable[..., HttpResponse]

@@ -22,8 +22,8 @@ from chat.runs.segments import read_raw
 from chat.upstreams.client import Answer
 from chat.wire.sse import MAX_EVENT_BYTES
 from tests.fixtures import STREAMS, parser_of
-from tests.runs.conftest import Execute
 from tests.runs.helpers import threads, until, until_ended
+from tests.support.run_fixtures import Execute
 
 
 class Source:

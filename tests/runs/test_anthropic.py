@@ -11,9 +11,9 @@ from chat.models import Run, Team, User
 from chat.questions import actions
 from chat.result import plain_text
 from chat.tools import actions as tools
-from tests.runs.conftest import Execute
 from tests.runs.helpers import threads, until, until_ended
 from tests.runs.waiting import question_of, runs_of, whole
+from tests.support.run_fixtures import Execute
 
 Ask = Callable[[str], Awaitable[Run]]
 SCHEMA = '{"type": "object", "properties": {"station": {"type": "string"}}}'

@@ -13,8 +13,8 @@ from chat.demo.script import Flood, Script, lmstudio_event, lmstudio_events, lms
 from chat.runs import segments
 from chat.runs import writer as log_writer
 from chat.runs.log import Budget, RunLog
-from tests.runs.conftest import Execute, StartRunner
 from tests.runs.helpers import text_of, until, until_ended
+from tests.support.run_fixtures import Execute, StartRunner
 
 pytestmark = pytest.mark.usefixtures("by_thread")
 

@@ -14,9 +14,9 @@ from chat.models import Runner as RunnerRow
 from chat.runs import reaper
 from chat.runs.reaper import watching_runners
 from project import lifespan
-from tests.runs.conftest import MakeRun
 from tests.runs.helpers import row_of, threads, until
 from tests.runs.test_ownership import make_stale
+from tests.support.run_fixtures import MakeRun
 
 pytestmark = pytest.mark.databases(slow=True)
 

@@ -13,8 +13,8 @@ from chat.models import RawSegment, Run, RunSegment
 from chat.runs import compaction, reaper
 from chat.runs.compaction import Compactor
 from chat.runs.segments import compact, read_entries, read_raw
-from tests.runs.conftest import MakeRun, StartRunner
 from tests.runs.helpers import threads, until
+from tests.support.run_fixtures import MakeRun, StartRunner
 
 pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("transactional_db")]
 

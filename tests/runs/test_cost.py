@@ -17,8 +17,8 @@ from chat.runs.log import RunLog
 from chat.runs.segments import read_events
 from chat.runs.writer import SegmentWriter
 from chat.wire.sse import Decoder
-from tests.runs.conftest import Claim
 from tests.runs.helpers import threads
+from tests.support.run_fixtures import Claim
 from tests.support.selection import sample
 
 SHORT, LONG = 5_000, 20_000

@@ -32,7 +32,6 @@ from chat.result import fold
 from chat.runs.execution import Execution
 from chat.runs.segments import read_events, read_raw
 from chat.wire.sse import Decoder
-from tests.runs.conftest import Execute, StartRunner
 from tests.runs.helpers import (
     HALF_AN_ANSWER,
     TEXT,
@@ -44,6 +43,7 @@ from tests.runs.helpers import (
     until,
     until_ended,
 )
+from tests.support.run_fixtures import Execute, StartRunner
 
 # How the run ends, and with which kind of error.
 BAD_ANSWERS = {

@@ -25,8 +25,8 @@ from chat.demo.script import (
 )
 from chat.dialects import items
 from chat.models import Attempt, Run, RunSegment, User
-from tests.runs.conftest import Execute
 from tests.runs.helpers import HALF, REST, text_of, threads, until, until_ended
+from tests.support.run_fixtures import Execute
 
 COMMENT = b": still here\n\n"
 WITHOUT_A_BEGINNING = {"no head": never(), "no body": stream(Head(), Hang())}

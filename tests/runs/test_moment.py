@@ -15,7 +15,6 @@ from chat.models import Run, RunSegment
 from chat.runs import reader, segments
 from chat.runs.segments import Write, read_entries
 from chat.runs.writer import SegmentWriter
-from tests.runs.conftest import Execute
 from tests.runs.helpers import (
     PATIENCE_SECONDS,
     TEXT,
@@ -24,6 +23,7 @@ from tests.runs.helpers import (
     until,
     until_ended,
 )
+from tests.support.run_fixtures import Execute
 
 pytestmark = pytest.mark.usefixtures("by_thread")
 

@@ -11,9 +11,9 @@ from chat.demo.script import chunk, openai_chunks, stream
 from chat.models import Attempt, Team, User
 from chat.questions import actions
 from chat.tools import actions as tools
-from tests.runs.conftest import Execute
 from tests.runs.helpers import text_of, threads, until_ended
 from tests.runs.waiting import question_of
+from tests.support.run_fixtures import Execute
 
 NO_ID = {"function": {"name": "tide", "arguments": "{}"}}
 SCHEMA = '{"type": "object", "properties": {"place": {"type": "string"}}}'

@@ -19,7 +19,6 @@ from chat.models import Runner as RunnerRow
 from chat.runs import execution, queue, reaper
 from chat.runs.event_buffer import MemoryTail
 from chat.runs.runner import Runner
-from tests.runs.conftest import Execute, MakeRun, StartRunner
 from tests.runs.helpers import (
     HALF_AN_ANSWER,
     PATIENCE_SECONDS,
@@ -29,6 +28,7 @@ from tests.runs.helpers import (
     until,
     until_ended,
 )
+from tests.support.run_fixtures import Execute, MakeRun, StartRunner
 
 pytestmark = pytest.mark.databases
 # What these check does not depend on the database: PostgreSQL is for `make test-all`.

@@ -12,8 +12,8 @@ from chat.models import Run, RunStatus
 from chat.result import Fold, close_open, plain_text
 from chat.runs.outcomes import write_ending
 from chat.runs.prompt import prepare
-from tests.runs.conftest import MakeRun
 from tests.runs.helpers import retry, send_below
+from tests.support.run_fixtures import MakeRun
 
 pytestmark = pytest.mark.databases
 

@@ -18,7 +18,7 @@ from chat.models import Conversation, Membership, Run, Runner, RunSegment, Upstr
 from chat.runs import queue
 from chat.runs.queue import read_line
 from chat.servers.actions.servers import Load, loads, set_draining
-from tests.runs.conftest import MakeRun
+from tests.support.run_fixtures import MakeRun
 
 pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("transactional_db")]
 

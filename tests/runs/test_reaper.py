@@ -14,7 +14,7 @@ from chat.models import Run, Runner, RunSegment, User
 from chat.result import fold
 from chat.runs import reaper
 from chat.runs.segments import read_events
-from tests.runs.conftest import MakeRun
+from tests.support.run_fixtures import MakeRun
 
 pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("transactional_db")]
 

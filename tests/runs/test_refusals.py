@@ -17,8 +17,8 @@ from chat.models import Attempt, Run, User
 from chat.models import Runner as RunnerRow
 from chat.runs import execution, queue, reaper
 from chat.upstreams.failures import UpstreamRefused
-from tests.runs.conftest import Execute, StartRunner
 from tests.runs.helpers import TEXT, row_of, threads, until, until_ended
+from tests.support.run_fixtures import Execute, StartRunner
 
 pytestmark = pytest.mark.databases(slow=True)
 

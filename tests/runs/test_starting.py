@@ -16,8 +16,8 @@ from chat.core.notify import LAYER, QUEUED, STOPS, Doorbell, Ear
 from chat.demo.script import stream
 from chat.runs import queue, standalone_runner
 from chat.runs.runner import Runner
-from tests.runs.conftest import Execute, StartRunner
 from tests.runs.helpers import PATIENCE_SECONDS, TEXT, let_others_work, until, until_ended
+from tests.support.run_fixtures import Execute, StartRunner
 
 
 class GatedLayer(InMemoryChannelLayer):

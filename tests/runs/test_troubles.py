@@ -19,7 +19,6 @@ from chat.models import Run, Runner, RunSegment, RunStatus, User
 from chat.runs import execution
 from chat.runs import writer as log_writer
 from chat.runs.segments import read_events
-from tests.runs.conftest import Execute, MakeRun, StartRunner
 from tests.runs.helpers import (
     HALF,
     HALF_AN_ANSWER,
@@ -33,6 +32,7 @@ from tests.runs.helpers import (
     until,
     until_ended,
 )
+from tests.support.run_fixtures import Execute, MakeRun, StartRunner
 
 FIGURES = {
     "too large": {"input_tokens": 10**30, "total_output_tokens": 10**300},

@@ -34,8 +34,8 @@ from chat.runs.segments import (
     read_raw,
 )
 from chat.runs.writer import SegmentWriter
-from tests.runs.conftest import Claim
 from tests.runs.helpers import PATIENCE_SECONDS, locked_database, row_of, threads, until
+from tests.support.run_fixtures import Claim
 
 both_databases = pytest.mark.databases
 only_postgresql = pytest.mark.databases(only="postgresql")

@@ -9,7 +9,7 @@ begun one after the other, so that each worker starts one browser and one site.
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-TOGETHER = ("tests/cluster", "tests/programs")
+TOGETHER = ("tests/cluster", "tests/public_api")
 # In this order, by the beginning of the path; everything else comes behind.
 FIRST = (
     "tests/browser/test_scenes.py",
@@ -21,7 +21,7 @@ FIRST = (
     "tests/hostile",
     "tests/processes",
     "tests/runs",
-    "tests/programs",
+    "tests/public_api",
     "tests/live",
     "tests/server",
     "tests/deployment",

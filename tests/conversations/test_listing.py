@@ -1,0 +1,152 @@
+"""The list of conversations: who sees which, in which order, and how they are marked."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from lxml import html
+
+from chat.conversations.listing import PAGE_LINES, by_day
+from chat.models import Conversation, Team, User, Visibility
+from tests.support.rooms import HTMX, Room, end_run, url_of
+
+pytestmark = pytest.mark.databases(slow=True)
+
+NOON = datetime(2026, 3, 18, 12, tzinfo=timezone.get_default_timezone())
+
+
+def listed(client: Client, url: str = "") -> html.HtmlElement:
+    body = client.get(url or reverse("conversation_list")).content.decode()
+    return html.fragment_fromstring(body, create_parent=True)
+
+
+def titles(client: Client) -> list[str]:
+    return [link.get("title") for link in listed(client).xpath("//a[@title]")]
+
+
+def test_own_and_shared_conversations_are_listed_newest_first(
+    as_bob: Client,
+    bob: User,
+    team: Team,
+    conversation: Conversation,
+    private_conversation: Conversation,
+) -> None:
+    Conversation.objects.create(team=team, owner=bob, title="Mine")
+
+    assert titles(as_bob) == ["Mine", "Shared"]
+
+
+def test_live_answer_is_marked(as_alice: Client, room: Room) -> None:
+    room.ask("First")
+
+    assert "being answered" in listed(as_alice).text_content()
+
+
+def test_list_is_current_and_worded_for_each_reader(
+    as_alice: Client, as_bob: Client, room: Room, alice: User
+) -> None:
+    for _ in range(2):
+        assert "shared with the team" in listed(as_alice).text_content()
+        assert "shared by Alice" in listed(as_bob).text_content()
+
+    run = room.ask("First")
+    assert "being answered" in listed(as_bob).text_content()
+    end_run(run)
+    assert "shared by Alice" in listed(as_bob).text_content()
+
+    User.objects.filter(pk=alice.pk).update(name="")
+    assert f"shared by {alice.email}" in listed(as_bob).text_content()
+
+
+def test_open_conversation_is_marked(
+    as_alice: Client, conversation: Conversation, private_conversation: Conversation
+) -> None:
+    url = f"{reverse('conversation_list')}?current={conversation.public_id}"
+
+    assert listed(as_alice, url).xpath("//a[@aria-current]/@title") == ["Shared"]
+
+
+def test_deleted_conversation_is_not_listed(as_alice: Client, conversation: Conversation) -> None:
+    as_alice.post(url_of("conversation_delete", conversation))
+
+    assert titles(as_alice) == []
+
+
+def test_conversation_made_private_disappears_for_the_team(
+    as_alice: Client, as_bob: Client, conversation: Conversation
+) -> None:
+    as_alice.post(
+        url_of("conversation_visibility", conversation), {"visibility": Visibility.PRIVATE}
+    )
+
+    assert titles(as_bob) == []
+    assert as_bob.get(url_of("conversation", conversation)).status_code == 404
+
+
+def test_title_must_not_be_blank(as_alice: Client, conversation: Conversation) -> None:
+    url = url_of("conversation_rename", conversation)
+
+    response = as_alice.post(url, {"title": "  "}, headers=HTMX)
+
+    conversation.refresh_from_db()
+    assert response.status_code == 422
+    assert conversation.title == "Shared"
+
+
+# --- older conversations --------------------------------------------------------------------
+
+
+def test_older_conversations_are_on_a_second_page(
+    as_alice: Client, alice: User, team: Team
+) -> None:
+    Conversation.objects.bulk_create(
+        Conversation(
+            team=team, owner=alice, title=str(number), updated_at=NOON - timedelta(hours=number)
+        )
+        for number in range(PAGE_LINES + 10)
+    )
+    first = listed(as_alice)
+    (more,) = first.xpath("//a[contains(@class, 'nav-more')]/@href")
+
+    second = listed(as_alice, more)
+
+    shown = [*first.xpath("//a/@title"), *second.xpath("//a/@title")]
+    assert shown == [str(number) for number in range(PAGE_LINES + 10)]
+    assert second.xpath("//a[contains(@class, 'nav-more')]") == []
+
+
+@pytest.mark.databases
+def test_invalid_parameters_are_ignored(
+    as_alice: Client, conversation: Conversation, subtests: pytest.Subtests
+) -> None:
+    assert titles(as_alice) == ["Shared"]
+
+    for query in (
+        {"current": "x"},
+        {"before": "x"},
+        {"before": "2026-13-45"},
+        {"before": "2026-01-01"},
+        {"before": "0001-01-01T00:00:00+14:00"},
+        {"before": "9999-12-31T23:59:59-14:00"},
+        {"before": "2026-99-99"},
+        {"before": "1 OR 1=1"},
+    ):
+        with subtests.test(msg=str(query)):
+            assert as_alice.get(reverse("conversation_list"), query).status_code == 200
+
+
+@pytest.mark.databases(only="sqlite")
+@pytest.mark.parametrize(
+    ("days_ago", "label"),
+    [(0, "Today"), (1, "Yesterday"), (3, "Last seven days"), (12, "Last thirty days"), (60, "")],
+)
+def test_days_have_names(days_ago: int, label: str) -> None:
+    moment = timezone.now() - timedelta(days=days_ago)
+
+    (day,) = by_day([Conversation(updated_at=moment)])
+
+    assert day.label == (label or f"{timezone.localtime(moment):%B %Y}")

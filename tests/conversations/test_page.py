@@ -1,0 +1,333 @@
+"""The page of a conversation and the home page: cost, safety, rights, and what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from lxml import html
+
+from chat.conversations.transcript import PAGE_TURNS
+from chat.live import snapshot
+from chat.models import Attempt, Conversation, Message, Run, Team, Upstream, User
+from tests.support.rooms import HTMX, Room, end_run, get_page, queries_of, url_of
+
+HOSTILE = (
+    "</hx-partial><script>alert(1)</script><img src=x onerror=alert(1) hx-get=/ >\" autofocus '"
+)
+
+
+# --- cost -----------------------------------------------------------------------------------
+
+
+def test_number_of_queries_does_not_grow_with_the_turns(as_alice: Client, room: Room) -> None:
+    answer = room.turn("First")
+    few = queries_of(as_alice, room.url)
+    for number in range(24):
+        answer = room.turn(f"Further {number}", answer)
+    # A fresh process has no answers in its cache.
+    snapshot._ended = snapshot._Cache(32 * 1024 * 1024)
+
+    many = queries_of(as_alice, room.url)
+
+    assert many <= few + 1
+    # Questions, files and tools are a query each, however many there are.
+    assert many <= 24
+
+
+def test_number_of_queries_does_not_grow_with_the_list(
+    as_alice: Client, room: Room, alice: User, team: Team
+) -> None:
+    url = reverse("conversation_list")
+    few = queries_of(as_alice, url)
+    Conversation.objects.bulk_create(
+        Conversation(team=team, owner=alice, title=f"Number {number}") for number in range(40)
+    )
+
+    assert queries_of(as_alice, url) == few
+
+
+# --- safety ---------------------------------------------------------------------------------
+
+
+def test_hostile_text_is_escaped_everywhere(as_alice: Client, room: Room, alice: User) -> None:
+    answer = room.turn(HOSTILE)
+    Conversation.objects.update(title=HOSTILE, system_prompt=HOSTILE)
+    Run.objects.update(model=HOSTILE[:200], error_message=HOSTILE, notes=[HOSTILE])
+    User.objects.filter(pk=alice.pk).update(name=HOSTILE[:80])
+
+    for url in (
+        room.url,
+        url_of("conversation_changes", room.conversation),
+        url_of("message_edit", answer.parent),
+        url_of("run_details", answer.runs.get()),
+        reverse("home"),
+    ):
+        page = get_page(as_alice, url)
+        assert page.xpath("//script[not(@src)] | //img | //*[@onerror] | //*[@hx-get='/']") == []
+        assert page.xpath("//*[@autofocus and not(@id='text')]") == []
+
+
+def test_pages_contain_no_inline_script_or_style(as_alice: Client, room: Room) -> None:
+    run = room.turn("First").runs.get()
+
+    for url in (reverse("home"), room.url, url_of("run_details", run)):
+        page = get_page(as_alice, url)
+        assert page.xpath("//*[@style] | //style | //script[not(@src)]") == []
+        assert [name for e in page.iter() for name in e.attrib if name.startswith("on")] == []
+
+
+def test_ids_on_the_page_are_unique(as_alice: Client, room: Room) -> None:
+    room.turn("Second", room.turn("First"))
+
+    ids = room.page(as_alice).xpath("//@id")
+
+    assert len(ids) == len(set(ids))
+
+
+def test_content_is_not_cached(as_alice: Client, room: Room) -> None:
+    answer = room.turn("First")
+
+    for url in (
+        reverse("home"),
+        reverse("conversation_list"),
+        room.url,
+        url_of("conversation_changes", room.conversation),
+        url_of("message_source", answer),
+        url_of("run_details", answer.runs.get()),
+    ):
+        assert "no-store" in as_alice.get(url).headers["Cache-Control"]
+
+
+# --- rights ---------------------------------------------------------------------------------
+
+
+def test_viewer_has_no_composer_and_no_actions(as_viewer: Client, room: Room) -> None:
+    room.turn("First")
+
+    page = room.page(as_viewer)
+
+    assert page.xpath("//textarea | //a[contains(@href, '/edit/')]") == []
+    assert page.xpath("//form[contains(@action, '/retry/') or contains(@action, '/delete/')]") == []
+    assert "you can read along" in page.text_content()
+
+
+def test_member_has_no_actions_of_the_owner(as_bob: Client, room: Room) -> None:
+    room.turn("First")
+
+    page = room.page(as_bob)
+
+    owners = "//form[contains(@action, '/visibility/') or contains(@action, '/delete/')]"
+    assert page.xpath("//form[contains(@action, '/rename/')]")
+    assert page.xpath(owners) == []
+
+
+# --- turns ----------------------------------------------------------------------------------
+
+
+def test_turns_are_named_articles_in_a_silent_log(as_alice: Client, room: Room) -> None:
+    room.turn("First")
+
+    page = room.page(as_alice)
+
+    (log,) = page.xpath("//*[@role='log']")
+    assert log.get("aria-live") == "off"
+    names = [
+        " ".join(page.get_element_by_id(turn.get("aria-labelledby")).text_content().split())
+        for turn in page.xpath("//article")
+    ]
+    assert names == ["Message 1 by Alice", "Answer 2 by Demo model"]
+
+
+def test_long_conversation_loads_earlier_turns_on_demand(as_alice: Client, room: Room) -> None:
+    answer = None
+    for number in range(PAGE_TURNS // 2 + 3):
+        answer = room.turn(f"Number {number}", answer)
+    page = room.page(as_alice)
+    (link,) = page.xpath("//*[@id='earlier']//a/@href")
+
+    earlier = html.fragment_fromstring(
+        as_alice.get(link, headers=HTMX).content.decode(), create_parent=True
+    )
+
+    assert len(page.xpath("//article")) == PAGE_TURNS
+    assert len(earlier.xpath("//article")) == 6
+    assert earlier.xpath("//*[@hx-target='#turns']/@hx-swap") == ["afterbegin"]
+    assert earlier.xpath("//a[contains(@class, 'earlier')]") == []
+
+
+def test_turns_before_one_of_another_branch_are_not_found(as_alice: Client, room: Room) -> None:
+    one = room.turn("One")
+    room.turn("Two")
+
+    url = reverse("conversation_earlier", args=[room.conversation.public_id, one.public_id])
+
+    assert as_alice.get(url).status_code == 404
+
+
+def test_live_answer_has_a_cursor_and_a_stop_button(as_alice: Client, room: Room) -> None:
+    run = room.ask("First")
+
+    page = room.page(as_alice)
+
+    (answer,) = page.xpath("//*[@data-live]")
+    assert (answer.get("data-run"), answer.get("data-seq")) == (run.public_id.hex, "0")
+    assert answer.get("aria-busy") == "true"
+    assert page.xpath("//*[@data-stop]/@form") == ["stop-form"]
+    assert page.xpath("//form[@id='stop-form']/@action") == [url_of("run_stop", run)]
+
+
+def test_ended_answer_is_not_live(as_alice: Client, room: Room) -> None:
+    run = room.ask("First")
+    end_run(run)
+
+    page = room.page(as_alice)
+
+    assert page.xpath("//*[@data-live] | //*[@aria-busy]") == []
+    (answer,) = page.xpath("//*[@data-run]")
+    assert answer.get("data-seq") == str(run.last_seq)
+
+
+def test_messages_of_a_deleted_person_stay(as_bob: Client, room: Room) -> None:
+    room.turn("First")
+    Message.objects.update(author=None)
+
+    assert "Somebody who has left" in room.page(as_bob).text_content()
+
+
+# --- models ---------------------------------------------------------------------------------
+
+CHOICES = "//select[@name='choice']//option"
+
+
+def test_models_are_grouped_by_server(as_alice: Client, room: Room) -> None:
+    room.turn("First")
+    Conversation.objects.update(model="acme/typed")
+
+    page = room.page(as_alice)
+
+    assert page.xpath("//optgroup/@label") == ["Demo"]
+    assert page.xpath(f"{CHOICES}[@selected]/text()") == ["acme/typed"]
+    assert page.xpath(f"{CHOICES}/@data-dialect") == ["lmstudio"] * 2
+
+
+def test_embedding_models_are_not_offered(as_alice: Client, room: Room) -> None:
+    room.turn("First")
+    entries = [
+        {"id": "m", "label": "M", "detail": {"type": "llm"}, "is_typed": False},
+        {"id": "e", "label": "E", "detail": {"type": "embedding"}, "is_typed": False},
+    ]
+    Upstream.objects.update(model_list=entries)
+    Conversation.objects.update(model="m")
+
+    assert room.page(as_alice).xpath(f"{CHOICES}/text()") == ["M"]
+
+
+# --- home -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("exists", "is_staff", "sentence"),
+    [
+        (False, False, "An administrator can add one"),
+        (False, True, "Add an LM Studio or OpenAI-compatible server"),
+        (True, False, "An administrator can switch one on"),
+        (True, True, "Switch one on"),
+    ],
+)
+def test_home_without_an_enabled_server_says_what_to_do(
+    as_alice: Client, alice: User, upstream: Upstream, exists: bool, is_staff: bool, sentence: str
+) -> None:
+    User.objects.filter(pk=alice.pk).update(is_staff=is_staff)
+    if exists:
+        Upstream.objects.update(is_enabled=False)
+    else:
+        Upstream.objects.all().delete()
+
+    page = as_alice.get(reverse("home")).content.decode()
+
+    assert sentence in page
+    assert "<textarea" not in page
+
+
+def test_home_without_a_team_says_so(
+    charlie: User, upstream: Upstream, signed_in: Callable[[User], Client]
+) -> None:
+    page = signed_in(charlie).get(reverse("home")).content.decode()
+
+    assert "no team that you may write in" in page
+    assert "<textarea" not in page
+
+
+def test_home_suggests_scenes_only_with_the_demo_server(
+    as_alice: Client, upstream: Upstream
+) -> None:
+    without = as_alice.get(reverse("home")).content.decode()
+    Upstream.objects.update(is_demo=True)
+
+    with_demo = as_alice.get(reverse("home")).content.decode()
+
+    assert "Watch it think" not in without
+    assert "Watch it think" in with_demo
+
+
+def test_new_conversation_inherits_no_parameters(as_alice: Client, room: Room) -> None:
+    room.turn("First")
+    Conversation.objects.update(
+        system_prompt="Speak like a pirate.", parameters={"temperature": 0.3}
+    )
+
+    page = get_page(as_alice, reverse("home"))
+
+    assert page.xpath("string(//textarea[@name='system_prompt'])").strip() == ""
+    assert page.xpath("//input[@name='lmstudio-temperature']/@value") == []
+
+
+def test_number_field_shows_numbers_only(as_alice: Client, room: Room) -> None:
+    room.turn("First")
+    Upstream.objects.update(dialect="openai_completions")
+    # Log probabilities, as the chat API has them: on. Here the field asks for how many.
+    Conversation.objects.update(parameters={"logprobs": True, "temperature": 0.3})
+
+    page = get_page(as_alice, room.url)
+
+    assert page.xpath("//input[@name='openai_completions-logprobs']/@type") == ["number"]
+    assert page.xpath("//input[@name='openai_completions-logprobs']/@value") == []
+    assert page.xpath("//input[@name='openai_completions-temperature']/@value") == ["0.3"]
+
+
+# --- run details ----------------------------------------------------------------------------
+
+
+def test_run_details_show_timeline_and_events(as_bob: Client, room: Room) -> None:
+    run = room.ask("First")
+    end_run(run)
+
+    page = as_bob.get(url_of("run_details", run)).content.decode()
+
+    assert "message.delta" in page
+    assert "Total" in page
+    assert "the result; its figures are above" in page
+
+
+def test_run_details_explain_errors_in_words(as_bob: Client, room: Room) -> None:
+    run = room.ask("First")
+    Run.objects.filter(pk=run.pk).update(
+        status="failed",
+        error_kind="not_found",
+        error_message="No model river-9.",
+        finished_at=run.queued_at,
+        reasoning_tokens=0,
+    )
+    Attempt.objects.create(run=run, number=1, outcome="failed", error_kind="not_found")
+    Attempt.objects.create(run=run, number=2, outcome="failed", error_kind="not_found")
+
+    page = as_bob.get(url_of("run_details", run)).content.decode()
+
+    assert page.count("The server does not have this model.") == 3
+    assert "No model river-9." in page
+    assert "not_found" not in page
+    assert "for thinking" not in page
+    assert "Total" not in page

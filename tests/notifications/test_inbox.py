@@ -1,0 +1,159 @@
+"""The inbox: open questions that a person may answer."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.test import Client
+from django.urls import reverse
+from lxml import html
+
+from chat import access
+from chat.conversations.actions.messages import choose_branch
+from chat.models import (
+    BranchChoice,
+    Membership,
+    Message,
+    Question,
+    QuestionKind,
+    QuestionStatus,
+    Role,
+    Run,
+    RunStatus,
+    Team,
+    TeamRole,
+    User,
+)
+from tests.support.rooms import Room, end_run, get_page, queries_of, text_of
+
+
+def make_question(
+    room: Room, words: str = "Which river?", below: Message | None = None, **fields: object
+) -> Question:
+    """A question that an answer has ended with."""
+    run = room.ask(f"About {words}", below)
+    end_run(run)
+    Run.objects.filter(pk=run.pk).update(status=RunStatus.WAITING)
+    return Question.objects.create(
+        conversation=room.conversation,
+        run=run,
+        kind=QuestionKind.ASK,
+        ask_id=uuid.uuid4().hex,
+        body={"question": words},
+        **fields,
+    )
+
+
+def inbox_of(client: Client) -> html.HtmlElement:
+    return get_page(client, reverse("inbox"))
+
+
+def links_of(client: Client) -> list[html.HtmlElement]:
+    return list(inbox_of(client).xpath("//a[@class='inbox-link']"))
+
+
+def listed(client: Client) -> list[str]:
+    return [text_of(link) for link in links_of(client)]
+
+
+def count_in_the_menu(client: Client) -> str:
+    return "".join(inbox_of(client).xpath("//*[contains(@class, 'nav-count')]/text()"))
+
+
+def test_open_question_is_listed_counted_and_linked(as_bob: Client, room: Room) -> None:
+    question = make_question(room)
+
+    (link,) = links_of(as_bob)
+    target = html.fromstring(as_bob.get(link.get("href"), follow=True).content.decode())
+
+    card = f"ask-{question.public_id.hex}"
+    assert text_of(link) == "Which river?"
+    assert count_in_the_menu(as_bob) == "1"
+    assert link.get("href").partition("#")[2] == card
+    assert target.get_element_by_id(card) is not None
+
+
+def test_link_leads_to_a_question_in_another_branch(as_bob: Client, room: Room, bob: User) -> None:
+    first = room.turn("Where does it rise?")
+    question = make_question(room, "So?", below=first)
+    # A newer branch from the beginning, and a branch below the first answer that Bob chose.
+    room.turn("Something else")
+    other = room.turn("Instead", below=first)
+    choose_branch(bob, other.parent)
+
+    (link,) = links_of(as_bob)
+    shown = as_bob.get(link.get("href"), follow=True).content.decode()
+
+    assert f'id="ask-{question.public_id.hex}"' in shown
+    assert "Something else" not in shown
+
+
+def test_link_to_the_current_branch_stores_no_choice(as_bob: Client, room: Room) -> None:
+    make_question(room)
+
+    (link,) = links_of(as_bob)
+    as_bob.get(link.get("href"))
+
+    assert not BranchChoice.objects.exists()
+
+
+def test_number_of_queries_is_constant(as_bob: Client, room: Room) -> None:
+    make_question(room)
+    for_one = queries_of(as_bob, reverse("inbox"))
+    for number in range(4):
+        make_question(room, f"And {number}?")
+
+    assert queries_of(as_bob, reverse("inbox")) == for_one
+
+
+def test_claimed_question_names_who_answers(as_bob: Client, room: Room, alice: User) -> None:
+    make_question(room, status=QuestionStatus.CLAIMED, claimed_by=alice)
+
+    assert "Alice is answering" in inbox_of(as_bob).text_content()
+
+
+# --- what is not listed ---------------------------------------------------------------------
+
+
+def test_viewers_and_strangers_have_no_questions(
+    as_viewer: Client, room: Room, charlie: User
+) -> None:
+    make_question(room)
+
+    assert listed(as_viewer) == []
+    assert count_in_the_menu(as_viewer) == ""
+    assert "Nobody waits for you" in inbox_of(as_viewer).text_content()
+    assert not access.questions_for(charlie).exists()
+
+
+def test_membership_in_another_team_gives_no_right_here(
+    room: Room, viewer: User, other_team: Team
+) -> None:
+    Membership.objects.create(team=other_team, user=viewer, role=TeamRole.MEMBER)
+    make_question(room)
+
+    assert not access.questions_for(viewer).exists()
+
+
+def test_answered_and_abandoned_questions_are_not_listed(as_bob: Client, room: Room) -> None:
+    answered = make_question(room, "Settled?", status=QuestionStatus.ANSWERED)
+    continued = make_question(room, "Written on below?").run.message
+    Message.objects.create(
+        conversation=room.conversation, parent=continued, role=Role.USER, text="On"
+    )
+    retried = make_question(room, "Tried again?").run.message
+    Message.objects.create(
+        conversation=room.conversation, parent=retried.parent, role=Role.ASSISTANT
+    )
+
+    assert answered.status == QuestionStatus.ANSWERED
+    assert listed(as_bob) == []
+    assert count_in_the_menu(as_bob) == ""
+
+
+def test_private_conversation_of_a_colleague_is_not_listed(as_bob: Client, room: Room) -> None:
+    make_question(room)
+    room.conversation.visibility = "private"
+    room.conversation.save()
+
+    assert listed(as_bob) == []
