@@ -15,13 +15,13 @@ class ChatConfig(AppConfig):
         from chat.conversations.page_parts import use_cards
         from chat.files.actions import STORE_OUTPUT_FILES
         from chat.questions.asking import ASK_PEOPLE
-        from chat.questions.question_cards import asked_by
+        from chat.questions.question_cards import cards_by_run
         from chat.runs.outcomes import CONTINUE_PAUSED, use_steps
         from chat.runs.runner import register_job
 
         use_steps(ASK_PEOPLE, STORE_ARTIFACTS, STORE_MOCKUPS, CONTINUE_PAUSED, STORE_OUTPUT_FILES)
         register_job(FETCH_FILES)
-        use_cards(asked_by)
+        use_cards(cards_by_run)
 
 
 class AdminConfig(SimpleAdminConfig):

@@ -19,15 +19,15 @@ from django.urls.converters import UUIDConverter  # noqa: E402
 from chat.health import endpoints  # noqa: E402
 from chat.health.streaming_test import PacedSocket, PacedStream  # noqa: E402
 from chat.live.sse import TabStream  # noqa: E402
-from chat.live.websocket import STRAIGHT, LiveConsumer  # noqa: E402
+from chat.live.websocket import RAW_SEND, LiveConsumer  # noqa: E402
 from chat.public_api import endpoints as programs  # noqa: E402
 from chat.public_api.log_stream import RunEvents  # noqa: E402
-from project.server.request_pool import Pages  # noqa: E402
+from project.server.request_pool import RequestPool  # noqa: E402
 from project.server.server import Application, Receive, Scope, Send, fixed_root_path  # noqa: E402
 
-pages = Pages(
-    settings.PAGES_AT_ONCE,
-    urgent_addresses=settings.URGENT_ADDRESSES,
+pages = RequestPool(
+    settings.MAX_CONCURRENT_REQUESTS,
+    priority_urls=settings.PRIORITY_URLS,
     database_seconds=settings.DATABASE_WAIT_SECONDS,
 )
 
@@ -48,7 +48,7 @@ def with_straight_way(application: Application) -> Application:
     it, looks with each message whether there is a cookie to set, which no websocket can."""
 
     async def past_the_session(scope: Scope, receive: Receive, send: Send) -> None:
-        await application({**scope, STRAIGHT: send}, receive, send)
+        await application({**scope, RAW_SEND: send}, receive, send)
 
     return past_the_session
 

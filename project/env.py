@@ -11,8 +11,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.core.exceptions import ImproperlyConfigured
 
+# New names of settings, and the names under which they are still read for one version.
+RENAMED = {"MAX_CONCURRENT_REQUESTS": "PAGES_AT_ONCE"}
+
+
+def renamed_in_use() -> dict[str, str]:
+    """The settings that are still given under their old names: new name by old name."""
+    return {old: new for new, old in RENAMED.items() if os.environ.get(old)}
+
 
 def text(name: str, default: str = "") -> str:
+    if name in RENAMED and name not in os.environ and f"{name}_FILE" not in os.environ:
+        name = RENAMED[name]
     path = os.environ.get(f"{name}_FILE")
     if path:
         try:

@@ -10,18 +10,18 @@ from contextlib import AsyncExitStack
 
 from django.conf import settings
 
-from chat.core.notify import doorbell
+from chat.core.notify import change_notifier
 from chat.core.process import process
 from chat.core.threads import readers
 from chat.core.waiting import end
 from chat.health.checks import checks
-from chat.live.access_monitor import watch
-from chat.live.broadcaster import hubs
+from chat.live.access_monitor import access_monitor
+from chat.live.broadcaster import broadcasters
 from chat.public_api import answer_stream as programs
 from chat.runs import runner
-from chat.runs.configured_buffer import live_tail, working
-from chat.runs.log_follower import lookout
-from chat.runs.reaper import watching_runners
+from chat.runs.configured_buffer import connected, event_buffer
+from chat.runs.log_follower import log_reader
+from chat.runs.reaper import reap_forever
 from project import VERSION
 
 logger = logging.getLogger(__name__)
@@ -36,16 +36,16 @@ _open = AsyncExitStack()
 
 
 async def start() -> None:
-    """Listens for the doorbell; executes runs here, where settings say so, or else looks after
-    those whose runner is lost."""
+    """Receives notifications. Executes runs in this process if the settings say so, otherwise reaps
+    those of lost runners."""
     global _listening
     process.begins("web", VERSION)
-    _listening = asyncio.create_task(doorbell.listen(), name="doorbell")
-    await _open.enter_async_context(working(live_tail))
+    _listening = asyncio.create_task(change_notifier.listen(), name="notifications")
+    await _open.enter_async_context(connected(event_buffer))
     if settings.RUNNER == "embedded":
         await runner.start()
     else:
-        await _open.enter_async_context(watching_runners())
+        await _open.enter_async_context(reap_forever())
     process.serves()
 
 
@@ -68,9 +68,9 @@ async def stop() -> None:
 
 async def _let_go() -> None:
     await runner.stop(settings.DRAIN_SECONDS)
-    await watch.close()
-    await hubs.close()
-    await lookout.close()
+    await access_monitor.close()
+    await broadcasters.close()
+    await log_reader.close()
     await _open.aclose()
     if _listening is not None:
         await end(_listening)

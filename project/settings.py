@@ -117,7 +117,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "chat.web.views.DatabaseAway",
+    "chat.web.views.DatabaseUnavailable",
 ]
 ROOT_URLCONF = "project.urls"
 ASGI_APPLICATION = "project.asgi.application"
@@ -181,7 +181,7 @@ DATABASE_WAIT_SECONDS = env.number("DATABASE_WAIT_SECONDS", 5, at_least=0.1)
 IS_SQLITE = databases.is_sqlite(DATABASES["default"])
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# Empty: in-memory doorbell and tail (one process).
+# Empty: notifications and recent events stay in memory (one process).
 REDIS_URL = env.address("REDIS_URL", schemes=("redis", "rediss", "unix"))
 
 # What the limits on signing in remember, together for all processes: in Redis, else in the
@@ -212,7 +212,7 @@ RUNNER = env.text("RUNNER", "embedded")
 # Not named "default": of that each live connection would get a channel, which nobody uses, and
 # with Redis a subscription, without which it is refused.
 CHANNEL_LAYERS = {
-    "doorbell": (
+    "notifications": (
         {
             "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
             "CONFIG": {"hosts": [REDIS_URL]},
@@ -221,12 +221,12 @@ CHANNEL_LAYERS = {
         else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
     )
 }
-# Pages that one process makes at the same time; further requests stand in line. More would share
-# the same processor with each other and with every live connection, and a database connection each.
-PAGES_AT_ONCE = int(env.number("PAGES_AT_ONCE", 4, at_least=1))
-# These stand in no line with pages: the one who stops an answer pays for each second of it. What
-# is listed here must be short, or those behind it would have gained nothing.
-URGENT_ADDRESSES = r"/r/[0-9a-f-]{36}/stop/"
+# Requests for pages that one process handles at the same time; further ones wait. More would share
+# one processor with each other and with every live connection, and take a database connection each.
+MAX_CONCURRENT_REQUESTS = int(env.number("MAX_CONCURRENT_REQUESTS", 4, at_least=1))
+# These do not wait behind pages, because every second of an answer that somebody stops costs money.
+# Only fast views belong here.
+PRIORITY_URLS = r"/r/[0-9a-f-]{36}/stop/"
 # Address of a runner's own `/healthz`, `/readyz` and `/metrics`; port 0 switches them off.
 RUNNER_HOST = env.text("RUNNER_HOST", "127.0.0.1")
 RUNNER_PORT = env.port("RUNNER_PORT", 0)

@@ -113,7 +113,7 @@ def refuse_external_runner_on_sqlite() -> None:
 
 
 def hold_data_dir() -> FileLock | None:
-    """With SQLite, one process at a time: doorbell, tail and the queue's fairness rely on it.
+    """With SQLite, one process at a time: notifications, event buffer and the queue's fairness rely on it.
 
     Processes that share a PostgreSQL need no lock, and a file could not tell them about other
     machines anyway: there heartbeats in the database say who lives.
@@ -199,6 +199,11 @@ def refuse_other_keys() -> None:
 
 def first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
+
+
+def warn_of_renamed_settings() -> None:
+    for old, new in env.renamed_in_use().items():
+        logger.warning("old name of a setting, read in this version only old=%s new=%s", old, new)
 
 
 def allow_many_files() -> None:

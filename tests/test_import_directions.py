@@ -260,7 +260,7 @@ ALLOWED = [
     ("chat.dialects.base", "import json\nfrom chat.wire.sse import Frame"),
     ("chat.rendering.cards", "from django.template import engines"),
     ("chat.upstreams.client", "import httpx"),
-    ("chat.run_details.views.log", "from chat.runs.log_follower import follow"),
+    ("chat.run_details.views.log", "from chat.runs.log_follower import follow_log"),
     ("chat.runs.execution", "from . import log_follower"),
     ("chat.questions.views", "from chat.conversations import page"),
     ("chat.apps", "from chat.questions import asking"),

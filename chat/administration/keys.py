@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from chat.core import encryption
-from chat.core.encryption import VaultLocked
+from chat.core.encryption import DecryptionError
 from chat.models import KeyKind, KeyMark, Upstream, audit
 
 # Any number that nobody else uses: two processes that start at once take turns.
@@ -160,8 +160,8 @@ def _all_sealed() -> list[str]:
 
 def _can_read(sealed: str) -> bool:
     try:
-        encryption.reseal(sealed)
-    except VaultLocked:
+        encryption.reencrypt(sealed)
+    except DecryptionError:
         return False
     return True
 
@@ -172,7 +172,7 @@ def _reseal(upstream: Upstream, column: str) -> None:
     if not sealed or encryption.is_newest(sealed):
         return
     try:
-        renewed = encryption.reseal(sealed)
-    except VaultLocked:
+        renewed = encryption.reencrypt(sealed)
+    except DecryptionError:
         return
     Upstream.objects.filter(pk=upstream.pk, **{column: sealed}).update(**{column: renewed})

@@ -123,7 +123,7 @@ def store_mockups(run: Run, result: Result, prepared: object = None) -> None:
         )
         for position, said in enumerate(versions, start=1):
             _append_mockup(mockup, run, said, position)
-        notify.ring_after_commit(FILES)
+        notify.publish_after_commit(FILES)
 
 
 def _append_mockup(mockup: Mockup, run: Run, said: JsonObject, position: int) -> None:

@@ -17,8 +17,8 @@ from django.db.models import F, Q, QuerySet, Sum
 from django.db.models.functions import Now
 
 from chat.artifacts.actions import BAD_PATH, FILES, TOO_LARGE, path_problem
-from chat.core.encryption import VaultLocked
-from chat.core.notify import ring_after_commit, room_topic
+from chat.core.encryption import DecryptionError
+from chat.core.notify import publish_after_commit, room_topic
 from chat.core.prepared import Prepared
 from chat.core.threads import DatabaseThreads
 from chat.dialects import DIALECTS
@@ -51,7 +51,7 @@ GONE = "The fetch was begun several times and never came to an end."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
+class FetchJob:
     """One path to fetch, for every version that wants it. ``headers`` hold the credential."""
 
     file_ids: Sequence[int]
@@ -72,26 +72,26 @@ class MockupFetcher:
 
     async def fetch_due(self) -> None:
         """Cancelled, it leaves what it had taken; that is due again when the lease is over."""
-        while errands := await self._threads.call(take_due):
+        while jobs := await self._threads.call(take_due):
             async with asyncio.TaskGroup() as group:
-                for errand in errands:
-                    group.create_task(self._fetch(errand))
+                for job in jobs:
+                    group.create_task(self._fetch(job))
 
-    async def _fetch(self, errand: Errand) -> None:
+    async def _fetch(self, job: FetchJob) -> None:
         try:
             body = await fetch_file(
                 self._client,
-                base_url=errand.base_url,
-                path=errand.path,
-                headers=errand.headers,
-                redactor=errand.redactor,
+                base_url=job.base_url,
+                path=job.path,
+                headers=job.headers,
+                redactor=job.redactor,
                 limit_bytes=settings.MOCKUP_FILE_BYTES,
                 seconds=settings.MOCKUP_FETCH_SECONDS,
             )
         except UpstreamError as error:
-            await self._threads.call(_failed, errand, error)
+            await self._threads.call(_failed, job, error)
         else:
-            await self._threads.call(_arrived, errand, body)
+            await self._threads.call(_arrived, job, body)
 
 
 FETCH_FILES = Job(
@@ -104,18 +104,18 @@ FETCH_FILES = Job(
 # --- in a database thread ---------------------------------------------------------------------
 
 
-def take_due() -> list[Errand]:
+def take_due() -> list[FetchJob]:
     """Takes files that nobody else is fetching, by a conditional update of when they are due.
 
     Versions of a bundle that want the same path share one errand: an upstream serves only the
     newest bytes, and a path that changed in between is not wanted for the older version.
     """
-    errands: list[Errand] = []
+    jobs: list[FetchJob] = []
     for file in _due()[:AT_ONCE]:
         same = list(_wanting(file.version.mockup_id, file.path).values_list("pk", flat=True))
-        if _take(same) and (errand := _errand(file, same)):
-            errands.append(errand)
-    return errands
+        if _take(same) and (job := _errand(file, same)):
+            jobs.append(job)
+    return jobs
 
 
 def _wanted_now() -> QuerySet[MockupFile]:
@@ -164,7 +164,7 @@ def _take(file_ids: Sequence[int]) -> bool:
     return taken > 0
 
 
-def _errand(file: MockupFile, same: Sequence[int]) -> Errand | None:
+def _errand(file: MockupFile, same: Sequence[int]) -> FetchJob | None:
     """How to fetch it; ``None`` where that is not possible, which the rows then say."""
     mockup = file.version.mockup
     # Of the run, not of the bundle: no other server's words decide what is asked of this one.
@@ -176,13 +176,13 @@ def _errand(file: MockupFile, same: Sequence[int]) -> Errand | None:
     assert upstream is not None
     try:
         key, options = upstream.open_key(), upstream.all_options()
-    except VaultLocked:
+    except DecryptionError:
         _refuse(mockup.pk, same, LOCKED)
         return None
     dialect = DIALECTS[upstream.dialect]
     base_url = prefix_of(upstream)
     is_same_server = _server_of(base_url) == _server_of(upstream.base_url)
-    return Errand(
+    return FetchJob(
         file_ids=same,
         mockup_id=mockup.pk,
         attempt=file.attempts + 1,
@@ -240,21 +240,21 @@ def _refuse(mockup_id: int, file_ids: Sequence[int], reason: str) -> None:
         _show(mockup_id)
 
 
-def _failed(errand: Errand, error: UpstreamError) -> None:
+def _failed(job: FetchJob, error: UpstreamError) -> None:
     """Later again, or not: what the server said itself is not repeated here."""
-    is_last = errand.attempt >= ATTEMPTS or not error.info.retryable
+    is_last = job.attempt >= ATTEMPTS or not error.info.retryable
     logger.info(
         "mockup.fetch_failed mockup=%d attempt=%d kind=%s status=%s",
-        errand.mockup_id,
-        errand.attempt,
+        job.mockup_id,
+        job.attempt,
         error.info.kind,
         error.info.status,
     )
     if is_last:
-        _refuse(errand.mockup_id, errand.file_ids, _in_words(error))
+        _refuse(job.mockup_id, job.file_ids, _in_words(error))
         return
-    pause = timedelta(seconds=PAUSES_SECONDS[errand.attempt - 1])
-    MockupFile.objects.filter(pk__in=errand.file_ids, status=FetchStatus.WANTED).update(
+    pause = timedelta(seconds=PAUSES_SECONDS[job.attempt - 1])
+    MockupFile.objects.filter(pk__in=job.file_ids, status=FetchStatus.WANTED).update(
         due_at=Now() + pause
     )
 
@@ -268,15 +268,15 @@ def _in_words(error: UpstreamError) -> str:
     return info.message
 
 
-def _arrived(errand: Errand, body: bytes) -> None:
+def _arrived(job: FetchJob, body: bytes) -> None:
     """Stores the bytes once, for every version that still wants them and has room."""
     sha256 = hashlib.sha256(body).hexdigest()
     with transaction.atomic():
         # Files of one bundle that arrive at once, here or elsewhere, see each other's size. Not
         # against who adds a version meanwhile, and may already have the room.
-        Mockup.objects.select_for_update(no_key=True).filter(pk=errand.mockup_id).first()
+        Mockup.objects.select_for_update(no_key=True).filter(pk=job.mockup_id).first()
         wanting = list(
-            MockupFile.objects.filter(pk__in=errand.file_ids, status=FetchStatus.WANTED)
+            MockupFile.objects.filter(pk__in=job.file_ids, status=FetchStatus.WANTED)
             .select_related("version__mockup")
             .order_by("pk")
         )
@@ -286,7 +286,7 @@ def _arrived(errand: Errand, body: bytes) -> None:
         if fitting:
             _keep(fitting, body, sha256)
         rest = [file.pk for file in wanting if file not in fitting]
-        _refuse(errand.mockup_id, rest, BUNDLE_TOO_LARGE)
+        _refuse(job.mockup_id, rest, BUNDLE_TOO_LARGE)
 
 
 def _keep(wanting: Sequence[MockupFile], body: bytes, sha256: str) -> None:
@@ -318,4 +318,4 @@ def _show(mockup_id: int) -> None:
     mockup = Mockup.objects.select_related("conversation").filter(pk=mockup_id).first()
     if mockup is not None:  # else it was erased while its files were on their way
         mockup.conversation.touch()
-        ring_after_commit(room_topic(mockup.conversation.public_id))
+        publish_after_commit(room_topic(mockup.conversation.public_id))

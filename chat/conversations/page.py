@@ -17,7 +17,7 @@ from chat.conversations.composer import composer_context
 from chat.conversations.listing import listing_context
 from chat.conversations.page_diff import changed_turns, difference
 from chat.conversations.page_parts import PageAmendment
-from chat.conversations.page_state import Position, position_of
+from chat.conversations.page_state import PageState, page_state_of
 from chat.conversations.transcript import (
     Path,
     Turn,
@@ -29,13 +29,13 @@ from chat.conversations.transcript import (
     read_turns,
     turns_of,
 )
-from chat.core.database_identity import page_epoch
-from chat.files.file_counts import count_kept, keeps_nothing, once
+from chat.core.database_identity import page_database_identity
+from chat.files.file_counts import count_files, has_no_files, once
 from chat.live.snapshot import render_answer
 from chat.models import Conversation, Question, Run, RunStatus, User, Visibility
-from chat.runs.queue import read_line
+from chat.runs.queue import read_queue
 from chat.web.responses import refusal_patch
-from chat.web.views import away
+from chat.web.views import unavailable
 from project.deadline import is_over
 
 # What a form learns when the server has accepted its words.
@@ -74,7 +74,7 @@ def room_page(
     context = _room_context(request.user, conversation, path, turns) | {
         "turns": turns,
         "earlier": shown.start,
-        "epoch": page_epoch(),
+        "epoch": page_database_identity(),
         "draft": draft,
         "refusal": refusal,
     }
@@ -90,7 +90,7 @@ def changes(
 ) -> HttpResponse:
     """Patches from what the browser shows to what there is. ``asked`` is what this person has just
     settled or claimed: a sentence that stood there is taken away."""
-    position = position_of(request)
+    position = page_state_of(request)
     path = _kept_path(request.user, conversation, position)
     may_write = access.may_write(request.user, conversation)
     change = difference(path, position, may_write=may_write)
@@ -115,7 +115,7 @@ def changes(
     return response
 
 
-def _kept_path(user: User, conversation: Conversation, position: Position | None) -> Path:
+def _kept_path(user: User, conversation: Conversation, position: PageState | None) -> Path:
     """Nobody's page is replaced by what a colleague wrote: readers keep the branch that they read,
     and are told that there is another version."""
     path = read_path(user, conversation)
@@ -153,11 +153,11 @@ def sent(
     changed since the page was made, which the revision tells, nothing else is read again, and the
     page fetches the list beside it later.
     """
-    position = position_of(request) if request.htmx else None
+    position = page_state_of(request) if request.htmx else None
     if (
         position is None
         or position.revision + 1 != conversation.revision
-        or not (position.is_quiet and run.is_in_line)
+        or not (position.is_quiet and run.is_queued)
         or has_pictures
     ):
         return accepted(request, conversation)
@@ -166,7 +166,7 @@ def sent(
     lacks_more = change.is_whole or change.gone or change.changed
     if not turns or lacks_more or change.start != len(path.places) - len(turns):
         return accepted(request, conversation)
-    keeps_nothing(conversation)
+    has_no_files(conversation)
     context = {
         "conversation": conversation,
         "may_write": True,
@@ -204,7 +204,7 @@ def refused(
     if not request.htmx:
         if is_over():
             # The page would wait for the database once more.
-            return away(request)
+            return unavailable(request)
         draft = request.POST.get("text", "")
         return room_page(request, conversation, draft=draft, refusal=refusal, status=status)
     return refusal_patch(request, refusal, status=status, place=place, new_key=new_key)
@@ -245,12 +245,12 @@ def _phase_of(running: Run | None, turns: Sequence[Turn]) -> str:
 def _place_of(running: Run | None) -> str:
     if running is None or running.status != RunStatus.QUEUED:
         return ""
-    return read_line().places.get(running.public_id, "")
+    return read_queue().places.get(running.public_id, "")
 
 
 def head_mark(conversation: Conversation, may_write: bool) -> str:
     """Changes with everything that the heading shows."""
-    files = once(conversation, count_kept)
+    files = once(conversation, count_files)
     shown = f"{conversation.title}\n{conversation.visibility}\n{may_write}\n{files}"
     return f"{zlib.crc32(shown.encode()):08x}"
 

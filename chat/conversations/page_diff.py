@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chat.conversations.page_parts import Card
-from chat.conversations.page_state import Position
+from chat.conversations.page_state import PageState
 from chat.conversations.transcript import PAGE_TURNS, Path, ShownRun, Turn, last_page, read_changed
 from chat.models.tree import path_to
 
@@ -22,7 +22,7 @@ class Difference:
     changed: Sequence[int] = ()
 
 
-def difference(path: Path, position: Position | None, *, may_write: bool = True) -> Difference:
+def difference(path: Path, position: PageState | None, *, may_write: bool = True) -> Difference:
     """``may_write``: whether the reader may now. Where the page was made for other rights, the
     actions of all its turns are changed."""
     whole = Difference(is_whole=True, gone=(), start=last_page(path).start)
@@ -57,7 +57,7 @@ def _chain_to(path: Path, tail: str) -> list[str]:
     return [above.public_id.hex for above in path_to(message, path.messages)]
 
 
-def _changed_turns(path: Path, indices: range, position: Position) -> list[int]:
+def _changed_turns(path: Path, indices: range, position: PageState) -> list[int]:
     """Turns that got a sibling since, and answers that the page still takes for live ones."""
     newest = path.newest_sibling_revisions()
     places = path.places
@@ -90,14 +90,14 @@ class ChangedTurn:
 
 
 def changed_turns(
-    path: Path, indices: Sequence[int], position: Position | None, *, may_write: bool
+    path: Path, indices: Sequence[int], position: PageState | None, *, may_write: bool
 ) -> list[ChangedTurn]:
-    known = position or Position()
+    known = position or PageState()
     turns = read_changed(path, indices, known_runs=known.runs)
     return [_changed(turn, known, known.writes != may_write) for turn in turns]
 
 
-def _changed(turn: Turn, position: Position, has_other_rights: bool) -> ChangedTurn:
+def _changed(turn: Turn, position: PageState, has_other_rights: bool) -> ChangedTurn:
     known = [run for run in turn.runs if run.hex in position.runs]
     there = [run for run in known if len(run.asked) == position.runs[run.hex]]
     shown = [one for run in there for one in run.asked if one.hex in position.asks]

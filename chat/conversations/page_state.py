@@ -13,7 +13,7 @@ LIMIT = 8000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
+class PageState:
     """The first and last turn on the page, and what it shows besides.
 
     ``open`` are the answers of which more may come, ``strip``, ``action``, ``tools`` and
@@ -41,10 +41,10 @@ class Position:
         return self.writes and not (self.open or self.strip or self.action or self.asks)
 
 
-_decoder = msgspec.json.Decoder(Position)
+_decoder = msgspec.json.Decoder(PageState)
 
 
-def position_of(request: HttpRequest) -> Position | None:
+def page_state_of(request: HttpRequest) -> PageState | None:
     """``None`` where the browser did not say, or said nonsense: then it needs everything."""
     header = request.headers.get(HEADER, "")
     if not header or len(header) > LIMIT:

@@ -17,7 +17,13 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from chat.conversations.listing import listing_context
-from chat.files.file_counts import Kept, attachments_by_message, count_kept, kept_by_answer, once
+from chat.files.file_counts import (
+    FileCounts,
+    attachments_by_message,
+    count_files,
+    files_by_answer,
+    once,
+)
 from chat.models import Attachment, Conversation, Message, Role, Run, User, Visibility
 from chat.models.tree import Place
 from chat.web.tags import avatar, icon, when
@@ -26,11 +32,11 @@ register = template.Library()
 
 
 @register.simple_tag
-def kept_by(conversation: Conversation, answer: Message) -> Kept | None:
+def kept_by(conversation: Conversation, answer: Message) -> FileCounts | None:
     # The heading has counted already, and most conversations keep nothing.
     if not files_in(conversation):
         return None
-    return once(conversation, kept_by_answer).get(answer.pk)
+    return once(conversation, files_by_answer).get(answer.pk)
 
 
 @register.simple_tag
@@ -42,7 +48,7 @@ def attachments_of(conversation: Conversation, message: Message) -> list[Attachm
 
 @register.simple_tag
 def files_in(conversation: Conversation) -> int:
-    return once(conversation, count_kept)
+    return once(conversation, count_files)
 
 
 @register.simple_tag

@@ -27,16 +27,16 @@ _PLACE = """
 """
 
 
-def read_epoch() -> str:
+def read_database_identity() -> str:
     """The same in every process, for as long as the records are the same ones."""
     place = _in_postgres() if connection.vendor == "postgresql" else _in_file()
     return hashlib.blake2b(repr(place).encode(), digest_size=8).hexdigest()
 
 
-def page_epoch() -> str:
+def page_database_identity() -> str:
     """What a page is made from: this database, and the scripts of this version. A page with the scripts
     of another version would half work, and is loaded anew in the same way."""
-    return f"{read_epoch()}.{static_mark()}"
+    return f"{read_database_identity()}.{static_mark()}"
 
 
 def _in_postgres() -> object:

@@ -1,4 +1,4 @@
-"""Encrypts credentials at rest; the only user of the encryption keys."""
+"""Encryption of credentials at rest. The only user of the encryption keys."""
 
 import hmac
 import json
@@ -7,8 +7,8 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 
 
-class VaultLocked(Exception):
-    """The stored credential cannot be read with the keys we have, or belongs to another row."""
+class DecryptionError(Exception):
+    """The ciphertext cannot be decrypted with the current keys, or belongs to another row."""
 
 
 def _fernet() -> MultiFernet:
@@ -16,45 +16,45 @@ def _fernet() -> MultiFernet:
 
 
 def marks() -> list[str]:
-    """A mark of each key, newest first: tells keys apart, and gives nothing of them away."""
+    """A fingerprint of each key, newest first. It does not reveal the key."""
     return [
         hmac.new(key.encode(), b"tributary encryption key", "sha256").hexdigest()
         for key in settings.ENCRYPTION_KEYS
     ]
 
 
-def is_newest(sealed: str) -> bool:
-    """Whether the newest key has sealed this."""
+def is_newest(ciphertext: str) -> bool:
+    """Whether this was encrypted with the newest key."""
     try:
-        Fernet(settings.ENCRYPTION_KEYS[0]).decrypt(sealed.encode())
+        Fernet(settings.ENCRYPTION_KEYS[0]).decrypt(ciphertext.encode())
     except InvalidToken:
         return False
     return True
 
 
-def reseal(sealed: str) -> str:
-    """The same secret, sealed with the newest key. Raises ``VaultLocked``."""
+def reencrypt(ciphertext: str) -> str:
+    """The same secret, encrypted with the newest key. Raises ``DecryptionError``."""
     try:
-        return _fernet().rotate(sealed.encode()).decode()
+        return _fernet().rotate(ciphertext.encode()).decode()
     except InvalidToken:
-        raise VaultLocked from None
+        raise DecryptionError from None
 
 
-def seal(secret: str, *, context: str) -> str:
-    """Ciphertext of ``secret`` that can be opened only under the same ``context``.
+def encrypt(secret: str, *, context: str) -> str:
+    """Ciphertext of ``secret`` that decrypts only with the same ``context``.
 
-    Fernet has no associated data, so the context (table, row, field) travels inside.
+    Fernet has no associated data, so the context (table, row, field) is part of the plaintext.
     """
     body = json.dumps({"context": context, "secret": secret}).encode()
     return _fernet().encrypt(body).decode()
 
 
-def open_sealed(sealed: str, *, context: str) -> str:
-    """The secret. Raises ``VaultLocked``; never says more than that."""
+def decrypt(ciphertext: str, *, context: str) -> str:
+    """The secret. Raises ``DecryptionError``, without details."""
     try:
-        body = json.loads(_fernet().decrypt(sealed.encode()))
+        body = json.loads(_fernet().decrypt(ciphertext.encode()))
     except (InvalidToken, ValueError):
-        raise VaultLocked from None
+        raise DecryptionError from None
     if body.get("context") != context:
-        raise VaultLocked
+        raise DecryptionError
     return str(body["secret"])

@@ -13,7 +13,7 @@ class ActionRefused(Exception):
     """Nothing was changed. ``str()`` says why, in a sentence for the person who asked."""
 
 
-class LineFull(ActionRefused):
+class QueueFull(ActionRefused):
     """This person has as many answers under way as one may have."""
 
 
@@ -57,7 +57,7 @@ def storage_errors() -> Iterator[None]:
         raise StorageBusy from error
 
 
-def is_away(error: Exception) -> bool:
+def is_database_unavailable(error: Exception) -> bool:
     """Whether the database could not do what it was asked, and may in a moment.
 
     Not a statement that it will never take, such as one with more values than it allows: asking

@@ -46,7 +46,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     sample: str = ""
 
 
-class Tally:
+class EventCounter:
     """``add`` each frame with the events that the parser made of it.
 
     Of nearly every frame this is a look-up: only a frame without a name that is more than a

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class FileCounts:
     """How many things an answer made or changed."""
 
     artifacts: int = 0
@@ -26,7 +26,7 @@ class Kept:
     files: int = 0
 
 
-def kept_by_answer(conversation: Conversation) -> Mapping[int, Kept]:
+def files_by_answer(conversation: Conversation) -> Mapping[int, FileCounts]:
     """By the key of the answer's message, in one query; answers that left nothing are not in it."""
     rows = _by_answer(
         ArtifactVersion.objects.filter(artifact__conversation=conversation), "artifacts", "artifact"
@@ -40,7 +40,7 @@ def kept_by_answer(conversation: Conversation) -> Mapping[int, Kept]:
     counts: defaultdict[int, dict[str, int]] = defaultdict(dict)
     for message_id, name, count in rows:
         counts[message_id][name] = count
-    return {message_id: Kept(**named) for message_id, named in counts.items()}
+    return {message_id: FileCounts(**named) for message_id, named in counts.items()}
 
 
 def _by_answer(rows: QuerySet[Any], name: str, of: str) -> QuerySet[Any]:
@@ -62,7 +62,7 @@ def attachments_by_message(conversation: Conversation) -> Mapping[int, list[Atta
     return found
 
 
-def count_kept(conversation: Conversation) -> int:
+def count_files(conversation: Conversation) -> int:
     """Things on the conversation's page of files, in one query. An edited turn has its pictures
     from before, and they count once."""
     return sum(_counts.all(room=conversation.pk))
@@ -83,9 +83,9 @@ _counts: Prepared[Any] = Prepared(
 )
 
 
-def keeps_nothing(conversation: Conversation) -> None:
-    """Says of this object, for the turns that it is shown with, what `count_kept` would find."""
-    vars(conversation)[f"_{count_kept.__name__}"] = 0
+def has_no_files(conversation: Conversation) -> None:
+    """Says of this object, for the turns that it is shown with, what `count_files` would find."""
+    vars(conversation)[f"_{count_files.__name__}"] = 0
 
 
 def once(conversation: Conversation, read: Callable[[Conversation], Result]) -> Result:

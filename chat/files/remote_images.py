@@ -28,7 +28,7 @@ from chat.upstreams.configured import configured_client, picture_policy
 from chat.upstreams.failures import UpstreamError
 from chat.upstreams.redaction import Redactor
 from chat.web import files as web_files
-from chat.web.decorators import signed_in
+from chat.web.decorators import login_required
 
 # More than any answer shows; a hostile one can name more than a statement takes.
 LOOKED_UP_AT_ONCE = 10_000
@@ -90,12 +90,14 @@ def keep(run: Run, address: str, body: bytes, *, by: User) -> UUID:
 
 # While another host takes its time, one of the few turns that pages have is taken: half of them at
 # most, or a few slow pictures would keep every page of this process waiting. 0 is no bound there.
-FETCHES_AT_ONCE = max(1, settings.PAGES_AT_ONCE // 2) if settings.PAGES_AT_ONCE else 16
+FETCHES_AT_ONCE = (
+    max(1, settings.MAX_CONCURRENT_REQUESTS // 2) if settings.MAX_CONCURRENT_REQUESTS else 16
+)
 _turns = BoundedSemaphore(FETCHES_AT_ONCE)
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-@signed_in
+@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def pictures(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """Address → where the picture is, of those that are here. A ``POST`` brings one: it makes this

@@ -31,7 +31,7 @@ from chat.models import (
 from chat.rendering.components import name_of
 from chat.rendering.figures import size
 from chat.rendering.media import BEGINNING, read_picture, sound_of
-from chat.web.decorators import signed_in
+from chat.web.decorators import login_required
 from chat.web.files import bytes_response, code_of, language_of, may_be_shown, read_text
 from chat.web.responses import beside_room
 
@@ -196,7 +196,7 @@ def _once(rows: Iterable[Attachment]) -> list[Attachment]:
 # The files of a conversation, listed; and one file: as source and as download.
 
 
-@signed_in
+@login_required
 @require_safe
 def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
     conversation = access.get_conversation(request.user, public_id)
@@ -213,7 +213,7 @@ def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
     )
 
 
-@signed_in
+@login_required
 @require_safe
 def file(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The one way by which bytes of others leave this origin."""
@@ -226,7 +226,7 @@ def file(request: HttpRequest, public_id: UUID) -> HttpResponse:
     )
 
 
-@signed_in
+@login_required
 @require_safe
 def medium(
     request: HttpRequest, public_id: UUID, choice: int, item: int, position: int
@@ -241,7 +241,7 @@ def medium(
     return redirect(f"{address}?download" if "download" in request.GET else address)
 
 
-@signed_in
+@login_required
 @require_safe
 def file_source(request: HttpRequest, public_id: UUID) -> HttpResponse:
     stored = access.get_file(request.user, public_id)

@@ -34,7 +34,7 @@ from chat.models import (
     MockupVersion,
     StoredFile,
 )
-from chat.web.decorators import signed_in
+from chat.web.decorators import login_required
 from chat.web.files import archive_response
 
 MEGABYTE = 1024 * 1024
@@ -62,7 +62,7 @@ class Entry:
     read: Callable[[], bytes]
 
 
-@signed_in
+@login_required
 @require_safe
 def mockup(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
     kept = access.get_mockup(request.user, public_id)
@@ -75,7 +75,7 @@ def mockup(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
     return _answer(entries, f"{name}-v{number}.zip")
 
 
-@signed_in
+@login_required
 @require_safe
 def conversation(request: HttpRequest, public_id: UUID) -> HttpResponse:
     conversation = access.get_conversation(request.user, public_id)

@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 import redis.asyncio
 from django.conf import settings
 
-from chat.health.database import Database, Line, Looker
+from chat.health.database import Database, DatabaseProbe, Line
 
 
 class Worker:
@@ -83,7 +83,7 @@ class Findings:
     redis: RedisState
 
 
-class Kept(Generic[Value]):
+class FileCounts(Generic[Value]):
     """The last answer to a question, asked anew when it is too old, and once for all who ask."""
 
     def __init__(self, ask: Callable[[], Awaitable[Value]], seconds: float) -> None:
@@ -126,18 +126,18 @@ class Checks:
     def __init__(
         self,
         *,
-        looker: Looker | None = None,
+        looker: DatabaseProbe | None = None,
         database_seconds: float = DATABASE_SECONDS,
         redis_seconds: float = REDIS_SECONDS,
     ) -> None:
-        self._looker = looker or Looker()
+        self._looker = looker or DatabaseProbe()
         self._database_seconds = database_seconds
         self._redis_seconds = redis_seconds
         self._worker = Worker("health")
         self._unanswered: asyncio.Future[Any] | None = None
         self._redis: redis.asyncio.Redis | None = None
-        self.findings = Kept(self._find, FRESH_SECONDS)
-        self.line = Kept(self._read_line, LINE_FRESH_SECONDS)
+        self.findings = FileCounts(self._find, FRESH_SECONDS)
+        self.line = FileCounts(self._read_line, LINE_FRESH_SECONDS)
 
     async def close(self) -> None:
         await self.findings.close()

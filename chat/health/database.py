@@ -74,7 +74,7 @@ class Line:
     oldest_queued_seconds: float = 0.0
 
 
-class Looker:
+class DatabaseProbe:
     """Asks the database. Never raises; belongs to one thread."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from channels.auth import AuthMiddlewareStack
 from django.conf import settings
 
 from chat.health import report
-from chat.health.permission import Asker, may_see
+from chat.health.permission import Requester, may_see
 from chat.health.report import Answer
 
 Scope = dict[str, Any]
@@ -66,13 +66,13 @@ async def _may_see(scope: Scope) -> bool:
     ) and await _is_administrator(scope)
 
 
-def _asker(scope: Scope) -> Asker:
+def _asker(scope: Scope) -> Requester:
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         headers[name] = f"{headers[name]},{value}" if name in headers else value
     client = scope.get("client")
-    return Asker(client[0] if client else None, headers)
+    return Requester(client[0] if client else None, headers)
 
 
 async def _is_administrator(scope: Scope) -> bool:

@@ -22,7 +22,7 @@ _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]*)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class Requester:
     """Who asks: the address at the other end of the socket (``None`` where there is none), and the
     headers, names in lower case, repeated ones joined with commas. ``is_direct``: no proxy of ours
     stands before this port, whatever stands before others."""
@@ -32,11 +32,11 @@ class Asker:
     is_direct: bool = False
 
 
-def may_see(asker: Asker) -> bool:
+def may_see(asker: Requester) -> bool:
     return has_token(asker) or is_near(asker)
 
 
-def has_token(asker: Asker) -> bool:
+def has_token(asker: Requester) -> bool:
     scheme, _, given = asker.headers.get("authorization", "").partition(" ")
     wanted = settings.METRICS_TOKEN
     if not wanted or scheme.lower() != "bearer":
@@ -44,7 +44,7 @@ def has_token(asker: Asker) -> bool:
     return hmac.compare_digest(given.strip().encode(), wanted.encode())
 
 
-def is_near(asker: Asker) -> bool:
+def is_near(asker: Requester) -> bool:
     """Whether the request comes from one of `METRICS_NETWORKS`.
 
     A page of a stranger in a browser of that network must not read along by giving its own name
@@ -61,7 +61,7 @@ def is_near(asker: Asker) -> bool:
     )
 
 
-def real_address(asker: Asker) -> Address | None:
+def real_address(asker: Requester) -> Address | None:
     """Where the request comes from, proxies of ours taken into account; ``None`` if nobody can say.
 
     Without proxies of ours, a request that some proxy has passed on comes from anywhere: its peer

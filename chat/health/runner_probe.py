@@ -14,7 +14,7 @@ from django.core.management.base import CommandError
 from chat.core.process import Phase, process
 from chat.health import report
 from chat.health.checks import checks
-from chat.health.permission import Asker, may_see
+from chat.health.permission import Requester, may_see
 from chat.health.report import Answer
 from project import VERSION
 
@@ -84,12 +84,12 @@ async def _answer(head: str, peer: str | None) -> bytes:
         return _encode(report.refused(400, "That is no request."))
     method, target, _ = words
     answer = await _find(
-        method, target.partition("?")[0], Asker(peer, _headers(lines), is_direct=True)
+        method, target.partition("?")[0], Requester(peer, _headers(lines), is_direct=True)
     )
     return _encode(answer, with_body=method != "HEAD")
 
 
-async def _find(method: str, path: str, asker: Asker) -> Answer:
+async def _find(method: str, path: str, asker: Requester) -> Answer:
     if path not in ("/healthz", "/readyz", "/metrics"):
         return _NOT_FOUND
     if path == "/metrics" and not may_see(asker):

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from chat.web.decorators import signed_in
+from chat.web.decorators import login_required
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ CARRIERS = [
 ]
 
 
-@signed_in
+@login_required
 @require_GET
 def streaming(request: HttpRequest) -> HttpResponse:
     host = settings.HOST if settings.HOST not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104

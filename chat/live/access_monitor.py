@@ -1,7 +1,7 @@
-"""Once a second: does each viewer still have the right to look, and did their room change?
+"""Access monitor: checks once a second whether viewers may still read, and what has changed.
 
-Correctness does not wait for a doorbell: changes made anywhere (the admin panel, another
-process, a removed row) are seen here.
+One query serves all connections of the process. It does not depend on notifications, so changes
+made anywhere (the administration, another process, a removed row) end access, too.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from django.db import connection as database
 from django.utils import timezone
 
 from chat.core import metrics
-from chat.core.database_identity import read_epoch
-from chat.core.notify import ROOMS, Doorbell, Ear, doorbell, room_topic
+from chat.core.database_identity import read_database_identity
+from chat.core.notify import ROOMS, ChangeNotifier, Subscription, change_notifier, room_topic
 from chat.core.prepared import fetch
 from chat.core.threads import DatabaseThreads
 from chat.core.waiting import wait_at_most
-from chat.live.broadcaster import hubs
+from chat.live.broadcaster import broadcasters
 from chat.live.list_version import read_list_versions
 from chat.models import AccessToken, Visibility
 from chat.models.team import WRITING_ROLES
-from chat.runs.queue import Line, read_line
+from chat.runs.queue import QueuePositions, read_queue
 
 logger = logging.getLogger(__name__)
 
@@ -80,8 +80,8 @@ class Room:
     may_write: bool
 
 
-class Watched(Protocol):
-    """A live connection. The methods are called on the event loop and must not wait."""
+class Connection(Protocol):
+    """A live connection. Its methods are called on the event loop and must not block."""
 
     identity: Identity
     # The conversation looked at, and those of the runs followed.
@@ -100,27 +100,27 @@ class Watched(Protocol):
 
     def on_room(self, room: Room) -> None: ...
 
-    def on_line(self, line: Line) -> None: ...
+    def on_queue(self, line: QueuePositions) -> None: ...
 
     def on_list(self, version: str, *, pause_seconds: float) -> None: ...
 
     def on_gone(self, reason: str) -> None: ...
 
 
-class Watch:
-    """The live connections of this process, checked together."""
+class AccessMonitor:
+    """Checks the live connections of this process together."""
 
-    def __init__(self, bell: Doorbell = doorbell) -> None:
-        self._bell = bell
-        self._connections: set[Watched] = set()
-        self._threads = DatabaseThreads("watch", size=1)
+    def __init__(self, notifier: ChangeNotifier = change_notifier) -> None:
+        self._notifier = notifier
+        self._connections: set[Connection] = set()
+        self._threads = DatabaseThreads("access-monitor", size=1)
         self._task: asyncio.Task[None] | None = None
-        self._wanted = Ear()
+        self._wanted = Subscription()
         self._epoch = ""
-        _watches.add(self)
+        _monitors.add(self)
 
     @property
-    def connections(self) -> frozenset[Watched]:
+    def connections(self) -> frozenset[Connection]:
         return frozenset(self._connections)
 
     def has_room_for(self, user_pk: int) -> bool:
@@ -132,7 +132,7 @@ class Watch:
         logger.info("viewer.refused user=%d connections=%d", user_pk, theirs)
         return False
 
-    def add(self, connection: Watched) -> None:
+    def add(self, connection: Connection) -> None:
         self._connections.add(connection)
         logger.log(
             _level_of(connection),
@@ -142,16 +142,16 @@ class Watch:
             connection.transport,
         )
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._check_for_ever(), name="watch")
+            self._task = asyncio.create_task(self._check_forever(), name="access-monitor")
 
-    def remove(self, connection: Watched) -> None:
+    def remove(self, connection: Connection) -> None:
         if connection in self._connections:
             self._connections.discard(connection)
             logger.log(_level_of(connection), "viewer.closed viewer=%s", connection.viewer_id)
 
-    def look_now(self) -> None:
+    def check_now(self) -> None:
         """Somebody has come: the next check of everybody need not wait for its second."""
-        self._wanted.hear(ROOMS)
+        self._wanted.add(ROOMS)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -160,12 +160,12 @@ class Watch:
                 await self._task
         await self._threads.close()
 
-    async def _check_for_ever(self) -> None:
-        self._wanted = self._bell.subscribe(ROOMS)
+    async def _check_forever(self) -> None:
+        self._wanted = self._notifier.subscribe(ROOMS)
         try:
             await self._check_while_watched()
         finally:
-            self._bell.unsubscribe(ROOMS, self._wanted)
+            self._notifier.unsubscribe(ROOMS, self._wanted)
 
     async def _check_while_watched(self) -> None:
         loop = asyncio.get_running_loop()
@@ -186,13 +186,13 @@ class Watch:
                 if is_everybody:
                     last_success = loop.time()
             except Exception as error:
-                logger.warning("watch.failed error=%s", type(error).__name__)
+                logger.warning("access_monitor.failed error=%s", type(error).__name__)
                 if loop.time() >= closes_at:
                     self._end_all(GONE_UNSURE)
             await asyncio.sleep(min(PAUSE_SECONDS, CHECK_SECONDS))
             await wait_at_most(self._wanted, max(0.0, due_at - loop.time()))
 
-    def _at(self, topics: set[str]) -> list[Watched]:
+    def _at(self, topics: set[str]) -> list[Connection]:
         """Who looks at the rooms that rang: not everybody, each time that anybody writes."""
         return [
             one
@@ -205,12 +205,12 @@ class Watch:
             self._end(connection, reason)
 
     @staticmethod
-    def _end(connection: Watched, reason: str) -> None:
+    def _end(connection: Connection, reason: str) -> None:
         metrics.VIEWERS_ENDED.labels(reason).inc()
         logger.info("viewer.ended viewer=%s reason=%s", connection.viewer_id, reason)
         connection.on_gone(reason)
 
-    async def _check(self, asked: Collection[Watched], *, with_lists: bool) -> None:
+    async def _check(self, asked: Collection[Connection], *, with_lists: bool) -> None:
         if not asked:
             return
         connections = list(asked)
@@ -221,7 +221,7 @@ class Watch:
         pause_seconds = max(CHECK_SECONDS, len(self._connections) / LISTS_PER_SECOND)
         if self._epoch not in ("", epoch):
             logger.warning("database.replaced connections=%d", len(self._connections))
-            hubs.begin_anew()
+            broadcasters.begin_anew()
             self._end_all(GONE_RESTORED)
             self._epoch = epoch
             return
@@ -234,13 +234,13 @@ class Watch:
                 continue
             for room in verdict:
                 connection.on_room(room)
-            connection.on_line(line)
+            connection.on_queue(line)
             version = lists.get(connection.identity.user_pk)
             if version is not None and connection.shows_list:
                 connection.on_list(version, pause_seconds=pause_seconds)
 
 
-# --- in the watch's database thread ----------------------------------------------------
+# --- in the monitor's database thread --------------------------------------------------
 
 
 Question = tuple[Identity, frozenset[UUID]]
@@ -257,12 +257,12 @@ class Answers:
 
 def look(
     questions: Sequence[Question], people: Collection[int]
-) -> tuple[str, Answers, Line, dict[int, str]]:
+) -> tuple[str, Answers, QueuePositions, dict[int, str]]:
     """All that a check wants to know, on one way to the thread and back. ``people``: whose lists of
     conversations are looked at."""
-    epoch = read_epoch()
+    epoch = read_database_identity()
     answers = check(questions)
-    line = read_line(has_queue=answers.has_queue, is_draining=answers.is_draining)
+    line = read_queue(has_queue=answers.has_queue, is_draining=answers.is_draining)
     return epoch, answers, line, read_list_versions(people)
 
 
@@ -385,24 +385,28 @@ def _valid_tokens(keys: set[int | None]) -> set[int]:
 
 # --- the figures ------------------------------------------------------------------------
 
-_watches: WeakSet[Watch] = WeakSet()
+_monitors: WeakSet[AccessMonitor] = WeakSet()
 
 
-def _level_of(connection: Watched) -> int:
+def _level_of(connection: Connection) -> int:
     """A tab that asks again and again would fill the log."""
     return logging.DEBUG if connection.transport == "poll" else logging.INFO
 
 
 def _count() -> metrics.Values:
-    return Counter(one.transport for watch in _watches for one in watch.connections)
+    return Counter(
+        one.transport for access_monitor in _monitors for one in access_monitor.connections
+    )
 
 
 def _count_behind() -> metrics.Values:
-    return {"": sum(one.is_behind for watch in _watches for one in watch.connections)}
+    return {
+        "": sum(one.is_behind for access_monitor in _monitors for one in access_monitor.connections)
+    }
 
 
 metrics.VIEWERS.read_from(_count)
 metrics.VIEWERS_BEHIND.read_from(_count_behind)
 
 
-watch = Watch()
+access_monitor = AccessMonitor()

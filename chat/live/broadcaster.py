@@ -19,9 +19,9 @@ from chat.core import metrics
 from chat.core.waiting import Signal
 from chat.live.snapshot import check_of, format_check
 from chat.rendering.patches import Answer
-from chat.runs.configured_buffer import live_tail
+from chat.runs.configured_buffer import event_buffer
 from chat.runs.event_buffer import Entry
-from chat.runs.log_follower import RunGone, follow
+from chat.runs.log_follower import RunGone, follow_log
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
-class Hub:
+class RunBroadcaster:
     """The live state of one run. Lives on the event loop; `close` ends its tasks.
 
     ``on_change`` of each viewer is called when there is something new to send.
@@ -200,7 +200,7 @@ class Hub:
         self.is_gone = True
 
     async def _follow(self) -> None:
-        async for entries in follow(self.run_id, take=self._take):
+        async for entries in follow_log(self.run_id, take=self._take):
             if self.is_gone:
                 return
             await self._apply(entries)
@@ -359,48 +359,48 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-class Hubs:
+class RunBroadcasters:
     """The hubs of this process. A hub goes some seconds after its last viewer."""
 
     def __init__(self) -> None:
-        self._hubs: dict[UUID, Hub] = {}
+        self._broadcasters: dict[UUID, RunBroadcaster] = {}
         self._leaving: dict[UUID, asyncio.TimerHandle] = {}
         self._closing: set[asyncio.Task[None]] = set()
         _all_hubs.add(self)
 
     @property
     def count(self) -> int:
-        return len(self._hubs)
+        return len(self._broadcasters)
 
-    def join(self, run_id: UUID, on_change: Callable[[], None]) -> Hub:
+    def join(self, run_id: UUID, on_change: Callable[[], None]) -> RunBroadcaster:
         """The hub of a run; the caller must `leave` it."""
         if timer := self._leaving.pop(run_id, None):
             timer.cancel()
-        hub = self._hubs.get(run_id)
-        if hub is not None and hub.is_gone:
-            self._close_soon(hub)
-            hub = None
-        if hub is None:
-            hub = self._hubs[run_id] = Hub(run_id)
-        hub.add_viewer(on_change)
-        return hub
+        broadcaster = self._broadcasters.get(run_id)
+        if broadcaster is not None and broadcaster.is_gone:
+            self._close_soon(broadcaster)
+            broadcaster = None
+        if broadcaster is None:
+            broadcaster = self._broadcasters[run_id] = RunBroadcaster(run_id)
+        broadcaster.add_viewer(on_change)
+        return broadcaster
 
-    def leave(self, hub: Hub, on_change: Callable[[], None]) -> None:
-        hub.remove_viewer(on_change)
-        if hub.has_viewers or self._hubs.get(hub.run_id) is not hub:
+    def leave(self, broadcaster: RunBroadcaster, on_change: Callable[[], None]) -> None:
+        broadcaster.remove_viewer(on_change)
+        if broadcaster.has_viewers or self._broadcasters.get(broadcaster.run_id) is not broadcaster:
             return
         loop = asyncio.get_running_loop()
-        self._leaving[hub.run_id] = loop.call_later(LINGER_SECONDS, self._drop, hub)
+        self._leaving[broadcaster.run_id] = loop.call_later(LINGER_SECONDS, self._drop, broadcaster)
 
-    def _drop(self, hub: Hub) -> None:
-        self._leaving.pop(hub.run_id, None)
-        if hub.has_viewers or self._hubs.get(hub.run_id) is not hub:
+    def _drop(self, broadcaster: RunBroadcaster) -> None:
+        self._leaving.pop(broadcaster.run_id, None)
+        if broadcaster.has_viewers or self._broadcasters.get(broadcaster.run_id) is not broadcaster:
             return
-        del self._hubs[hub.run_id]
-        self._close_soon(hub)
+        del self._broadcasters[broadcaster.run_id]
+        self._close_soon(broadcaster)
 
-    def _close_soon(self, hub: Hub) -> None:
-        task = asyncio.create_task(hub.close())
+    def _close_soon(self, broadcaster: RunBroadcaster) -> None:
+        task = asyncio.create_task(broadcaster.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
@@ -410,23 +410,23 @@ class Hubs:
         for timer in self._leaving.values():
             timer.cancel()
         self._leaving.clear()
-        live_tail.forget_all()
-        for hub in self._hubs.values():
-            hub.is_gone = True
-            self._close_soon(hub)
-        self._hubs.clear()
+        event_buffer.forget_all()
+        for broadcaster in self._broadcasters.values():
+            broadcaster.is_gone = True
+            self._close_soon(broadcaster)
+        self._broadcasters.clear()
 
     async def close(self) -> None:
         for timer in self._leaving.values():
             timer.cancel()
-        hubs = list(self._hubs.values())
-        self._hubs.clear()
+        broadcasters = list(self._broadcasters.values())
+        self._broadcasters.clear()
         self._leaving.clear()
-        for hub in hubs:
-            await hub.close()
+        for broadcaster in broadcasters:
+            await broadcaster.close()
 
 
-_all_hubs: WeakSet[Hubs] = WeakSet()
+_all_hubs: WeakSet[RunBroadcasters] = WeakSet()
 metrics.HUBS.read_from(lambda: {"": sum(some.count for some in _all_hubs)})
 
-hubs = Hubs()
+broadcasters = RunBroadcasters()

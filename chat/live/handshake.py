@@ -10,7 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from chat import access
-from chat.core.database_identity import page_epoch
+from chat.core.database_identity import page_database_identity
 from chat.core.threads import readers
 from chat.live.access_monitor import GONE_RESTORED, Identity
 from chat.live.viewer import MOST_RUNS, Viewer
@@ -25,7 +25,7 @@ class Cursor(msgspec.Struct):
     check: str = ""
 
 
-class Hello(msgspec.Struct, tag="hello"):
+class Subscribe(msgspec.Struct, tag="hello"):
     room: UUID | None = None
     revision: int = 0
     writes: bool | None = None
@@ -37,12 +37,12 @@ class Hello(msgspec.Struct, tag="hello"):
     runs: list[Cursor] = []
 
 
-async def greet(viewer: Viewer, user: User, hello: Hello) -> None:
+async def greet(viewer: Viewer, user: User, hello: Subscribe) -> None:
     """Lets the tab in where its person may look.
 
     Raises ``Http404`` or ``PermissionDenied`` for the room; a run that is not theirs is left out.
     """
-    if hello.epoch and hello.epoch != await readers.call(page_epoch):
+    if hello.epoch and hello.epoch != await readers.call(page_database_identity):
         viewer.on_gone(GONE_RESTORED)
         return
     if hello.room is not None:
@@ -55,10 +55,10 @@ async def greet(viewer: Viewer, user: User, hello: Hello) -> None:
         list_version=hello.list_version,
     )
     for cursor in hello.runs[:MOST_RUNS]:
-        await follow(viewer, user, cursor)
+        await follow_run(viewer, user, cursor)
 
 
-async def follow(viewer: Viewer, user: User, cursor: Cursor) -> None:
+async def follow_run(viewer: Viewer, user: User, cursor: Cursor) -> None:
     try:
         run = await readers.call(access.get_run, user, cursor.run)
     except (Http404, PermissionDenied):

@@ -98,7 +98,7 @@ def render_answer(run: Run) -> RenderedAnswer:
 def render_answers(runs: Sequence[Run]) -> dict[int, RenderedAnswer]:
     """The same for the runs of a page, by key: one read of all the logs that are not kept."""
     rendered = {run.pk: _kept(run) for run in runs}
-    unread = [run.pk for run in runs if rendered[run.pk] is None and not run.is_in_line]
+    unread = [run.pk for run in runs if rendered[run.pk] is None and not run.is_queued]
     logs = read_logs(unread) if unread else {}
     return {run.pk: rendered[run.pk] or _render(run, logs.get(run.pk, [])) for run in runs}
 

@@ -19,10 +19,10 @@ from django.http import Http404, QueryDict
 
 from chat import access
 from chat.core import metrics
-from chat.core.errors import is_away
+from chat.core.errors import is_database_unavailable
 from chat.events import JsonObject
-from chat.live.access_monitor import Identity, watch
-from chat.live.handshake import Hello, greet, identity_of
+from chat.live.access_monitor import Identity, access_monitor
+from chat.live.handshake import Subscribe, greet, identity_of
 from chat.live.viewer import HEARTBEAT, Viewer, encode, new_viewer_id
 from chat.wire.sse import encode_comment, encode_frame
 
@@ -114,7 +114,7 @@ class Stream(AsyncHttpConsumer):
             with suppress(Exception):
                 await self.send_body(b"")
         except Exception as error:
-            if not is_away(error):
+            if not is_database_unavailable(error):
                 logger.exception("stream.broken path=%s", self.scope["path"])
             await self._break_off(error)
         finally:
@@ -125,7 +125,7 @@ class Stream(AsyncHttpConsumer):
         if self.has_begun:
             with suppress(Exception):
                 await self.send_body(b"")
-        elif is_away(error):
+        elif is_database_unavailable(error):
             await self.refuse(Refused(503, "away", AWAY))
         else:
             await self.refuse(Refused(500, "broken", BROKEN))
@@ -185,7 +185,7 @@ GREETING = encode(HEARTBEAT)
 # Below the minute after which proxies give up on an answer that does not begin.
 LONGEST_WAIT_SECONDS = 25
 
-_decoder = msgspec.json.Decoder(Hello)
+_decoder = msgspec.json.Decoder(Subscribe)
 
 
 class TabStream(Stream):
@@ -205,7 +205,7 @@ class TabStream(Stream):
     async def stream(self) -> None:
         query = QueryDict(self.scope["query_string"])
         hello, wait_seconds = _hello_of(query), _wait_of(query)
-        if not watch.has_room_for(self.identity.user_pk):
+        if not access_monitor.has_room_for(self.identity.user_pk):
             raise Refused(429, "too_many", "You have too many connections open.")
         if wait_seconds is not None:
             self.transport = "poll"
@@ -217,12 +217,12 @@ class TabStream(Stream):
             transport=self.transport,
         )
         # Before anything is read: a right that ends meanwhile is noticed.
-        watch.add(viewer)
+        access_monitor.add(viewer)
         try:
             await greet(viewer, self.scope["user"], hello)
         except (Http404, PermissionDenied):
             raise Refused(404, "not_found", access.NOT_HERE) from None
-        watch.look_now()
+        access_monitor.check_now()
         await self.send_headers(status=200, headers=STREAM_HEADERS)
         await self.send_body(PADDING + encode_frame(None, None, GREETING), more_body=True)
         if wait_seconds is None:
@@ -233,7 +233,7 @@ class TabStream(Stream):
 
     def let_go(self) -> None:
         if self.viewer is not None:
-            watch.remove(self.viewer)
+            access_monitor.remove(self.viewer)
             self.viewer.leave()
 
     async def _say(self, message: str) -> None:
@@ -243,7 +243,7 @@ class TabStream(Stream):
         """A stream has no close codes: what the tab must know was said before."""
 
 
-def _hello_of(query: QueryDict) -> Hello:
+def _hello_of(query: QueryDict) -> Subscribe:
     try:
         return _decoder.decode(query.get("hello", "{}"))
     except (msgspec.DecodeError, RecursionError, ValueError):

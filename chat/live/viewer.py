@@ -24,9 +24,9 @@ from chat.live.access_monitor import (
     Identity,
     Room,
 )
-from chat.live.broadcaster import Frame, Hub, Hubs, hubs
+from chat.live.broadcaster import Frame, RunBroadcaster, RunBroadcasters, broadcasters
 from chat.live.list_version import access_part
-from chat.runs.queue import Line
+from chat.runs.queue import QueuePositions
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Following:
     """One run of this viewer. ``sent`` frames are (seq, bytes) not yet acknowledged, and
     ``unacknowledged_bytes`` is what they add up to."""
 
-    hub: Hub
+    broadcaster: RunBroadcaster
     on_change: Callable[[], None]
     conversation_id: UUID
     seq: int
@@ -116,7 +116,7 @@ class Viewer:
         send_now: SendNow | None = None,
         is_acknowledged: bool = True,
         transport: str = "websocket",
-        of: Hubs = hubs,
+        of: RunBroadcasters = broadcasters,
     ) -> None:
         self.viewer_id = new_viewer_id()
         self.transport = transport
@@ -131,7 +131,7 @@ class Viewer:
         self._send_now = send_now
         self._close = close
         self._is_acknowledged = is_acknowledged
-        self._hubs = of
+        self._broadcasters = of
         self._runs: dict[UUID, Following] = {}
         self._messages: list[str] = []
         self._places: dict[UUID, str] = {}
@@ -177,13 +177,13 @@ class Viewer:
         if len(self._runs) >= MOST_RUNS:
             return
         on_change = partial(self._on_change, run_id)
-        hub = self._hubs.join(run_id, on_change)
+        broadcaster = self._broadcasters.join(run_id, on_change)
         following = Following(
-            hub=hub, on_change=on_change, conversation_id=conversation_id, seq=seq
+            broadcaster=broadcaster, on_change=on_change, conversation_id=conversation_id, seq=seq
         )
         self._runs[run_id] = following
         self._update_rooms()
-        if not await hub.knows(seq, check):
+        if not await broadcaster.knows(seq, check):
             following.must_replace = True
             self._note_replacement(run_id, "cursor")
         following.is_verified = True
@@ -193,7 +193,7 @@ class Viewer:
         following = self._runs.pop(run_id, None)
         self._places.pop(run_id, None)
         if following is not None:
-            self._hubs.leave(following.hub, following.on_change)
+            self._broadcasters.leave(following.broadcaster, following.on_change)
             self._update_rooms()
 
     def acknowledge(self, run_id: UUID, seq: int) -> None:
@@ -240,7 +240,7 @@ class Viewer:
             self._tell({"room": room.conversation_id.hex, "revision": room.revision})
         self._revision, self._may_write = room.revision, room.may_write
 
-    def on_line(self, line: Line) -> None:
+    def on_queue(self, line: QueuePositions) -> None:
         for run_id, following in self._runs.items():
             place = line.places.get(run_id, "")
             # The page may say where a run stood when it was rendered; one that has begun is told
@@ -298,15 +298,17 @@ class Viewer:
     def _is_shown_now(self, following: Following) -> bool:
         """Sends the frames that all viewers get, if the sending task has nothing to do with them."""
         is_idle = self._is_at_rest and not self._wake.is_set()
-        is_usual = following.is_verified and not (following.must_replace or following.hub.is_gone)
+        is_usual = following.is_verified and not (
+            following.must_replace or following.broadcaster.is_gone
+        )
         if self._send_now is None or not (is_idle and is_usual) or self._is_behind():
             return False
-        for frame in following.hub.shared_after(following.seq):
+        for frame in following.broadcaster.shared_after(following.seq):
             if not self._send_now(frame.text):
                 return False
             self._note_sent(following, frame)
             self._said_at = asyncio.get_running_loop().time()
-        return following.seq >= following.hub.seq
+        return following.seq >= following.broadcaster.seq
 
     # --- the sending task ------------------------------------------------------------------
 
@@ -387,21 +389,21 @@ class Viewer:
             await self._say(message)
 
     async def _send_frames(self, following: Following) -> None:
-        if self._is_behind() or not following.is_verified or following.hub.is_gone:
+        if self._is_behind() or not following.is_verified or following.broadcaster.is_gone:
             return
         try:
             frames = await self._frames_for(following)
         except Exception:
-            following.hub.break_off()
+            following.broadcaster.break_off()
             return
         await self._send_all(following, frames)
 
     @staticmethod
     async def _frames_for(following: Following) -> list[Frame]:
         if not following.must_replace:
-            return await following.hub.frames_after(following.seq)
+            return await following.broadcaster.frames_after(following.seq)
         following.must_replace = False
-        return await following.hub.replacement()
+        return await following.broadcaster.replacement()
 
     async def _send_all(self, following: Following, frames: list[Frame]) -> None:
         for frame in frames:

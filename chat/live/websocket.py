@@ -17,9 +17,9 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from chat.core import metrics
-from chat.core.errors import is_away
-from chat.live.access_monitor import GONE_ACCESS, GONE_SIGNED_OUT, watch
-from chat.live.handshake import Cursor, Hello, follow, greet, identity_of
+from chat.core.errors import is_database_unavailable
+from chat.live.access_monitor import GONE_ACCESS, GONE_SIGNED_OUT, access_monitor
+from chat.live.handshake import Cursor, Subscribe, follow_run, greet, identity_of
 from chat.live.viewer import CLOSE_SIGNED_OUT, Viewer, encode
 from project.server.backpressure import SEND_NOW
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 CLOSE_BUSY = 1013
 # Of the scope: the server's own `send`.
-STRAIGHT = "tributary.straight"
+RAW_SEND = "tributary.straight"
 
 
 class Follow(Cursor, tag="follow"):
@@ -46,7 +46,7 @@ class Resync(msgspec.Struct, tag="resync"):
     run: UUID
 
 
-Message = Hello | Follow | Unfollow | Acknowledge | Resync
+Message = Subscribe | Follow | Unfollow | Acknowledge | Resync
 _decoder = msgspec.json.Decoder(Message)
 
 
@@ -70,14 +70,14 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.send(encode({"gone": True, "reason": GONE_SIGNED_OUT}))
             await self.close(CLOSE_SIGNED_OUT)
             return
-        if not watch.has_room_for(identity.user_pk):
+        if not access_monitor.has_room_for(identity.user_pk):
             # The tab tries again later; meanwhile it is a page that does not move.
             await self.close(CLOSE_BUSY)
             return
         send_now = self._say_now if SEND_NOW in self.scope else None
         self.viewer = Viewer(identity, self._say, self.close, send_now=send_now)
         self.sending = asyncio.create_task(self.viewer.run())
-        watch.add(self.viewer)
+        access_monitor.add(self.viewer)
 
     async def _say(self, message: str) -> None:
         _count(message)
@@ -93,7 +93,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         # Channels listens to its layer beside the socket, with a task for each message of either.
         # Nothing is ever said to a tab over the layer.
         self.scope = scope
-        self.base_send = scope.get(STRAIGHT, send)
+        self.base_send = scope.get(RAW_SEND, send)
         try:
             while True:
                 await self.dispatch(await receive())
@@ -108,7 +108,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def _let_go(self) -> None:
         if self.viewer is not None:
-            watch.remove(self.viewer)
+            access_monitor.remove(self.viewer)
             self.viewer.leave()
         if self.sending is not None:
             self.sending.cancel()
@@ -127,7 +127,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         try:
             await HANDLERS[type(message)](self, self.viewer, message)
         except Exception as error:
-            if not is_away(error):
+            if not is_database_unavailable(error):
                 raise
             # The tab comes back in a moment, with what it has.
             logger.warning(
@@ -142,7 +142,7 @@ def _count(message: str) -> None:
     metrics.BYTES_SENT.add(size, "websocket")
 
 
-async def on_hello(consumer: LiveConsumer, viewer: Viewer, message: Hello) -> None:
+async def on_hello(consumer: LiveConsumer, viewer: Viewer, message: Subscribe) -> None:
     try:
         await greet(viewer, consumer.scope["user"], message)
     except (Http404, PermissionDenied):
@@ -150,11 +150,11 @@ async def on_hello(consumer: LiveConsumer, viewer: Viewer, message: Hello) -> No
         return
     # So that a tab can tell a connection that carries nothing from one with nothing to say.
     viewer.beat()
-    watch.look_now()
+    access_monitor.check_now()
 
 
 async def on_follow(consumer: LiveConsumer, viewer: Viewer, message: Follow) -> None:
-    await follow(viewer, consumer.scope["user"], message)
+    await follow_run(viewer, consumer.scope["user"], message)
 
 
 async def on_unfollow(consumer: LiveConsumer, viewer: Viewer, message: Unfollow) -> None:
@@ -172,7 +172,7 @@ async def on_resync(consumer: LiveConsumer, viewer: Viewer, message: Resync) -> 
 
 
 HANDLERS: dict[type, Callable[[LiveConsumer, Viewer, Any], Awaitable[None]]] = {
-    Hello: on_hello,
+    Subscribe: on_hello,
     Follow: on_follow,
     Unfollow: on_unfollow,
     Acknowledge: on_acknowledge,

@@ -127,7 +127,7 @@ class Run(models.Model):
         return self.status in LIVE_STATUSES
 
     @property
-    def is_in_line(self) -> bool:
+    def is_queued(self) -> bool:
         """Whether nobody has taken it: nothing was said yet, and nothing is asked."""
         return self.status == RunStatus.QUEUED
 

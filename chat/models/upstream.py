@@ -70,14 +70,14 @@ class Upstream(models.Model):
 
     def set_key(self, key: str) -> None:
         """Seals ``key`` into the row (not saved); an empty one clears it."""
-        self.sealed_key = encryption.seal(key, context=self._key_context) if key else ""
+        self.sealed_key = encryption.encrypt(key, context=self._key_context) if key else ""
         self.key_set_at = timezone.now() if key else None
 
     def open_key(self) -> str:
-        """The credential in plain text, for the request about to be made. Raises ``VaultLocked``."""
+        """The credential in plain text, for the request about to be made. Raises ``DecryptionError``."""
         if not self.sealed_key:
             return ""
-        return encryption.open_sealed(self.sealed_key, context=self._key_context)
+        return encryption.decrypt(self.sealed_key, context=self._key_context)
 
     @property
     def _options_context(self) -> str:
@@ -86,17 +86,19 @@ class Upstream(models.Model):
     def set_secret_options(self, options: Mapping[str, object]) -> None:
         """Seals these options into the row (not saved) in place of what was there."""
         text = json.dumps(dict(options)) if options else ""
-        self.sealed_options = encryption.seal(text, context=self._options_context) if text else ""
+        self.sealed_options = (
+            encryption.encrypt(text, context=self._options_context) if text else ""
+        )
 
     def open_secret_options(self) -> dict[str, object]:
-        """The options that hold credentials, in plain text. Raises ``VaultLocked``."""
+        """The options that hold credentials, in plain text. Raises ``DecryptionError``."""
         if not self.sealed_options:
             return {}
-        text = encryption.open_sealed(self.sealed_options, context=self._options_context)
+        text = encryption.decrypt(self.sealed_options, context=self._options_context)
         return dict(json.loads(text))
 
     def all_options(self) -> dict[str, object]:
-        """Every option of the dialect, for the request about to be made. Raises ``VaultLocked``."""
+        """Every option of the dialect, for the request about to be made. Raises ``DecryptionError``."""
         return {**self.options, **self.open_secret_options()}
 
 

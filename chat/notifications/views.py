@@ -13,8 +13,8 @@ from django.views.decorators.http import require_GET
 
 from chat import access
 from chat.models import Question
-from chat.questions.question_cards import Asked
-from chat.web.decorators import signed_in
+from chat.questions.question_cards import QuestionCard
+from chat.web.decorators import login_required
 
 # More than anybody answers in a day; the oldest come first, so that none is lost sight of.
 SHOWN_QUESTIONS = 200
@@ -25,7 +25,7 @@ class Waiting:
     """A question, and where it is answered."""
 
     question: Question
-    asked: Asked
+    asked: QuestionCard
 
     @property
     def icon(self) -> str:
@@ -41,7 +41,7 @@ class Waiting:
         return timesince(self.question.created_at, depth=1)
 
 
-@signed_in
+@login_required
 @require_GET
 def inbox(request: HttpRequest) -> HttpResponse:
     questions = list(
@@ -52,7 +52,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     )
     shown = questions[:SHOWN_QUESTIONS]
     context = {
-        "waiting": [Waiting(question=each, asked=Asked(question=each)) for each in shown],
+        "waiting": [Waiting(question=each, asked=QuestionCard(question=each)) for each in shown],
         "has_more": len(questions) > len(shown),
         "is_inbox": True,
     }

@@ -20,7 +20,7 @@ from chat.public_api.log_stream import Following, following, type_of
 from chat.result.merge import is_run_by_client
 from chat.runs.event_buffer import Entry
 from chat.runs.public_events import public_event, public_json, with_run
-from chat.runs.queue import Line
+from chat.runs.queue import QueuePositions
 from chat.wire.sse import encode_comment, encode_frame
 
 # Not those of the followers of logs: a write may wait for the database's only writer.
@@ -118,7 +118,7 @@ class AnswerStream:
         self._said_place: tuple[int, str] | None = None
         self._said_place_at = 0.0
 
-    def stands_at(self, line: Line) -> None:
+    def stands_at(self, line: QueuePositions) -> None:
         """Call on the event loop; must not wait."""
         number = line.numbers.get(self.run_id)
         self._place = None if number is None else (number, line.places.get(self.run_id, ""))

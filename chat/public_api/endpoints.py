@@ -19,7 +19,7 @@ from chat.accounts.actions.tokens import find_token
 from chat.conversations.actions.conversation import stop_run
 from chat.core.process import Phase, process
 from chat.core.threads import DatabaseThreads
-from chat.live.access_monitor import GONE_SIGNED_OUT, GONE_UNSURE, Identity, Room, watch
+from chat.live.access_monitor import GONE_SIGNED_OUT, GONE_UNSURE, Identity, Room, access_monitor
 from chat.live.handshake import identity_of_token, token_of
 from chat.live.sse import AWAY, DATA_HEADERS, STREAM_HEADERS, Refused, Stream
 from chat.models import AccessToken, Run
@@ -29,7 +29,7 @@ from chat.public_api.catalogue import model_list
 from chat.public_api.errors import ApiError, bad_token, invalid, no_such_run, of_status
 from chat.public_api.requests import ChatRequest, read_request
 from chat.public_api.sending import LONGEST_KEY, idempotency_key, send
-from chat.runs.queue import Line, read_line
+from chat.runs.queue import QueuePositions, read_queue
 
 JSON = (b"Content-Type", b"application/json; charset=utf-8")
 NOT_STORED = (b"Cache-Control", b"no-store")
@@ -114,7 +114,7 @@ class RunState(Program):
 
     def _read(self) -> object:
         run = get_run(self.token, self.scope["url_route"]["kwargs"]["run_id"])
-        line = read_line() if run.is_live else Line()
+        line = read_queue() if run.is_live else QueuePositions()
         return answers.run_state(run, place=line.numbers.get(run.public_id))
 
 
@@ -157,7 +157,7 @@ class Chat(Program):
     def on_room(self, room: Room) -> None:
         return
 
-    def on_line(self, line: Line) -> None:
+    def on_queue(self, line: QueuePositions) -> None:
         if self._answering is not None:
             self._answering.stands_at(line)
 
@@ -165,24 +165,24 @@ class Chat(Program):
         return
 
     def on_gone(self, reason: str) -> None:
-        watch.remove(self)
+        access_monitor.remove(self)
         self._gone = reason
         if self.streaming is not None:
             self.streaming.cancel()
 
     def let_go(self) -> None:
-        watch.remove(self)
+        access_monitor.remove(self)
 
     # --- the request -----------------------------------------------------------------------
 
     async def serve(self) -> None:
         request = await self._read()
-        if not watch.has_room_for(self.token.user_id):
+        if not access_monitor.has_room_for(self.token.user_id):
             raise of_status(429, "You have too many streams open.", code="too_many")
         key = self._key()
         self._stops_on_disconnect = request.stops_on_disconnect or self._says_stop()
         # From here on it counts: of many that come at once, all but so many find no room.
-        watch.add(self)
+        access_monitor.add(self)
         try:
             run = await self._send(request, key)
             self.rooms = {run.conversation.public_id}

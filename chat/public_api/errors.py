@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from chat.core.errors import ActionRefused, AnswerLive, LineFull, StorageBusy, StorageFull
+from chat.core.errors import ActionRefused, AnswerLive, QueueFull, StorageBusy, StorageFull
 from chat.events import ErrorInfo, ErrorKind, ErrorType, JsonObject
 
 # What a refused client waits at least, in seconds, where trying again can help.
@@ -68,7 +68,7 @@ def no_such_run() -> ApiError:
 
 
 _REFUSALS: Mapping[type[ActionRefused], tuple[int, str]] = {
-    LineFull: (429, "too_many_runs"),
+    QueueFull: (429, "too_many_runs"),
     AnswerLive: (409, "response_in_progress"),
     StorageFull: (507, "storage_full"),
     StorageBusy: (503, "storage_busy"),

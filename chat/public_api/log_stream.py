@@ -15,7 +15,7 @@ from chat import access, events
 from chat.accounts.actions.tokens import find_token
 from chat.core.threads import readers
 from chat.events import JsonObject
-from chat.live.access_monitor import Identity, Room, watch
+from chat.live.access_monitor import Identity, Room, access_monitor
 from chat.live.broadcaster import THREAD_BYTES
 from chat.live.handshake import identity_of_token, token_of
 from chat.live.sse import STREAM_HEADERS, Refused, Stream
@@ -23,9 +23,9 @@ from chat.live.viewer import HEARTBEAT_SECONDS
 from chat.models import User
 from chat.public_api.errors import UNKNOWN_TOKEN, no_such_run, of_status
 from chat.runs.event_buffer import Entry
-from chat.runs.log_follower import RunGone, follow
+from chat.runs.log_follower import RunGone, follow_log
 from chat.runs.public_events import public_json
-from chat.runs.queue import Line
+from chat.runs.queue import QueuePositions
 from chat.wire.sse import encode_comment, encode_frame
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Following:
     async def fill(self, run_id: UUID, after: int) -> None:
         """However the feed ends, this ends too: a stream that only beats would wait for ever."""
         try:
-            async for batch in follow(run_id, after):
+            async for batch in follow_log(run_id, after):
                 await self._batches.put(batch)
         except RunGone:
             pass
@@ -95,20 +95,20 @@ class RunEvents(Stream):
     shows_list = False
 
     def let_go(self) -> None:
-        watch.remove(self)
+        access_monitor.remove(self)
 
     # What the watch says: a room's revision, the queue and lists are not part of a run's log.
     def on_room(self, room: Room) -> None:
         return
 
-    def on_line(self, line: Line) -> None:
+    def on_queue(self, line: QueuePositions) -> None:
         return
 
     def on_list(self, version: str, *, pause_seconds: float) -> None:
         return
 
     def on_gone(self, reason: str) -> None:
-        watch.remove(self)
+        access_monitor.remove(self)
         if self.streaming is not None:
             self.streaming.cancel()
 
@@ -137,10 +137,10 @@ class RunEvents(Stream):
             run = await readers.call(access.get_run, user, run_id, team_id=team)
         except (Http404, PermissionDenied):
             raise Refused(404, "not_found", access.NOT_HERE) from None
-        if not watch.has_room_for(user.pk):
+        if not access_monitor.has_room_for(user.pk):
             raise Refused(429, "too_many", "You have too many streams open.")
         self.rooms = {run.conversation.public_id}
-        watch.add(self)
+        access_monitor.add(self)
         await self.send_headers(status=200, headers=STREAM_HEADERS)
         await self._send_events(run_id, self._after())
         await self.send_body(b"")

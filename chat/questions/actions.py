@@ -36,7 +36,7 @@ from chat.models import (
 )
 from chat.questions.asking import settle
 from chat.result.asks import Field, Option, fields_in, options_in
-from chat.runs.queue import check_line
+from chat.runs.queue import check_queue_limit
 from chat.runs.resume import queue_follow_up
 
 DELETED = "This conversation has been deleted."
@@ -244,7 +244,7 @@ def _go_on(user: User, run: Run) -> Run | None:
     questions = list(run.questions.select_related("answered_by"))
     if any(question.is_open for question in questions):
         return None
-    check_line(user)
+    check_queue_limit(user)
     inputs = settle(events.decode_result(run.result), questions)
     return queue_follow_up(run, inputs, requested_by=user)
 
@@ -272,7 +272,7 @@ def _room(conversation: Conversation) -> Iterator[int]:
 
 def _show(run: Run, revision: int) -> None:
     Message.objects.filter(pk=run.message_id).update(revision=revision)
-    notify.ring_after_commit(notify.room_topic(run.conversation.public_id))
+    notify.publish_after_commit(notify.room_topic(run.conversation.public_id))
 
 
 def _check_kind(question: Question, kind: QuestionKind) -> None:

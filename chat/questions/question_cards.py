@@ -38,7 +38,7 @@ _ICONS: dict[str, tuple[str, str]] = {
 
 
 @dataclass(kw_only=True)
-class Asked:
+class QuestionCard:
     """One question of a run. ``form`` is what was typed, where it was refused."""
 
     question: Question
@@ -155,14 +155,14 @@ class Asked:
         ]
 
 
-def asked_by(runs: Iterable[Run]) -> dict[int, tuple[Asked, ...]]:
+def cards_by_run(runs: Iterable[Run]) -> dict[int, tuple[QuestionCard, ...]]:
     """The questions of these runs, by run, in their order: one query, and none where no run has
     ended by asking."""
     keys = [run.pk for run in runs if run.status == RunStatus.WAITING]
     if not keys:
         return {}
     rows = Question.objects.filter(run__in=keys).select_related("claimed_by", "answered_by")
-    asked: dict[int, list[Asked]] = {}
+    asked: dict[int, list[QuestionCard]] = {}
     for question in rows.order_by("run", "position", "pk"):
-        asked.setdefault(question.run_id, []).append(Asked(question=question))
+        asked.setdefault(question.run_id, []).append(QuestionCard(question=question))
     return {run: tuple(questions) for run, questions in asked.items()}

@@ -16,9 +16,9 @@ from chat.core.errors import ActionRefused
 from chat.models import Question, QuestionKind, Run, User
 from chat.questions import actions as verbs
 from chat.questions.forms import FORMS, AnswerForm, ReasonForm, ReplyForm, ResultForm
-from chat.questions.question_cards import Asked
+from chat.questions.question_cards import QuestionCard
 from chat.web import responses
-from chat.web.decorators import signed_in
+from chat.web.decorators import login_required
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class RefusedForm:
 
     def put_into(self, cards: Iterable[Card]) -> None:
         for asked in cards:
-            if not isinstance(asked, Asked) or asked.question.pk != self.question.pk:
+            if not isinstance(asked, QuestionCard) or asked.question.pk != self.question.pk:
                 continue
             asked.refusal = self.refusal
             if isinstance(self.form, FORMS[asked.question.kind]) and asked.is_open:
@@ -41,7 +41,7 @@ class RefusedForm:
 # Settling what an answer waits for: who is at it, what they say, and going on without it.
 
 
-@signed_in
+@login_required
 @require_POST
 def claim(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """I'll answer this; or, where somebody left it lying, I take it over."""
@@ -53,7 +53,7 @@ def claim(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return page.accepted(request, question.conversation, asked=question)
 
 
-@signed_in
+@login_required
 @require_POST
 def release(request: HttpRequest, public_id: UUID) -> HttpResponse:
     question = access.get_question(request.user, public_id, for_write=True)
@@ -64,7 +64,7 @@ def release(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return page.accepted(request, question.conversation, asked=question)
 
 
-@signed_in
+@login_required
 @require_POST
 def answer(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The answer to a question, leave to run something, or what a tool gave."""
@@ -73,14 +73,14 @@ def answer(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return _settle(request, question, form_class(request.POST, question=question), settle)
 
 
-@signed_in
+@login_required
 @require_POST
 def refuse(request: HttpRequest, public_id: UUID) -> HttpResponse:
     question = access.get_question(request.user, public_id, for_write=True)
     return _settle(request, question, ReasonForm(request.POST, question=question), _refuse)
 
 
-@signed_in
+@login_required
 @require_POST
 def go_on(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """Whatever is still open stays unanswered."""

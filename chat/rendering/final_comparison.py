@@ -40,7 +40,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class FinalComparison:
     compared: tuple[str, ...]
     differences: tuple[Difference, ...]
 
@@ -49,14 +49,14 @@ class Receipt:
         return not self.differences
 
 
-def receipt_of(result: Result) -> Receipt | None:
+def receipt_of(result: Result) -> FinalComparison | None:
     """Of a server whose final object is kept with the result; ``None`` where it sent none, or one
     without an output."""
     final = lmstudio_said(result.ext.upstream_result)
     return compare(streamed(result.output), final) if final else None
 
 
-def compare(ours: Said, final: Said) -> Receipt:
+def compare(ours: Said, final: Said) -> FinalComparison:
     differences: list[Difference] = []
     texts = [("text", ours.text, final.text)]
     if final.thinking is not None:
@@ -73,7 +73,7 @@ def compare(ours: Said, final: Said) -> Receipt:
             differences.append(
                 Difference(about="tool calls", streamed=_calls(ours), final=_calls(final))
             )
-    return Receipt(compared=tuple(compared), differences=tuple(differences))
+    return FinalComparison(compared=tuple(compared), differences=tuple(differences))
 
 
 # Letters before the first that differs, and from there on.

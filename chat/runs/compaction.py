@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from chat.core.errors import is_away
+from chat.core.errors import is_database_unavailable
 from chat.core.prepared import fetch
 from chat.core.threads import DatabaseThreads
 from chat.models import Run
@@ -111,7 +111,7 @@ class Compactor:
         try:
             size_bytes = compact(run)
         except Exception as error:
-            if is_away(error):
+            if is_database_unavailable(error):
                 raise
             logger.exception("run.unreadable run=%s", run.public_id)
             size_bytes = 0

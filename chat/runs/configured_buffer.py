@@ -1,4 +1,4 @@
-"""Which tail a process uses: the one place that asks whether there is a Redis."""
+"""The event buffer that the settings choose: in memory, or shared through Redis."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 
 from django.conf import settings
 
-from chat.runs.event_buffer import LiveTail, MemoryTail, NoTail
-from chat.runs.redis_event_buffer import RedisTail
+from chat.runs.event_buffer import EventBuffer, MemoryEventBuffer, NullEventBuffer
+from chat.runs.redis_event_buffer import RedisEventBuffer
 
 
-def _of_server() -> MemoryTail:
-    """Of a process with followers, and perhaps a runner of its own."""
+def _of_server() -> MemoryEventBuffer:
+    """For a web process, with or without a runner of its own."""
     if not settings.REDIS_URL:
-        return MemoryTail()
-    return RedisTail(
+        return MemoryEventBuffer()
+    return RedisEventBuffer(
         settings.REDIS_URL,
         secret=settings.SECRET_KEY,
         keeps_own=settings.RUNNER == "embedded",
@@ -23,24 +23,26 @@ def _of_server() -> MemoryTail:
     )
 
 
-def tail_of_runner() -> LiveTail:
-    """Of a process that only executes runs."""
+def buffer_of_runner() -> EventBuffer:
+    """For a process that only executes runs."""
     if not settings.REDIS_URL:
-        return NoTail()
-    return RedisTail(settings.REDIS_URL, secret=settings.SECRET_KEY, keeps_own=False, listens=False)
+        return NullEventBuffer()
+    return RedisEventBuffer(
+        settings.REDIS_URL, secret=settings.SECRET_KEY, keeps_own=False, listens=False
+    )
 
 
 @asynccontextmanager
-async def working(tail: LiveTail) -> AsyncIterator[None]:
-    """Connects the tail to Redis, if it is of that kind, for as long as the block lasts."""
-    if not isinstance(tail, RedisTail):
+async def connected(buffer: EventBuffer) -> AsyncIterator[None]:
+    """Connects the buffer to Redis, if it uses Redis, while the block runs."""
+    if not isinstance(buffer, RedisEventBuffer):
         yield
         return
-    await tail.start()
+    await buffer.start()
     try:
         yield
     finally:
-        await tail.close()
+        await buffer.close()
 
 
-live_tail = _of_server()
+event_buffer = _of_server()

@@ -1,4 +1,4 @@
-"""The most recent events of live runs, kept where their followers are."""
+"""Event buffer: the most recent events of live runs, in memory of the process that follows them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from uuid import UUID
 
 import msgspec
 
-# Of each run. Its follower is a hub of this process that takes every flush as it comes, so a second of a
-# usual answer is plenty; whoever is later reads the database.
-TAIL_BYTES = 4 * 1024
+# For each run. Its follower is a broadcaster of this process that consumes every flush at once, so one
+# second of a usual answer is enough. A follower that comes later reads the database.
+BUFFER_BYTES = 4 * 1024
 # What an entry takes beside its JSON.
 ENTRY_BYTES = 112
-# So many times the limit of one run, what came with the last flush stays: its followers are about to
-# come for it.
+# The last flush is kept up to this multiple of a run's limit, because its followers read it next.
 FLUSH_TIMES = 64
 CHAT_END_PREFIX = b'{"type":"chat.end"'
 
@@ -33,42 +32,42 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         return self.body.startswith(CHAT_END_PREFIX)
 
 
-# Takes what follows on what it has, at once and on the event loop. False: it cannot just now.
+# Consumes entries that continue what the consumer has, at once, on the event loop. False: not now.
 Take = Callable[[list[Entry]], bool]
 
 
-class Taking(NamedTuple):
-    """A follower that takes what comes, and has it then that nothing comes for so long: only that ends
-    its wait once it has taken something."""
+class Consumer(NamedTuple):
+    """A follower that consumes entries as they are published. Once it has consumed some, its wait ends
+    only after ``quiet_seconds`` without another."""
 
     take: Take
     quiet_seconds: float
 
 
-class LiveTail(Protocol):
-    """An accelerator: whatever it forgets is in the segments."""
+class EventBuffer(Protocol):
+    """An accelerator. Whatever it drops can be read from the segments."""
 
     def publish(self, run_id: UUID, entries: Sequence[Entry]) -> None:
-        """Shows entries that are committed."""
+        """Adds committed entries and gives them to the consumers."""
 
     def read(self, run_id: UUID, after: int) -> list[Entry]:
-        """The entries behind ``after`` without a gap; empty when it has none or does not know."""
+        """The entries after ``after`` without a gap, or nothing."""
 
     async def wait(
-        self, run_id: UUID, after: int, *, timeout_seconds: float, taking: Taking | None = None
+        self, run_id: UUID, after: int, *, timeout_seconds: float, consumer: Consumer | None = None
     ) -> int:
-        """Returns when there may be something behind ``after``, or when the time is over.
+        """Waits until there may be entries after ``after``, at most ``timeout_seconds``.
 
-        What comes is given to ``taking`` meanwhile, and ends the wait only if that refuses it. Returns
-        the last number that was taken, or ``after``.
+        Entries that are published meanwhile go to ``consumer``; the wait ends when it refuses them.
+        Returns the last seq that was consumed, or ``after``.
         """
 
     def forget(self, run_id: UUID) -> None:
         """Frees the memory of a run that has ended; late followers read the segments."""
 
 
-class NoTail:
-    """For a process in which nobody follows runs, and that has nobody to show them to."""
+class NullEventBuffer:
+    """For a runner without Redis: nobody in its process follows runs."""
 
     def publish(self, run_id: UUID, entries: Sequence[Entry]) -> None:
         return
@@ -77,7 +76,7 @@ class NoTail:
         return []
 
     async def wait(
-        self, run_id: UUID, after: int, *, timeout_seconds: float, taking: Taking | None = None
+        self, run_id: UUID, after: int, *, timeout_seconds: float, consumer: Consumer | None = None
     ) -> int:
         await asyncio.sleep(timeout_seconds)
         return after
@@ -87,24 +86,24 @@ class NoTail:
 
 
 @dataclass(slots=True)
-class Recent:
-    """What is kept of one run: entries without a gap, the newest last."""
+class RunBuffer:
+    """The entries of one run, without a gap, the newest last."""
 
     entries: deque[Entry] = field(default_factory=deque)
     size_bytes: int = 0
     waiting: list[_Waiter] = field(default_factory=list)
-    # When somebody of this process last wanted to know, by the loop's clock; 0 for nobody.
+    # When a follower of this process last read it, by the loop's clock; 0 for never.
     asked_at: float = 0.0
 
     def behind(self, seq: int) -> list[Entry]:
-        """What follows on that number; nothing if there is a gap."""
+        """The entries after ``seq``; nothing if there is a gap."""
         if not self.entries or self.entries[0].seq > seq + 1:
             return []
         start = seq + 1 - self.entries[0].seq
         return [self.entries[index] for index in range(start, len(self.entries))]
 
     def tell(self) -> None:
-        """Something has come."""
+        """Wakes the waiters after new entries."""
         for waiter in list(self.waiting):
             waiter.hear(self)
 
@@ -114,15 +113,15 @@ class Recent:
 
 
 class _Waiter:
-    """A follower that waits. What it takes wakes no task and sets no timer: that happens for each run and
-    each commit, and would cost more than the taking."""
+    """A follower that waits. Consuming wakes no task and sets no timer: this happens for each run and each
+    commit, and would cost more than the work itself."""
 
-    __slots__ = ("_heard_at", "_loop", "_over", "_seconds", "_taking", "_timer", "seq")
+    __slots__ = ("_consumer", "_heard_at", "_loop", "_over", "_seconds", "_timer", "seq")
 
-    def __init__(self, seq: int, seconds: float, taking: Taking | None) -> None:
+    def __init__(self, seq: int, seconds: float, consumer: Consumer | None) -> None:
         self.seq = seq
         self._seconds = seconds
-        self._taking = taking
+        self._consumer = consumer
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._heard_at = self._loop.time()
@@ -134,17 +133,16 @@ class _Waiter:
         finally:
             self._timer.cancel()
 
-    def hear(self, recent: Recent) -> None:
-        # What comes late may be what the follower has from the log already: no reason to look there
-        # again.
-        if self._over.done() or not recent.entries or recent.entries[-1].seq <= self.seq:
+    def hear(self, run_buffer: RunBuffer) -> None:
+        # Late entries may be those that the follower has already read from the log.
+        if self._over.done() or not run_buffer.entries or run_buffer.entries[-1].seq <= self.seq:
             return
-        taking = self._taking
-        entries = [] if taking is None else recent.behind(self.seq)
-        if taking is not None and entries and taking.take(entries):
+        consumer = self._consumer
+        entries = [] if consumer is None else run_buffer.behind(self.seq)
+        if consumer is not None and entries and consumer.take(entries):
             self.seq = entries[-1].seq
             self._heard_at = self._loop.time()
-            self._seconds = taking.quiet_seconds
+            self._seconds = consumer.quiet_seconds
         else:
             self.end()
 
@@ -160,62 +158,66 @@ class _Waiter:
             self._timer = self._loop.call_later(left, self._look_at_time)
 
 
-class MemoryTail:
-    """The tail of a process that executes runs itself. Used on its event loop only."""
+class MemoryEventBuffer:
+    """The event buffer of a process that executes runs itself. For use on its event loop only."""
 
-    def __init__(self, *, limit_bytes: int = TAIL_BYTES) -> None:
+    def __init__(self, *, limit_bytes: int = BUFFER_BYTES) -> None:
         self._limit_bytes = limit_bytes
-        self._runs: dict[UUID, Recent] = {}
+        self._runs: dict[UUID, RunBuffer] = {}
 
     def publish(self, run_id: UUID, entries: Sequence[Entry]) -> None:
-        recent = self._recent(run_id)
-        self._keep(recent, entries)
-        recent.tell()
+        run_buffer = self._run_buffer(run_id)
+        self._keep(run_buffer, entries)
+        run_buffer.tell()
 
-    def _keep(self, recent: Recent, entries: Sequence[Entry]) -> None:
+    def _keep(self, run_buffer: RunBuffer, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            recent.entries.append(entry)
-            recent.size_bytes += len(entry.body) + ENTRY_BYTES
-        limit, kept = self._limit_bytes, recent.entries
-        while len(kept) > 1 and recent.size_bytes > limit:
-            if len(kept) <= len(entries) and recent.size_bytes <= limit * FLUSH_TIMES:
+            run_buffer.entries.append(entry)
+            run_buffer.size_bytes += len(entry.body) + ENTRY_BYTES
+        limit, kept = self._limit_bytes, run_buffer.entries
+        while len(kept) > 1 and run_buffer.size_bytes > limit:
+            if len(kept) <= len(entries) and run_buffer.size_bytes <= limit * FLUSH_TIMES:
                 break
-            recent.size_bytes -= len(recent.entries.popleft().body) + ENTRY_BYTES
+            run_buffer.size_bytes -= len(run_buffer.entries.popleft().body) + ENTRY_BYTES
 
     def read(self, run_id: UUID, after: int) -> list[Entry]:
-        recent = self._runs.get(run_id)
-        return [] if recent is None else recent.behind(after)
+        run_buffer = self._runs.get(run_id)
+        return [] if run_buffer is None else run_buffer.behind(after)
 
-    def _recent(self, run_id: UUID) -> Recent:
-        recent = self._runs.get(run_id)
-        if recent is None:
-            recent = self._runs[run_id] = Recent()
-        return recent
+    def _run_buffer(self, run_id: UUID) -> RunBuffer:
+        run_buffer = self._runs.get(run_id)
+        if run_buffer is None:
+            run_buffer = self._runs[run_id] = RunBuffer()
+        return run_buffer
 
     async def wait(
-        self, run_id: UUID, after: int, *, timeout_seconds: float, taking: Taking | None = None
+        self, run_id: UUID, after: int, *, timeout_seconds: float, consumer: Consumer | None = None
     ) -> int:
-        recent = self._recent(run_id)
-        waiter = _Waiter(after, timeout_seconds, taking)
-        recent.waiting.append(waiter)
+        run_buffer = self._run_buffer(run_id)
+        waiter = _Waiter(after, timeout_seconds, consumer)
+        run_buffer.waiting.append(waiter)
         try:
-            waiter.hear(recent)
+            waiter.hear(run_buffer)
             await waiter.wait()
         finally:
-            recent.waiting.remove(waiter)
-            self._tidy(run_id, recent)
+            run_buffer.waiting.remove(waiter)
+            self._tidy(run_id, run_buffer)
         return waiter.seq
 
-    def _tidy(self, run_id: UUID, recent: Recent) -> None:
-        """A run that is executed elsewhere leaves nothing behind when its followers have gone."""
-        if not recent.waiting and not recent.entries and self._runs.get(run_id) is recent:
+    def _tidy(self, run_id: UUID, run_buffer: RunBuffer) -> None:
+        """Drops the buffer of a run of another process after its last follower."""
+        if (
+            not run_buffer.waiting
+            and not run_buffer.entries
+            and self._runs.get(run_id) is run_buffer
+        ):
             del self._runs[run_id]
 
     def forget(self, run_id: UUID) -> None:
         """Frees the memory of a run that has ended; late followers read the segments."""
-        recent = self._runs.pop(run_id, None)
-        if recent is not None:
-            recent.end_waiting()
+        run_buffer = self._runs.pop(run_id, None)
+        if run_buffer is not None:
+            run_buffer.end_waiting()
 
     def forget_all(self) -> None:
         for run_id in list(self._runs):

@@ -27,9 +27,9 @@ from chat.core import metrics
 from chat.core.prepared import PreparedUpdate, fetch
 from chat.core.threads import DatabaseThreads
 from chat.dialects.base import Cause, Ending, Parser
-from chat.dialects.event_counts import Tally, cleaned_kind
+from chat.dialects.event_counts import EventCounter, cleaned_kind
 from chat.models import Attempt, Run, RunStatus
-from chat.runs.event_buffer import LiveTail
+from chat.runs.event_buffer import EventBuffer
 from chat.runs.log import Budget, RunLog
 from chat.runs.outcomes import stopper_of
 from chat.runs.prompt import Assignment, NotReady, prepare, read_beginning
@@ -55,7 +55,7 @@ BACKOFF_SECONDS = (1.0, 4.0)
 LONGEST_RETRY_AFTER_SECONDS = 30.0
 
 
-class _GivenBack(Exception):
+class _RunRequeued(Exception):
     """Nothing was sent, and the run is back in its place in line: somebody else will begin it."""
 
 
@@ -66,7 +66,7 @@ class Services:
     runner: UUID
     client: Client
     writer: SegmentWriter
-    tail: LiveTail
+    buffer: EventBuffer
     threads: DatabaseThreads
     budget: Budget
 
@@ -88,7 +88,7 @@ class Execution:
         self._stopped_at: datetime | None = None
         # What the headers of the last answer told.
         self._facts: canonical.JsonObject = {}
-        self._seen = Tally()
+        self._seen = EventCounter()
 
     def stop(self) -> None:
         """A person asked. Closes the upstream connection at once, before the first byte, too."""
@@ -116,7 +116,7 @@ class Execution:
         except OwnershipLost:
             metrics.OWNERSHIP_LOST.inc()
             logger.warning("run.lost run=%s", self.run_id or self.run_pk)
-        except _GivenBack:
+        except _RunRequeued:
             logger.info("run.given_back run=%s", self.run_id)
         except (OperationalError, InterfaceError) as error:
             # The database is away. The runner finds the run among its own when that is back: what
@@ -146,7 +146,7 @@ class Execution:
             conversation_pk=run.conversation_id,
             runner=self._services.runner,
             writer=self._services.writer,
-            tail=self._services.tail,
+            buffer=self._services.buffer,
             threads=self._services.threads,
             budget=self._services.budget,
             on_first_event=self._measure.first_event,
@@ -237,7 +237,7 @@ class Execution:
         if self._may_be_accepted or cause != "interrupted":
             return cause
         if await self._services.threads.call(give_back, self._services.runner, self.run_pk):
-            raise _GivenBack
+            raise _RunRequeued
         run = await self._services.threads.call(Run.objects.get, pk=self.run_pk)
         return "interrupted" if run.stop_requested_at is None else "stopped"
 

@@ -20,9 +20,9 @@ from chat.core.threads import DatabaseThreads
 from chat.core.waiting import Signal
 from chat.dialects.base import Ending
 from chat.result import Fold
-from chat.runs.event_buffer import Entry, LiveTail
+from chat.runs.event_buffer import Entry, EventBuffer
 from chat.runs.outcomes import PreparedOutcome, columns_of, prepare_outcome
-from chat.runs.segments import Write, bodies_of
+from chat.runs.segments import SegmentWrite, bodies_of
 from chat.runs.writer import SegmentWriter
 
 
@@ -108,7 +108,7 @@ class RunLog:
         conversation_pk: int,
         runner: UUID,
         writer: SegmentWriter,
-        tail: LiveTail,
+        buffer: EventBuffer,
         threads: DatabaseThreads,
         budget: Budget | None = None,
         on_first_event: Callable[[], None] = lambda: None,
@@ -116,14 +116,14 @@ class RunLog:
         self.fold = Fold()
         self.seq = 0
         # Called when a commit is about to be made: whoever reads hands over what has come.
-        self.gather: Callable[[], None] = nothing
+        self.drain_source: Callable[[], None] = nothing
         self._is_asked = False
         self._run_pk = run_pk
         self._run_id = run_id
         self._conversation_pk = conversation_pk
         self._runner = runner
         self._writer = writer
-        self._tail = tail
+        self._buffer = buffer
         self._threads = threads
         # What this log holds, and all logs that share the budget.
         self._budget = budget or Budget(settings.PENDING_BYTES)
@@ -185,8 +185,8 @@ class RunLog:
             self._settled.clear()
         self._wanted.set()
 
-    def ask(self) -> None:
-        """Wants a commit of what `gather` will hand over."""
+    def request_commit(self) -> None:
+        """Wants a commit of what `drain_source` will hand over."""
         self._is_asked = True
         self._settled.clear()
         self._wanted.set()
@@ -219,7 +219,7 @@ class RunLog:
             finally:
                 waiting.cancel()
 
-    async def settled(self, seconds: float) -> None:
+    async def flushed(self, seconds: float) -> None:
         """Returns when all that was added or asked for is committed, or when the time is over."""
         await self._settled.wait(seconds)
 
@@ -282,9 +282,9 @@ class RunLog:
             return
         entries: list[Entry] = []
 
-        def write() -> Write | None:
+        def write() -> SegmentWrite | None:
             """At the moment of the commit, so that it takes what came in the pause before it."""
-            self.gather()
+            self.drain_source()
             self._is_asked = False
             if not self._pending:
                 return None
@@ -314,11 +314,11 @@ class RunLog:
         columns: dict[str, object],
         result: canonical.Result | None = None,
         prepared: PreparedOutcome | None = None,
-    ) -> Write:
+    ) -> SegmentWrite:
         raw, self._raw = b"".join(self._raw), []
         self._count(len(entries), len(raw))
         self._writing_bytes = len(raw) + sum(len(entry.body) for entry in entries)
-        return Write(
+        return SegmentWrite(
             run_pk=self._run_pk,
             runner=self._runner,
             entries=entries,
@@ -335,7 +335,7 @@ class RunLog:
         self._writing_bytes = 0
         # Bytes without events are not waiting for the database.
         self._hold(self._pending_bytes if self._pending else 0)
-        self._tail.publish(self._run_id, entries)
+        self._buffer.publish(self._run_id, entries)
 
     @property
     def pending_bytes(self) -> int:

@@ -16,56 +16,56 @@ from chat.core import metrics
 from chat.core.prepared import fetch
 from chat.core.threads import DatabaseThreads, readers
 from chat.models.run import LIVE_STATUSES
-from chat.runs.configured_buffer import live_tail
-from chat.runs.event_buffer import Entry, LiveTail, Take, Taking
+from chat.runs.configured_buffer import event_buffer
+from chat.runs.event_buffer import Consumer, Entry, EventBuffer, Take
 from chat.runs.segments import CHUNK_SEGMENTS, entries_of, read_entries
 
 logger = logging.getLogger(__name__)
 
-# Who asks within this time shares one query. Followers come as often as the log moves, so that at
-# 500 runs a look each would be 5,000 queries a second.
-GATHER_SECONDS = 0.02
-# Of one look, over all its followers; the rest is there at their next one.
-LOOK_BYTES = 4 * 1024 * 1024
-# Places for values in one statement: three for each follower, and SQLite's oldest limit is 999.
-FOLLOWERS_AT_ONCE = 300
+# Requests that arrive within this window share one query. Without it, 500 live runs would cost 5,000
+# queries a second.
+BATCH_WINDOW_SECONDS = 0.02
+# Of one query, over all requests; the rest comes with their next one.
+BATCH_BYTES = 4 * 1024 * 1024
+# Each request has three values, and SQLite's oldest limit is 999 in a statement.
+REQUESTS_PER_BATCH = 300
 
 
 class RunGone(Exception):
-    """The run's row does not exist (any more)."""
+    """The run's row does not exist, or was deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What there is behind a follower's number. ``is_over``: nothing, and nothing will come."""
+class NewEntries:
+    """The entries after a follower's position. ``is_over``: the run has ended before it."""
 
     entries: list[Entry] = field(default_factory=list)
     is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _Request:
     run_pk: int
     after: int
-    answer: asyncio.Future[Found]
+    answer: asyncio.Future[NewEntries]
 
 
-class Lookout:
-    """One per process. `look` is for followers, on the event loop."""
+class BatchedLogReader:
+    """Reads the logs of many runs with one query (one instance per process, on the event loop)."""
 
     def __init__(self, threads: DatabaseThreads = readers) -> None:
         self._threads = threads
-        self._asked: list[_Question] = []
+        self._requests: list[_Request] = []
         self._task: asyncio.Task[None] | None = None
 
-    async def look(self, run_pk: int, after: int) -> Found:
-        """What is committed behind ``after``. Raises ``RunGone``; a database that is away is waited
-        for. Cancellation is safe."""
-        question = _Question(run_pk, after, asyncio.get_running_loop().create_future())
-        self._asked.append(question)
+    async def read_after(self, run_pk: int, after: int) -> NewEntries:
+        """The committed entries after ``after``. Raises ``RunGone``. Waits for a database that is
+        unavailable. Cancellation is safe."""
+        request = _Request(run_pk, after, asyncio.get_running_loop().create_future())
+        self._requests.append(request)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._answer(), name="lookout")
-        return await question.answer
+        return await request.answer
 
     async def close(self) -> None:
         if self._task is not None:
@@ -74,52 +74,51 @@ class Lookout:
                 await self._task
 
     async def _answer(self) -> None:
-        """Until nobody asks any more."""
-        questions: list[_Question] = []
+        """Answers requests until there are none."""
+        requests: list[_Request] = []
         try:
-            while self._asked:
-                await asyncio.sleep(GATHER_SECONDS)
-                questions, self._asked = self._asked, []
-                questions = [each for each in questions if not each.answer.done()]
-                for start in range(0, len(questions), FOLLOWERS_AT_ONCE):
-                    await self._answer_together(questions[start : start + FOLLOWERS_AT_ONCE])
+            while self._requests:
+                await asyncio.sleep(BATCH_WINDOW_SECONDS)
+                requests, self._requests = self._requests, []
+                requests = [each for each in requests if not each.answer.done()]
+                for start in range(0, len(requests), REQUESTS_PER_BATCH):
+                    await self._answer_together(requests[start : start + REQUESTS_PER_BATCH])
         finally:
-            for each in (*questions, *self._asked):
+            for each in (*requests, *self._requests):
                 each.answer.cancel()
-            self._asked = []
+            self._requests = []
 
-    async def _answer_together(self, questions: Sequence[_Question]) -> None:
-        wanted = [(each.run_pk, each.after) for each in questions]
-        for question, answer in zip(questions, await self._find(wanted), strict=True):
-            if question.answer.done():
+    async def _answer_together(self, requests: Sequence[_Request]) -> None:
+        wanted = [(each.run_pk, each.after) for each in requests]
+        for request, answer in zip(requests, await self._find(wanted), strict=True):
+            if request.answer.done():
                 continue
             if isinstance(answer, Exception):
-                question.answer.set_exception(answer)
+                request.answer.set_exception(answer)
             else:
-                question.answer.set_result(answer)
+                request.answer.set_result(answer)
 
-    async def _find(self, wanted: Sequence[tuple[int, int]]) -> Sequence[Found | Exception]:
-        """What the database refuses to be asked costs its follower alone the answer."""
+    async def _find(self, wanted: Sequence[tuple[int, int]]) -> Sequence[NewEntries | Exception]:
+        """An error of one request does not fail the others: they are read one by one then."""
         try:
-            return await self._threads.call_until_there(look_for, wanted)
+            return await self._threads.call_until_there(read_many, wanted)
         except Exception as error:
             if len(wanted) == 1:
                 return [error]
             return [answer for one in wanted for answer in await self._find([one])]
 
 
-lookout = Lookout()
+log_reader = BatchedLogReader()
 
 
 # --- in a database thread ---------------------------------------------------------------------
 
 
-def look_for(wanted: Sequence[tuple[int, int]]) -> list[Found | Exception]:
-    """For each (run, number) what is behind it. A log that cannot be read is its follower's trouble
-    and nobody else's."""
+def read_many(wanted: Sequence[tuple[int, int]]) -> list[NewEntries | Exception]:
+    """For each (run, seq) the entries after it, or the error of reading that log."""
     rows = _read(wanted)
     return [
-        _found(rows[at], after) if at in rows else RunGone(run_pk)
+        _new_entries(rows[at], after) if at in rows else RunGone(run_pk)
         for at, (run_pk, after) in enumerate(wanted)
     ]
 
@@ -128,7 +127,7 @@ def look_for(wanted: Sequence[tuple[int, int]]) -> list[Found | Exception]:
 _Row = tuple[str, int, int | None, bool | None, bytes | None]
 
 
-def _found(rows: list[_Row], after: int) -> Found | Exception:
+def _new_entries(rows: list[_Row], after: int) -> NewEntries | Exception:
     segments = [
         (first_seq, bool(is_compressed), body)
         for _, _, first_seq, is_compressed, body in rows
@@ -136,9 +135,9 @@ def _found(rows: list[_Row], after: int) -> Found | Exception:
     ]
     if not segments:
         status, last_seq, *_ = rows[0]
-        return Found(is_over=status not in LIVE_STATUSES and after >= last_seq)
+        return NewEntries(is_over=status not in LIVE_STATUSES and after >= last_seq)
     try:
-        return Found(entries=entries_of(segments, after))
+        return NewEntries(entries=entries_of(segments, after))
     except Exception as error:
         return error
 
@@ -180,55 +179,51 @@ def _read(wanted: Sequence[tuple[int, int]]) -> dict[int, list[_Row]]:
     """By place in ``wanted``; without those whose run is not there."""
     if connection.vendor == "postgresql":
         runs, numbers = [run_pk for run_pk, _ in wanted], [after for _, after in wanted]
-        rows = fetch(_ROWS_IN_POSTGRES, [list(range(len(wanted))), runs, numbers, LOOK_BYTES])
+        rows = fetch(_ROWS_IN_POSTGRES, [list(range(len(wanted))), runs, numbers, BATCH_BYTES])
     else:
         places = "VALUES " + ", ".join(["(%s,%s,%s)"] * len(wanted))
-        values = [value for at, question in enumerate(wanted) for value in (at, *question)]
-        rows = fetch(_ROWS.format(wanted=places), [*values, LOOK_BYTES])
+        values = [value for at, request in enumerate(wanted) for value in (at, *request)]
+        rows = fetch(_ROWS.format(wanted=places), [*values, BATCH_BYTES])
     found: defaultdict[int, list[_Row]] = defaultdict(list)
     for place, *row in rows:
         found[place].append(tuple(row))
     return dict(found)
 
 
-# The merged reader of a run's log: tail and segments, gap-free, ending with chat.end.
-
-__all__ = ["RunGone", "follow"]
-
-# While a tail serves a run, its follower looks into the database only this often.
+# While the buffer serves a run, its follower reads the database only this often.
 POLL_SECONDS = 1.0
-# Without one it looks as often as this while the log moves, and ever less often while it does not.
+# Without it, a follower polls this often while the log grows, and ever less often while it does not.
 FAST_SECONDS = 0.1
-# Who has just read a log to its end listens first: what a run says first comes in these moments.
+# The first wait after a log was read to its end: the first events of a run come in this time.
 FIRST_SECONDS = 0.02
 SLOWER = 1.5
 # One step of a catch-up from the database, so that a long log does not stall its follower.
 CATCH_UP_BYTES = 512 * 1024
 
 
-async def follow(
+async def follow_log(
     run_id: UUID,
     after: int = 0,
     *,
-    tail: LiveTail = live_tail,
+    buffer: EventBuffer = event_buffer,
     threads: DatabaseThreads = readers,
     poll_seconds: float = POLL_SECONDS,
     take: Take | None = None,
 ) -> AsyncIterator[list[Entry]]:
-    """Batches of committed entries behind ``after``, each number once and in order.
+    """Batches of committed entries after ``after``, each seq once and in order.
 
-    What the tail brings while the follower waits goes to ``take``, if there is one; what that refuses
-    is yielded instead. Ends after the batch that holds ``chat.end``. Raises ``RunGone``. Losing the
-    tail, or never having one, costs up to ``poll_seconds`` of latency and nothing else; a database
-    that is away is waited for. Cancellation is safe anywhere.
+    Entries that the buffer receives during a wait go to ``take``, if given; those that it refuses
+    are yielded instead. Ends after the batch with ``chat.end``. Raises ``RunGone``. A lost or
+    missing buffer costs up to ``poll_seconds`` of latency and nothing else. Waits for a database
+    that is unavailable. Cancellation is safe anywhere.
     """
     log = _Log(run_id, threads)
-    taking = Taking(_counted(take), poll_seconds) if take is not None else None
+    consumer = Consumer(_counted(take), poll_seconds) if take is not None else None
     position = after
     fast = min(FAST_SECONDS, poll_seconds)
     pause = min(FIRST_SECONDS, poll_seconds)
     while True:
-        entries = tail.read(run_id, position)
+        entries = buffer.read(run_id, position)
         is_served = bool(entries)
         if is_served:
             pause = poll_seconds
@@ -238,15 +233,15 @@ async def follow(
                 return
             entries = found.entries
             pause = fast if entries else pause
-        metrics.TAIL_READS.add(1, _where(entries, is_served))
+        metrics.LOG_READS.add(1, _where(entries, is_served))
         if entries:
             position = entries[-1].seq
             yield entries
             if entries[-1].is_end:
                 return
-        # Also after a tail has served: the next words are on their way here, and not yet in the log.
+        # Also after the buffer has served: the next entries reach it before the log.
         if is_served or not log.is_behind:
-            reached = await tail.wait(run_id, position, timeout_seconds=pause, taking=taking)
+            reached = await buffer.wait(run_id, position, timeout_seconds=pause, consumer=consumer)
             if reached > position:
                 pause = poll_seconds
             else:
@@ -258,21 +253,21 @@ def _counted(take: Take) -> Take:
     def counted(entries: list[Entry]) -> bool:
         is_taken = take(entries)
         if is_taken:
-            metrics.TAIL_READS.add(1, "tail")
+            metrics.LOG_READS.add(1, "buffer")
         return is_taken
 
     return counted
 
 
 def _where(entries: list[Entry], is_served: bool) -> str:
-    """Where a follower found something, for the figures."""
+    """Where a follower found entries, for the metrics."""
     if is_served:
-        return "tail"
+        return "buffer"
     return "database" if entries else "nowhere"
 
 
 class _Log:
-    """The database's side of one follower."""
+    """The database reads of one follower."""
 
     def __init__(self, run_id: UUID, threads: DatabaseThreads) -> None:
         self._run_id = run_id
@@ -281,9 +276,9 @@ class _Log:
         # Whether there may be more than fits into one step.
         self.is_behind = True
 
-    async def read(self, after: int) -> Found:
+    async def read(self, after: int) -> NewEntries:
         if not self.is_behind and self._run_pk is not None:
-            return await lookout.look(self._run_pk, after)
+            return await log_reader.read_after(self._run_pk, after)
         # Not together with the others, who would wait for a long log.
         if self._run_pk is None:
             self._run_pk, entries = await self._threads.call_until_there(
@@ -297,7 +292,7 @@ class _Log:
         # who look again at once keep each other, and the tail, from ever catching up.
         is_cut = sum(len(entry.body) for entry in entries) >= CATCH_UP_BYTES
         self.is_behind = is_cut or len(entries) >= CHUNK_SEGMENTS
-        return Found(entries=entries)
+        return NewEntries(entries=entries)
 
 
 # As in `read_entries`, with the run's key: where nothing is behind ``after`` it comes alone.

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from chat import events as canonical
 from chat.core import notify
-from chat.core.errors import is_away
+from chat.core.errors import is_database_unavailable
 from chat.core.prepared import PreparedUpdate
 from chat.events import Result
 from chat.models import Conversation, Message, Run, RunSegment, RunStatus
@@ -105,7 +105,7 @@ def _isolated(run: object, step: OutcomeStep) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if is_away(error):
+        if is_database_unavailable(error):
             raise
         # Its kind alone: what a database says of a value may quote the value.
         logger.error(
@@ -144,7 +144,7 @@ def show_change(run: Run) -> None:
     """Makes open pages fetch the answer again: it is another one than they show."""
     conversation = Conversation.objects.only("public_id", "revision").get(pk=run.conversation_id)
     Message.objects.filter(pk=run.message_id).update(revision=conversation.revision)
-    notify.ring_after_commit(notify.room_topic(conversation.public_id))
+    notify.publish_after_commit(notify.room_topic(conversation.public_id))
 
 
 CONTINUE_PAUSED = OutcomeStep(

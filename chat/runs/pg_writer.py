@@ -26,7 +26,7 @@ CONNECT_SECONDS = 5.0
 REST_SECONDS = 5.0
 
 
-def has_line() -> bool:
+def has_async_writer() -> bool:
     """Whether commits may go this way: a server that is PostgreSQL and keeps statements for us."""
     return connections[DEFAULT_DB_ALIAS].vendor == "postgresql" and settings.DATABASE_PREPARED
 
@@ -36,7 +36,7 @@ def has_line() -> bool:
 PLANS = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan"
 
 
-class CommitLine:
+class AsyncSegmentWriter:
     """One statement at a time. Connects with the first, and with the next one after a failure."""
 
     def __init__(self) -> None:

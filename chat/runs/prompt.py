@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from chat import events as canonical
-from chat.core.encryption import VaultLocked
+from chat.core.encryption import DecryptionError
 from chat.core.prepared import Prepared, fetch
 from chat.dialects import DIALECTS
 from chat.dialects.base import AssistantTurn, Dialect, Image, Prompt, ToolDefinition, Turn, UserTurn
@@ -73,12 +73,12 @@ def prepare(run_pk: int) -> Assignment:
         raise _problem(run, "This server's dialect is not installed. Tell an administrator.")
     try:
         options = upstream.all_options()
-    except VaultLocked:
+    except DecryptionError:
         text = "The server's secret options cannot be read. An administrator must enter them again."
         raise _locked(run, text) from None
     try:
         key = upstream.open_key()
-    except VaultLocked:
+    except DecryptionError:
         text = "The server's key cannot be read. An administrator must enter it again."
         raise _locked(run, text) from None
     return Assignment(

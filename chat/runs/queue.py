@@ -27,8 +27,8 @@ from django.db.models import (
 )
 from django.db.models.functions import Now, RowNumber
 
-from chat.core.errors import LineFull, is_away
-from chat.core.notify import ring_after_commit, room_topic
+from chat.core.errors import QueueFull, is_database_unavailable
+from chat.core.notify import publish_after_commit, room_topic
 from chat.core.prepared import Prepared, PreparedUpdate, fetch
 from chat.models import Membership, Run, RunStatus, Upstream, User
 from chat.models.run import LIVE_STATUSES
@@ -69,7 +69,7 @@ def end_unwanted(keys: Iterable[int]) -> None:
         try:
             _end_unwanted(run)
         except Exception as error:
-            if is_away(error):
+            if is_database_unavailable(error):
                 raise
             # One run that cannot be ended must not keep everybody else's from being begun.
             logger.exception("run.unended run=%s", run.public_id)
@@ -79,7 +79,7 @@ def _end_unwanted(run: Run) -> None:
     with transaction.atomic():
         if end_unstarted(run):
             Run.objects.filter(pk=run.pk).update(notes=[*run.notes, LEFT])
-            ring_after_commit(room_topic(run.conversation.public_id))
+            publish_after_commit(room_topic(run.conversation.public_id))
 
 
 def _take(keys: Sequence[int], runner: UUID, limit: int) -> list[int]:
@@ -241,10 +241,10 @@ _last_turns: Prepared[Any] = Prepared(
 )
 
 
-def check_line(user: User) -> None:
+def check_queue_limit(user: User) -> None:
     """One person's line is bounded: each waiting run is looked at by every claim.
 
-    Raises ``LineFull``. Call inside the transaction that adds to the line, after it has changed the
+    Raises ``QueueFull``. Call inside the transaction that adds to the line, after it has changed the
     conversation: whoever sends for the same person elsewhere waits here until that is committed,
     and then counts it. Two that lock in another order would wait for each other.
     """
@@ -253,7 +253,7 @@ def check_line(user: User) -> None:
         _lock_person.first(person=user.pk)
     live = len(_live_runs_of.all(person=user.pk))
     if live >= settings.RUNS_PER_PERSON:
-        raise LineFull(
+        raise QueueFull(
             f"{live} answers for you are being written or wait in line. "
             "Wait for one of them, or stop one."
         )
@@ -277,7 +277,7 @@ _live_runs_of: Prepared[Any] = Prepared(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class QueuePositions:
     """``places`` holds the words for each queued run, by public id, and ``numbers`` its place,
     counted from 1; ``draining`` the servers that begin nothing at present."""
 
@@ -291,12 +291,12 @@ _draining: Prepared[Any] = Prepared(
 )
 
 
-def read_line(*, has_queue: bool = True, is_draining: bool = True) -> Line:
+def read_queue(*, has_queue: bool = True, is_draining: bool = True) -> QueuePositions:
     """``has_queue``: whether anybody waits at all, ``is_draining``: whether any server lets nobody
     in, where the caller knows that already."""
     draining = dict(_draining.all()) if is_draining else {}
     places, numbers = _places(draining) if has_queue else ({}, {})
-    return Line(places=places, numbers=numbers, draining=frozenset(draining.values()))
+    return QueuePositions(places=places, numbers=numbers, draining=frozenset(draining.values()))
 
 
 def _places(draining: Mapping[int, UUID]) -> tuple[dict[UUID, str], dict[UUID, int]]:

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from chat import events as canonical
 from chat.dialects.base import Cause, Parser
-from chat.dialects.event_counts import WHOLE_BODY, Tally
+from chat.dialects.event_counts import WHOLE_BODY, EventCounter
 from chat.runs.log import RunLog, nothing
 from chat.upstreams.client import Answer
 from chat.upstreams.failures import UpstreamError
@@ -58,12 +58,12 @@ class AnswerReader:
         log: RunLog,
         *,
         elapsed: Callable[[], int],
-        seen: Tally | None = None,
+        seen: EventCounter | None = None,
     ) -> None:
         self._parser = parser
         self._log = log
         self._elapsed = elapsed
-        self._seen = seen or Tally()
+        self._seen = seen or EventCounter()
         self._decoder = Decoder(may_repeat=True)
         self._received_bytes = 0
         # What is read and not parsed yet, and when it came; and whether the log may have it, with
@@ -90,7 +90,7 @@ class AnswerReader:
             return failed("idle_timeout", "The server kept the connection open, but sent nothing.")
 
     async def _read_stream(self, answer: Answer, quiet: asyncio.Timeout) -> Outcome:
-        self._log.gather = partial(self._gather, answer, quiet)
+        self._log.drain_source = partial(self._drain_source, answer, quiet)
         try:
             return await self._read_frames(answer, quiet)
         except EventTooLarge:
@@ -100,7 +100,7 @@ class AnswerReader:
             self._take_arrived(answer, quiet)
             raise
         finally:
-            self._log.gather = nothing
+            self._log.drain_source = nothing
             # Whatever ended it: what belongs to no event is kept too.
             self._log.add([], raw=self._decoder.unread())
 
@@ -128,10 +128,10 @@ class AnswerReader:
         if is_large or self._parser.is_done:
             return
         if self._held:
-            self._log.ask()
+            self._log.request_commit()
         self._is_waiting = True
         try:
-            await self._log.settled(PAUSE_SECONDS)
+            await self._log.flushed(PAUSE_SECONDS)
         finally:
             self._is_waiting = False
         if self._failure is not None:
@@ -139,7 +139,7 @@ class AnswerReader:
         # The database is late.
         self._feed(quiet)
 
-    def _gather(self, answer: Answer, quiet: asyncio.Timeout) -> None:
+    def _drain_source(self, answer: Answer, quiet: asyncio.Timeout) -> None:
         if self._is_waiting and self._failure is None:
             self._take_arrived(answer, quiet)
 

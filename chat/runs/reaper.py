@@ -21,8 +21,14 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from chat.core import metrics
-from chat.core.errors import is_away
-from chat.core.notify import QUEUED, Doorbell, doorbell, ring_after_commit, room_topic
+from chat.core.errors import is_database_unavailable
+from chat.core.notify import (
+    QUEUED,
+    ChangeNotifier,
+    change_notifier,
+    publish_after_commit,
+    room_topic,
+)
 from chat.core.threads import DatabaseThreads
 from chat.core.waiting import end
 from chat.events import Event
@@ -38,7 +44,7 @@ logger = logging.getLogger(__name__)
 SilenceCounts = Callable[[datetime], bool]
 
 
-class Witness:
+class ClockGuard:
     """Whether a missing heartbeat says something about its runner, and not about the database: that
     may have been away, or its clock may have been set.
 
@@ -173,13 +179,13 @@ def reap(
     return settled
 
 
-def tell_of(settled: Iterable[Run], bell: Doorbell) -> None:
+def tell_of(settled: Iterable[Run], notifier: ChangeNotifier) -> None:
     """Rings for the rooms of settled runs, and for the places in line that are free now."""
     rooms = {room_topic(run.conversation.public_id) for run in settled}
     for topic in rooms:
-        bell.ring(topic)
+        notifier.publish(topic)
     if rooms:
-        bell.ring(QUEUED)
+        notifier.publish(QUEUED)
 
 
 def _settle_orphans() -> list[Run]:
@@ -196,7 +202,7 @@ def _settle(run: Run, runner: Runner | None) -> bool:
             return _requeue(run, runner)
         return end_lost(run, runner)
     except Exception as error:
-        if is_away(error):
+        if is_database_unavailable(error):
             raise
         logger.exception("run.unsettled run=%s", run.public_id)
         return False
@@ -227,7 +233,7 @@ def give_back(runner: UUID, run_pk: int) -> bool:
         ).update(status=RunStatus.QUEUED, runner=None, claimed_at=None, request_sent_at=None)
         if given:
             Attempt.objects.filter(run_id=run_pk, outcome="").delete()
-            ring_after_commit(QUEUED)
+            publish_after_commit(QUEUED)
     return bool(given)
 
 
@@ -237,7 +243,7 @@ def give_all_back(runner: Runner) -> None:
         runner=runner, status=RunStatus.RUNNING, request_sent_at__isnull=True
     ):
         if _requeue(run, runner):
-            ring_after_commit(QUEUED)
+            publish_after_commit(QUEUED)
 
 
 def end_broken(run_pk: int, runner: UUID) -> bool:
@@ -311,15 +317,15 @@ def purge_raw() -> int:
 # What a process without a runner does about lost ones. Somebody must: all of them may be dead.
 
 # As often as a runner beats. A look that finds nobody is a few small queries.
-LOOKS_PER_LEASE = 6
+REAPS_PER_LEASE = 6
 
 
 @asynccontextmanager
-async def watching_runners(bell: Doorbell = doorbell) -> AsyncIterator[None]:
+async def reap_forever(notifier: ChangeNotifier = change_notifier) -> AsyncIterator[None]:
     """For as long as the block lasts, ends or requeues what lost runners left. Any number of
     processes may do this beside each other and beside runners, which do it themselves."""
     threads = DatabaseThreads("bystander", size=1)
-    looking = asyncio.create_task(_look_for_ever(bell, threads), name="bystander")
+    looking = asyncio.create_task(_reap_forever(notifier, threads), name="bystander")
     try:
         yield
     finally:
@@ -327,23 +333,23 @@ async def watching_runners(bell: Doorbell = doorbell) -> AsyncIterator[None]:
         await threads.close()
 
 
-async def _look_for_ever(bell: Doorbell, threads: DatabaseThreads) -> None:
-    witness = Witness()
+async def _reap_forever(notifier: ChangeNotifier, threads: DatabaseThreads) -> None:
+    clock_guard = ClockGuard()
     while True:
         try:
-            settled = await threads.call(_look, witness)
-            tell_of(settled, bell)
+            settled = await threads.call(_reap_once, clock_guard)
+            tell_of(settled, notifier)
         except Exception as error:
             # The database may be away; the next look is soon.
             logger.warning("bystander.failed error=%s", type(error).__name__)
-        await asyncio.sleep(settings.LEASE_SECONDS / LOOKS_PER_LEASE)
+        await asyncio.sleep(settings.LEASE_SECONDS / REAPS_PER_LEASE)
 
 
-def _look(witness: Witness) -> list[Run]:
-    settled = reap(silence_counts=witness.may_judge)
+def _reap_once(clock_guard: ClockGuard) -> list[Run]:
+    settled = reap(silence_counts=clock_guard.may_judge)
     now = database_time()
     if now is not None:
-        witness.heard(now)
+        clock_guard.heard(now)
     return settled
 
 

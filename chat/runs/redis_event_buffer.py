@@ -20,12 +20,12 @@ from redis.backoff import NoBackoff
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from chat.core.waiting import Turn, end
-from chat.runs.event_buffer import Entry, MemoryTail, Recent, Taking
+from chat.runs.event_buffer import Consumer, Entry, MemoryEventBuffer, RunBuffer
 
 CONNECT_SECONDS = 2.0
 
 
-class RedisLine:
+class RedisConnection:
     """Asks one thing after another. It connects when it is asked, and again after it has failed.
 
     ``answer_seconds`` is how long an answer may take, with the way there.
@@ -45,11 +45,11 @@ class RedisLine:
         )
         self._connection = pool.make_connection()  # type: ignore[no-untyped-call]
 
-    async def ask(self, *command: str | bytes | int) -> Any:
+    async def command(self, *command: str | bytes | int) -> Any:
         """The answer as Redis gives it: bytes, numbers, lists of them, or nothing.
 
         Raises ``TimeoutError``, ``redis.exceptions.RedisError``, or whatever redis-py makes of what it
-        reads. Unless it was a ``ResponseError``, `hang_up` before asking again.
+        reads. Unless it was a ``ResponseError``, `close_connection` before asking again.
         """
         connection = self._connection
         async with asyncio.timeout(self._answer_seconds):
@@ -58,7 +58,7 @@ class RedisLine:
             )
             return await connection.read_response()
 
-    async def hang_up(self) -> None:
+    async def close_connection(self) -> None:
         """Nothing is read from a connection whose last answer may still come."""
         with suppress(Exception):
             # A socket that is full says goodbye only when the other side reads again.
@@ -125,7 +125,7 @@ class _Outbox:
     size_bytes: int = 0
 
 
-class RedisTail(MemoryTail):
+class RedisEventBuffer(MemoryEventBuffer):
     """Use it on one event loop, between `start` and `close`.
 
     ``secret`` is what the processes of an installation share: without it nobody can write what is
@@ -147,11 +147,11 @@ class RedisTail(MemoryTail):
         self._outbox = _Outbox([])
         self._has_news = asyncio.Event()
         # The followed runs, by their ids as they are in messages.
-        self._followed: dict[bytes, Recent] = {}
+        self._followed: dict[bytes, RunBuffer] = {}
         self._own: set[UUID] = set()
         self._mean_bytes = 1024.0
-        self._sender: RedisLine | None = None
-        self._reader: RedisLine | None = None
+        self._sender: RedisConnection | None = None
+        self._reader: RedisConnection | None = None
         # By the loop's clock: when Redis is told again how long to keep the stream.
         self._expire_at = 0.0
         self._tasks: list[asyncio.Task[None]] = []
@@ -159,10 +159,10 @@ class RedisTail(MemoryTail):
         self._trouble = {"send": "", "read": BEGINS if listens else ""}
 
     async def start(self) -> None:
-        self._sender = RedisLine(self._url, answer_seconds=ANSWER_SECONDS)
+        self._sender = RedisConnection(self._url, answer_seconds=ANSWER_SECONDS)
         self._tasks = [asyncio.create_task(self._send_forever(), name="tail-send")]
         if self._listens:
-            self._reader = RedisLine(self._url, answer_seconds=BLOCK_SECONDS + ANSWER_SECONDS)
+            self._reader = RedisConnection(self._url, answer_seconds=BLOCK_SECONDS + ANSWER_SECONDS)
             self._tasks.append(asyncio.create_task(self._read_forever(), name="tail-read"))
             self._tasks.append(asyncio.create_task(self._sweep_forever(), name="tail-sweep"))
 
@@ -176,7 +176,7 @@ class RedisTail(MemoryTail):
         self._tasks = []
         for line in (self._sender, self._reader):
             if line is not None:
-                await line.hang_up()
+                await line.close_connection()
         self._sender = self._reader = None
 
     @property
@@ -216,10 +216,10 @@ class RedisTail(MemoryTail):
         return super().read(run_id, after)
 
     async def wait(
-        self, run_id: UUID, after: int, *, timeout_seconds: float, taking: Taking | None = None
+        self, run_id: UUID, after: int, *, timeout_seconds: float, consumer: Consumer | None = None
     ) -> int:
         self._follow(run_id)
-        return await super().wait(run_id, after, timeout_seconds=timeout_seconds, taking=taking)
+        return await super().wait(run_id, after, timeout_seconds=timeout_seconds, consumer=consumer)
 
     def forget(self, run_id: UUID) -> None:
         self._own.discard(run_id)
@@ -228,22 +228,22 @@ class RedisTail(MemoryTail):
 
     def _follow(self, run_id: UUID) -> None:
         if self._listens:
-            recent = self._recent(run_id)
-            if not recent.asked_at:
-                self._followed[run_id.bytes] = recent
-            recent.asked_at = asyncio.get_running_loop().time()
+            run_buffer = self._run_buffer(run_id)
+            if not run_buffer.asked_at:
+                self._followed[run_id.bytes] = run_buffer
+            run_buffer.asked_at = asyncio.get_running_loop().time()
 
-    def _tidy(self, run_id: UUID, recent: Recent) -> None:
+    def _tidy(self, run_id: UUID, run_buffer: RunBuffer) -> None:
         """Not when its last follower stops waiting: it is about to come back."""
 
     async def _sweep_forever(self) -> None:
         while True:
             await asyncio.sleep(LINGER_SECONDS / 2)
             before = asyncio.get_running_loop().time() - LINGER_SECONDS
-            for run_id, recent in list(self._runs.items()):
-                if recent.waiting or not 0 < recent.asked_at < before:
+            for run_id, run_buffer in list(self._runs.items()):
+                if run_buffer.waiting or not 0 < run_buffer.asked_at < before:
                     continue
-                recent.asked_at = 0.0
+                run_buffer.asked_at = 0.0
                 del self._followed[run_id.bytes]
                 if run_id not in self._own:
                     del self._runs[run_id]
@@ -261,7 +261,7 @@ class RedisTail(MemoryTail):
                 self._note("send", type(error).__name__)
                 # Another Redis, perhaps, or one that was emptied.
                 self._expire_at = 0.0
-                await self._sender.hang_up()
+                await self._sender.close_connection()
                 await asyncio.sleep(PAUSE_SECONDS)
             else:
                 self._note("send", "")
@@ -287,14 +287,14 @@ class RedisTail(MemoryTail):
         assert self._sender is not None
         self._mean_bytes += (len(body) - self._mean_bytes) / 16
         limit = ("MAXLEN", "~", self._most_messages())
-        await self._sender.ask("XADD", self._key, *limit, "*", BODY, body, MAC, self._mac(body))
+        await self._sender.command("XADD", self._key, *limit, "*", BODY, body, MAC, self._mac(body))
 
     async def _keep_alive(self) -> None:
         """Lets Redis forget the stream when nobody has said anything for long."""
         assert self._sender is not None
         now = asyncio.get_running_loop().time()
         if now >= self._expire_at:
-            await self._sender.ask("EXPIRE", self._key, STREAM_SECONDS)
+            await self._sender.command("EXPIRE", self._key, STREAM_SECONDS)
             self._expire_at = now + EXPIRE_SECONDS
 
     def _most_messages(self) -> int:
@@ -308,7 +308,7 @@ class RedisTail(MemoryTail):
         """Somebody put something else under our name, or a number behind which none can come."""
         if "WRONGTYPE" in str(error) or "XADD" in str(error) or "exhausted" in str(error):
             assert self._sender is not None
-            await self._sender.ask("DEL", self._key)
+            await self._sender.command("DEL", self._key)
 
     # --- in ----------------------------------------------------------------------------------
 
@@ -325,13 +325,13 @@ class RedisTail(MemoryTail):
                     position = await self._read_once(position)
             except Exception as error:
                 self._note("read", type(error).__name__)
-                await self._reader.hang_up()
+                await self._reader.close_connection()
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def _checked(self, position: bytes | None) -> bytes:
         """``position``, or the end of the stream if it lies behind that: then it is another one."""
         assert self._reader is not None
-        newest = await self._reader.ask("XREVRANGE", self._key, "+", "-", "COUNT", 1)
+        newest = await self._reader.command("XREVRANGE", self._key, "+", "-", "COUNT", 1)
         end: bytes = newest[0][0] if newest else b"0-0"
         if position is None or _parts(position) > _parts(end):
             return end
@@ -341,25 +341,25 @@ class RedisTail(MemoryTail):
         assert self._reader is not None
         block = ("BLOCK", int(BLOCK_SECONDS * 1000))
         streams = ("STREAMS", self._key, position)
-        answer = await self._reader.ask("XREAD", "COUNT", 64, *block, *streams)
+        answer = await self._reader.command("XREAD", "COUNT", 64, *block, *streams)
         if not answer:
             return await self._checked(position)
-        changed: dict[bytes, Recent] = {}
+        changed: dict[bytes, RunBuffer] = {}
         for number, fields in answer[0][1]:
             position = number
             changed |= self._take(fields)
         await self._tell(changed.values())
         return position
 
-    async def _tell(self, changed: Iterable[Recent]) -> None:
+    async def _tell(self, changed: Iterable[RunBuffer]) -> None:
         """Those who follow these runs, who may take and show at once what has come."""
         # A message brings news of many runs.
         turn = Turn(asyncio.get_running_loop().time)
-        for recent in changed:
-            recent.tell()
+        for run_buffer in changed:
+            run_buffer.tell()
             await turn.go_on()
 
-    def _take(self, fields: object) -> dict[bytes, Recent]:
+    def _take(self, fields: object) -> dict[bytes, RunBuffer]:
         """Keeps what somebody here follows; returns the runs of which there is something new."""
         message = self._believed(fields)
         if message is None:
@@ -367,12 +367,12 @@ class RedisTail(MemoryTail):
             return {}
         if message.origin == self._origin:
             return {}
-        changed: dict[bytes, Recent] = {}
+        changed: dict[bytes, RunBuffer] = {}
         for news in message.news:
-            recent = self._followed.get(news.run)
-            if recent is not None and news.bodies:
-                self._arrived(recent, news)
-                changed[news.run] = recent
+            run_buffer = self._followed.get(news.run)
+            if run_buffer is not None and news.bodies:
+                self._arrived(run_buffer, news)
+                changed[news.run] = run_buffer
         return changed
 
     def _believed(self, fields: object) -> Message | None:
@@ -389,14 +389,14 @@ class RedisTail(MemoryTail):
         except (msgspec.DecodeError, ValueError):
             return None
 
-    def _arrived(self, recent: Recent, news: News) -> None:
+    def _arrived(self, run_buffer: RunBuffer, news: News) -> None:
         """Adds what follows on what is here. Anything else takes its place: from behind a gap nothing
         could be read, and whoever has read on already finds no more here until it fits again."""
-        if recent.entries and recent.entries[-1].seq + 1 != news.first_seq:
-            recent.entries.clear()
-            recent.size_bytes = 0
+        if run_buffer.entries and run_buffer.entries[-1].seq + 1 != news.first_seq:
+            run_buffer.entries.clear()
+            run_buffer.size_bytes = 0
         numbered = enumerate(news.bodies, start=news.first_seq)
-        self._keep(recent, [Entry(seq, body) for seq, body in numbered])
+        self._keep(run_buffer, [Entry(seq, body) for seq, body in numbered])
 
 
 def _parts(number: bytes) -> tuple[int, int]:

@@ -68,8 +68,8 @@ def queue_follow_up(run: Run, inputs: Sequence[Settled], *, requested_by: User |
         idempotency_key=uuid.uuid4(),
         status=RunStatus.QUEUED,
     )
-    notify.ring_after_commit(notify.QUEUED)
-    notify.ring_after_commit(notify.room_topic(run.conversation.public_id))
+    notify.publish_after_commit(notify.QUEUED)
+    notify.publish_after_commit(notify.room_topic(run.conversation.public_id))
     return follow_up
 
 

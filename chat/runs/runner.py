@@ -18,7 +18,7 @@ from django.db import DatabaseError, InterfaceError
 from django.db.models.functions import Now
 
 from chat.core import metrics
-from chat.core.notify import QUEUED, STOPS, Doorbell, Ear, doorbell
+from chat.core.notify import QUEUED, STOPS, ChangeNotifier, Subscription, change_notifier
 from chat.core.prepared import Prepared
 from chat.core.threads import DatabaseThreads
 from chat.core.waiting import end, wait_at_most
@@ -26,8 +26,8 @@ from chat.models import Run, RunStatus
 from chat.models import Runner as RunnerRow
 from chat.runs import queue, reaper
 from chat.runs.compaction import Compactor
-from chat.runs.configured_buffer import live_tail
-from chat.runs.event_buffer import LiveTail
+from chat.runs.configured_buffer import event_buffer
+from chat.runs.event_buffer import EventBuffer
 from chat.runs.execution import Execution, Services
 from chat.runs.log import Budget
 from chat.runs.writer import SegmentWriter
@@ -36,7 +36,7 @@ from chat.upstreams.configured import configured_client
 
 logger = logging.getLogger(__name__)
 
-# A lost doorbell, or none, costs this much: the queue and the stop requests are looked at anyway.
+# The delay that a lost notification costs: the queue and stop requests are polled anyway.
 POLL_SECONDS = 0.5
 # Whoever presses Stop sees the end within a second, the connection's and the log's included.
 STOP_SECONDS = 0.5
@@ -89,14 +89,14 @@ class Runner:
     def __init__(
         self,
         *,
-        tail: LiveTail = live_tail,
-        bell: Doorbell = doorbell,
+        buffer: EventBuffer = event_buffer,
+        notifier: ChangeNotifier = change_notifier,
         is_alone: bool = False,
         capacity: int | None = None,
     ) -> None:
         self.uuid = uuid.uuid4()
-        self._tail = tail
-        self._bell = bell
+        self._buffer = buffer
+        self._notifier = notifier
         self._is_alone = is_alone
         self._capacity = settings.RUNNER_CAPACITY if capacity is None else capacity
         self._threads = DatabaseThreads("runner", size=2)
@@ -110,7 +110,7 @@ class Runner:
         self._is_draining = False
         self._compactor = Compactor(self._threads)
         self._client: Client | None = None
-        self._witness = reaper.Witness()
+        self._clock_guard = reaper.ClockGuard()
         _runners.add(self)
 
     @property
@@ -136,14 +136,14 @@ class Runner:
     async def start(self) -> None:
         """Registers the process, ends what dead processes left, and begins to claim."""
         await self._pulse.call(self._register)
-        self._witness = reaper.Witness()
+        self._clock_guard = reaper.ClockGuard()
         await self._reap(everything_else_is_dead=self._is_alone)
         self._client = client = configured_client()
         self._services = Services(
             runner=self.uuid,
             client=client,
             writer=self._writer,
-            tail=self._tail,
+            buffer=self._buffer,
             threads=self._threads,
             budget=Budget(settings.PENDING_BYTES),
         )
@@ -199,13 +199,15 @@ class Runner:
         self, work: Callable[[], Awaitable[None]], seconds: float, *, topic: str = ""
     ) -> asyncio.Task[None]:
         """Subscribes before it returns, so that nothing is missed until the task first runs."""
-        bell = self._bell.subscribe(topic)
-        return asyncio.create_task(self._repeat(work, seconds, bell))
+        notifier = self._notifier.subscribe(topic)
+        return asyncio.create_task(self._repeat(work, seconds, notifier))
 
-    async def _repeat(self, work: Callable[[], Awaitable[None]], seconds: float, bell: Ear) -> None:
-        """Does ``work`` at each ring of ``bell``, and every ``seconds`` in any case."""
+    async def _repeat(
+        self, work: Callable[[], Awaitable[None]], seconds: float, notifier: Subscription
+    ) -> None:
+        """Does ``work`` at each ring of ``notifier``, and every ``seconds`` in any case."""
         while True:
-            bell.clear()
+            notifier.clear()
             try:
                 await work()
             except Exception as error:
@@ -213,7 +215,7 @@ class Runner:
                 logger.warning(
                     "runner.work_failed work=%s error=%s", work.__name__, type(error).__name__
                 )
-            await wait_at_most(bell, seconds)
+            await wait_at_most(notifier, seconds)
 
     async def _claim(self) -> None:
         free = self._capacity - len(self._executions)
@@ -240,10 +242,10 @@ class Runner:
         execution, _ = self._executions.pop(key)
         if execution.run_id is not None:
             # Followers that are late by a few seconds still read from memory.
-            asyncio.get_running_loop().call_later(5, self._tail.forget, execution.run_id)
+            asyncio.get_running_loop().call_later(5, self._buffer.forget, execution.run_id)
         # A place at the server is free now, and the answer may have left work for a job.
         for topic in (QUEUED, *_jobs):
-            self._bell.wake(topic)
+            self._notifier.dispatch(topic)
 
     async def _beat(self) -> None:
         if not await self._pulse.call(self._write_heartbeat) and not self._is_draining:
@@ -286,9 +288,9 @@ class Runner:
             reaper.reap,
             everything_else_is_dead=everything_else_is_dead,
             me=me,
-            silence_counts=self._witness.may_judge,
+            silence_counts=self._clock_guard.may_judge,
         )
-        reaper.tell_of(settled, self._bell)
+        reaper.tell_of(settled, self._notifier)
 
     # --- in a database thread -----------------------------------------------------------
 
@@ -310,7 +312,7 @@ class Runner:
         mine.update(heartbeat_at=Now())
         beat = mine.values_list("heartbeat_at", flat=True).first()
         if beat is not None:
-            self._witness.heard(beat)
+            self._clock_guard.heard(beat)
         return beat is not None
 
     def _mark_draining(self) -> None:

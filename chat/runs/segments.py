@@ -36,7 +36,7 @@ class OwnershipLost(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
+class SegmentWrite:
     """What one run adds to the log at once. ``columns`` are set on its row; with
     ``is_end`` they end it."""
 
@@ -59,7 +59,7 @@ class Write:
 # --- writing, in the thread of a `chat.runs.writer` ----------------------------------
 
 
-def commit(writes: Sequence[Write]) -> list[Exception | None]:
+def commit(writes: Sequence[SegmentWrite]) -> list[Exception | None]:
     """Commits all writes together; tells for each whether it was kept.
 
     A write that alone breaks the transaction (a value that the database or its driver refuses)
@@ -75,14 +75,14 @@ def commit(writes: Sequence[Write]) -> list[Exception | None]:
         return [outcome for write in writes for outcome in commit([write])]
 
 
-def _refusal(write: Write, error: Exception) -> Exception:
+def _refusal(write: SegmentWrite, error: Exception) -> Exception:
     """A last segment that cannot be inserted: somebody else has written it."""
     if write.is_end and isinstance(error, IntegrityError):
         return OwnershipLost(write.run_pk)
     return error
 
 
-def _commit_together(writes: Sequence[Write]) -> list[Exception | None]:
+def _commit_together(writes: Sequence[SegmentWrite]) -> list[Exception | None]:
     with nullcontext() if _is_one_statement(writes) else transaction.atomic():
         kept = _append([write for write in writes if not write.is_end])
         # Rooms are locked in one order by everybody, or two runners could wait for each other.
@@ -93,7 +93,7 @@ def _commit_together(writes: Sequence[Write]) -> list[Exception | None]:
     return [None if write.run_pk in kept else OwnershipLost(write.run_pk) for write in writes]
 
 
-def _is_one_statement(writes: Sequence[Write]) -> bool:
+def _is_one_statement(writes: Sequence[SegmentWrite]) -> bool:
     """Whether all of it is in one statement, which is a transaction by itself."""
     if connection.vendor != "postgresql":
         return False
@@ -102,7 +102,7 @@ def _is_one_statement(writes: Sequence[Write]) -> bool:
     return is_plain(writes)
 
 
-def is_plain(writes: Sequence[Write]) -> bool:
+def is_plain(writes: Sequence[SegmentWrite]) -> bool:
     """Whether `statement` says all that is to be written."""
     return not any(write.is_end or write.columns.keys() - TIMES for write in writes)
 
@@ -111,7 +111,7 @@ def is_plain(writes: Sequence[Write]) -> bool:
 TIMES = {"first_event_at", "first_token_at"}
 
 
-def _append(writes: Sequence[Write]) -> set[int]:
+def _append(writes: Sequence[SegmentWrite]) -> set[int]:
     """Inserts the segments of the runs that still are their writer's, with what came beside them;
     returns those runs.
 
@@ -193,7 +193,7 @@ _APPEND_WITH_TIMES = f"""
 """  # noqa: S608 - made of our own text alone
 
 
-def statement(writes: Sequence[Write]) -> tuple[str, list[object]]:
+def statement(writes: Sequence[SegmentWrite]) -> tuple[str, list[object]]:
     """What inserts these segments in PostgreSQL, with the times beside them, and its values."""
     if any(write.columns.keys() & TIMES for write in writes):
         return _APPEND_WITH_TIMES, [*_arrays(writes), *_times(writes)]
@@ -202,7 +202,7 @@ def statement(writes: Sequence[Write]) -> tuple[str, list[object]]:
     return _APPEND, [*_arrays(writes)]
 
 
-def _arrays(writes: Sequence[Write]) -> list[list[object]]:
+def _arrays(writes: Sequence[SegmentWrite]) -> list[list[object]]:
     return [
         # Of one kind whatever their size: to the server other kinds are another statement.
         [Int8(write.run_pk) for write in writes],
@@ -214,14 +214,14 @@ def _arrays(writes: Sequence[Write]) -> list[list[object]]:
     ]
 
 
-def _times(writes: Sequence[Write]) -> list[list[object]]:
+def _times(writes: Sequence[SegmentWrite]) -> list[list[object]]:
     return [
         [write.columns.get("first_event_at") for write in writes],
         [write.columns.get("first_token_at") for write in writes],
     ]
 
 
-def _insert_segments(writes: Sequence[Write]) -> set[int]:
+def _insert_segments(writes: Sequence[SegmentWrite]) -> set[int]:
     """As ``statement`` does, for a database that takes no arrays."""
     values: list[int | UUID | bytes | None] = []
     for write in writes:
@@ -234,13 +234,13 @@ def _insert_segments(writes: Sequence[Write]) -> set[int]:
     return {run_pk for (run_pk,) in fetch(statement, values)}
 
 
-def _segment(write: Write) -> list[int | bytes | None]:
+def _segment(write: SegmentWrite) -> list[int | bytes | None]:
     """First and last number, body, raw frames."""
     first, last = write.entries[0].seq, write.entries[-1].seq
     return [first, last, _body(write.entries), write.raw or None]
 
 
-def _kept_earlier(writes: Sequence[Write]) -> set[int]:
+def _kept_earlier(writes: Sequence[SegmentWrite]) -> set[int]:
     """The runs whose very same segment is there: a try before this one had committed it, and its
     answer was lost with the connection."""
     if not writes:
@@ -257,11 +257,11 @@ def _kept_earlier(writes: Sequence[Write]) -> set[int]:
     }
 
 
-def _has_consequences(write: Write) -> bool:
+def _has_consequences(write: SegmentWrite) -> bool:
     return write.result is not None and has_consequences(write.result, write.prepared)
 
 
-def _end(write: Write) -> bool:
+def _end(write: SegmentWrite) -> bool:
     """The terminal change of a run: its status, result and last segment, or nothing at all."""
     is_postgres = connection.vendor == "postgresql"
     if not (_end_at_once(write) if is_postgres else _end_step_by_step(write)):
@@ -293,7 +293,7 @@ _END_AT_ONCE = """
 """
 
 
-def _end_at_once(write: Write) -> bool:
+def _end_at_once(write: SegmentWrite) -> bool:
     names, values = _assignments(write.columns)
     first, last = write.entries[0].seq, write.entries[-1].seq
     ended = fetch(
@@ -308,7 +308,7 @@ def _end_at_once(write: Write) -> bool:
     return bool(ended)
 
 
-def _end_step_by_step(write: Write) -> bool:
+def _end_step_by_step(write: SegmentWrite) -> bool:
     names, values = _assignments(write.columns)
     mine = [write.run_pk, write.runner, write.entries[0].seq]
     if not fetch(_END.format(assignments=names), [*values, *mine]):

@@ -12,9 +12,9 @@ from types import FrameType
 
 from django.conf import settings
 
-from chat.core.notify import doorbell
+from chat.core.notify import change_notifier
 from chat.core.waiting import end
-from chat.runs.configured_buffer import tail_of_runner, working
+from chat.runs.configured_buffer import buffer_of_runner, connected
 from chat.runs.runner import Runner
 
 logger = logging.getLogger(__name__)
@@ -33,16 +33,16 @@ async def execute_until_told(*, is_alone: bool, beside: Sequence[Beside] = ()) -
     ``is_alone``: the caller knows that no other process executes runs of this database.
     """
     told = _signals()
-    listening = asyncio.create_task(doorbell.listen(), name="doorbell")
-    tail = tail_of_runner()
-    runner = Runner(tail=tail, is_alone=is_alone)
+    listening = asyncio.create_task(change_notifier.listen(), name="notifications")
+    buffer = buffer_of_runner()
+    runner = Runner(buffer=buffer, is_alone=is_alone)
     try:
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(working(tail))
+            await stack.enter_async_context(connected(buffer))
             for enter in beside:
                 await stack.enter_async_context(enter(runner))
             # A message that is sent as soon as this process says it is ready must not wait for a poll.
-            await doorbell.until_subscribed()
+            await change_notifier.until_subscribed()
             await _start(runner, told)
             await told.wait()
             await _drain(runner)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from chat.core import metrics
 from chat.core.threads import DatabaseThreads
 from chat.runs import segments
-from chat.runs.pg_writer import CommitLine, has_line
-from chat.runs.segments import Write
+from chat.runs.pg_writer import AsyncSegmentWriter, has_async_writer
+from chat.runs.segments import SegmentWrite
 
 # 50 ms: below what a reader notices. Under light load the pause is shorter, ten times what the last
 # commit has cost, so that committing takes a tenth of the time at most. Beside its own time it
@@ -30,7 +30,7 @@ TURNS = 3
 TURN_RUNS = 25
 
 
-class Pace:
+class CommitScheduler:
     """Tells a writer how to go on. Runs are their keys; times are the loop's, in seconds."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ COMMIT_BYTES = 16 * 1024 * 1024
 LINE_BYTES = 512 * 1024
 
 # Gives what one run has ready at this moment; nothing if there is nothing.
-Ask = Callable[[], Write | None]
+Ask = Callable[[], SegmentWrite | None]
 
 
 class _Turn(NamedTuple):
@@ -83,15 +83,15 @@ class _Turn(NamedTuple):
 class SegmentWriter:
     """Commits what the runs of this process have ready, many of them in one transaction.
 
-    At once when nothing was committed for a moment, else when the pause is over; see `Pace`.
+    At once when nothing was committed for a moment, else when the pause is over; see `CommitScheduler`.
     """
 
     def __init__(self) -> None:
         self._threads = DatabaseThreads("write", size=1)
-        self._line = CommitLine() if has_line() else None
+        self._line = AsyncSegmentWriter() if has_async_writer() else None
         self._waiting: deque[_Turn] = deque()
         self._wanted = asyncio.Event()
-        self._pace = Pace()
+        self._pace = CommitScheduler()
         self._is_closing = False
         self._task: asyncio.Task[None] | None = None
 
@@ -111,7 +111,7 @@ class SegmentWriter:
             await self._line.close()
         await self._threads.close()
 
-    async def append(self, write: Write) -> None:
+    async def append(self, write: SegmentWrite) -> None:
         """Returns when ``write`` is committed. Raises ``OwnershipLost``, or what the database says
         of this write alone. A caller that is cancelled does not know whether it was committed."""
         await self.append_when_asked(write.run_pk, lambda: write)
@@ -142,10 +142,10 @@ class SegmentWriter:
                 self._pace.pause([write.run_pk for write, _ in batch], began, spent)
             )
 
-    def _take(self, most: int) -> list[tuple[Write, asyncio.Future[None]]]:
+    def _take(self, most: int) -> list[tuple[SegmentWrite, asyncio.Future[None]]]:
         """The writes of those who wait longest, ``most`` of them, or as many as one transaction should
         carry."""
-        batch: list[tuple[Write, asyncio.Future[None]]] = []
+        batch: list[tuple[SegmentWrite, asyncio.Future[None]]] = []
         size = 0
         while self._waiting:
             if len(batch) == most:
@@ -163,7 +163,7 @@ class SegmentWriter:
             batch.append((write, turn.committed))
         return batch
 
-    async def _commit(self, batch: list[tuple[Write, asyncio.Future[None]]]) -> None:
+    async def _commit(self, batch: list[tuple[SegmentWrite, asyncio.Future[None]]]) -> None:
         writes = [write for write, _ in batch]
         outcomes = await self._until_committed(writes)
         for (_, committed), outcome in zip(batch, outcomes, strict=True):
@@ -174,7 +174,7 @@ class SegmentWriter:
             else:
                 committed.set_exception(outcome)
 
-    async def _until_committed(self, writes: list[Write]) -> list[Exception | None]:
+    async def _until_committed(self, writes: list[SegmentWrite]) -> list[Exception | None]:
         pause, longest = RETRY_SECONDS
         while True:
             try:
@@ -189,10 +189,10 @@ class SegmentWriter:
                 await asyncio.sleep(pause)
                 pause = min(longest, pause * 2)
 
-    async def _commit_once(self, writes: list[Write]) -> list[Exception | None]:
+    async def _commit_once(self, writes: list[SegmentWrite]) -> list[Exception | None]:
         """By the line where it can say all of it; what it does not keep is looked at by the thread,
         which finds what was committed nevertheless."""
-        if self._line is not None and self._line.is_usable and _is_for_line(writes):
+        if self._line is not None and self._line.is_usable and _fits_async_writer(writes):
             try:
                 kept = await self._line.first_column(*segments.statement(writes))
             except Exception as error:
@@ -203,11 +203,11 @@ class SegmentWriter:
         return await self._threads.call(segments.commit, writes)
 
 
-def _is_for_line(writes: list[Write]) -> bool:
+def _fits_async_writer(writes: list[SegmentWrite]) -> bool:
     return segments.is_plain(writes) and sum(write.size_bytes for write in writes) <= LINE_BYTES
 
 
-def _answer(turn: _Turn) -> Write | None:
+def _answer(turn: _Turn) -> SegmentWrite | None:
     """What is to be committed; who has nothing, or fails, hears of it at once."""
     try:
         write = turn.ask()
@@ -220,5 +220,5 @@ def _answer(turn: _Turn) -> Write | None:
     return write
 
 
-def _same(write: Write) -> Write:
+def _same(write: SegmentWrite) -> SegmentWrite:
     return write

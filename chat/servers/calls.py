@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from asgiref.sync import async_to_sync
 from django.conf import settings
 
-from chat.core.encryption import VaultLocked
+from chat.core.encryption import DecryptionError
 from chat.dialects import DIALECTS
 from chat.dialects.base import Dialect, ModelInfo
 from chat.dialects.event_counts import Seen, merged
@@ -120,14 +120,14 @@ def _dialect(upstream: Upstream) -> Dialect:
 def _key(upstream: Upstream) -> str:
     try:
         return upstream.open_key()
-    except VaultLocked:
+    except DecryptionError:
         raise NotAskable(KEY_UNREADABLE) from None
 
 
 def _options(upstream: Upstream) -> dict[str, object]:
     try:
         return upstream.all_options()
-    except VaultLocked:
+    except DecryptionError:
         raise NotAskable(OPTIONS_UNREADABLE) from None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from django import forms
 from django.core.exceptions import ValidationError
 
-from chat.core.encryption import VaultLocked
+from chat.core.encryption import DecryptionError
 from chat.core.errors import ActionRefused
 from chat.core.text import check_name, one_line
 from chat.dialects import DIALECTS
@@ -201,7 +201,7 @@ def _stored_secrets(upstream: Upstream | None) -> set[str]:
         return set()
     try:
         return set(upstream.open_secret_options())
-    except VaultLocked:
+    except DecryptionError:
         # They cannot be read with the keys that we have: as good as none, to be entered again.
         return set()
 

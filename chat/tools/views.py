@@ -16,10 +16,10 @@ from chat.core.errors import ActionRefused
 from chat.models import Team, Tool
 from chat.tools import actions as verbs
 from chat.tools.forms import EXAMPLE, ToolForm
-from chat.web.decorators import signed_in
+from chat.web.decorators import login_required
 
 
-@signed_in
+@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def add(request: HttpRequest, team_id: UUID) -> HttpResponse:
     team = access.get_team(request.user, team_id, for_manage=True)
@@ -35,7 +35,7 @@ def add(request: HttpRequest, team_id: UUID) -> HttpResponse:
     return _form_page(request, form, team)
 
 
-@signed_in
+@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def change(request: HttpRequest, public_id: UUID) -> HttpResponse:
     tool = access.get_tool(request.user, public_id, for_manage=True)
@@ -63,7 +63,7 @@ def _form_page(
     return render(request, "tools/tool.html", context, status=422 if form.is_bound else 200)
 
 
-@signed_in
+@login_required
 @require_POST
 def remove(request: HttpRequest, public_id: UUID) -> HttpResponse:
     tool = access.get_tool(request.user, public_id, for_manage=True)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from chat.dialects.base import Dialect, Parameter
 from chat.dialects.event_counts import COMMENT
-from chat.upstreams.stream_probe import Heard
+from chat.upstreams.stream_probe import ProbeObservation
 
 # Of unknown kinds the report names a few; all of them are on the server's page, with samples.
 MAX_UNKNOWN_NAMED = 6
@@ -40,7 +40,7 @@ class Advice:
 # --- facts -----------------------------------------------------------------------------------
 
 
-def facts_of(heard: Heard) -> tuple[Fact, ...]:
+def facts_of(heard: ProbeObservation) -> tuple[Fact, ...]:
     """Label and value, in the order in which a person would ask."""
     return (
         ("Content type", heard.content_type or "none"),
@@ -54,14 +54,14 @@ def facts_of(heard: Heard) -> tuple[Fact, ...]:
     )
 
 
-def tool_fact(heard: Heard) -> str:
+def tool_fact(heard: ProbeObservation) -> str:
     """How the arguments of the calls came."""
     if not heard.calls:
         return "none: the model did not call the tool"
     return "in pieces" if max(heard.calls.values()) > 1 else "whole, in one piece"
 
 
-def _streaming(heard: Heard) -> str:
+def _streaming(heard: ProbeObservation) -> str:
     if not heard.is_event_stream:
         return "no: one JSON answer"
     pieces = "1 piece of text" if heard.deltas == 1 else f"{heard.deltas} pieces of text"
@@ -76,7 +76,7 @@ def _seconds(seconds: float | None) -> str:
     return "none" if seconds is None else f"after {seconds:.2f} s"
 
 
-def _terminator(heard: Heard) -> str:
+def _terminator(heard: ProbeObservation) -> str:
     if heard.is_cut_short:
         return "not waited for: the answer went on for long enough to know the rest"
     if heard.has_done_marker:
@@ -92,7 +92,7 @@ def _terminator(heard: Heard) -> str:
     return "a finish reason, then the connection closes; no [DONE]"
 
 
-def _usage(heard: Heard) -> str:
+def _usage(heard: ProbeObservation) -> str:
     if not heard.usage_names:
         return "none"
     total = sum(heard.usage_names.values())
@@ -103,7 +103,7 @@ def _usage(heard: Heard) -> str:
     return f"in {total} events ({named}); the last one counts"
 
 
-def _reasoning(heard: Heard) -> str:
+def _reasoning(heard: ProbeObservation) -> str:
     if is_inline(heard):
         return "inside the text, in <think> tags"
     if has_only_closing_tag(heard):
@@ -115,20 +115,20 @@ def _reasoning(heard: Heard) -> str:
     return f"in the event {heard.reasoning_name}"
 
 
-def is_inline(heard: Heard) -> bool:
+def is_inline(heard: ProbeObservation) -> bool:
     return heard.text.lstrip().startswith("<think>")
 
 
-def has_only_closing_tag(heard: Heard) -> bool:
+def has_only_closing_tag(heard: ProbeObservation) -> bool:
     return "</think>" in heard.text and "<think>" not in heard.text
 
 
-def _heartbeats(heard: Heard) -> str:
+def _heartbeats(heard: ProbeObservation) -> str:
     words = {COMMENT: "comments"}
     return ", ".join(f"{words.get(name, name)} × {n}" for name, n in heard.heartbeats.items())
 
 
-def _unknown(heard: Heard) -> str:
+def _unknown(heard: ProbeObservation) -> str:
     kinds = heard.unknown
     if not kinds:
         return "none"
@@ -156,7 +156,7 @@ class Adviser:
         for name, value in mended.items():
             yield from self._option(name, value, f"The server refused it otherwise: {message}")
 
-    def of_answer(self, heard: Heard) -> Iterator[Advice]:
+    def of_answer(self, heard: ProbeObservation) -> Iterator[Advice]:
         yield from self._better_dialect(heard)
         if has_only_closing_tag(heard):
             reason = "The answer holds a closing </think> tag that nothing opened."
@@ -168,7 +168,7 @@ class Adviser:
             reason = "No token counts came; most servers send them when they are asked for them."
             yield from self._option("stream_options", True, reason)
 
-    def of_call(self, heard: Heard) -> Iterator[Advice]:
+    def of_call(self, heard: ProbeObservation) -> Iterator[Advice]:
         if not heard.calls or not heard.reasoning_name or is_inline(heard):
             return
         if self._value("replay_reasoning") == "never":
@@ -178,7 +178,7 @@ class Adviser:
             )
             yield from self._option("replay_reasoning", "tool_turns", reason)
 
-    def _better_dialect(self, heard: Heard) -> Iterator[Advice]:
+    def _better_dialect(self, heard: ProbeObservation) -> Iterator[Advice]:
         name = self._name_of_better(heard)
         other = self._others.get(name)
         if other is not None and other.name != self._dialect.name:
@@ -190,7 +190,7 @@ class Adviser:
                 reason="The server sends what only that dialect knows.",
             )
 
-    def _name_of_better(self, heard: Heard) -> str:
+    def _name_of_better(self, heard: ProbeObservation) -> str:
         if str(heard.first_object.get("id", "")).startswith("stream:chat:"):
             return "bitseek"
         for kind in heard.unknown:

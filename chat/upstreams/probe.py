@@ -23,7 +23,7 @@ from chat.upstreams.failures import (
     failure,
 )
 from chat.upstreams.redaction import Redactor, credentials_of
-from chat.upstreams.stream_probe import Heard, Hearing
+from chat.upstreams.stream_probe import ProbeObservation, StreamProbe
 from chat.upstreams.transport import connect
 from chat.wire.sse import EventTooLarge
 
@@ -333,7 +333,7 @@ class _Probe:
         text = "The server takes no tools." if is_refused else "Not known: the request failed."
         return _step("tools", "skipped", text, info.message)
 
-    async def _ask(self, prompt: Prompt) -> Heard:
+    async def _ask(self, prompt: Prompt) -> ProbeObservation:
         """One question; asked again as the dialect would where a member of it is refused.
 
         Raises ``UpstreamError``.
@@ -346,7 +346,7 @@ class _Probe:
         except EventTooLarge as error:
             raise UpstreamBroken(failure("too_large")) from error
 
-    async def _ask_until_accepted(self, prompt: Prompt) -> Heard:
+    async def _ask_until_accepted(self, prompt: Prompt) -> ProbeObservation:
         self._learned = []
         for _ in range(MAX_MENDINGS):
             try:
@@ -360,10 +360,10 @@ class _Probe:
                 prompt = mended
         return await self._listen(prompt)
 
-    async def _listen(self, prompt: Prompt) -> Heard:
+    async def _listen(self, prompt: Prompt) -> ProbeObservation:
         dialect = self._target.dialect
         options = {**prompt.options, **prompt.parameters}
-        hearing = Hearing(
+        hearing = StreamProbe(
             dialect.parser(model=prompt.model, endpoint=self._target.base_url, options=options)
         )
         try:
@@ -402,7 +402,7 @@ class _Probe:
             return _step("answer", "failed", text, info.message)
         return _failed("answer", info)
 
-    def _verdict(self, heard: Heard) -> Step:
+    def _verdict(self, heard: ProbeObservation) -> Step:
         detail = heard.summary()
         advice = (*self._learned, *self._adviser().of_answer(heard))
         if heard.error:
@@ -424,7 +424,7 @@ class _Probe:
         self,
         name: str,
         text: str,
-        heard: Heard,
+        heard: ProbeObservation,
         facts: tuple[Fact, ...],
         advice: Iterable[Advice],
     ) -> Step:

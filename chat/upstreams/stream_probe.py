@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from chat.dialects.base import Ending, Parser
-from chat.dialects.event_counts import COMMENT, DONE, WHOLE_BODY, Seen, Tally, name_of
+from chat.dialects.event_counts import COMMENT, DONE, WHOLE_BODY, EventCounter, Seen, name_of
 from chat.dialects.reading import NotJson, read_json
 from chat.events import (
     Error,
@@ -38,7 +38,7 @@ _HEARTBEATS = ("ping", "heartbeat", "keepalive", "keep-alive")
 
 
 @dataclass(kw_only=True)
-class Heard:
+class ProbeObservation:
     """What one answer showed. Seconds count from the moment the request was sent."""
 
     content_type: str = ""
@@ -87,18 +87,18 @@ class Heard:
         return f"First token after {self.first_token_seconds:.1f} s. {told}"
 
 
-class Hearing:
+class StreamProbe:
     """Reads one answer through the dialect's parser. What was heard until an error stays heard."""
 
     def __init__(self, parser: Parser) -> None:
-        self.heard = Heard()
+        self.heard = ProbeObservation()
         self._parser = parser
-        self._tally = Tally()
+        self._tally = EventCounter()
         self._started = time.monotonic()
         self._texts: list[str] = []
         self._text_size = 0
 
-    async def listen(self, answer: Answer) -> Heard:
+    async def listen(self, answer: Answer) -> ProbeObservation:
         """Raises ``UpstreamError`` and ``EventTooLarge``, after noting what came before it."""
         self.heard.content_type = answer.headers.get("content-type", "")
         self.heard.is_event_stream = answer.is_event_stream

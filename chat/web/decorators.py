@@ -19,7 +19,7 @@ Parameters = ParamSpec("Parameters")
 View = Callable[Concatenate[HttpRequest, Parameters], HttpResponse]
 
 
-def signed_in(view: View[Parameters]) -> View[Parameters]:
+def login_required(view: View[Parameters]) -> View[Parameters]:
     """Calls ``view`` for people who are signed in. What it answers is never stored by a cache."""
 
     @never_cache
@@ -96,4 +96,4 @@ def administrators_only(view: View[Parameters]) -> View[Parameters]:
             raise Http404(access.NOT_HERE)
         return view(request, *args, **kwargs)
 
-    return signed_in(guarded)
+    return login_required(guarded)

@@ -11,7 +11,7 @@ from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_GET
 
 from chat.access import NOT_HERE
-from chat.core.errors import is_away
+from chat.core.errors import is_database_unavailable
 from project.deadline import is_over
 
 FORBIDDEN = "You may not do that here."
@@ -65,7 +65,7 @@ def broken(request: HttpRequest) -> HttpResponse:
     return HttpResponse(render_to_string("500.html", {"reason": BROKEN}), status=500)
 
 
-def away(request: HttpRequest) -> HttpResponse:
+def unavailable(request: HttpRequest) -> HttpResponse:
     """Nobody knows who asks, nor what there is: the database does not answer."""
     response = _answer(request, 503, "503.html", AWAY)
     response["Retry-After"] = str(AWAY_SECONDS)
@@ -75,16 +75,16 @@ def away(request: HttpRequest) -> HttpResponse:
 # What is answered while the database is away: that it is, and not that something broke.
 
 
-class DatabaseAway(MiddlewareMixin):
+class DatabaseUnavailable(MiddlewareMixin):
     """Verbs that keep a draft say so themselves; this is for everything that comes before them,
     such as who is asking, and for those who have stood in line behind others whom the database
     has not answered."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
-        return away(request) if is_over() else None
+        return unavailable(request) if is_over() else None
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        return away(request) if is_away(exception) else None
+        return unavailable(request) if is_database_unavailable(exception) else None
 
 
 # Pages that stand inside others and may do less than any: they have no origin and ask nobody.

@@ -20,26 +20,26 @@ SEND_NOW = "tributary.send_now"
 
 
 @implementer(IPushProducer)
-class Outflow:
+class WriteBuffer:
     """One connection's way out: whether its transport takes more, and the wait until it does.
 
     It is the transport's producer: Twisted calls ``pauseProducing`` when more than 64 KiB wait to
     be sent, ``resumeProducing`` when all of it is gone, ``stopProducing`` when the connection is.
     """
 
-    def __init__(self, ledger: "Ledger", transport: Any) -> None:
-        self._ledger = ledger
+    def __init__(self, limits: "BufferLimits", transport: Any) -> None:
+        self._limits = limits
         self._transport = transport
         self._may_write = asyncio.Event()
         self._may_write.set()
 
     def pauseProducing(self) -> None:
         self._may_write.clear()
-        self._ledger.stalled(self)
+        self._limits.stalled(self)
 
     def resumeProducing(self) -> None:
         self._may_write.set()
-        self._ledger.moved(self)
+        self._limits.moved(self)
 
     def stopProducing(self) -> None:
         """The connection is gone: whoever waits to write goes on, and finds that out."""
@@ -47,7 +47,7 @@ class Outflow:
 
     def finish_in_time(self) -> None:
         """The connection closes once its rest is taken; a client that never takes it is cut."""
-        self._ledger.stalled(self)
+        self._limits.stalled(self)
 
     @property
     def is_paused(self) -> bool:
@@ -81,7 +81,7 @@ class Outflow:
         self._transport.abortConnection()
 
 
-class Ledger:
+class BufferLimits:
     """All connections of this process that wait for their client, longest wait first."""
 
     def __init__(
@@ -94,18 +94,18 @@ class Ledger:
         self._stall_seconds = stall_seconds
         self._ceiling_bytes = ceiling_bytes
         self._clock = clock
-        self._since: dict[Outflow, float] = {}
-        _ledgers.add(self)
+        self._since: dict[WriteBuffer, float] = {}
+        _all_limits.add(self)
 
-    def stalled(self, outflow: Outflow) -> None:
-        self._since.setdefault(outflow, self._clock())
+    def stalled(self, write_buffer: WriteBuffer) -> None:
+        self._since.setdefault(write_buffer, self._clock())
 
-    def moved(self, outflow: Outflow) -> None:
-        self._since.pop(outflow, None)
+    def moved(self, write_buffer: WriteBuffer) -> None:
+        self._since.pop(write_buffer, None)
 
     @property
     def pending_bytes(self) -> int:
-        return sum(outflow.pending_bytes for outflow in self._since)
+        return sum(write_buffer.pending_bytes for write_buffer in self._since)
 
     def sweep(self) -> None:
         """Cuts who has taken nothing for too long; then, over the ceiling, the longest waiters."""
@@ -114,26 +114,26 @@ class Ledger:
 
     def _cut_overdue(self) -> None:
         latest = self._clock() - self._stall_seconds
-        for outflow, since in list(self._since.items()):
+        for write_buffer, since in list(self._since.items()):
             if since > latest:
                 return
-            self._cut(outflow, "stalled")
+            self._cut(write_buffer, "stalled")
 
     def _cut_to_ceiling(self) -> None:
         excess = self.pending_bytes - self._ceiling_bytes
-        for outflow in list(self._since):
+        for write_buffer in list(self._since):
             if excess <= 0:
                 return
-            excess -= outflow.pending_bytes
-            self._cut(outflow, "memory")
+            excess -= write_buffer.pending_bytes
+            self._cut(write_buffer, "memory")
 
-    def _cut(self, outflow: Outflow, reason: str) -> None:
-        pending_bytes = outflow.pending_bytes
+    def _cut(self, write_buffer: WriteBuffer, reason: str) -> None:
+        pending_bytes = write_buffer.pending_bytes
         metrics.CONNECTIONS_CUT.labels(reason).inc()
         logger.warning("connection.cut reason=%s pending_bytes=%d", reason, pending_bytes)
-        self.moved(outflow)
-        outflow.abort()
+        self.moved(write_buffer)
+        write_buffer.abort()
 
 
-_ledgers: WeakSet[Ledger] = WeakSet()
-metrics.OUTGOING_BYTES.read_from(lambda: {"": sum(ledger.pending_bytes for ledger in _ledgers)})
+_all_limits: WeakSet[BufferLimits] = WeakSet()
+metrics.OUTGOING_BYTES.read_from(lambda: {"": sum(limits.pending_bytes for limits in _all_limits)})

@@ -14,7 +14,7 @@ from daphne import http_protocol, ws_protocol
 from twisted.internet import reactor as _reactor
 from twisted.web import http
 
-from project.server.backpressure import Outflow
+from project.server.backpressure import WriteBuffer
 
 # Typed as a module by Twisted; what is behind it is the asyncio reactor that Daphne installed.
 reactor: Any = _reactor
@@ -114,7 +114,7 @@ class Request(http_protocol.WebRequest):
     error_template = "<!doctype html><title>%(title)s</title><p>%(body)s</p>"
 
     def __init__(self, channel: "Channel", queued: object) -> None:
-        self.outflow = channel.outflow
+        self.write_buffer = channel.write_buffer
         self.limits = channel.limits
         self.is_received = False
         self.is_refused = False
@@ -204,7 +204,7 @@ class Channel(http.HTTPChannel):
     def connectionMade(self) -> None:
         server = self.factory.server
         self.limits = server.limits
-        self.outflow = Outflow(server.ledger, self.transport)
+        self.write_buffer = WriteBuffer(server.buffer_limits, self.transport)
         self._refused_bytes: int | None = None
         self._pipelined_bytes = 0
         self._linger: Any = None
@@ -212,20 +212,20 @@ class Channel(http.HTTPChannel):
 
     def pauseProducing(self) -> None:
         super().pauseProducing()
-        self.outflow.pauseProducing()
+        self.write_buffer.pauseProducing()
 
     def resumeProducing(self) -> None:
         super().resumeProducing()
-        self.outflow.resumeProducing()
+        self.write_buffer.resumeProducing()
 
     def loseConnection(self) -> None:
-        self.outflow.finish_in_time()
+        self.write_buffer.finish_in_time()
         super().loseConnection()
 
     def connectionLost(self, reason: Any) -> None:
         if self._linger is not None and self._linger.active():
             self._linger.cancel()
-        self.outflow.stopProducing()
+        self.write_buffer.stopProducing()
         super().connectionLost(reason)
 
     def dataReceived(self, data: bytes) -> None:
@@ -284,9 +284,9 @@ class WebSocket(ws_protocol.WebSocketProtocol):
         self.limits = server.limits
         self.allowance = Allowance(self.limits.messages_per_second, self.limits.message_burst)
         # Until here the HTTP channel was the transport's producer.
-        self.outflow: Outflow = self.transport.producer.outflow
+        self.write_buffer: WriteBuffer = self.transport.producer.write_buffer
         self.transport.unregisterProducer()
-        self.transport.registerProducer(self.outflow, True)
+        self.transport.registerProducer(self.write_buffer, True)
 
     def onOpen(self) -> None:
         super().onOpen()
@@ -294,11 +294,11 @@ class WebSocket(ws_protocol.WebSocketProtocol):
             self.go_away()
 
     def connectionLost(self, reason: Any) -> None:
-        self.outflow.stopProducing()
+        self.write_buffer.stopProducing()
         super().connectionLost(reason)
 
     def dropConnection(self, abort: bool = False) -> None:
-        self.outflow.finish_in_time()
+        self.write_buffer.finish_in_time()
         super().dropConnection(abort)
 
     def dataReceived(self, data: bytes) -> None:
@@ -343,7 +343,7 @@ class WebSocket(ws_protocol.WebSocketProtocol):
             super().sendData(data, sync, chopsize)
             return
         # The library's own way also describes each frame for a log that nobody reads.
-        self.outflow.write(data)
+        self.write_buffer.write(data)
 
     def serverSend(self, content: Any, binary: bool = False) -> None:
         # The application may not know yet that the connection is about to close.

@@ -25,7 +25,7 @@ MOST_THREADS = 64
 # Urgent ones at a time, in threads of their own. Under load 4 ms of a stop are work, and ten times as
 # much is waiting: for the database, and after that for the interpreter, of which a busy event loop
 # lets go every 5 ms.
-URGENT_AT_ONCE = 4
+PRIORITY_THREADS = 4
 # While something urgent is under way a page does not begin, for as long as this: threads share the
 # processor alike, so beside four pages an urgent request would take many times as long.
 GIVE_WAY_SECONDS = 0.5
@@ -39,7 +39,7 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[Any]]
 
 
-class Pages(ASGIHandler):
+class RequestPool(ASGIHandler):
     """Every request has a thread, and all threads of a process share one lock. Fifty people who
     send at once would all be answered last, while the event loop, with every live connection, has
     a fiftieth of the time; and each of them holds a database connection.
@@ -47,7 +47,7 @@ class Pages(ASGIHandler):
     Bodies are received, and answers sent, outside the line: a slow client keeps nobody waiting.
     ``at_once`` 0 sets no bound. For answers of the database a page waits ``database_seconds``.
 
-    What is short and cannot wait passes all of them: addresses that match ``urgent_addresses`` as a
+    What is short and cannot wait passes all of them: addresses that match ``priority_urls`` as a
     whole have a line and threads of their own, and pages that were about to begin give way.
 
     The threads stay, and a request goes to one of them once: its signals, all its middleware and
@@ -56,13 +56,13 @@ class Pages(ASGIHandler):
     """
 
     def __init__(
-        self, at_once: int, *, urgent_addresses: str = "", database_seconds: float | None = None
+        self, at_once: int, *, priority_urls: str = "", database_seconds: float | None = None
     ) -> None:
         super().__init__()
         self._database_seconds = database_seconds
-        self._lane = _Lane("pages", at_once, self._make)
-        self._urgent_lane = _UrgentLane("urgent", URGENT_AT_ONCE, self._make)
-        self._urgent_addresses = re.compile(urgent_addresses)
+        self._lane = _Worker("pages", at_once, self._make)
+        self._priority_worker = _PriorityWorker("urgent", PRIORITY_THREADS, self._make)
+        self._priority_urls = re.compile(priority_urls)
 
     def load_middleware(self, is_async: bool = False) -> None:
         super().load_middleware(is_async=False)
@@ -109,13 +109,13 @@ class Pages(ASGIHandler):
         lane = self._lane_of(request)
         request.came_at = time.monotonic()
         async with lane.turn():
-            if lane is not self._urgent_lane:
-                await self._urgent_lane.give_way()
+            if lane is not self._priority_worker:
+                await self._priority_worker.give_way()
             return await lane.make_in_thread(request)
 
-    def _lane_of(self, request: ASGIRequest) -> _Lane:
-        if self._urgent_addresses.fullmatch(request.path_info):
-            return self._urgent_lane
+    def _lane_of(self, request: ASGIRequest) -> _Worker:
+        if self._priority_urls.fullmatch(request.path_info):
+            return self._priority_worker
         return self._lane
 
     def _make(self, request: ASGIRequest) -> HttpResponseBase:
@@ -133,7 +133,7 @@ class Pages(ASGIHandler):
         return response
 
 
-class _Lane:
+class _Worker:
     """A line, and the threads that those at its head are given to."""
 
     def __init__(
@@ -155,7 +155,7 @@ class _Lane:
         return self._turns[loop]
 
 
-class _UrgentLane(_Lane):
+class _PriorityWorker(_Worker):
     """Knows who is in it, and tells those who gave way when it is empty or their patience ends."""
 
     def __init__(

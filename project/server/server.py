@@ -25,7 +25,7 @@ from twisted.logger import (
     globalLogBeginner,
 )
 
-from project.server.backpressure import SEND_NOW, Ledger
+from project.server.backpressure import SEND_NOW, BufferLimits
 from project.server.connections import HTTPFactory, Limits, WebSocketFactory
 
 __all__ = ["Limits", "Server", "fixed_root_path"]
@@ -90,7 +90,7 @@ class Server(daphne.server.Server):
             ping_interval=self.limits.ping_seconds,
             application_close_timeout=self.limits.close_seconds,
         )
-        self.ledger = Ledger(
+        self.buffer_limits = BufferLimits(
             stall_seconds=self.limits.stall_seconds, ceiling_bytes=self.limits.outgoing_bytes
         )
         self.connections: dict[Any, dict[str, Any]] = {}
@@ -191,7 +191,7 @@ class Server(daphne.server.Server):
     async def _until_quiet(self, seconds: float) -> None:
         """Waits until every connection is closed and every answer sent, but not for ever."""
         deadline = self._loop.time() + seconds
-        while self.connections or self.ledger.pending_bytes:
+        while self.connections or self.buffer_limits.pending_bytes:
             if self._loop.time() > deadline:
                 return
             await asyncio.sleep(0.02)
@@ -251,14 +251,14 @@ class Server(daphne.server.Server):
     def send_now(self, protocol: Any, text: str) -> bool:
         """Sends over a websocket, unless its client has not taken the earlier messages yet."""
         details = self.connections.get(protocol)
-        if details is None or "disconnected" in details or protocol.outflow.is_paused:
+        if details is None or "disconnected" in details or protocol.write_buffer.is_paused:
             return False
         protocol.serverSend(text)
         return True
 
     async def _until_wanted(self, protocol: Any) -> None:
-        if protocol.outflow.is_paused:
-            await protocol.outflow.writable()
+        if protocol.write_buffer.is_paused:
+            await protocol.write_buffer.writable()
         details = self.connections.get(protocol)
         if details is None or "disconnected" in details:
             # An application that does nothing but send would otherwise never let go of the loop.
@@ -278,7 +278,7 @@ class Server(daphne.server.Server):
                 protocol.check_timeouts()
             elif details["disconnected"] < latest:
                 details["application_instance"].cancel()
-        self.ledger.sweep()
+        self.buffer_limits.sweep()
 
 
 def forward_errors() -> None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from chat.conversations.actions.messages import ModelChoice, send_message
-from chat.core.notify import Doorbell
+from chat.core.notify import ChangeNotifier
 from chat.core.threads import DatabaseThreads
 from chat.demo.fake import FakeUpstream
 from chat.models import (
@@ -24,7 +24,7 @@ from chat.models import (
     Upstream,
     User,
 )
-from chat.runs.event_buffer import MemoryTail
+from chat.runs.event_buffer import MemoryEventBuffer
 from chat.runs.runner import Runner
 from tests.support.processes.site import SOON_SECONDS
 
@@ -38,7 +38,7 @@ async def running(transactional_db: None, upstream: Upstream) -> AsyncIterator[N
     async with FakeUpstream() as fake:
         fields = {"dialect": "xerotier", "base_url": f"{fake.url}/xerotier/proj_demo/river/v1"}
         await threads.call(Upstream.objects.filter(pk=upstream.pk).update, **fields)
-        runner = Runner(tail=MemoryTail(), bell=Doorbell())
+        runner = Runner(buffer=MemoryEventBuffer(), notifier=ChangeNotifier())
         await runner.start()
         yield
         await runner.drain(0)

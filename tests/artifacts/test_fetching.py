@@ -14,11 +14,11 @@ from django.utils import timezone
 from chat.artifacts import fetching
 from chat.artifacts.actions import BAD_PATH, TOO_LARGE
 from chat.artifacts.fetching import GONE, NO_SERVER, MockupFetcher, encoded, prefix_of, take_due
-from chat.core.notify import Doorbell
+from chat.core.notify import ChangeNotifier
 from chat.core.threads import DatabaseThreads
 from chat.events import JsonObject, MockupUpdate
 from chat.models import Conversation, Mockup, MockupFile, Run, StoredFile, Upstream
-from chat.runs.event_buffer import MemoryTail
+from chat.runs.event_buffer import MemoryEventBuffer
 from chat.runs.runner import Runner
 from chat.upstreams.addresses import REFUSED_TEXT, AddressPolicy
 from chat.upstreams.client import Client, open_client
@@ -211,7 +211,7 @@ async def test_file_is_given_up_after_so_many_attempts(bundles: Bundles) -> None
 async def test_runner_fetches_what_was_wanted_before_it_started(bundles: Bundles) -> None:
     async with serving({A: b"1"}) as server:
         await bundles.make(server, created("a"))
-        runner = Runner(tail=MemoryTail(), bell=Doorbell())
+        runner = Runner(buffer=MemoryEventBuffer(), notifier=ChangeNotifier())
         await runner.start()
         async with asyncio.timeout(SOON_SECONDS):
             while (await bundles.files())["a"].status != "stored":

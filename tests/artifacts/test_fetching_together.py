@@ -57,7 +57,7 @@ def test_abandoned_file_is_taken_again(wanted: MockupFile) -> None:
     take_due()
     MockupFile.objects.update(due_at=timezone.now() - timedelta(seconds=1))
 
-    assert [errand.attempt for errand in take_due()] == [2]
+    assert [job.attempt for job in take_due()] == [2]
 
 
 def test_files_that_arrive_together_are_both_counted(
@@ -76,8 +76,8 @@ def test_files_that_arrive_together_are_both_counted(
 
     monkeypatch.setattr(fetching, "_has_room", looking_together)
 
-    def arrive(errand: fetching.Errand) -> None:
-        fetching._arrived(errand, bytes(100))
+    def arrive(job: fetching.FetchJob) -> None:
+        fetching._arrived(job, bytes(100))
         connection.close()
 
     with ThreadPoolExecutor(2) as pool:

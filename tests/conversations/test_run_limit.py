@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from chat.conversations.actions.messages import ModelChoice, start_conversation
-from chat.core.errors import LineFull
+from chat.core.errors import QueueFull
 from chat.models import Conversation, Message, Run, Team, Upstream, User
 from tests.support.processes.site import soon
 from tests.support.rooms import HTMX, Room, end_run, url_of
@@ -108,7 +108,7 @@ def test_run_beyond_the_limit_is_refused_while_the_last_one_is_not_committed(
             second = pool.submit(start_elsewhere)
             soon(lambda: second.done() or is_anybody_waiting())
 
-        with pytest.raises(LineFull):
+        with pytest.raises(QueueFull):
             second.result()
     assert Run.objects.count() == 1
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from chat import dialects, result
 from chat.demo.apis.xerotier.mockup import Bundles, files_of
-from chat.demo.apis.xerotier.scenes import Asked, choose
+from chat.demo.apis.xerotier.scenes import QuestionCard, choose
 from chat.demo.apis.xerotier.server import TOKENS_PER_SECOND
 from chat.demo.apis.xerotier.steps import Say, Wait
 from chat.demo.fake import FakeUpstream
@@ -104,7 +104,7 @@ async def test_silence_has_heartbeats(api: httpx.AsyncClient) -> None:
 def test_scenes_last_3_to_45_seconds(subtests: pytest.Subtests) -> None:
     for model in XEROTIER_MODELS:
         with subtests.test(model):
-            steps = choose(Asked(model=model, text="two"), Bundles()).steps
+            steps = choose(QuestionCard(model=model, text="two"), Bundles()).steps
             waiting = sum(step.seconds for step in steps if isinstance(step, Wait))
             writing = sum(len(step.text) / 4.5 for step in steps if isinstance(step, Say))
 

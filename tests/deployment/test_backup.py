@@ -68,10 +68,10 @@ rows.filter(pk=sent.pk).update(request_sent_at=timezone.now())
 LOOK = """
 from chat.administration.keys import WrongKeys, adopt_keys
 from chat.models import Message, Run, Runner, Upstream, User
-from chat.core.encryption import VaultLocked
+from chat.core.encryption import DecryptionError
 try:
     key = Upstream.objects.get().open_key()
-except VaultLocked:
+except DecryptionError:
     key = "locked"
 try:
     adopt_keys()

@@ -10,7 +10,7 @@ from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 
 from chat.administration.keys import WrongKeys, accept_keys, adopt_keys, key_state, rotate_keys
-from chat.core.encryption import VaultLocked
+from chat.core.encryption import DecryptionError
 from chat.models import KeyKind, KeyMark, Upstream
 
 # The command closes its connection, as it would at its end.
@@ -108,15 +108,15 @@ def test_credential_changed_during_a_rotation_is_kept(
     from chat.core import encryption
 
     settings.ENCRYPTION_KEYS = [NEW, OLD]
-    reseal = encryption.reseal
+    reencrypt = encryption.reencrypt
 
     def change_meanwhile(sealed: str) -> str:
         other = Upstream.objects.get()
         other.set_key("entered meanwhile")
         Upstream.objects.filter(pk=other.pk).update(sealed_key=other.sealed_key)
-        return reseal(sealed)
+        return reencrypt(sealed)
 
-    monkeypatch.setattr(encryption, "reseal", change_meanwhile)
+    monkeypatch.setattr(encryption, "reencrypt", change_meanwhile)
     rotate_keys()
 
     upstream.refresh_from_db()
@@ -133,7 +133,7 @@ def test_lost_keys_are_given_up_only_on_command(settings: Any, upstream: Upstrea
 
     assert state.unreadable == 2
     upstream.refresh_from_db()
-    with pytest.raises(VaultLocked):
+    with pytest.raises(DecryptionError):
         upstream.open_key()
 
 

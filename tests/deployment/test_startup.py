@@ -80,7 +80,7 @@ WRONG_SETTINGS = [
     ("DATA_DIR", "/proc/tributary", "not '/proc/tributary': No such file or directory"),
     ("LEASE_SECONDS", "0", "must be a number from 2 to 86400, not '0'"),
     ("INVITATION_DAYS", "1e9", "must be a number from 0.01 to 36500, not '1e9'"),
-    ("PAGES_AT_ONCE", "0", "must be a number from 1 on, not '0'"),
+    ("MAX_CONCURRENT_REQUESTS", "0", "must be a number from 1 on, not '0'"),
     ("DATABASE_POOL", "1", "must be a number from 2 on, not '1'"),
     ("BEHIND_TLS_PROXY", "ture", "must be 1 or 0, not 'ture'"),
     (
@@ -160,3 +160,21 @@ def test_wrong_setting_is_one_line_and_a_final_exit_code(
 
     assert refused.returncode == startup.REFUSED
     assert refused.stderr == "Refused: PORT must be a number, not 'none'\n"
+
+
+def test_renamed_setting_is_read_and_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PAGES_AT_ONCE", "7")
+
+    assert env.number("MAX_CONCURRENT_REQUESTS", 4) == 7
+    startup.warn_of_renamed_settings()
+
+    assert "old=PAGES_AT_ONCE new=MAX_CONCURRENT_REQUESTS" in caplog.text
+
+
+def test_new_name_of_a_setting_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAGES_AT_ONCE", "7")
+    monkeypatch.setenv("MAX_CONCURRENT_REQUESTS", "3")
+
+    assert env.number("MAX_CONCURRENT_REQUESTS", 4) == 3

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chat import dialects
 from chat.dialects import event_counts
-from chat.dialects.event_counts import MAX_NAMES, OTHERS, Seen, Tally, merged
+from chat.dialects.event_counts import MAX_NAMES, OTHERS, EventCounter, Seen, merged
 from tests.dialects.decoding import data_frame, frames_in, named_frame
 
 
@@ -24,7 +24,7 @@ def data(*payloads: object) -> bytes:
 
 
 def tally_of(name: str, stream: bytes) -> dict[str, Seen]:
-    parser, tally = dialects.get(name).parser(model="m", options={}), Tally()
+    parser, tally = dialects.get(name).parser(model="m", options={}), EventCounter()
     for frame in frames_in(stream):
         tally.add(frame, parser.feed(frame))
     parser.close()

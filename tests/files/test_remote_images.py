@@ -317,7 +317,7 @@ def test_concurrent_fetches_are_limited(
     address = host.serve("/a.png", png())
     gone = f"{host.url}/gone.png"
     run = with_images(answer, address, gone)
-    assert FETCHES_AT_ONCE < settings.PAGES_AT_ONCE
+    assert FETCHES_AT_ONCE < settings.MAX_CONCURRENT_REQUESTS
 
     with ExitStack() as others:
         for _ in range(FETCHES_AT_ONCE):

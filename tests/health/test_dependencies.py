@@ -16,7 +16,7 @@ from django.db.backends.postgresql.base import DatabaseWrapper
 from chat.core.threads import DatabaseThreads
 from chat.health import database
 from chat.health.checks import Checks
-from chat.health.database import ALIAS, Looker
+from chat.health.database import ALIAS, DatabaseProbe
 from tests.health.helpers import until, value
 from tests.support.servers import PostgreSQL
 
@@ -43,7 +43,7 @@ def test_postgresql_check_bypasses_the_pool_and_reconnects(
 
     def look() -> tuple[float, float, dict[str, Any]]:
         connections["default"] = DatabaseWrapper(described, alias="default")
-        looker = Looker()
+        looker = DatabaseProbe()
         before = looker._twice(database._clock_of)
         pid = connections[ALIAS].connection.info.backend_pid
         admin.execute("SELECT pg_terminate_backend(%s)", [pid])

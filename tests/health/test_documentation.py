@@ -10,11 +10,11 @@ from django.conf import settings
 from prometheus_client.metrics import MetricWrapperBase
 
 from chat.core import metrics
-from chat.core.metrics import Reading, Tally
+from chat.core.metrics import FastCounter, Reading
 from project import VERSION
 
 DOCUMENT = settings.BASE_DIR / "docs" / "metrics.md"
-Instrument = MetricWrapperBase | Tally | Reading
+Instrument = MetricWrapperBase | FastCounter | Reading
 Rows = dict[str, set[str]]
 
 

@@ -13,7 +13,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from chat.core.process import Process
 from chat.core.threads import DatabaseThreads
 from chat.health.checks import Checks
-from chat.health.database import Database, Looker
+from chat.health.database import Database, DatabaseProbe
 from chat.models import Runner, User
 from tests.health.helpers import NEAR, STRANGER, TOKEN, request
 from tests.live.conftest import SignIn, sign_in  # noqa: F401 - a fixture
@@ -27,7 +27,7 @@ async def _threads() -> Any:
     await threads.close()
 
 
-class HangingDatabase(Looker):
+class HangingDatabase(DatabaseProbe):
     """Takes a question and does not answer until it is released."""
 
     def __init__(self) -> None:

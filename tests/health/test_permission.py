@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chat.health.permission import Asker, may_see
+from chat.health.permission import Requester, may_see
 from tests.health.helpers import TOKEN
 
 
@@ -22,9 +22,9 @@ def _networks(settings: Any) -> None:
     settings.IS_SECURE = False
 
 
-def asker(peer: str | None = "10.0.0.1", **headers: str) -> Asker:
+def asker(peer: str | None = "10.0.0.1", **headers: str) -> Requester:
     sent = {"host": "10.0.0.9:8000", **{k.replace("_", "-"): v for k, v in headers.items()}}
-    return Asker(peer, sent)
+    return Requester(peer, sent)
 
 
 def test_allowed_network_may_read(subtests: pytest.Subtests) -> None:
@@ -90,7 +90,7 @@ def test_peer_counts_at_a_port_without_a_proxy(
     settings.ALLAUTH_TRUSTED_PROXY_COUNT = 1
     headers = {"host": "runner-1:9100"} | ({"x-forwarded-for": forwarded} if forwarded else {})
 
-    assert may_see(Asker("10.0.0.1", headers, is_direct=True)) is allowed
+    assert may_see(Requester("10.0.0.1", headers, is_direct=True)) is allowed
 
 
 # --- pages of strangers ---------------------------------------------------------------------------

@@ -96,4 +96,4 @@ async def test_events_found_in_memory_are_counted(
     await program.until(lambda program: len(program.frames) == len(run.entries))
     await program.close()
 
-    assert change.of("tributary_tail_reads_total", found="tail") >= 1
+    assert change.of("tributary_log_reads_total", found="buffer") >= 1

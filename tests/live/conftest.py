@@ -17,14 +17,14 @@ from chat import events as canonical
 from chat.conversations.actions import messages as verbs
 from chat.conversations.actions.messages import ModelChoice
 from chat.core.threads import DatabaseThreads, readers
-from chat.live.access_monitor import Watch
-from chat.live.broadcaster import Hubs, hubs
+from chat.live.access_monitor import AccessMonitor
+from chat.live.broadcaster import RunBroadcasters, broadcasters
 from chat.models import Conversation, Run, Runner, RunStatus, Upstream, User
 from chat.result import Fold, close_open
-from chat.runs.configured_buffer import live_tail
-from chat.runs.event_buffer import Entry, MemoryTail
+from chat.runs.configured_buffer import event_buffer
+from chat.runs.event_buffer import Entry, MemoryEventBuffer
 from chat.runs.outcomes import columns_of
-from chat.runs.segments import Write, bodies_of
+from chat.runs.segments import SegmentWrite, bodies_of
 from chat.runs.writer import SegmentWriter
 from tests.live.connection import Connection, Program, StreamTab, Tab, fresh_page
 from tests.support.pages import cursor_of
@@ -44,13 +44,13 @@ def whole_texts(monkeypatch: pytest.MonkeyPatch) -> None:
 class LiveRun:
     """A run that the test executes by hand: events are committed, and then shown."""
 
-    def __init__(self, run: Run, writer: SegmentWriter, tail: MemoryTail) -> None:
+    def __init__(self, run: Run, writer: SegmentWriter, buffer: MemoryEventBuffer) -> None:
         self.row = run
         self.id = run.public_id
         self.entries: list[Entry] = []
         self._fold = Fold()
         self._writer = writer
-        self._tail = tail
+        self._buffer = buffer
 
     @property
     def room(self) -> uuid.UUID:
@@ -86,7 +86,7 @@ class LiveRun:
             self._fold.add(event)
         entries = bodies_of(numbered)
         await self._writer.append(
-            Write(
+            SegmentWrite(
                 run_pk=self.row.pk,
                 runner=self.row.runner_id,
                 entries=entries,
@@ -96,7 +96,7 @@ class LiveRun:
             )
         )
         self.entries += entries
-        self._tail.publish(self.id, entries)
+        self._buffer.publish(self.id, entries)
 
     async def assert_shown(self, page: Tab | StreamTab) -> None:
         """At the end of the run the page equals a reload, under the same cursor."""
@@ -141,7 +141,7 @@ def begin(
             run.runner = Runner.objects.create(host="another", pid=1)
             run.status = RunStatus.RUNNING
             run.save()
-        return LiveRun(run, writer, live_tail if is_local else MemoryTail())
+        return LiveRun(run, writer, event_buffer if is_local else MemoryEventBuffer())
 
     return begin
 
@@ -189,32 +189,32 @@ def charlies_session(sign_in: SignIn, charlie: User) -> str:
 @pytest.fixture
 def lost_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every notification is lost: changes are found by polling alone."""
-    monkeypatch.setattr("chat.core.notify.Doorbell.ring", lambda self, topic: None)
+    monkeypatch.setattr("chat.core.notify.ChangeNotifier.publish", lambda self, topic: None)
 
 
 @pytest.fixture
 async def live(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """The live part of a process, which polls often. Everything in it ends with the test."""
-    watch = Watch()
-    monkeypatch.setattr("chat.live.websocket.watch", watch)
-    monkeypatch.setattr("chat.public_api.log_stream.watch", watch)
-    monkeypatch.setattr("chat.live.sse.watch", watch)
+    access_monitor = AccessMonitor()
+    monkeypatch.setattr("chat.live.websocket.access_monitor", access_monitor)
+    monkeypatch.setattr("chat.public_api.log_stream.access_monitor", access_monitor)
+    monkeypatch.setattr("chat.live.sse.access_monitor", access_monitor)
     monkeypatch.setattr("chat.live.access_monitor.CHECK_SECONDS", 0.02)
     yield
-    await watch.close()
+    await access_monitor.close()
     await close_shared()
 
 
 @pytest.fixture
-async def own_hubs(transactional_db: None) -> AsyncIterator[Hubs]:
-    own = Hubs()
+async def own_hubs(transactional_db: None) -> AsyncIterator[RunBroadcasters]:
+    own = RunBroadcasters()
     yield own
     await own.close()
     await close_shared()
 
 
 async def close_shared() -> None:
-    await hubs.close()
+    await broadcasters.close()
     await readers.close()
     await threads.close()
 

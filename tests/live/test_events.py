@@ -10,7 +10,7 @@ from chat.conversations.actions import conversation
 from chat.dialects import DIALECTS
 from chat.models import Run, User
 from chat.public_api import log_stream
-from chat.runs.configured_buffer import live_tail
+from chat.runs.configured_buffer import event_buffer
 from chat.runs.public_events import public_json
 from chat.wire.sse import Decoder
 from tests.live.conftest import LiveRun, OpenProgram, threads
@@ -137,7 +137,7 @@ async def test_erased_run_ends_the_stream(run: LiveRun, open_program: OpenProgra
     await program.until(lambda program: len(program.frames) == len(run.entries))
 
     await threads.call(Run.objects.filter(pk=run.row.pk).delete)
-    live_tail.forget(run.id)
+    event_buffer.forget(run.id)
     await program.until_finished()
 
     assert program.seqs == list(range(1, len(run.entries) + 1))
@@ -267,7 +267,7 @@ async def test_disconnected_client_leaves_nothing_behind(
 
     await program.close()
 
-    assert not log_stream.watch._connections
+    assert not log_stream.access_monitor._connections
 
 
 # --- our stream is a dialect's stream ------------------------------------------------------

@@ -14,10 +14,9 @@ import pytest
 from django.db import OperationalError
 
 from chat.live import handshake, websocket
-from chat.live.broadcaster import FRAME_SECONDS, FRAME_SLACK_SECONDS, THREAD_EVENTS, Hubs
+from chat.live.broadcaster import FRAME_SECONDS, FRAME_SLACK_SECONDS, THREAD_EVENTS, RunBroadcasters
 from chat.rendering.patches import Answer
 from chat.runs import log_follower
-from chat.runs import log_follower as lookout
 from chat.runs.event_buffer import Entry
 from tests.live.conftest import Begin, LiveRun, OpenProgram, OpenTab, threads
 from tests.live.connection import SOON_SECONDS, Tab, until
@@ -51,7 +50,7 @@ async def test_tab_is_put_off_during_a_database_outage(
 
 @pytest.mark.parametrize(
     ("module", "question"),
-    [(log_follower, "_begin"), (log_follower, "read_entries"), (lookout, "look_for")],
+    [(log_follower, "_begin"), (log_follower, "read_entries"), (log_follower, "read_many")],
 )
 async def test_followers_wait_out_a_database_outage(
     begin: Begin,
@@ -94,7 +93,7 @@ async def test_broken_feed_ends_the_stream_without_chat_end(
         raise ValueError("broken")
         yield []
 
-    monkeypatch.setattr("chat.public_api.log_stream.follow", broken)
+    monkeypatch.setattr("chat.public_api.log_stream.follow_log", broken)
     program = open_program(run.id)
     await program.until_finished()
 
@@ -110,7 +109,7 @@ async def test_aborted_connection_leaves_nothing_behind(
     tab.follow(run.id)
     await run.tell("Hello")
     await tab.until_seq(run.id, len(run.entries))
-    hub = websocket.watch._connections.copy().pop()._runs[run.id].hub
+    broadcaster = websocket.access_monitor._connections.copy().pop()._runs[run.id].broadcaster
 
     if how == "a handler fails":
         monkeypatch.setattr("chat.access.get_run", broken)
@@ -122,12 +121,12 @@ async def test_aborted_connection_leaves_nothing_behind(
 
     # Read here: otherwise it would be logged as never retrieved in the middle of some other test.
     assert tab.task.cancelled() or str(tab.task.exception()) == "broken"
-    assert not websocket.watch._connections
-    assert not hub.has_viewers
+    assert not websocket.access_monitor._connections
+    assert not broadcaster.has_viewers
 
 
 async def test_replaced_hub_leaves_nothing_behind(
-    run: LiveRun, own_hubs: Hubs, monkeypatch: pytest.MonkeyPatch
+    run: LiveRun, own_hubs: RunBroadcasters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await run.tell("A page. ")
     with monkeypatch.context() as fault:
@@ -143,14 +142,14 @@ async def test_replaced_hub_leaves_nothing_behind(
 
 
 async def test_frames_are_a_window_apart_on_average(
-    run: LiveRun, own_hubs: Hubs, monkeypatch: pytest.MonkeyPatch
+    run: LiveRun, own_hubs: RunBroadcasters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = own_hubs.join(run.id, lambda: None)
+    broadcaster = own_hubs.join(run.id, lambda: None)
     made: list[float] = []
     for _ in range(5):
-        moment = max(hub._due, 100.0)
+        moment = max(broadcaster._due, 100.0)
         monkeypatch.setattr("chat.live.broadcaster._now", lambda moment=moment: moment)
-        await hub._show_frame()
+        await broadcaster._show_frame()
         made.append(moment)
 
     apart = [later - earlier for earlier, later in pairwise(made)]
@@ -162,7 +161,7 @@ async def test_frames_are_a_window_apart_on_average(
 
 
 async def test_cancelled_viewer_keeps_the_lock_while_rendering(
-    run: LiveRun, own_hubs: Hubs, monkeypatch: pytest.MonkeyPatch
+    run: LiveRun, own_hubs: RunBroadcasters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_making, may_end = threading.Event(), threading.Event()
 
@@ -172,22 +171,22 @@ async def test_cancelled_viewer_keeps_the_lock_while_rendering(
         return []
 
     monkeypatch.setattr(Answer, "replacement", slow)
-    hub = own_hubs.join(run.id, lambda: None)
-    leaving = asyncio.create_task(hub.replacement())
+    broadcaster = own_hubs.join(run.id, lambda: None)
+    leaving = asyncio.create_task(broadcaster.replacement())
     await asyncio.to_thread(is_making.wait, SOON_SECONDS)
 
     leaving.cancel()
     await asyncio.wait({leaving}, timeout=0.05)
-    assert hub._applying.locked()
+    assert broadcaster._applying.locked()
 
     may_end.set()
     await asyncio.wait({leaving}, timeout=SOON_SECONDS)
     assert leaving.cancelled()
-    assert not hub._applying.locked()
+    assert not broadcaster._applying.locked()
 
 
 async def test_large_events_are_rendered_in_a_thread(
-    run: LiveRun, own_hubs: Hubs, monkeypatch: pytest.MonkeyPatch
+    run: LiveRun, own_hubs: RunBroadcasters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     makers: list[tuple[int, threading.Thread]] = []
     patches_since = Answer.patches_since
@@ -198,14 +197,14 @@ async def test_large_events_are_rendered_in_a_thread(
 
     monkeypatch.setattr(Answer, "patches_since", observed)
     await run.tell("A page. ")
-    hub = own_hubs.join(run.id, lambda: None)
+    broadcaster = own_hubs.join(run.id, lambda: None)
     for number in range(1, 5):
         await run.add(f"Large piece {number}. " * 2000)
-    await until(lambda: hub.seq == len(run.entries))
+    await until(lambda: broadcaster.seq == len(run.entries))
     makers.clear()
 
     # No shared frame begins at the first number: this patch is made for one viewer.
-    await hub.frames_after(1)
+    await broadcaster.frames_after(1)
 
     assert len(run.entries) < THREAD_EVENTS
     assert [seq for seq, _ in makers] == [1]

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from chat import events as canonical
-from chat.live.broadcaster import Hub, hubs
+from chat.live.broadcaster import RunBroadcaster, broadcasters
 from chat.live.viewer import CLOSE_LATER
 from chat.rendering.patches import Answer
-from chat.runs.configured_buffer import live_tail
+from chat.runs.configured_buffer import event_buffer
 from tests.live.conftest import Begin, LiveRun, OpenTab, threads
 from tests.live.connection import Tab, until
 from tests.rendering.stories import MARKDOWN, RICH, told
@@ -83,13 +83,13 @@ async def test_no_empty_frame_delays_the_next_words(
     made = {"_share": 0, "_say_when_next": 0}
 
     def count(name: str) -> None:
-        called = getattr(Hub, name)
+        called = getattr(RunBroadcaster, name)
 
-        def counted(hub: Hub, *args: Any) -> None:
+        def counted(broadcaster: RunBroadcaster, *args: Any) -> None:
             made[name] += 1
-            called(hub, *args)
+            called(broadcaster, *args)
 
-        monkeypatch.setattr(Hub, name, counted)
+        monkeypatch.setattr(RunBroadcaster, name, counted)
 
     count("_share")
     count("_say_when_next")
@@ -99,9 +99,9 @@ async def test_no_empty_frame_delays_the_next_words(
     await run.tell("Words that come faster than frames are made.", size=2)
     await bobs_tab.until_seq(run.id, len(run.entries))
     # An empty frame would be made when the next one may be, and so before the next words.
-    now, hub = asyncio.get_running_loop().time, hubs._hubs[run.id]
+    now, broadcaster = asyncio.get_running_loop().time, broadcasters._broadcasters[run.id]
     for text in ("More, ", "and the last ones."):
-        await until(lambda: now() > hub._due)
+        await until(lambda: now() > broadcaster._due)
         await run.add(text)
         await bobs_tab.until_seq(run.id, len(run.entries))
 
@@ -293,7 +293,7 @@ async def test_only_the_last_piece_has_a_cursor_and_the_end(
 
 async def test_ended_run_is_sent_to_late_pages(run: LiveRun, open_tab: OpenTab) -> None:
     await run.replay(RICH, at_once=5)
-    live_tail.forget(run.id)
+    event_buffer.forget(run.id)
 
     tab = open_tab()
     tab.follow(run.id, run.entries[:11])
@@ -310,7 +310,7 @@ async def test_hub_closes_after_its_last_viewer(
 
     bobs_tab.say(type="unfollow", run=run.id.hex)
 
-    await until(lambda: run.id not in hubs._hubs)
+    await until(lambda: run.id not in broadcasters._broadcasters)
     names = {task.get_name() for task in asyncio.all_tasks()}
     assert not {name for name in names if run.id.hex in name}
 

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from django.templatetags.static import static
 
-from chat.core.database_identity import _PLACE, page_epoch, read_epoch
+from chat.core.database_identity import _PLACE, page_database_identity, read_database_identity
 from project.static_files import static_mark
 from tests.live.conftest import LiveRun, OpenTab, threads
 from tests.live.connection import Tab, cursor_message
@@ -36,7 +36,7 @@ async def test_page_from_before_a_restore_is_told_and_closed(run: LiveRun, tab: 
 
 
 async def test_page_of_the_current_database_goes_on(run: LiveRun, tab: Tab) -> None:
-    greet(tab, run, await threads.call(page_epoch))
+    greet(tab, run, await threads.call(page_database_identity))
 
     await run.tell("It goes on.")
     await tab.until_seq(run.id, len(run.entries))
@@ -46,7 +46,7 @@ async def test_page_of_the_current_database_goes_on(run: LiveRun, tab: Tab) -> N
 
 async def test_page_with_scripts_of_another_version_is_loaded_anew(run: LiveRun, tab: Tab) -> None:
     # The same database, as an earlier version said it.
-    greet(tab, run, await threads.call(read_epoch))
+    greet(tab, run, await threads.call(read_database_identity))
 
     await tab.until_closed()
 

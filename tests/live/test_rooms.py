@@ -11,7 +11,7 @@ import pytest
 from chat.conversations.actions import conversation as actions_conversation
 from chat.conversations.actions import messages as verbs
 from chat.conversations.actions.messages import ModelChoice
-from chat.core.notify import QUEUED, ROOMS, Doorbell, Ear, room_topic
+from chat.core.notify import QUEUED, ROOMS, ChangeNotifier, Subscription, room_topic
 from chat.live import access_monitor as watch_module
 from chat.live import websocket
 from chat.live.access_monitor import Answers, Identity
@@ -156,9 +156,9 @@ async def test_run_stopped_before_claim_ends_on_its_page(
 
 
 @asynccontextmanager
-async def running(*bells: Doorbell) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(bell.listen()) for bell in bells]
-    await until(lambda: all(bell._loop for bell in bells))
+async def running(*bells: ChangeNotifier) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(notifier.listen()) for notifier in bells]
+    await until(lambda: all(notifier._loop for notifier in bells))
     yield
     assert not any(task.done() for task in tasks)
     for task in tasks:
@@ -166,30 +166,30 @@ async def running(*bells: Doorbell) -> AsyncIterator[None]:
     await asyncio.wait(tasks)
 
 
-async def until_set(subscription: Ear) -> None:
+async def until_set(subscription: Subscription) -> None:
     async with asyncio.timeout(SOON_SECONDS):
         await subscription.wait()
 
 
 async def test_notification_reaches_its_topic_alone() -> None:
-    bell = Doorbell()
+    notifier = ChangeNotifier()
     room = room_topic(uuid.uuid4())
-    wanted, other = bell.subscribe(room), bell.subscribe(QUEUED)
+    wanted, other = notifier.subscribe(room), notifier.subscribe(QUEUED)
 
-    async with running(bell):
-        await asyncio.to_thread(bell.ring, room)
+    async with running(notifier):
+        await asyncio.to_thread(notifier.publish, room)
         await until_set(wanted)
 
     assert not other.is_set()
 
 
 async def test_notification_reaches_other_processes() -> None:
-    here, there = Doorbell(), Doorbell()
+    here, there = ChangeNotifier(), ChangeNotifier()
     subscription = there.subscribe(QUEUED)
 
     async with running(here, there):
         await there.until_subscribed()
-        here.ring(QUEUED)
+        here.publish(QUEUED)
         await until_set(subscription)
 
 
@@ -199,24 +199,24 @@ async def test_failing_layer_loses_only_the_notification(
     def broken(layer: str) -> None:
         raise ConnectionError("no layer today")
 
-    bell = Doorbell()
-    subscription = bell.subscribe(QUEUED)
+    notifier = ChangeNotifier()
+    subscription = notifier.subscribe(QUEUED)
     monkeypatch.setattr("chat.core.notify.get_channel_layer", broken)
 
-    async with running(bell):
-        bell.ring(QUEUED)
+    async with running(notifier):
+        notifier.publish(QUEUED)
         await until_set(subscription)
-        await until(lambda: "doorbell.lost what=ring" in caplog.text)
+        await until(lambda: "notifications.lost what=publish" in caplog.text)
 
 
 async def test_unsubscribing_leaves_nothing_behind() -> None:
-    bell = Doorbell()
-    event = bell.subscribe(QUEUED)
+    notifier = ChangeNotifier()
+    event = notifier.subscribe(QUEUED)
 
-    bell.unsubscribe(QUEUED, event)
-    bell.unsubscribe(QUEUED, event)
+    notifier.unsubscribe(QUEUED, event)
+    notifier.unsubscribe(QUEUED, event)
 
-    assert not bell._waiters
+    assert not notifier._subscriptions
 
 
 # --- checks that a notification brings forward -----------------------------------------------
@@ -258,7 +258,7 @@ class Checks:
         self.rooms.clear()
         while rooms not in self.rooms:
             count = len(self.rooms)
-            websocket.watch._bell.wake(topic)
+            websocket.access_monitor._notifier.dispatch(topic)
             await until(lambda count=count: len(self.rooms) > count)
 
 
@@ -282,7 +282,7 @@ async def test_notification_brings_the_check_forward(
 
     await threads.call(rename, alice, conversation, upstream)
     assert not any("room" in message for message in tab.said)
-    websocket.watch._bell.wake(room_topic(conversation.public_id))
+    websocket.access_monitor._notifier.dispatch(room_topic(conversation.public_id))
 
     await tab.until(lambda tab: any("room" in message for message in tab.said))
 

@@ -9,10 +9,10 @@ import pytest
 
 from chat import access
 from chat.live import sse
-from chat.live.broadcaster import hubs
+from chat.live.broadcaster import broadcasters
 from chat.live.viewer import UNACKNOWLEDGED_BYTES
 from chat.models import Conversation
-from chat.runs.configured_buffer import live_tail
+from chat.runs.configured_buffer import event_buffer
 from tests.live.conftest import LiveRun, OpenStream, OpenTab
 from tests.live.test_pages import FOREIGN, LONG
 from tests.rendering.stories import MARKDOWN, RICH, told
@@ -78,8 +78,8 @@ async def test_page_resumes_at_any_process(run: LiveRun, open_stream: OpenStream
     await first.close()
     await run.add("two, ")
     # Another process has neither the hub nor the tail.
-    await hubs.close()
-    live_tail.forget(run.id)
+    await broadcasters.close()
+    event_buffer.forget(run.id)
 
     back = open_stream((run.id, seen))
     await run.add("three.")
@@ -277,9 +277,9 @@ async def test_closed_stream_leaves_nothing_behind(run: LiveRun, open_stream: Op
     tab = open_stream((run.id, []))
     await run.tell("Hello")
     await tab.until_seq(run.id, len(run.entries))
-    hub = sse.watch._connections.copy().pop()._runs[run.id].hub
+    broadcaster = sse.access_monitor._connections.copy().pop()._runs[run.id].broadcaster
 
     await tab.close()
 
-    assert not sse.watch._connections
-    assert not hub.has_viewers
+    assert not sse.access_monitor._connections
+    assert not broadcaster.has_viewers

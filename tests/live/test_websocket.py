@@ -169,7 +169,7 @@ async def test_closed_tab_leaves_nothing_behind(run: LiveRun, bobs_tab: Tab) -> 
 
     await bobs_tab.close()
 
-    assert not websocket.watch._connections
+    assert not websocket.access_monitor._connections
 
 
 async def test_acknowledgement_needs_no_thread(

@@ -13,7 +13,7 @@ import pytest
 from chat.accounts.actions import tokens
 from chat.core.process import Phase, process
 from chat.core.threads import readers
-from chat.live.access_monitor import Watch
+from chat.live.access_monitor import AccessMonitor
 from chat.models import AccessToken, Run, Team, Upstream, User
 from chat.public_api import endpoints, sending
 from chat.public_api.answer_stream import stopping, threads
@@ -70,19 +70,21 @@ class ChatRequest(Connection):
 
 
 @pytest.fixture
-async def watch(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watch]:
-    watch = Watch()
-    monkeypatch.setattr(endpoints, "watch", watch)
+async def access_monitor(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[AccessMonitor]:
+    access_monitor = AccessMonitor()
+    monkeypatch.setattr(endpoints, "access_monitor", access_monitor)
     monkeypatch.setattr("chat.live.access_monitor.CHECK_SECONDS", 0.02)
-    yield watch
-    await watch.close()
+    yield access_monitor
+    await access_monitor.close()
     await readers.close()
     await threads.close()
     await stopping.close()
 
 
 @pytest.fixture
-def token(watch: Watch, alice: User, team: Team, upstream: Upstream) -> str:
+def token(access_monitor: AccessMonitor, alice: User, team: Team, upstream: Upstream) -> str:
     return tokens.create_token(alice, team, name="nightly", days=7)[1]
 
 
@@ -134,12 +136,12 @@ async def test_revoked_token_ends_the_stream_and_stops_nothing(token: str) -> No
 
 
 async def test_client_is_counted_before_the_run_is_created(
-    token: str, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    token: str, access_monitor: AccessMonitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts: list[int] = []
 
     def send(*args: Any) -> Run:
-        counts.append(len(watch.connections))
+        counts.append(len(access_monitor.connections))
         return sending.send(*args)
 
     monkeypatch.setattr(endpoints, "send", send)
@@ -148,7 +150,7 @@ async def test_client_is_counted_before_the_run_is_created(
     await request.close()
 
     assert counts == [1]
-    assert not watch.connections
+    assert not access_monitor.connections
 
 
 async def test_same_key_is_answered_with_the_same_run(token: str) -> None:

@@ -6,7 +6,7 @@ import uuid
 
 from chat.public_api.answer_stream import AnswerStream
 from chat.public_api.log_stream import Following
-from chat.runs.queue import Line
+from chat.runs.queue import QueuePositions
 
 
 async def test_position_is_sent_once_and_its_end_not_at_all() -> None:
@@ -14,13 +14,13 @@ async def test_position_is_sent_once_and_its_end_not_at_all() -> None:
     following = Following()
     stream = AnswerStream(run, stores=True)
     stream._following = following
-    queued = Line(numbers={run: 2}, places={run: "Place 2 in line"})
+    queued = QueuePositions(numbers={run: 2}, places={run: "Place 2 in line"})
 
     stream.stands_at(queued)
     sent = await following.next(0.01), stream._beat()
     # The position is reported each second, also when the run has left the queue.
     stream.stands_at(queued)
-    stream.stands_at(Line())
+    stream.stands_at(QueuePositions())
 
     assert sent[0] == []
     assert b'"place":2' in sent[1]

@@ -53,7 +53,7 @@ APPROVAL = {
 }
 Asks = tuple[dict[str, object], ...]
 # Asks these questions with a new answer.
-Asked = Callable[..., list[Question]]
+QuestionCard = Callable[..., list[Question]]
 
 
 def end_waiting(run: Run, *calls: events.ToolCallItem, asks: Asks = ()) -> list[Question]:
@@ -78,7 +78,7 @@ def end_waiting(run: Run, *calls: events.ToolCallItem, asks: Asks = ()) -> list[
 
 
 @pytest.fixture
-def asked(room: Room) -> Asked:
+def asked(room: Room) -> QuestionCard:
     def ask(*calls: events.ToolCallItem, asks: Asks = ()) -> list[Question]:
         return end_waiting(room.ask("How high is it?"), *calls, asks=asks)
 
@@ -125,7 +125,9 @@ def continue_with_result(question: Question, bob: User) -> Run:
 # --- shown --------------------------------------------------------------------------------
 
 
-def test_waiting_call_is_a_card_with_a_form(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_waiting_call_is_a_card_with_a_form(
+    as_bob: Client, room: Room, asked: QuestionCard
+) -> None:
     [question] = asked(TOOL)
 
     card = card_of(question, room.page(as_bob))
@@ -137,7 +139,7 @@ def test_waiting_call_is_a_card_with_a_form(as_bob: Client, room: Room, asked: A
     assert card.xpath(".//textarea[@name='reason']")
 
 
-def test_options_are_buttons_or_a_form(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_options_are_buttons_or_a_form(as_bob: Client, room: Room, asked: QuestionCard) -> None:
     asked(asks=(ASK, {**FORM, "ask_id": "a2"}))
 
     page = room.page(as_bob)
@@ -153,7 +155,9 @@ def test_options_are_buttons_or_a_form(as_bob: Client, room: Room, asked: Asked)
     assert "Which <river>?" in text_of(page)
 
 
-def test_approval_offers_to_allow_and_to_decline(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_approval_offers_to_allow_and_to_decline(
+    as_bob: Client, room: Room, asked: QuestionCard
+) -> None:
     [question] = asked(asks=(APPROVAL,))
 
     card = card_of(question, room.page(as_bob))
@@ -163,7 +167,9 @@ def test_approval_offers_to_allow_and_to_decline(as_bob: Client, room: Room, ask
     assert not card.xpath(".//*[@name='selected']")
 
 
-def test_viewer_sees_cards_without_controls(as_viewer: Client, room: Room, asked: Asked) -> None:
+def test_viewer_sees_cards_without_controls(
+    as_viewer: Client, room: Room, asked: QuestionCard
+) -> None:
     [call] = asked(TOOL)
     run = room.ask("And?", call.run.message)
     [question] = end_waiting(run, asks=(ASK,))
@@ -179,7 +185,9 @@ def test_viewer_sees_cards_without_controls(as_viewer: Client, room: Room, asked
     assert "Rhine" in text_of(card_of(question, page))
 
 
-def test_strip_says_that_a_person_is_needed(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_strip_says_that_a_person_is_needed(
+    as_bob: Client, room: Room, asked: QuestionCard
+) -> None:
     [question] = asked(TOOL)
 
     strip = room.page(as_bob).get_element_by_id("strip")
@@ -188,7 +196,7 @@ def test_strip_says_that_a_person_is_needed(as_bob: Client, room: Room, asked: A
     assert strip.xpath(f".//a[@href='#asks-{question.run.public_id.hex}']")
 
 
-def test_list_says_that_a_person_is_needed(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_list_says_that_a_person_is_needed(as_bob: Client, room: Room, asked: QuestionCard) -> None:
     [question] = asked(TOOL)
     url = reverse("conversation_list")
     assert "waiting for a person" in as_bob.get(url).content.decode()
@@ -198,7 +206,7 @@ def test_list_says_that_a_person_is_needed(as_bob: Client, room: Room, asked: As
     assert "waiting for a person" not in as_bob.get(url).content.decode()
 
 
-def test_number_of_queries_is_constant(as_alice: Client, room: Room, asked: Asked) -> None:
+def test_number_of_queries_is_constant(as_alice: Client, room: Room, asked: QuestionCard) -> None:
     [first] = asked(TOOL)
     for_one = queries_of(as_alice, room.url)
     calls = [
@@ -213,7 +221,9 @@ def test_number_of_queries_is_constant(as_alice: Client, room: Room, asked: Aske
 # --- answered -------------------------------------------------------------------------------
 
 
-def test_result_of_a_call_continues_the_answer(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_result_of_a_call_continues_the_answer(
+    as_bob: Client, room: Room, asked: QuestionCard
+) -> None:
     [question] = asked(TOOL)
 
     headers = position_at(room, question)
@@ -230,7 +240,7 @@ def test_result_of_a_call_continues_the_answer(as_bob: Client, room: Room, asked
     assert patches.tree.xpath("//footer[@data-open]")
 
 
-def test_failed_call_is_shown_as_failed(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_failed_call_is_shown_as_failed(as_bob: Client, room: Room, asked: QuestionCard) -> None:
     [question] = asked(TOOL)
 
     post(as_bob, "question_answer", question, output="disk on fire", is_error="true")
@@ -242,7 +252,7 @@ def test_failed_call_is_shown_as_failed(as_bob: Client, room: Room, asked: Asked
 
 @pytest.mark.parametrize("ask", [ASK, APPROVAL], ids=["question", "approval"])
 def test_declining_is_an_answer(
-    as_bob: Client, room: Room, asked: Asked, ask: dict[str, object]
+    as_bob: Client, room: Room, asked: QuestionCard, ask: dict[str, object]
 ) -> None:
     [question] = asked(asks=(ask,))
 
@@ -255,7 +265,7 @@ def test_declining_is_an_answer(
     assert follow_ups(question) == 1
 
 
-def test_option_is_chosen_by_its_number(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_option_is_chosen_by_its_number(as_bob: Client, room: Room, asked: QuestionCard) -> None:
     [question] = asked(asks=(ASK,))
 
     post(as_bob, "question_answer", question, selected="1")
@@ -265,7 +275,9 @@ def test_option_is_chosen_by_its_number(as_bob: Client, room: Room, asked: Asked
     assert "Bob answered" in text_of(room.page(as_bob).get_element_by_id("turns"))
 
 
-def test_form_is_answered_with_all_its_fields(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_form_is_answered_with_all_its_fields(
+    as_bob: Client, room: Room, asked: QuestionCard
+) -> None:
     [question] = asked(asks=(FORM,))
 
     post(
@@ -286,7 +298,7 @@ def test_form_is_answered_with_all_its_fields(as_bob: Client, room: Room, asked:
     assert shown == ["Rhine", "Elbe", "and cold", "Depth", "3", "Wet", "Yes"]
 
 
-def test_approval_is_given(as_bob: Client, asked: Asked) -> None:
+def test_approval_is_given(as_bob: Client, asked: QuestionCard) -> None:
     [question] = asked(asks=(APPROVAL,))
 
     post(as_bob, "question_answer", question)
@@ -295,7 +307,7 @@ def test_approval_is_given(as_bob: Client, asked: Asked) -> None:
     assert (question.status, question.answer["is_approved"]) == ("answered", True)
 
 
-def test_double_click_answers_once(as_bob: Client, asked: Asked) -> None:
+def test_double_click_answers_once(as_bob: Client, asked: QuestionCard) -> None:
     [question] = asked(TOOL)
 
     statuses = [
@@ -306,7 +318,7 @@ def test_double_click_answers_once(as_bob: Client, asked: Asked) -> None:
     assert follow_ups(question) == 1
 
 
-def test_late_answer_names_the_first(as_alice: Client, as_bob: Client, asked: Asked) -> None:
+def test_late_answer_names_the_first(as_alice: Client, as_bob: Client, asked: QuestionCard) -> None:
     [question] = asked(TOOL)
     post(as_alice, "question_answer", question, output="3 m")
 
@@ -329,7 +341,7 @@ def test_late_answer_names_the_first(as_alice: Client, as_bob: Client, asked: As
 )
 def test_invalid_answer_is_refused(
     as_bob: Client,
-    asked: Asked,
+    asked: QuestionCard,
     ask: dict[str, object],
     data: dict[str, str],
     status: int,
@@ -345,7 +357,7 @@ def test_invalid_answer_is_refused(
     assert follow_ups(question) == 0
 
 
-def test_refused_form_without_scripts_keeps_its_values(as_bob: Client, asked: Asked) -> None:
+def test_refused_form_without_scripts_keeps_its_values(as_bob: Client, asked: QuestionCard) -> None:
     [question] = asked(asks=(FORM,))
 
     response = post(as_bob, "question_answer", question, text="Keep <this>", selected="1")
@@ -359,7 +371,7 @@ def test_refused_form_without_scripts_keeps_its_values(as_bob: Client, asked: As
     assert page.get_element_by_id("text").text_content() == ""
 
 
-def test_answer_to_an_unknown_question_is_not_found(as_bob: Client, asked: Asked) -> None:
+def test_answer_to_an_unknown_question_is_not_found(as_bob: Client, asked: QuestionCard) -> None:
     asked(TOOL)
 
     url = reverse("question_answer", args=[uuid.uuid4()])
@@ -371,7 +383,7 @@ def test_answer_to_an_unknown_question_is_not_found(as_bob: Client, asked: Asked
 
 
 def test_run_continues_when_all_questions_are_answered(
-    as_bob: Client, room: Room, asked: Asked
+    as_bob: Client, room: Room, asked: QuestionCard
 ) -> None:
     first, second = asked(TOOL, asks=(ASK,))
 
@@ -385,7 +397,7 @@ def test_run_continues_when_all_questions_are_answered(
     assert follow_ups(first) == 1
 
 
-def test_open_questions_can_be_skipped(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_open_questions_can_be_skipped(as_bob: Client, room: Room, asked: QuestionCard) -> None:
     first, second = asked(TOOL, asks=(ASK,))
 
     post(as_bob, "run_go_on", first.run)
@@ -397,7 +409,7 @@ def test_open_questions_can_be_skipped(as_bob: Client, room: Room, asked: Asked)
     assert "Bob went on without" in text_of(room.page(as_bob).get_element_by_id("turns"))
 
 
-def test_skipping_twice_is_refused(as_alice: Client, as_bob: Client, asked: Asked) -> None:
+def test_skipping_twice_is_refused(as_alice: Client, as_bob: Client, asked: QuestionCard) -> None:
     [question] = asked(TOOL)
     post(as_alice, "run_go_on", question.run)
 
@@ -408,7 +420,7 @@ def test_skipping_twice_is_refused(as_alice: Client, as_bob: Client, asked: Aske
 
 
 def test_answer_of_two_runs_is_one_turn(
-    as_bob: Client, room: Room, asked: Asked, bob: User
+    as_bob: Client, room: Room, asked: QuestionCard, bob: User
 ) -> None:
     [question] = asked(TOOL)
     follow_up = continue_with_result(question, bob)
@@ -427,7 +439,7 @@ def test_answer_of_two_runs_is_one_turn(
 
 
 def test_run_details_link_to_the_other_runs_of_the_answer(
-    as_bob: Client, asked: Asked, bob: User
+    as_bob: Client, asked: QuestionCard, bob: User
 ) -> None:
     [question] = asked(TOOL)
     follow_up = continue_with_result(question, bob)
@@ -442,7 +454,7 @@ def test_run_details_link_to_the_other_runs_of_the_answer(
 
 
 def test_claim_changes_only_the_line_above_the_form(
-    as_alice: Client, as_bob: Client, room: Room, asked: Asked
+    as_alice: Client, as_bob: Client, room: Room, asked: QuestionCard
 ) -> None:
     [question] = asked(TOOL)
     headers = position_at(room, question)
@@ -459,7 +471,7 @@ def test_claim_changes_only_the_line_above_the_form(
 
 
 def test_claimed_question_is_free_after_its_release(
-    as_alice: Client, as_bob: Client, asked: Asked
+    as_alice: Client, as_bob: Client, asked: QuestionCard
 ) -> None:
     [question] = asked(TOOL)
     post(as_alice, "question_claim", question)
@@ -469,7 +481,7 @@ def test_claimed_question_is_free_after_its_release(
     assert post(as_bob, "question_claim", question, HTMX).status_code == 200
 
 
-def test_current_page_gets_no_card(as_bob: Client, room: Room, asked: Asked) -> None:
+def test_current_page_gets_no_card(as_bob: Client, room: Room, asked: QuestionCard) -> None:
     [question] = asked(TOOL)
 
     targets = room.changes(as_bob, position_at(room, question)).targets
@@ -493,7 +505,9 @@ def test_questions_are_sent_when_the_run_ends(as_bob: Client, room: Room) -> Non
     assert patches.to(f"#runs-{run.message.public_id.hex}") == []
 
 
-def test_shown_run_is_not_sent_again(as_bob: Client, room: Room, asked: Asked, bob: User) -> None:
+def test_shown_run_is_not_sent_again(
+    as_bob: Client, room: Room, asked: QuestionCard, bob: User
+) -> None:
     [question] = asked(TOOL)
     follow_up = continue_with_result(question, bob)
     runs = {question.run.public_id.hex: 1, follow_up.public_id.hex: 0}
@@ -507,7 +521,7 @@ def test_shown_run_is_not_sent_again(as_bob: Client, room: Room, asked: Asked, b
 
 
 def test_member_who_becomes_a_viewer_loses_the_controls(
-    as_bob: Client, room: Room, asked: Asked, bob: User
+    as_bob: Client, room: Room, asked: QuestionCard, bob: User
 ) -> None:
     [question] = asked(TOOL)
     headers = position_at(room, question)

@@ -57,7 +57,7 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self.raw = b""
-        self.gather = nothing
+        self.drain_source = nothing
 
     def add(self, events: Iterable[Event], *, raw: bytes = b"") -> None:
         self.raw += raw
@@ -66,12 +66,12 @@ class MemoryLog:
     def has_begun(self) -> bool:
         return bool(self.raw)
 
-    def ask(self) -> None:
+    def request_commit(self) -> None:
         """There is always a commit to come."""
 
-    async def settled(self, seconds: float) -> None:
+    async def flushed(self, seconds: float) -> None:
         """Commits at once, with what has come until then."""
-        self.gather()
+        self.drain_source()
 
 
 async def read(recording: Path, source: Source) -> tuple[bytes, Outcome | None]:
@@ -125,7 +125,7 @@ class StuckLog(MemoryLog):
         super().__init__()
         self.pauses = 0
 
-    async def settled(self, seconds: float) -> None:
+    async def flushed(self, seconds: float) -> None:
         self.pauses += 1
         await asyncio.Event().wait()
 

@@ -45,7 +45,7 @@ class Outage:
         monkeypatch.setattr(segments, "commit", self)
         monkeypatch.setattr(log_writer, "RETRY_SECONDS", (0.01, 0.02))
 
-    def __call__(self, writes: list[segments.Write]) -> list[Exception | None]:
+    def __call__(self, writes: list[segments.SegmentWrite]) -> list[Exception | None]:
         if not self.is_over.is_set():
             self.attempts += 1
             raise OperationalError("away")

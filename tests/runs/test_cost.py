@@ -12,7 +12,7 @@ from chat import events as canonical
 from chat.dialects import DIALECTS
 from chat.dialects.base import Ending
 from chat.models import Run, RunSegment
-from chat.runs.event_buffer import MemoryTail
+from chat.runs.event_buffer import MemoryEventBuffer
 from chat.runs.log import RunLog
 from chat.runs.segments import read_events
 from chat.runs.writer import SegmentWriter
@@ -71,7 +71,7 @@ def log_of(writer: SegmentWriter, run: Run) -> RunLog:
         conversation_pk=run.conversation_id,
         runner=run.runner_id,
         writer=writer,
-        tail=MemoryTail(),
+        buffer=MemoryEventBuffer(),
         threads=threads,
     )
 

@@ -17,11 +17,11 @@ from chat.models import Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open
 from chat.runs import log_follower, segments
 from chat.runs import writer as pace
-from chat.runs.event_buffer import Entry, LiveTail, MemoryTail, NoTail
-from chat.runs.log_follower import Found, Lookout, RunGone, follow
+from chat.runs.event_buffer import Entry, EventBuffer, MemoryEventBuffer, NullEventBuffer
+from chat.runs.log_follower import BatchedLogReader, NewEntries, RunGone, follow_log
 from chat.runs.outcomes import columns_of
-from chat.runs.redis_event_buffer import RedisTail
-from chat.runs.segments import CHUNK_SEGMENTS, Write, bodies_of, compact
+from chat.runs.redis_event_buffer import RedisEventBuffer
+from chat.runs.segments import CHUNK_SEGMENTS, SegmentWrite, bodies_of, compact
 from chat.runs.writer import SegmentWriter
 from tests.runs.helpers import PATIENCE_SECONDS, threads
 from tests.support.run_fixtures import Claim, MakeRun
@@ -36,7 +36,7 @@ SEEDS = range(4)
 POLL_SECONDS = 0.01
 
 
-class ForgetfulTail(MemoryTail):
+class ForgetfulTail(MemoryEventBuffer):
     """Keeps one event, and forgets that one at every other look."""
 
     def __init__(self) -> None:
@@ -55,14 +55,14 @@ class OverRedis:
 
     def __init__(self, url: str) -> None:
         key = f"tributary:test:{uuid.uuid4().hex}"
-        self._runner = RedisTail(url, key=key, secret="s", keeps_own=False, listens=False)
-        self._server = RedisTail(url, key=key, secret="s", keeps_own=False, listens=True)
+        self._runner = RedisEventBuffer(url, key=key, secret="s", keeps_own=False, listens=False)
+        self._server = RedisEventBuffer(url, key=key, secret="s", keeps_own=False, listens=True)
         self.publish = self._runner.publish
         self.read = self._server.read
         self.wait = self._server.wait
         self.forget = self._server.forget
 
-    async def __aenter__(self) -> LiveTail:
+    async def __aenter__(self) -> EventBuffer:
         await self._runner.start()
         await self._server.start()
         return self
@@ -72,7 +72,11 @@ class OverRedis:
         await self._server.close()
 
 
-TAILS = {"no tail": NoTail, "memory": MemoryTail, "a tail that forgets": ForgetfulTail}
+TAILS = {
+    "no tail": NullEventBuffer,
+    "memory": MemoryEventBuffer,
+    "a tail that forgets": ForgetfulTail,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -82,20 +86,20 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=[*TAILS, "Redis"])
-async def tail(request: pytest.FixtureRequest) -> AsyncIterator[LiveTail]:
+async def buffer(request: pytest.FixtureRequest) -> AsyncIterator[EventBuffer]:
     if request.param in TAILS:
         yield TAILS[request.param]()
         return
-    async with OverRedis(request.getfixturevalue("redis_server").url) as tail:
-        yield tail
+    async with OverRedis(request.getfixturevalue("redis_server").url) as buffer:
+        yield buffer
 
 
 class Author:
     """Writes a run's log as an execution does: committed first, then shown."""
 
-    def __init__(self, run: Run, writer: SegmentWriter, tail: LiveTail) -> None:
+    def __init__(self, run: Run, writer: SegmentWriter, buffer: EventBuffer) -> None:
         self.run = run
-        self.tail = tail
+        self.buffer = buffer
         self.entries: list[Entry] = []
         self._fold = Fold()
         self._writer = writer
@@ -112,22 +116,22 @@ class Author:
     async def write(self, *events: canonical.Event, is_end: bool = False) -> None:
         write = self.next(*events, is_end=is_end)
         await self._writer.append(write)
-        self.tail.publish(self.run.public_id, write.entries)
+        self.buffer.publish(self.run.public_id, write.entries)
 
     async def commit(self, *texts: str) -> None:
         """Each in a segment of its own, without the writer's pauses in between."""
         writes = [self.next(canonical.MessageDelta(item=0, content=text)) for text in texts]
         await threads.call(lambda: [segments.commit([write]) for write in writes])
         for write in writes:
-            self.tail.publish(self.run.public_id, write.entries)
+            self.buffer.publish(self.run.public_id, write.entries)
 
-    def next(self, *events: canonical.Event, is_end: bool = False) -> Write:
+    def next(self, *events: canonical.Event, is_end: bool = False) -> SegmentWrite:
         for seq, event in enumerate(events, start=len(self.entries) + 1):
             event.seq = seq
             self._fold.add(event)
         entries = bodies_of(events)
         self.entries += entries
-        return Write(
+        return SegmentWrite(
             run_pk=self.run.pk,
             runner=self.run.runner_id,
             entries=entries,
@@ -137,44 +141,46 @@ class Author:
         )
 
 
-MakeAuthor = Callable[[LiveTail], Awaitable[Author]]
+MakeAuthor = Callable[[EventBuffer], Awaitable[Author]]
 
 
 @pytest.fixture
 def make_author(claim: Claim, writer: SegmentWriter) -> MakeAuthor:
-    async def make(tail: LiveTail) -> Author:
-        return Author(await threads.call(claim), writer, tail)
+    async def make(buffer: EventBuffer) -> Author:
+        return Author(await threads.call(claim), writer, buffer)
 
     return make
 
 
 @pytest.fixture
-async def author(make_author: MakeAuthor, tail: LiveTail) -> Author:
-    return await make_author(tail)
+async def author(make_author: MakeAuthor, buffer: EventBuffer) -> Author:
+    return await make_author(buffer)
 
 
 class Reader:
-    """A follower in a task of its own. ``taking`` what comes while it waits means all but the end;
+    """A follower in a task of its own. ``consumer`` what comes while it waits means all but the end;
     with "some" it refuses each third time."""
 
-    def __init__(self, author: Author, after: int = 0, *, taking: str = "nothing") -> None:
+    def __init__(self, author: Author, after: int = 0, *, consumer: str = "nothing") -> None:
         self.entries: list[Entry] = []
         self.batches = 0
-        self._taking = taking
+        self._consumer = consumer
         self._asked = 0
         self._changed = asyncio.Event()
-        self._task = asyncio.create_task(self._read(author.run.public_id, after, author.tail))
+        self._task = asyncio.create_task(self._read(author.run.public_id, after, author.buffer))
 
-    async def _read(self, run_id: uuid.UUID, after: int, tail: LiveTail) -> None:
-        take = None if self._taking == "nothing" else self._take
-        async for batch in follow(run_id, after, tail=tail, poll_seconds=POLL_SECONDS, take=take):
+    async def _read(self, run_id: uuid.UUID, after: int, buffer: EventBuffer) -> None:
+        take = None if self._consumer == "nothing" else self._take
+        async for batch in follow_log(
+            run_id, after, buffer=buffer, poll_seconds=POLL_SECONDS, take=take
+        ):
             self.entries += batch
             self.batches += 1
             self._changed.set()
 
     def _take(self, batch: list[Entry]) -> bool:
         self._asked += 1
-        if batch[-1].is_end or (self._taking == "some" and self._asked % 3 == 0):
+        if batch[-1].is_end or (self._consumer == "some" and self._asked % 3 == 0):
             return False
         self.entries += batch
         self._changed.set()
@@ -203,7 +209,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     looks: list[str] = []
     read = log_follower._Log.read
 
-    async def noted(log: log_follower._Log, after: int) -> Found:
+    async def noted(log: log_follower._Log, after: int) -> NewEntries:
         looks.append(f"log {after}")
         return await read(log, after)
 
@@ -216,7 +222,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.databases
 async def test_followers_get_every_event_once(author: Author) -> None:
-    followers = [Reader(author, taking=taking) for taking in TAKING]
+    followers = [Reader(author, consumer=consumer) for consumer in TAKING]
 
     await author.begin()
     for number in range(30):
@@ -227,17 +233,17 @@ async def test_followers_get_every_event_once(author: Author) -> None:
         assert await follower.done() == author.entries
 
 
-async def test_late_followers_get_the_rest(make_author: MakeAuthor, tail: LiveTail) -> None:
+async def test_late_followers_get_the_rest(make_author: MakeAuthor, buffer: EventBuffer) -> None:
     for seed in sample(SEEDS, 2):
-        author, choose = await make_author(tail), random.Random(seed)
-        followers = [(0, Reader(author, taking="all"))]
+        author, choose = await make_author(buffer), random.Random(seed)
+        followers = [(0, Reader(author, consumer="all"))]
         await author.begin()
 
         for number in range(25):
             await author.add(*(f"{number} " for _ in range(choose.randint(1, 6))))
             if choose.random() < 0.4:
                 after = choose.randint(0, len(author.entries))
-                followers.append((after, Reader(author, after, taking=choose.choice(TAKING))))
+                followers.append((after, Reader(author, after, consumer=choose.choice(TAKING))))
             if choose.random() < 0.3:
                 await asyncio.sleep(0)
         await author.end()
@@ -258,14 +264,14 @@ async def test_followers_after_the_end_get_the_rest_and_end(author: Author) -> N
 
 
 async def test_follower_of_a_queued_run_waits_for_it(
-    make_run: MakeRun, writer: SegmentWriter, tail: LiveTail, looks: list[str]
+    make_run: MakeRun, writer: SegmentWriter, buffer: EventBuffer, looks: list[str]
 ) -> None:
     def claim(run: Run) -> None:
         run.runner = Runner.objects.create(host="here", pid=1)
         run.status = RunStatus.RUNNING
         run.save()
 
-    author = Author(await threads.call(make_run), writer, tail)
+    author = Author(await threads.call(make_run), writer, buffer)
     follower = Reader(author)
     async with asyncio.timeout(PATIENCE_SECONDS):
         while len(looks) < 2:
@@ -286,9 +292,9 @@ async def test_compaction_loses_no_event_of_followers(
     await author.commit(*(f"{number} " for number in range(40)))
     await author.end()
     await threads.call(author.run.refresh_from_db)
-    author.tail.forget(author.run.public_id)
+    author.buffer.forget(author.run.public_id)
 
-    async with aclosing(follow(author.run.public_id, tail=author.tail)) as batches:
+    async with aclosing(follow_log(author.run.public_id, buffer=author.buffer)) as batches:
         seen = list(await anext(batches))
         seen += await anext(batches)
         assert await threads.call(compact, author.run)
@@ -304,7 +310,7 @@ async def test_long_log_comes_in_batches(author: Author, monkeypatch: pytest.Mon
     await author.begin()
     await author.commit(*["x" * 500] * 30)
     await author.end()
-    author.tail.forget(author.run.public_id)
+    author.buffer.forget(author.run.public_id)
 
     follower = Reader(author)
 
@@ -322,7 +328,7 @@ async def test_missing_run_raises_run_gone(author: Author) -> None:
     with pytest.raises(RunGone):
         await follower.done()
     with pytest.raises(RunGone):
-        await anext(follow(uuid.uuid4(), tail=author.tail))
+        await anext(follow_log(uuid.uuid4(), buffer=author.buffer))
 
 
 async def test_follower_can_be_cancelled_anywhere(author: Author) -> None:
@@ -342,7 +348,7 @@ async def test_follower_can_be_cancelled_anywhere(author: Author) -> None:
 
 
 async def test_entries_behind_a_gap_are_not_read(make_author: MakeAuthor) -> None:
-    author = await make_author(NoTail())
+    author = await make_author(NullEventBuffer())
     await author.begin()
     await author.commit(*"01234")
     missing = RunSegment.objects.filter(run=author.run, first_seq=4)
@@ -359,8 +365,8 @@ async def test_served_follower_does_not_read_the_log(
     monkeypatch.setattr(f"{__name__}.POLL_SECONDS", 3600.0)
     monkeypatch.setattr(log_follower, "FAST_SECONDS", 0.01)
     monkeypatch.setattr(log_follower, "FIRST_SECONDS", 0.002)
-    author = await make_author(MemoryTail())
-    follower = Reader(author, taking="all")
+    author = await make_author(MemoryEventBuffer())
+    follower = Reader(author, consumer="all")
     await author.begin()
     await author.add("The first words.")
     await follower.until(3)
@@ -379,18 +385,18 @@ async def test_served_follower_does_not_read_the_log(
 async def test_lost_tail_is_noticed_after_one_silence(
     make_author: MakeAuthor, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Noted(MemoryTail):
+    class Noted(MemoryEventBuffer):
         async def wait(self, *args: Any, **options: Any) -> int:
             looks.append("wait")
             return await super().wait(*args, **options)
 
     monkeypatch.setattr(f"{__name__}.POLL_SECONDS", 0.05)
     author = await make_author(Noted())
-    follower = Reader(author, taking="all")
+    follower = Reader(author, consumer="all")
     await author.begin()
     await author.add("Words that come over the tail.")
     await follower.until(3)
-    author.tail = NoTail()
+    author.buffer = NullEventBuffer()
 
     await author.add("Words that do not.")
     await follower.until(4)
@@ -406,7 +412,7 @@ async def test_lost_tail_is_noticed_after_one_silence(
 @pytest.mark.parametrize("count", [1, CHUNK_SEGMENTS - 5])
 async def test_log_read_to_its_end_is_not_behind(make_author: MakeAuthor, count: int) -> None:
     # A live log has grown at each look: a follower that counts as behind would never listen.
-    author = await make_author(NoTail())
+    author = await make_author(NullEventBuffer())
     await author.begin()
     await author.commit(*map(str, range(count)))
     log = log_follower._Log(author.run.public_id, readers)
@@ -421,17 +427,18 @@ async def test_log_read_to_its_end_is_not_behind(make_author: MakeAuthor, count:
 async def test_refused_query_costs_no_other_follower(
     make_author: MakeAuthor,
 ) -> None:
-    author = await make_author(NoTail())
+    author = await make_author(NullEventBuffer())
     await author.begin()
-    lookout = Lookout()
+    log_reader = BatchedLogReader()
 
     async with asyncio.timeout(PATIENCE_SECONDS):
         answers = await asyncio.gather(
-            *(lookout.look(author.run.pk, after) for after in (0, 2**80, 1)), return_exceptions=True
+            *(log_reader.read_after(author.run.pk, after) for after in (0, 2**80, 1)),
+            return_exceptions=True,
         )
 
     assert [answers[0], answers[2]] == [
-        Found(entries=author.entries),
-        Found(entries=author.entries[1:]),
+        NewEntries(entries=author.entries),
+        NewEntries(entries=author.entries[1:]),
     ]
     assert isinstance(answers[1], Exception)

@@ -13,7 +13,7 @@ from chat.demo.fake import FakeUpstream
 from chat.demo.script import Gate, lmstudio_event, lmstudio_events, lmstudio_run, stream
 from chat.models import Run, RunSegment
 from chat.runs import reader, segments
-from chat.runs.segments import Write, read_entries
+from chat.runs.segments import SegmentWrite, read_entries
 from chat.runs.writer import SegmentWriter
 from tests.runs.helpers import (
     PATIENCE_SECONDS,
@@ -47,7 +47,7 @@ class BlockedCommit:
         self._commit = segments.commit
         monkeypatch.setattr(segments, "commit", self)
 
-    def __call__(self, writes: Sequence[Write]) -> list[Exception | None]:
+    def __call__(self, writes: Sequence[SegmentWrite]) -> list[Exception | None]:
         if self.spared and any(write.run_pk != self.spared for write in writes):
             self.has_begun.set()
             assert self.may_end.wait(PATIENCE_SECONDS)
@@ -108,10 +108,10 @@ async def test_run_with_nothing_to_write_is_not_committed(
     committed: list[object] = []
     monkeypatch.setattr(segments, "commit", committed.append)
 
-    def fail() -> Write:
+    def fail() -> SegmentWrite:
         raise LookupError("broken")
 
-    asks: list[Callable[[], Write | None]] = [lambda: None, fail]
+    asks: list[Callable[[], SegmentWrite | None]] = [lambda: None, fail]
     new_writer.start()
     waiting = [new_writer.append_when_asked(run_pk, ask) for run_pk, ask in enumerate(asks)]
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
@@ -128,16 +128,16 @@ async def test_runs_are_asked_only_when_the_commit_is_due(
     order: list[str] = []
     has_begun, may_end = threading.Event(), threading.Event()
 
-    def commit(writes: Sequence[Write]) -> list[Exception | None]:
+    def commit(writes: Sequence[SegmentWrite]) -> list[Exception | None]:
         order.append("commit")
         has_begun.set()
         assert may_end.wait(PATIENCE_SECONDS)
         return [None for _ in writes]
 
-    def ask(name: str) -> Callable[[], Write | None]:
-        def answer() -> Write:
+    def ask(name: str) -> Callable[[], SegmentWrite | None]:
+        def answer() -> SegmentWrite:
             order.append(name)
-            return Write(run_pk=1, runner=None, entries=[])  # type: ignore[arg-type]
+            return SegmentWrite(run_pk=1, runner=None, entries=[])  # type: ignore[arg-type]
 
         return answer
 

@@ -11,13 +11,13 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from chat.core.notify import Doorbell
+from chat.core.notify import ChangeNotifier
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import stream
 from chat.models import Attempt, Run, RunSegment, RunStatus
 from chat.models import Runner as RunnerRow
 from chat.runs import execution, queue, reaper
-from chat.runs.event_buffer import MemoryTail
+from chat.runs.event_buffer import MemoryEventBuffer
 from chat.runs.runner import Runner
 from tests.runs.helpers import (
     HALF_AN_ANSWER,
@@ -61,7 +61,7 @@ async def check_silence_counts_later(runner: Runner, run: Run) -> None:
     await runner._tidy()
     assert await status_of(run) == "running"
 
-    runner._witness._judges_from = 0
+    runner._clock_guard._judges_from = 0
     await runner._tidy()
     assert await status_of(run) == "interrupted"
 
@@ -121,9 +121,9 @@ async def test_outage_gives_silent_runners_time_to_beat(
     await runner._tidy()
     assert await status_of(run) == "running"
 
-    witness = runner._witness
-    witness._judges_from = 0
-    witness._heard_at -= 60
+    clock_guard = runner._clock_guard
+    clock_guard._judges_from = 0
+    clock_guard._heard_at -= 60
     await check_silence_counts_later(runner, run)
 
 
@@ -133,11 +133,11 @@ async def test_changed_database_clock_proves_no_runner_lost(
     runner = await start_runner()
     run = await threads.call(make_stale, make_run)
     await runner._beat()
-    witness = runner._witness
+    clock_guard = runner._clock_guard
 
-    witness._judges_from = 0
-    assert witness._time_then is not None
-    witness._time_then -= timedelta(minutes=1)
+    clock_guard._judges_from = 0
+    assert clock_guard._time_then is not None
+    clock_guard._time_then -= timedelta(minutes=1)
     await check_silence_counts_later(runner, run)
 
 
@@ -256,7 +256,7 @@ async def test_runner_that_could_not_start_can_be_drained(
     def away(*args: object, **options: object) -> None:
         raise OperationalError("away")
 
-    runner = Runner(tail=MemoryTail(), bell=Doorbell())
+    runner = Runner(buffer=MemoryEventBuffer(), notifier=ChangeNotifier())
     with monkeypatch.context() as outage:
         outage.setattr("chat.runs.reaper.reap", away)
         with pytest.raises(OperationalError):

@@ -12,8 +12,8 @@ from django.utils import timezone
 from chat.models import Run
 from chat.runs import pg_writer, segments
 from chat.runs import writer as log_writer
-from chat.runs.pg_writer import CommitLine
-from chat.runs.segments import OwnershipLost, Write, read_raw
+from chat.runs.pg_writer import AsyncSegmentWriter
+from chat.runs.segments import OwnershipLost, SegmentWrite, read_raw
 from chat.runs.writer import SegmentWriter
 from tests.runs.helpers import PATIENCE_SECONDS, row_of, threads, until
 from tests.runs.test_writer import append_together, deltas, log_of, reap, write
@@ -38,7 +38,7 @@ def by_thread_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     commit = segments.commit
 
-    def counting(writes: list[Write]) -> list[Exception | None]:
+    def counting(writes: list[SegmentWrite]) -> list[Exception | None]:
         counts.append(len(writes))
         return commit(writes)
 
@@ -171,13 +171,13 @@ async def test_commit_with_a_lost_reply_is_found_in_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = await threads.call(claim)
-    first_column = CommitLine.first_column
+    first_column = AsyncSegmentWriter.first_column
 
-    async def lose(line: CommitLine, text: str, values: list[object]) -> list[int]:
+    async def lose(line: AsyncSegmentWriter, text: str, values: list[object]) -> list[int]:
         await first_column(line, text, values)
         raise OperationalError("the connection is gone, and nobody knows what was committed")
 
-    monkeypatch.setattr(CommitLine, "first_column", lose)
+    monkeypatch.setattr(AsyncSegmentWriter, "first_column", lose)
     await writer.append(write(run, deltas("once")))
 
     assert by_thread_counts == [1]

@@ -16,7 +16,7 @@ from chat import events as canonical
 from chat.conversations.actions.conversation import stop_run
 from chat.models import Conversation, Membership, Run, Runner, RunSegment, Upstream, User
 from chat.runs import queue
-from chat.runs.queue import read_line
+from chat.runs.queue import read_queue
 from chat.servers.actions.servers import Load, loads, set_draining
 from tests.support.run_fixtures import MakeRun
 
@@ -55,7 +55,7 @@ def test_people_take_turns(make_run: MakeRun, me: uuid.UUID, alice: User, bob: U
 def test_positions_count_from_one(make_run: MakeRun) -> None:
     first, second = make_run(), make_run()
 
-    assert read_line().places == {
+    assert read_queue().places == {
         first.public_id: "Place 1 in line",
         second.public_id: "Place 2 in line",
     }
@@ -86,7 +86,7 @@ def test_drained_server_blocks_only_its_own_queue(
 def test_position_says_that_the_server_is_drained(make_run: MakeRun, upstream: Upstream) -> None:
     run = make_run(is_draining=True)
 
-    line = read_line()
+    line = read_queue()
 
     assert line.places == {run.public_id: "Place 1 in line. Waits: the server is being drained."}
     assert line.draining == {upstream.public_id}

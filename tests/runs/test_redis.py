@@ -13,10 +13,10 @@ from channels_redis.pubsub import RedisPubSubChannelLayer
 from redis.asyncio import Redis as Client
 
 from chat.core import notify
-from chat.core.notify import GROUP, LAYER, QUEUED, STOPS, Doorbell
+from chat.core.notify import GROUP, LAYER, QUEUED, STOPS, ChangeNotifier
 from chat.runs import redis_event_buffer
-from chat.runs.event_buffer import FLUSH_TIMES, TAIL_BYTES, Entry
-from chat.runs.redis_event_buffer import BODY, MAC, OUTBOX_BYTES, STREAM_SECONDS, RedisTail
+from chat.runs.event_buffer import BUFFER_BYTES, FLUSH_TIMES, Entry
+from chat.runs.redis_event_buffer import BODY, MAC, OUTBOX_BYTES, STREAM_SECONDS, RedisEventBuffer
 from tests.support.servers import Redis
 
 SOON_SECONDS = 60
@@ -50,7 +50,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_event_buffer, "PAUSE_SECONDS", 0.05)
     monkeypatch.setattr(notify, "AGAIN_SECONDS", 0.05)
     monkeypatch.setattr(notify, "CHECK_SECONDS", 0.1)
-    monkeypatch.setattr(notify, "HEAR_SECONDS", 0.5)
+    monkeypatch.setattr(notify, "RETURN_SECONDS", 0.5)
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -61,37 +61,43 @@ async def until(holds: Callable[[], object]) -> None:
 
 # --- the tail -----------------------------------------------------------------------------------
 
-StartTail = Callable[..., Awaitable[RedisTail]]
+StartTail = Callable[..., Awaitable[RedisEventBuffer]]
 
 
 @pytest.fixture
 async def start(redis: Redis) -> AsyncIterator[StartTail]:
-    tails: list[RedisTail] = []
+    tails: list[RedisEventBuffer] = []
 
-    async def start(*, secret: str = "s", keeps_own: bool = False, listens: bool) -> RedisTail:
-        tail = RedisTail(redis.url, key=KEY, secret=secret, keeps_own=keeps_own, listens=listens)
-        await tail.start()
-        tails.append(tail)
+    async def start(
+        *, secret: str = "s", keeps_own: bool = False, listens: bool
+    ) -> RedisEventBuffer:
+        buffer = RedisEventBuffer(
+            redis.url, key=KEY, secret=secret, keeps_own=keeps_own, listens=listens
+        )
+        await buffer.start()
+        tails.append(buffer)
         if listens:
-            await until(lambda: tail.is_delivering)
-        return tail
+            await until(lambda: buffer.is_delivering)
+        return buffer
 
     yield start
-    for tail in tails:
-        await tail.close()
+    for buffer in tails:
+        await buffer.close()
 
 
 def entries(first: int, last: int, text: str = "x") -> list[Entry]:
     return [Entry(seq, b'{"%s":%d}' % (text.encode(), seq)) for seq in range(first, last + 1)]
 
 
-async def until_read(tail: RedisTail, run: uuid.UUID, after: int, wanted: list[Entry]) -> None:
+async def until_read(
+    buffer: RedisEventBuffer, run: uuid.UUID, after: int, wanted: list[Entry]
+) -> None:
     async with asyncio.timeout(SOON_SECONDS):
-        while tail.read(run, after) != wanted:
-            await tail.wait(run, after, timeout_seconds=0.05)
+        while buffer.read(run, after) != wanted:
+            await buffer.wait(run, after, timeout_seconds=0.05)
 
 
-async def until_it_flows(runner: RedisTail, server: RedisTail) -> None:
+async def until_it_flows(runner: RedisEventBuffer, server: RedisEventBuffer) -> None:
     """Whatever was lost on the way: from now on what is published arrives."""
     run = uuid.uuid4()
     async with asyncio.timeout(SOON_SECONDS):
@@ -100,7 +106,7 @@ async def until_it_flows(runner: RedisTail, server: RedisTail) -> None:
             await server.wait(run, 0, timeout_seconds=0.1)
 
 
-Pair = tuple[RedisTail, RedisTail]
+Pair = tuple[RedisEventBuffer, RedisEventBuffer]
 
 
 @pytest.fixture
@@ -159,7 +165,7 @@ async def test_little_is_kept_of_runs_of_other_processes(pair: Pair) -> None:
         runner.publish(run, [entry])
 
     await until_read(server, run, 7, long[7:])
-    assert server._runs[run].size_bytes <= FLUSH_TIMES * TAIL_BYTES
+    assert server._runs[run].size_bytes <= FLUSH_TIMES * BUFFER_BYTES
 
 
 async def test_messages_from_before_the_start_are_ignored(redis: Redis, start: StartTail) -> None:
@@ -249,15 +255,15 @@ async def test_malformed_reply_is_asked_for_again() -> None:
 
     server = await asyncio.start_server(reply, "127.0.0.1")
     port = server.sockets[0].getsockname()[1]
-    tail = RedisTail(
+    buffer = RedisEventBuffer(
         f"redis://127.0.0.1:{port}", key=KEY, secret="s", keeps_own=False, listens=True
     )
-    await tail.start()
+    await buffer.start()
     try:
         await until(lambda: len(visits) > 3)
-        assert not tail.is_delivering
+        assert not buffer.is_delivering
     finally:
-        await tail.close()
+        await buffer.close()
         server.close()
 
 
@@ -310,13 +316,13 @@ async def test_messages_of_other_installations_are_ignored(
 
 
 @pytest.fixture
-async def bell(redis: Redis) -> AsyncIterator[Doorbell]:
+async def notifier(redis: Redis) -> AsyncIterator[ChangeNotifier]:
     """Of a process whose layer is Redis; subscribed."""
     before = channel_layers.set(LAYER, RedisPubSubChannelLayer(hosts=[redis.url]))
-    bell = Doorbell()
-    listening = asyncio.create_task(bell.listen())
-    await until_delivered(bell)
-    yield bell
+    notifier = ChangeNotifier()
+    listening = asyncio.create_task(notifier.listen())
+    await until_delivered(notifier)
+    yield notifier
     listening.cancel()
     await asyncio.wait({listening})
     del channel_layers.backends[LAYER]
@@ -329,57 +335,63 @@ async def until_set(subscription: asyncio.Event) -> None:
         await subscription.wait()
 
 
-async def until_delivered(bell: Doorbell) -> None:
+async def until_delivered(notifier: ChangeNotifier) -> None:
     """What this process publishes comes back to it."""
-    subscription = bell.subscribe(bell._own_topic)
+    subscription = notifier.subscribe(notifier._own_topic)
     await until_set(subscription)
-    bell.unsubscribe(bell._own_topic, subscription)
+    notifier.unsubscribe(notifier._own_topic, subscription)
 
 
 async def publish_from_another_process(redis: Redis, topic: str) -> None:
     layer = RedisPubSubChannelLayer(hosts=[redis.url])
-    await layer.group_send(GROUP, {"type": "ring", "topics": [topic], "by": "another"})
+    await layer.group_send(GROUP, {"type": "changed", "topics": [topic], "by": "another"})
     await layer.flush()
 
 
-async def test_notifications_arrive_again_after_a_restart(redis: Redis, bell: Doorbell) -> None:
-    subscription = bell.subscribe(QUEUED)
+async def test_notifications_arrive_again_after_a_restart(
+    redis: Redis, notifier: ChangeNotifier
+) -> None:
+    subscription = notifier.subscribe(QUEUED)
 
     redis.restart()
-    await until_delivered(bell)
+    await until_delivered(notifier)
     await publish_from_another_process(redis, QUEUED)
 
     await until_set(subscription)
 
 
-async def test_silently_lost_subscription_is_renewed(redis: Redis, bell: Doorbell) -> None:
-    subscription = bell.subscribe(QUEUED)
+async def test_silently_lost_subscription_is_renewed(
+    redis: Redis, notifier: ChangeNotifier
+) -> None:
+    subscription = notifier.subscribe(QUEUED)
     channel_layers[LAYER].groups.clear()
 
-    await until(lambda: not bell.is_heard)
-    await until_delivered(bell)
+    await until(lambda: not notifier.is_connected)
+    await until_delivered(notifier)
     await publish_from_another_process(redis, QUEUED)
 
     await until_set(subscription)
 
 
-async def test_notifications_for_a_frozen_redis_are_bounded(redis: Redis, bell: Doorbell) -> None:
-    subscription = bell.subscribe("topic-4999")
+async def test_notifications_for_a_frozen_redis_are_bounded(
+    redis: Redis, notifier: ChangeNotifier
+) -> None:
+    subscription = notifier.subscribe("topic-4999")
     tasks = len(asyncio.all_tasks())
 
     with frozen(redis):
         for number in range(5000):
-            bell.ring(f"topic-{number}")
+            notifier.publish(f"topic-{number}")
         await until_set(subscription)
-        await until(lambda: not bell.is_heard)
-        assert len(bell._unsent) <= notify.MOST_UNSENT
+        await until(lambda: not notifier.is_connected)
+        assert len(notifier._unsent) <= notify.MOST_UNSENT
         assert len(asyncio.all_tasks()) <= tasks + A_FEW
 
-    await until(lambda: bell.is_heard and not bell._unsent)
+    await until(lambda: notifier.is_connected and not notifier._unsent)
 
 
-async def test_malformed_notifications_are_ignored(redis: Redis, bell: Doorbell) -> None:
-    subscription = bell.subscribe(QUEUED)
+async def test_malformed_notifications_are_ignored(redis: Redis, notifier: ChangeNotifier) -> None:
+    subscription = notifier.subscribe(QUEUED)
     async with Client.from_url(redis.url) as client:
         for garbage in (b"", b"\xc1", b"\x93\x01\x02\x03", b"x" * 100_000):
             assert await client.publish(f"asgi__group__{GROUP}", garbage)
@@ -389,24 +401,28 @@ async def test_malformed_notifications_are_ignored(redis: Redis, bell: Doorbell)
     await until_set(subscription)
 
 
-async def test_own_notification_is_not_delivered_twice(redis: Redis, bell: Doorbell) -> None:
-    own, others = bell.subscribe(QUEUED), bell.subscribe(STOPS)
+async def test_own_notification_is_not_delivered_twice(
+    redis: Redis, notifier: ChangeNotifier
+) -> None:
+    own, others = notifier.subscribe(QUEUED), notifier.subscribe(STOPS)
 
-    assert await notify._send([QUEUED, STOPS], by=bell._own_topic) == ""
+    assert await notify._send([QUEUED, STOPS], by=notifier._own_topic) == ""
     await publish_from_another_process(redis, STOPS)
 
     await until_set(others)
     assert not own.is_set()
 
 
-async def test_simultaneous_notifications_are_one_message(redis: Redis, bell: Doorbell) -> None:
+async def test_simultaneous_notifications_are_one_message(
+    redis: Redis, notifier: ChangeNotifier
+) -> None:
     topics = {f"topic-{number}" for number in range(10)}
     other = RedisPubSubChannelLayer(hosts=[redis.url])
     channel = await other.new_channel()
     await other.group_add(GROUP, channel)
 
     for topic in topics:
-        bell.ring(topic)
+        notifier.publish(topic)
 
     received: list[set[str]] = []
     async with asyncio.timeout(SOON_SECONDS):

@@ -12,7 +12,7 @@ from channels.layers import InMemoryChannelLayer, channel_layers
 
 from chat.artifacts.actions import FILES
 from chat.core import notify
-from chat.core.notify import LAYER, QUEUED, STOPS, Doorbell, Ear
+from chat.core.notify import LAYER, QUEUED, STOPS, ChangeNotifier, Subscription
 from chat.demo.script import stream
 from chat.runs import queue, standalone_runner
 from chat.runs.runner import Runner
@@ -43,8 +43,8 @@ def layer() -> Iterator[GatedLayer]:
 
 
 @asynccontextmanager
-async def listening(bell: Doorbell) -> AsyncIterator[None]:
-    task = asyncio.create_task(bell.listen())
+async def listening(notifier: ChangeNotifier) -> AsyncIterator[None]:
+    task = asyncio.create_task(notifier.listen())
     try:
         yield
     finally:
@@ -56,10 +56,10 @@ async def test_until_subscribed_waits_for_the_layer(
     layer: GatedLayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notify, "ANSWER_SECONDS", PATIENCE_SECONDS)
-    bell = Doorbell()
+    notifier = ChangeNotifier()
 
-    async with listening(bell):
-        waiting = asyncio.create_task(bell.until_subscribed())
+    async with listening(notifier):
+        waiting = asyncio.create_task(notifier.until_subscribed())
         await let_others_work()
         assert not waiting.done()
 
@@ -72,10 +72,10 @@ async def test_until_subscribed_gives_up_on_an_absent_layer(
     layer: GatedLayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notify, "ANSWER_SECONDS", 0.05)
-    bell = Doorbell()
+    notifier = ChangeNotifier()
 
-    async with listening(bell), asyncio.timeout(PATIENCE_SECONDS):
-        await bell.until_subscribed()
+    async with listening(notifier), asyncio.timeout(PATIENCE_SECONDS):
+        await notifier.until_subscribed()
 
     assert not layer.groups
 
@@ -83,13 +83,13 @@ async def test_until_subscribed_gives_up_on_an_absent_layer(
 async def test_started_runner_has_subscribed(start_runner: StartRunner) -> None:
     topics: set[str] = set()
 
-    class NotedDoorbell(Doorbell):
-        def subscribe(self, topic: str) -> Ear:
+    class NotedDoorbell(ChangeNotifier):
+        def subscribe(self, topic: str) -> Subscription:
             topics.add(topic)
             return super().subscribe(topic)
 
     # Nothing else runs between the end of its start and the next line.
-    await start_runner(bell=NotedDoorbell())
+    await start_runner(notifier=NotedDoorbell())
 
     assert topics >= {QUEUED, STOPS, FILES}
 
@@ -105,12 +105,12 @@ async def test_notification_claims_without_a_poll(
 
     monkeypatch.setattr(queue, "claim", noted)
     monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 3600.0)
-    bell = Doorbell()
-    await start_runner(bell=bell)
+    notifier = ChangeNotifier()
+    await start_runner(notifier=notifier)
     await until(lambda: looks == [[]])
 
     run = await queue_run(stream(TEXT))
-    bell.wake(QUEUED)
+    notifier.dispatch(QUEUED)
 
     assert (await until_ended(run)).status == "completed"
 
@@ -129,7 +129,7 @@ async def test_process_says_started_once_it_has_subscribed(
         """Nothing was started."""
 
     monkeypatch.setattr(notify, "ANSWER_SECONDS", PATIENCE_SECONDS)
-    monkeypatch.setattr(standalone_runner, "doorbell", Doorbell())
+    monkeypatch.setattr(standalone_runner, "change_notifier", ChangeNotifier())
     monkeypatch.setattr(standalone_runner, "_signals", lambda: told)
     monkeypatch.setattr(Runner, "start", start)
     monkeypatch.setattr(Runner, "drain", drain)

@@ -22,12 +22,12 @@ from chat.models import AnswerFile, Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open, fold
 from chat.runs import reaper, segments
 from chat.runs import writer as log_writer
-from chat.runs.event_buffer import Entry, MemoryTail
+from chat.runs.event_buffer import Entry, MemoryEventBuffer
 from chat.runs.log import RunLog
 from chat.runs.outcomes import columns_of
 from chat.runs.segments import (
     OwnershipLost,
-    Write,
+    SegmentWrite,
     bodies_of,
     read_entries,
     read_events,
@@ -48,8 +48,8 @@ def deltas(*texts: str, after: int = 0) -> list[Entry]:
     return bodies_of(events)
 
 
-def write(run: Run, entries: list[Entry], **options: object) -> Write:
-    return Write(
+def write(run: Run, entries: list[Entry], **options: object) -> SegmentWrite:
+    return SegmentWrite(
         run_pk=run.pk,
         runner=run.runner_id,
         entries=entries,
@@ -58,14 +58,14 @@ def write(run: Run, entries: list[Entry], **options: object) -> Write:
     )
 
 
-def ending(run: Run, *, after: int = 0) -> Write:
+def ending(run: Run, *, after: int = 0) -> SegmentWrite:
     closing = close_open(Fold(), "stopped")
     for seq, event in enumerate(closing, start=after + 1):
         event.seq = seq
     return write(run, bodies_of(closing), columns=columns_of(closing[-1]), is_end=True)
 
 
-async def append_together(writer: SegmentWriter, *writes: Write) -> list[object]:
+async def append_together(writer: SegmentWriter, *writes: SegmentWrite) -> list[object]:
     """All in one commit: they wait while the first of them is committed."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         return await asyncio.gather(*map(writer.append, writes), return_exceptions=True)
@@ -255,7 +255,7 @@ def batches(by_thread: None, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]
     """The runs of each transaction, by their keys."""
     commit, batches = segments.commit, []
 
-    def noted(writes: Sequence[Write]) -> list[Exception | None]:
+    def noted(writes: Sequence[SegmentWrite]) -> list[Exception | None]:
         batches.append([write.run_pk for write in writes])
         return commit(writes)
 
@@ -359,7 +359,7 @@ async def test_lost_reply_to_a_commit_costs_no_run(
 ) -> None:
     commit, lost = segments.commit, []
 
-    def lose_the_answer(writes: list[Write]) -> list[Exception | None]:
+    def lose_the_answer(writes: list[SegmentWrite]) -> list[Exception | None]:
         outcomes = commit(writes)
         if not lost:
             lost.append(writes)
@@ -438,7 +438,7 @@ async def test_files_are_hashed_outside_the_transaction(
         conversation_pk=run.conversation_id,
         runner=run.runner_id,
         writer=writer,
-        tail=MemoryTail(),
+        buffer=MemoryEventBuffer(),
         threads=threads,
     )
     picture = canonical.MediaUpdate(

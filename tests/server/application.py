@@ -301,6 +301,6 @@ def use_clock_of_tests(served: Server, *modules: Any) -> None:
         return time.monotonic() + control.skipped_seconds
 
     control.server = served
-    served.ledger._clock = monotonic
+    served.buffer_limits._clock = monotonic
     for module in modules:
         module.time = SimpleNamespace(monotonic=monotonic)

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from chat.core.encryption import VaultLocked
+from chat.core.encryption import DecryptionError
 from chat.models import AuditEvent, Upstream
 from tests.servers.conftest import CANARY, FRAGMENT, PlainServer, form_of, page_of, url_of
 from tests.support.stored import everything_stored
@@ -150,7 +150,7 @@ def test_key_of_another_row_cannot_be_decrypted(keyed: Upstream) -> None:
         name="Other", dialect="lmstudio", base_url="http://a.example", sealed_key=keyed.sealed_key
     )
 
-    with pytest.raises(VaultLocked) as error:
+    with pytest.raises(DecryptionError) as error:
         other.open_key()
 
     assert CANARY not in repr(error.value)

@@ -16,7 +16,7 @@ from django.urls import reverse
 
 import chat.dialects
 from chat.conversations.actions.messages import ModelChoice, start_conversation
-from chat.core.encryption import VaultLocked
+from chat.core.encryption import DecryptionError
 from chat.models import AuditEvent, Conversation, Team, Upstream, User
 from chat.servers.actions import servers as actions
 from tests.servers.conftest import form_of, page_of, url_of
@@ -276,7 +276,7 @@ def test_secrets_of_another_row_cannot_be_decrypted(
 ) -> None:
     upstream.sealed_options = signaller.sealed_options
 
-    with pytest.raises(VaultLocked):
+    with pytest.raises(DecryptionError):
         upstream.all_options()
 
 

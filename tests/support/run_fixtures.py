@@ -9,14 +9,14 @@ import pytest
 
 from chat.conversations.actions import messages as verbs
 from chat.conversations.actions.messages import ModelChoice
-from chat.core.notify import Doorbell
+from chat.core.notify import ChangeNotifier
 from chat.core.threads import readers
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Script
 from chat.models import Run, RunStatus, Team, Tool, Upstream, User
 from chat.models import Runner as RunnerRow
 from chat.runs import writer as log_writer
-from chat.runs.event_buffer import MemoryTail
+from chat.runs.event_buffer import MemoryEventBuffer
 from chat.runs.runner import Runner
 from chat.runs.writer import SegmentWriter
 from tests.runs.helpers import threads, until_ended
@@ -81,8 +81,8 @@ async def start_runner(
     started: list[Runner] = []
 
     async def start(**options: object) -> Runner:
-        options.setdefault("tail", MemoryTail())
-        options.setdefault("bell", Doorbell())
+        options.setdefault("buffer", MemoryEventBuffer())
+        options.setdefault("notifier", ChangeNotifier())
         runner = Runner(**options)
         await runner.start()
         started.append(runner)
@@ -160,4 +160,4 @@ async def writer(transactional_db: None) -> AsyncIterator[SegmentWriter]:
 def by_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writers that are made after this commit by their thread alone: for tests that take the place
     of ``segments.commit``."""
-    monkeypatch.setattr(log_writer, "has_line", lambda: False)
+    monkeypatch.setattr(log_writer, "has_async_writer", lambda: False)

@@ -19,10 +19,10 @@ from django.conf import settings
 from chat.conversations.actions import conversation
 from chat.conversations.actions import messages as verbs
 from chat.conversations.actions.messages import ModelChoice
-from chat.core.notify import Doorbell
+from chat.core.notify import ChangeNotifier
 from chat.core.threads import DatabaseThreads, readers
 from chat.models import Run, Team, Upstream, User
-from chat.runs.event_buffer import MemoryTail
+from chat.runs.event_buffer import MemoryEventBuffer
 from chat.runs.runner import Runner
 from tests.support.browser.site import free_port
 
@@ -157,7 +157,7 @@ def room(server: Server, transactional_db: None, alice: User, team: Team) -> Roo
 
 @pytest.fixture
 async def runner(transactional_db: None) -> AsyncIterator[Runner]:
-    runner = Runner(tail=MemoryTail(), bell=Doorbell())
+    runner = Runner(tail=MemoryEventBuffer(), notifier=ChangeNotifier())
     await runner.start()
     yield runner
     await runner.drain(0)

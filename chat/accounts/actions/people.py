@@ -22,7 +22,7 @@ from django.utils import timezone
 from chat import access
 from chat.accounts import adapter
 from chat.core.errors import ActionRefused
-from chat.core.notify import QUEUED, ring_after_commit
+from chat.core.notify import QUEUED, publish_after_commit
 from chat.models import Announcements, Invitation, Membership, Team, TeamRole, User, audit
 
 # What each role may give, take and change. Administrators of the installation act as owners.
@@ -100,7 +100,7 @@ def remove_member(user: User, membership: Membership) -> None:
             user, "membership.removed", subject=membership.user, target=team.name, role=role
         )
         # What waits in line for this person ends: whoever claims looks at that first.
-        ring_after_commit(QUEUED)
+        publish_after_commit(QUEUED)
 
 
 def _role_now(membership: Membership) -> str:
@@ -290,7 +290,7 @@ def set_active(actor: User, user: User, *, is_active: bool) -> None:
         verb = "user.activated" if is_active else "user.deactivated"
         audit.record(actor, verb, subject=user, target=user.email)
         if not is_active:
-            ring_after_commit(QUEUED)
+            publish_after_commit(QUEUED)
             # Reading every session takes a while: after the transaction.
             transaction.on_commit(partial(end_sessions, user))
 

@@ -68,7 +68,7 @@ def revoke_token(actor: User, token: AccessToken) -> bool:
             token=token.name,
             hint=token.hint,
         )
-        notify.ring_after_commit(notify.ROOMS)
+        notify.publish_after_commit(notify.ROOMS)
     return True
 
 

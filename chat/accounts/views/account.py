@@ -22,7 +22,7 @@ from chat.accounts.actions import setup as setup_actions
 from chat.accounts.forms import AnnouncementsForm, ProfileForm, SetupForm
 from chat.core.errors import ActionRefused
 from chat.models import User
-from chat.web.decorators import signed_in
+from chat.web.decorators import login_required
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponse]
@@ -49,7 +49,7 @@ def sign_in(request: HttpRequest, user: User) -> None:
     login(request, user, backend=project_settings.AUTHENTICATION_BACKENDS[0])
 
 
-@signed_in
+@login_required
 @require_http_methods(["GET", "POST"])
 def settings(request: HttpRequest) -> HttpResponse:
     form = ProfileForm(request.POST or None, initial={"name": request.user.name})
@@ -69,7 +69,7 @@ def _settings_page(
     return render(request, "accounts/settings.html", context, status=status)
 
 
-@signed_in
+@login_required
 @require_POST
 def announcements(request: HttpRequest) -> HttpResponse:
     form = AnnouncementsForm(request.POST)
@@ -80,7 +80,7 @@ def announcements(request: HttpRequest) -> HttpResponse:
     return redirect("settings")
 
 
-@signed_in
+@login_required
 @require_POST
 def sessions_end(request: HttpRequest) -> HttpResponse:
     ended = actions.sign_out_elsewhere(request.user, keep=request.session.session_key)

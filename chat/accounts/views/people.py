@@ -19,7 +19,7 @@ from chat.accounts.forms import InvitedForm, InviteForm, RoleForm, TeamForm
 from chat.accounts.views.account import sign_in, without_referrer
 from chat.core.errors import ActionRefused
 from chat.models import Invitation, Membership, Team, TeamRole, User
-from chat.web.decorators import signed_in
+from chat.web.decorators import login_required
 
 # --- the page -------------------------------------------------------------------------
 
@@ -45,7 +45,7 @@ class TeamSection:
     may_manage: bool
 
 
-@signed_in
+@login_required
 @require_GET
 def people(request: HttpRequest) -> HttpResponse:
     return _page(request)
@@ -129,7 +129,7 @@ def _accounts(user: User, resettable: set[int]) -> list[AccountRow]:
 # --- teams and members ------------------------------------------------------------------
 
 
-@signed_in
+@login_required
 @require_POST
 def team_create(request: HttpRequest) -> HttpResponse:
     form = TeamForm(request.POST)
@@ -141,7 +141,7 @@ def team_create(request: HttpRequest) -> HttpResponse:
     return redirect("people")
 
 
-@signed_in
+@login_required
 @require_POST
 def member_role(request: HttpRequest, team_id: UUID, person_id: UUID) -> HttpResponse:
     membership = access.get_member(request.user, team_id, person_id)
@@ -163,7 +163,7 @@ def member_role(request: HttpRequest, team_id: UUID, person_id: UUID) -> HttpRes
     return redirect("people")
 
 
-@signed_in
+@login_required
 @require_POST
 def member_remove(request: HttpRequest, team_id: UUID, person_id: UUID) -> HttpResponse:
     membership = access.get_member(request.user, team_id, person_id)
@@ -183,7 +183,7 @@ def member_remove(request: HttpRequest, team_id: UUID, person_id: UUID) -> HttpR
 
 
 @without_referrer
-@signed_in
+@login_required
 @require_POST
 def invite(request: HttpRequest, team_id: UUID) -> HttpResponse:
     """Answers with the link itself: it is shown once, and a redirect would have to store it."""
@@ -196,7 +196,7 @@ def invite(request: HttpRequest, team_id: UUID) -> HttpResponse:
     return render(request, "accounts/invited.html", {"invitation": invitation, "link": link})
 
 
-@signed_in
+@login_required
 @require_POST
 def invitation_revoke(request: HttpRequest, team_id: UUID, invitation_id: int) -> HttpResponse:
     invitation = access.get_invitation(request.user, team_id, invitation_id)
@@ -265,7 +265,7 @@ def _join_as_new_person(request: HttpRequest, found: Invitation) -> HttpResponse
 
 
 @without_referrer
-@signed_in
+@login_required
 @require_POST
 def person_reset_link(request: HttpRequest, person_id: UUID) -> HttpResponse:
     """Answers with the link itself, as ``invite`` does."""
@@ -275,13 +275,13 @@ def person_reset_link(request: HttpRequest, person_id: UUID) -> HttpResponse:
     return render(request, "accounts/reset_link.html", context)
 
 
-@signed_in
+@login_required
 @require_POST
 def person_deactivate(request: HttpRequest, person_id: UUID) -> HttpResponse:
     return _switch(request, person_id, is_active=False)
 
 
-@signed_in
+@login_required
 @require_POST
 def person_activate(request: HttpRequest, person_id: UUID) -> HttpResponse:
     return _switch(request, person_id, is_active=True)

@@ -16,7 +16,7 @@ from chat.accounts.actions import tokens as actions
 from chat.accounts.forms import TokenForm
 from chat.core.errors import ActionRefused
 from chat.models import AccessToken, User
-from chat.web.decorators import signed_in
+from chat.web.decorators import login_required
 
 # Ended ones are kept for the audit; of them the page shows the latest.
 MOST_ENDED = 20
@@ -30,7 +30,7 @@ class TokenRow:
     trouble: str = ""
 
 
-@signed_in
+@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
     """The list and the form. A new token is the answer itself: it is shown once, and a redirect
@@ -52,7 +52,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
     return render(request, "accounts/token_made.html", {"token": token, "text": text})
 
 
-@signed_in
+@login_required
 @require_POST
 def token_revoke(request: HttpRequest, public_id: UUID) -> HttpResponse:
     token = access.get_token(request.user, public_id)

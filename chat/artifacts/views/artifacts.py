@@ -23,7 +23,7 @@ from chat.rendering.markdown import diagram
 from chat.rendering.markdown import render as render_markdown
 from chat.rendering.safety import reveal, storable
 from chat.rendering.text_diff import Difference, compare
-from chat.web.decorators import frames_previews, signed_in
+from chat.web.decorators import frames_previews, login_required
 from chat.web.files import code_of, language_of, text_response
 from chat.web.responses import beside_room
 
@@ -72,7 +72,7 @@ COMPARED_CHARACTERS = 1_000_000
 IN_FRAME = ("html", "svg")
 
 
-@signed_in
+@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 @frames_previews
 def artifact(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
@@ -104,14 +104,14 @@ def artifact(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse
     )
 
 
-@signed_in
+@login_required
 @require_safe
 def code(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
     version = _version(request, public_id, number)
     return _page(request, version, "code", _code(version))
 
 
-@signed_in
+@login_required
 @require_safe
 def difference(
     request: HttpRequest, public_id: UUID, number: int, other: int | None = None
@@ -134,7 +134,7 @@ def difference(
     )
 
 
-@signed_in
+@login_required
 @require_safe
 def versions(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
     version = _version(request, public_id, number)
@@ -148,14 +148,14 @@ def versions(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse
     return _page(request, version, "versions", {"listed": listed})
 
 
-@signed_in
+@login_required
 @require_safe
 def raw(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
     version = _version(request, public_id, number)
     return text_response(version.content, artifact_name(version))
 
 
-@signed_in
+@login_required
 @require_safe
 def made(request: HttpRequest, public_id: UUID, seq: int) -> HttpResponse:
     """From a card, which knows its run and its event, to the version that is kept of that."""

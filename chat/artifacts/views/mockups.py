@@ -19,7 +19,7 @@ from chat.artifacts.views.artifacts import Stepper, Tab
 from chat.artifacts.views.previews import Ticket, has_scripts, sign
 from chat.models import FetchStatus, MockupFile, MockupVersion
 from chat.rendering.components import name_of
-from chat.web.decorators import frames_previews, signed_in
+from chat.web.decorators import frames_previews, login_required
 from chat.web.files import read_text
 from chat.web.responses import beside_room
 
@@ -44,7 +44,7 @@ class Folder:
     files: Sequence[TreeFile]
 
 
-@signed_in
+@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 @frames_previews
 def mockup(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
@@ -71,7 +71,7 @@ def mockup(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
     return _page(request, version, files, "preview", context)
 
 
-@signed_in
+@login_required
 @require_safe
 def files(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
     version = _version(request, public_id, number)
@@ -79,7 +79,7 @@ def files(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
     return _page(request, version, files, "files", {"folders": _tree(version, files)})
 
 
-@signed_in
+@login_required
 @require_safe
 def made(request: HttpRequest, public_id: UUID, seq: int) -> HttpResponse:
     """From a card, which knows its run and its event, to the version that is kept of that."""

@@ -31,7 +31,7 @@ def switch_tools(user: User, conversation: Conversation, tools: Iterable[Tool]) 
         conversation.touch()
         # One that was removed since the page was made is simply not there any more.
         conversation.tools.set(Tool.objects.filter(pk__in=chosen))
-        notify.ring_after_commit(notify.room_topic(conversation.public_id))
+        notify.publish_after_commit(notify.room_topic(conversation.public_id))
 
 
 def stop_run(user: User, run: Run) -> bool:
@@ -43,8 +43,8 @@ def stop_run(user: User, run: Run) -> bool:
     """
     # Nearly always it is at work: one statement, which is a transaction by itself.
     if _ask_running(run=run.pk, person=user.pk, now=timezone.now()) or _stop_waiting(user, run):
-        notify.ring_after_commit(notify.STOPS)
-        notify.ring_after_commit(notify.room_topic(run.conversation.public_id))
+        notify.publish_after_commit(notify.STOPS)
+        notify.publish_after_commit(notify.room_topic(run.conversation.public_id))
         return True
     goes_on = Run.objects.filter(
         message_id=run.message_id, position__gt=run.position, status__in=LIVE_STATUSES
@@ -78,7 +78,7 @@ def rename(conversation: Conversation, title: str) -> None:
         Conversation.objects.filter(pk=conversation.pk).update(title=title)
         conversation.touch()
     conversation.title = title
-    notify.ring_after_commit(notify.room_topic(conversation.public_id))
+    notify.publish_after_commit(notify.room_topic(conversation.public_id))
 
 
 def set_visibility(user: User, conversation: Conversation, visibility: str) -> None:
@@ -95,7 +95,7 @@ def set_visibility(user: User, conversation: Conversation, visibility: str) -> N
             visibility=visibility,
         )
     conversation.visibility = visibility
-    notify.ring_after_commit(notify.room_topic(conversation.public_id))
+    notify.publish_after_commit(notify.room_topic(conversation.public_id))
 
 
 def delete(user: User, conversation: Conversation) -> None:
@@ -112,4 +112,4 @@ def delete(user: User, conversation: Conversation) -> None:
         )
         for run in Run.objects.filter(conversation=conversation, status__in=LIVE_STATUSES):
             stop_run(user, run)
-    notify.ring_after_commit(notify.room_topic(conversation.public_id))
+    notify.publish_after_commit(notify.room_topic(conversation.public_id))

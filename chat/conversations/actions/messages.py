@@ -30,7 +30,7 @@ from chat.models import (
 )
 from chat.models.run import LIVE_STATUSES
 from chat.models.tree import children_by_parent, path_to, visible_path
-from chat.runs.queue import check_line
+from chat.runs.queue import check_queue_limit
 
 
 def definitions_of(conversation: Conversation) -> list[JsonObject]:
@@ -349,7 +349,7 @@ def _queue_answer(
     revision: int | None = None,
 ) -> Run:
     revision = revision or _remember(conversation, choice)
-    check_line(user)
+    check_queue_limit(user)
     answer = insert(
         Message(conversation=conversation, parent=question, role=Role.ASSISTANT, revision=revision)
     )
@@ -369,6 +369,6 @@ def _queue_answer(
             notes=list(choice.notes),
         )
     )
-    notify.ring_after_commit(notify.QUEUED)
-    notify.ring_after_commit(notify.room_topic(conversation.public_id))
+    notify.publish_after_commit(notify.QUEUED)
+    notify.publish_after_commit(notify.room_topic(conversation.public_id))
     return run

@@ -25,7 +25,7 @@ from chat.core.errors import ActionRefused
 from chat.files.actions import read_pictures, shows
 from chat.models import Conversation, Upstream, User, Visibility
 from chat.web import responses
-from chat.web.decorators import frames_previews, signed_in
+from chat.web.decorators import frames_previews, login_required
 from chat.web.responses import beside_room
 
 # A team is a few dozen; of a larger one the rest is counted.
@@ -41,7 +41,7 @@ class Reader:
     is_owner: bool
 
 
-@signed_in
+@login_required
 @require_safe
 def people(request: HttpRequest, public_id: UUID) -> HttpResponse:
     conversation = access.get_conversation(request.user, public_id)
@@ -74,7 +74,7 @@ def people(request: HttpRequest, public_id: UUID) -> HttpResponse:
 FOUND_LINES = 20
 
 
-@signed_in
+@login_required
 @require_GET
 def search(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "")[:SEARCH_CHARACTERS].strip()
@@ -132,7 +132,7 @@ def starters_for(upstreams: Iterable[Upstream]) -> tuple[Starter, ...]:
 # Home, the conversation page, and what is done to a conversation as a whole.
 
 
-@signed_in
+@login_required
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
     return _home_page(request, draft=request.GET.get("draft", "")[:10_000])
@@ -184,7 +184,7 @@ def _last_used(user: User) -> Conversation | None:
     return last
 
 
-@signed_in
+@login_required
 @require_POST
 def new(request: HttpRequest) -> HttpResponse:
     form = _start_form(request.user, request.POST)
@@ -228,7 +228,7 @@ def _not_started(
     return _home_page(request, draft=draft, refusal=refusal, status=status)
 
 
-@signed_in
+@login_required
 @require_GET
 @frames_previews
 def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
@@ -236,13 +236,13 @@ def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return room.room_page(request, conversation, draft=request.GET.get("draft", "")[:10_000])
 
 
-@signed_in
+@login_required
 @require_GET
 def changes(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return room.changes(request, access.get_conversation(request.user, public_id))
 
 
-@signed_in
+@login_required
 @require_GET
 def earlier(request: HttpRequest, public_id: UUID, before: UUID) -> HttpResponse:
     """The turns above the first one on the page."""
@@ -260,7 +260,7 @@ def earlier(request: HttpRequest, public_id: UUID, before: UUID) -> HttpResponse
     return render(request, "conversations/earlier.html", context)
 
 
-@signed_in
+@login_required
 @require_GET
 def listing(request: HttpRequest) -> HttpResponse:
     current = UUID(request.GET["current"]) if _is_uuid(request.GET.get("current")) else None
@@ -277,7 +277,7 @@ def _is_uuid(text: str | None) -> bool:
         return False
 
 
-@signed_in
+@login_required
 @require_POST
 def rename(request: HttpRequest, public_id: UUID) -> HttpResponse:
     conversation = access.get_conversation(request.user, public_id, for_write=True)
@@ -292,7 +292,7 @@ def rename(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return room.accepted(request, conversation)
 
 
-@signed_in
+@login_required
 @require_POST
 def visibility(request: HttpRequest, public_id: UUID) -> HttpResponse:
     conversation = access.get_own_conversation(request.user, public_id)
@@ -307,7 +307,7 @@ def visibility(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return room.accepted(request, conversation)
 
 
-@signed_in
+@login_required
 @require_POST
 def delete(request: HttpRequest, public_id: UUID) -> HttpResponse:
     actions_conversation.delete(request.user, access.get_own_conversation(request.user, public_id))
@@ -316,7 +316,7 @@ def delete(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return HttpResponse(headers={"HX-Redirect": reverse("home")})
 
 
-@signed_in
+@login_required
 @require_POST
 def switch(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """Which tools this conversation offers, all of them at once."""

@@ -27,7 +27,7 @@ from chat.result import fold, plain_text
 from chat.result.merge import merge
 from chat.runs.segments import read_events
 from chat.web import responses
-from chat.web.decorators import signed_in
+from chat.web.decorators import login_required
 
 
 def source_of(answer: Message) -> str:
@@ -44,7 +44,7 @@ def _result_of(run: Run) -> Result:
 # What is done to single turns: send, edit, try again, switch between siblings, copy.
 
 
-@signed_in
+@login_required
 @require_POST
 def send(request: HttpRequest, public_id: UUID) -> HttpResponse:
     conversation = access.get_conversation(request.user, public_id, for_write=True)
@@ -104,7 +104,7 @@ _message_of = Prepared(
 )
 
 
-@signed_in
+@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, public_id: UUID) -> HttpResponse:
     message = access.get_message(request.user, public_id, for_write=True)
@@ -168,7 +168,7 @@ def _edit_refused(
     return _edit_page(request, context, status)
 
 
-@signed_in
+@login_required
 @require_POST
 def retry(request: HttpRequest, public_id: UUID) -> HttpResponse:
     answer = access.get_message(request.user, public_id, for_write=True)
@@ -193,7 +193,7 @@ def retry(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return page.accepted(request, answer.conversation)
 
 
-@signed_in
+@login_required
 @require_POST
 def show(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """Which sibling this person looks at; their own affair, so readers may do it too."""
@@ -202,7 +202,7 @@ def show(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return page.accepted(request, message.conversation)
 
 
-@signed_in
+@login_required
 @require_GET
 def find(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """From a link to a turn, or to what is in it, to its page. It may stand in a branch that this
@@ -213,7 +213,7 @@ def find(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return redirect("conversation", message.conversation.public_id)
 
 
-@signed_in
+@login_required
 @require_GET
 def source(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The turn as Markdown, so far."""
@@ -222,7 +222,7 @@ def source(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return HttpResponse(text, content_type="text/plain; charset=utf-8")
 
 
-@signed_in
+@login_required
 @require_POST
 def stop(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The page that asked shows the button as pressed by itself, and hears of the end by its live
@@ -240,7 +240,7 @@ def stop(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return HttpResponse(status=204, headers={} if was_live else {"HX-Trigger": page.CHANGED})
 
 
-@signed_in
+@login_required
 @require_GET
 def part(request: HttpRequest, public_id: UUID, part_id: str) -> HttpResponse:
     """What a fold of an answer holds, for a page whose reader has opened it."""
@@ -251,7 +251,7 @@ def part(request: HttpRequest, public_id: UUID, part_id: str) -> HttpResponse:
     return HttpResponse(html)
 
 
-@signed_in
+@login_required
 @require_GET
 def text(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The answer as a Markdown file, so far."""

@@ -22,6 +22,7 @@ from project.startup import (
     refuse_other_keys,
     refuse_unknown_mode,
     refuse_wrong_networks,
+    warn_of_renamed_settings,
 )
 
 
@@ -34,6 +35,7 @@ class Command(BaseCommand):
         lock = hold_data_dir()
         refuse_missing_migrations()
         refuse_other_keys()
+        warn_of_renamed_settings()
         allow_many_files()
         forget_to_collect_what_is_loaded()
         give_back_large_memory()

@@ -22,6 +22,7 @@ from project.startup import (
     refuse_unknown_mode,
     refuse_wrong_address,
     refuse_wrong_networks,
+    warn_of_renamed_settings,
 )
 
 # What a runner may need after its drain: runs that end when they are interrupted, and a last
@@ -57,6 +58,7 @@ class Command(BaseCommand):
         lock = hold_data_dir()
         refuse_missing_migrations()
         refuse_other_keys()
+        warn_of_renamed_settings()
         allow_many_files()
         # Imported here: it needs the registry of applications.
         from project import lifespan

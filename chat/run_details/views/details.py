@@ -17,7 +17,7 @@ from chat.models import Attempt, Run, RunStatus
 from chat.models.run import model_label
 from chat.rendering import final_comparison
 from chat.rendering.figures import duration, milliseconds_of
-from chat.rendering.final_comparison import Receipt, responses_said
+from chat.rendering.final_comparison import FinalComparison, responses_said
 from chat.rendering.latency import Latency, shares
 from chat.rendering.messages import error_title
 from chat.run_details import log_pages
@@ -25,7 +25,7 @@ from chat.run_details.export import masked
 from chat.run_details.trace import final_response
 from chat.run_details.views.log import log_context
 from chat.runs.segments import read_raw
-from chat.web.decorators import signed_in
+from chat.web.decorators import login_required
 from chat.web.responses import beside_room
 
 # What the page shows of the bytes; the export has them all.
@@ -49,7 +49,7 @@ class Moment:
     since: float | None
 
 
-@signed_in
+@login_required
 @require_GET
 def details(request: HttpRequest, public_id: UUID) -> HttpResponse:
     run = access.get_run(request.user, public_id)
@@ -120,7 +120,7 @@ def time_of(run: Run, attempts: Sequence[Attempt]) -> dict[str, object]:
     return {"shares": shares([*recorded, *spent]), "is_end_unseen": is_end_unseen}
 
 
-def receipt_of(run: Run) -> Receipt | None:
+def receipt_of(run: Run) -> FinalComparison | None:
     """What the server said last against what was streamed; ``None`` where it said nothing of it."""
     if not run.result:
         return None

@@ -25,7 +25,7 @@ from chat.run_details.export import export_events, export_raw, masked
 from chat.run_details.log_pages import Entry, type_of
 from chat.run_details.trace import trace
 from chat.runs.public_events import public_event
-from chat.web.decorators import signed_in
+from chat.web.decorators import login_required
 
 EVENT_LETTERS_SHOWN = 160
 # Before an event that is linked to so many others are shown.
@@ -81,7 +81,7 @@ class Opened:
     is_withheld: bool
 
 
-@signed_in
+@login_required
 @require_GET
 def log(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The list of events: all of it again where the types change, else further lines."""
@@ -91,7 +91,7 @@ def log(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return render(request, "run_details/log.html", log_context(run, request))
 
 
-@signed_in
+@login_required
 @require_GET
 def event(request: HttpRequest, public_id: UUID, seq: int) -> HttpResponse:
     run = access.get_run(request.user, public_id)
@@ -102,7 +102,7 @@ def event(request: HttpRequest, public_id: UUID, seq: int) -> HttpResponse:
     return render(request, "run_details/event.html", context)
 
 
-@signed_in
+@login_required
 @require_GET
 def export(request: HttpRequest, public_id: UUID, form: str) -> HttpResponse:
     """A file to keep: ``raw``, what the server sent, or ``events``."""

@@ -16,7 +16,7 @@ from chat.rendering import figures
 from chat.run_details import log_pages, replay
 from chat.run_details.replay import TooFar
 from chat.run_details.views.log import number_in
-from chat.web.decorators import signed_in
+from chat.web.decorators import login_required
 from chat.web.responses import beside_room
 
 SPEEDS = (1, 4, 20)
@@ -28,7 +28,7 @@ TOO_FAR = (
 )
 
 
-@signed_in
+@login_required
 @require_GET
 def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The answer at ``?at=`` a number; where there is none, before its first event."""
@@ -59,7 +59,7 @@ def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return beside_room(request, "run_details/replay.html", run.conversation, context)
 
 
-@signed_in
+@login_required
 @require_GET
 def moment(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The answer after event ``?seq=``, or at ``?t=`` milliseconds: JSON with ``seq``, ``t`` and
@@ -77,7 +77,7 @@ def moment(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return JsonResponse(said)
 
 
-@signed_in
+@login_required
 @require_GET
 def frames(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """Patches behind ``?after=``, ``?step=`` milliseconds of the run apart at least: JSON with

@@ -16,7 +16,7 @@ from django.db.models import Count, QuerySet
 from django.utils import timezone
 
 from chat.core import notify
-from chat.core.encryption import VaultLocked
+from chat.core.encryption import DecryptionError
 from chat.core.errors import ActionRefused
 from chat.models import Run, RunStatus, Upstream, User, audit
 from chat.models.run import LIVE_STATUSES
@@ -133,8 +133,8 @@ def set_draining(actor: User, upstream: Upstream, *, is_draining: bool) -> bool:
         if changed:
             _record(actor, "upstream.drain" if is_draining else "upstream.resume", upstream)
             # Those who wait may go, and those who watch the line are told.
-            notify.ring_after_commit(notify.QUEUED)
-            notify.ring_after_commit(notify.ROOMS)
+            notify.publish_after_commit(notify.QUEUED)
+            notify.publish_after_commit(notify.ROOMS)
     return bool(changed)
 
 
@@ -302,7 +302,7 @@ def _change_secrets(
 def _stored_secrets(upstream: Upstream) -> dict[str, object]:
     try:
         return upstream.open_secret_options()
-    except VaultLocked:
+    except DecryptionError:
         # Not to be read with the keys that we have: nothing in it can be kept.
         return {}
 

@@ -17,7 +17,7 @@ TOOLS = ("read_gauge", "open_sluice")
 MAKE = f"""
 import django
 django.setup()
-from chat.actions.setup import ensure_demo_upstream
+from chat.servers.actions.demo import ensure_demo_upstream
 from chat.models import Team, Tool
 ensure_demo_upstream()
 schema = {{"type": "object", "properties": {{"station": {{"type": "string"}}}}}}

@@ -14,9 +14,9 @@ FULL = "full"
 
 def without_notifications() -> None:
     """No change is announced to anybody: processes and pages notice it when they look."""
-    from chat.core.notify import Doorbell
+    from chat.core.notify import ChangeNotifier
 
-    Doorbell.ring = lambda self, topic: None  # type: ignore[method-assign]
+    ChangeNotifier.publish = lambda self, topic: None  # type: ignore[method-assign]
 
 
 def full_at_times() -> None:

@@ -78,7 +78,7 @@ def inside_last_commit() -> None:
 
     end = segments._end
 
-    def stopping(write: segments.Write) -> bool:
+    def stopping(write: segments.SegmentWrite) -> bool:
         end(write)
         stop_here()
         return True

@@ -28,7 +28,7 @@ SLOW_SECONDS = 31.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class QuestionCard:
     """What a person asked for: the newest words, which turn it is, what was said before them.
 
     ``replies`` answer the questions that the last answer ended with.
@@ -47,7 +47,7 @@ class Asked:
 # --- research ----------------------------------------------------------------------------
 
 
-def _research(asked: Asked) -> Scene:
+def _research(asked: QuestionCard) -> Scene:
     table, paper, gone = texts.PAGES
     steps = (
         *used("searching", "x_web_search", "5 pages found", 1.4, query="spring tide river gauge"),
@@ -87,7 +87,7 @@ def _page(title: str, milliseconds: int) -> JsonObject:
 _PARTS = texts.PARTS
 
 
-def _deep_think(asked: Asked) -> Scene:
+def _deep_think(asked: QuestionCard) -> Scene:
     total = len(_PARTS)
     steps = (
         emit("x_deep_think.planning_started"),
@@ -144,7 +144,7 @@ def _end_part(number: int, input_tokens: int, output_tokens: int) -> Emit:
     )
 
 
-def _analyst(asked: Asked) -> Scene:
+def _analyst(asked: QuestionCard) -> Scene:
     steps = (
         emit("x_analyst.context_gathering"),
         Wait(1.8),
@@ -161,7 +161,7 @@ def _analyst(asked: Asked) -> Scene:
 # --- artifacts and mockups -------------------------------------------------------------------
 
 
-def _artifacts(asked: Asked) -> Scene:
+def _artifacts(asked: QuestionCard) -> Scene:
     is_page = asked.has("html", "page")
     first, second = texts.HTML_VERSIONS if is_page else texts.PYTHON_VERSIONS
     if asked.number > 1:
@@ -204,7 +204,7 @@ def _artifact(op: str, content: str, *, is_page: bool) -> Emit:
     )
 
 
-def _mockup(asked: Asked, bundles: mockup.Bundles) -> Scene:
+def _mockup(asked: QuestionCard, bundles: mockup.Bundles) -> Scene:
     """The first turn makes a bundle; the next ones, or the word "update", change it."""
     known = mockup.BUNDLE_ID.findall(asked.earlier)
     if not known:
@@ -221,7 +221,7 @@ def _mockup(asked: Asked, bundles: mockup.Bundles) -> Scene:
     return Scene(steps=(*opening, *_bundle_changed(bundle_id, version), Say(texts.MOCKUP_CHANGED)))
 
 
-def _bundle_made(asked: Asked, bundle_id: str) -> tuple[Step, ...]:
+def _bundle_made(asked: QuestionCard, bundle_id: str) -> tuple[Step, ...]:
     tool = {"identifier": mockup.IDENTIFIER}
     return (
         Say(_opening(asked) + texts.MOCKUP_FIRST),
@@ -264,7 +264,7 @@ def _bundle(bundle_id: str) -> JsonObject:
 # --- questions ---------------------------------------------------------------------------------
 
 
-def _question(asked: Asked) -> Scene:
+def _question(asked: QuestionCard) -> Scene:
     if asked.replies:
         return _after_replies(asked)
     if asked.has("fields?", "form"):
@@ -275,7 +275,7 @@ def _question(asked: Asked) -> Scene:
 
 
 def _waiting(
-    asked: Asked, questions: tuple[JsonObject, ...], said: str, *, extra_call: bool = False
+    asked: QuestionCard, questions: tuple[JsonObject, ...], said: str, *, extra_call: bool = False
 ) -> Scene:
     """Asks, and tells what has to come back: the words so far and every call."""
     content = _opening(asked) + said
@@ -299,7 +299,7 @@ def _call(identity: str, tool: str, **arguments: str) -> JsonObject:
     return {"id": identity, "type": "function", "function": function}
 
 
-def _after_replies(asked: Asked) -> Scene:
+def _after_replies(asked: QuestionCard) -> Scene:
     steps = (
         *used("searching", "x_web_search", "2 ferries found", 1.2, query="ferry times"),
         Say(texts.AFTER_REPLIES.format(replies="\n".join(map(_reply_line, asked.replies)))),
@@ -325,7 +325,7 @@ def _reply_line(reply: JsonObject) -> str:
 # --- a branch, and the rest ---------------------------------------------------------------------
 
 
-def _fork(asked: Asked) -> Scene:
+def _fork(asked: QuestionCard) -> Scene:
     branch = f"What if {_short(asked.text, 40)}" if asked.text else "What if"
     steps = (
         emit(
@@ -340,7 +340,7 @@ def _fork(asked: Asked) -> Scene:
     return Scene(steps=steps, last=(emit("x_chat.metadata", **_metadata(asked)),))
 
 
-def _metadata(asked: Asked) -> JsonObject:
+def _metadata(asked: QuestionCard) -> JsonObject:
     recent = 340 * asked.number
     total = 512 + 1024 + recent + 64
     return {
@@ -366,11 +366,11 @@ def _metadata(asked: Asked) -> JsonObject:
     }
 
 
-def _welcome(asked: Asked) -> Scene:
+def _welcome(asked: QuestionCard) -> Scene:
     return Scene(steps=(Say(_opening(asked) + texts.WELCOME),))
 
 
-def _opening(asked: Asked) -> str:
+def _opening(asked: QuestionCard) -> str:
     """From the second turn on, which turn it is: branches can then be told apart."""
     if asked.number < 2:
         return ""
@@ -382,7 +382,7 @@ def _short(text: str, characters: int) -> str:
     return line if len(line) <= characters else line[: characters - 1] + "…"
 
 
-_SCENES: Mapping[str, Callable[[Asked], Scene]] = {
+_SCENES: Mapping[str, Callable[[QuestionCard], Scene]] = {
     "tributary/demo-research": _research,
     "tributary/demo-deep-think": _deep_think,
     "tributary/demo-analyst": _analyst,
@@ -416,7 +416,7 @@ _PREEMPTED = Fail(
 )
 
 
-def choose(asked: Asked, bundles: mockup.Bundles) -> Scene:
+def choose(asked: QuestionCard, bundles: mockup.Bundles) -> Scene:
     """The scene of a model, which other models do without, in the manner that the words ask for."""
     if asked.has("refuse[sd]?"):
         return Scene(steps=(Refuse(texts.REFUSAL),))

@@ -8,11 +8,11 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from chat.core.notify import Doorbell
+from chat.core.notify import ChangeNotifier
 from chat.models import Run, RunStatus
 from chat.models import Runner as RunnerRow
 from chat.runs import reaper
-from chat.runs.reaper import watching_runners
+from chat.runs.reaper import reap_forever
 from project import lifespan
 from tests.runs.helpers import row_of, threads, until
 from tests.runs.test_ownership import make_stale
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.databases(slow=True)
 def short_lease(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """After half a lease silent runners are taken for lost."""
     settings.LEASE_SECONDS = 0.6
-    monkeypatch.setattr(reaper, "LOOKS_PER_LEASE", 30)
+    monkeypatch.setattr(reaper, "REAPS_PER_LEASE", 30)
 
 
 async def until_status(run: Run, status: str) -> None:
@@ -36,7 +36,7 @@ async def test_server_without_a_runner_settles_lost_runs(
     make_run: MakeRun, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # That of the module belongs to the event loop of another test.
-    monkeypatch.setattr(lifespan, "doorbell", Doorbell())
+    monkeypatch.setattr(lifespan, "change_notifier", ChangeNotifier())
     settings.RUNNER = "external"
     sent = await threads.call(make_stale, make_run)
     unsent = await threads.call(make_stale, make_run)
@@ -72,7 +72,7 @@ async def test_live_runners_are_left_alone_after_a_failed_look(
     await threads.call(lambda: Run.objects.filter(pk=kept.pk).update(**owned))
     lost = await threads.call(make_stale, make_run)
 
-    async with watching_runners(Doorbell()):
+    async with reap_forever(ChangeNotifier()):
         await until_status(lost, RunStatus.INTERRUPTED)
 
     assert (await row_of(kept)).status == RunStatus.RUNNING

@@ -7,7 +7,14 @@ from itertools import pairwise
 
 import pytest
 
-from chat.runs.writer import COMMIT_SHARE, FLUSH_SECONDS, RUN_SECONDS, TURN_RUNS, TURNS, Pace
+from chat.runs.writer import (
+    COMMIT_SHARE,
+    FLUSH_SECONDS,
+    RUN_SECONDS,
+    TURN_RUNS,
+    TURNS,
+    CommitScheduler,
+)
 
 COMMIT_SECONDS = 0.004
 
@@ -16,7 +23,7 @@ def commits(
     runs: int, seconds: float, spent: float = COMMIT_SECONDS
 ) -> list[tuple[float, list[int]]]:
     """When each commit began and which runs it took, of runs that always have something new."""
-    pace, now = Pace(), 0.0
+    pace, now = CommitScheduler(), 0.0
     waiting = deque(range(runs))
     made = []
     while now < seconds:
@@ -59,7 +66,7 @@ def test_single_run_commits_as_often_as_it_costs_a_tenth() -> None:
 
 
 def test_slow_database_adds_no_pause() -> None:
-    pace = Pace()
+    pace = CommitScheduler()
     pace.share(range(10), 0.0)
 
     assert pace.pause(range(10), 0.0, 2 * FLUSH_SECONDS) == 0.0

@@ -24,8 +24,8 @@ from project.server.request_pool import (
     GIVE_WAY_SECONDS,
     MOST_PATIENCE_SECONDS,
     PATIENCE_BACK_PER_SECOND,
-    URGENT_AT_ONCE,
-    Pages,
+    PRIORITY_THREADS,
+    RequestPool,
 )
 
 # A failing test must not leave its threads behind.
@@ -50,10 +50,10 @@ class PageMaker:
         await self.may_end_urgently.wait()
         return str(request.path_info)
 
-    def pages(self, at_once: int) -> Pages:
-        pages = Pages(at_once, urgent_addresses="stop.*")
+    def pages(self, at_once: int) -> RequestPool:
+        pages = RequestPool(at_once, priority_urls="stop.*")
         pages._lane.make_in_thread = self.make  # type: ignore[assignment, method-assign]
-        pages._urgent_lane.make_in_thread = self.make_urgently  # type: ignore[assignment, method-assign]
+        pages._priority_worker.make_in_thread = self.make_urgently  # type: ignore[assignment, method-assign]
         return pages
 
 
@@ -84,7 +84,7 @@ async def until_settled() -> None:
         await asyncio.sleep(0)
 
 
-def request_all(pages: Pages, *addresses: str) -> list["asyncio.Task[Any]"]:
+def request_all(pages: RequestPool, *addresses: str) -> list["asyncio.Task[Any]"]:
     requests: list[Any] = [SimpleNamespace(path_info=address) for address in addresses]
     return [asyncio.ensure_future(pages.run_get_response(request)) for request in requests]
 
@@ -137,12 +137,12 @@ async def test_urgent_page_passes_the_queue(maker: PageMaker) -> None:
 
 
 async def test_urgent_pages_are_bounded_too(maker: PageMaker) -> None:
-    addresses = [f"stop-{number}" for number in range(URGENT_AT_ONCE + 2)]
+    addresses = [f"stop-{number}" for number in range(PRIORITY_THREADS + 2)]
 
     making = request_all(maker.pages(1), *addresses)
     await until_settled()
 
-    assert maker.begun == addresses[:URGENT_AT_ONCE]
+    assert maker.begun == addresses[:PRIORITY_THREADS]
     maker.may_end_urgently.set()
     assert await asyncio.gather(*making) == addresses
 
@@ -192,7 +192,7 @@ async def test_endless_urgent_pages_delay_others_a_tenth_of_the_time(
     monkeypatch.setattr(asyncio.get_running_loop(), "time", clock.read)
     monkeypatch.setattr(asyncio, "wait", clock.wait)
     pages = maker.pages(1)
-    lane = pages._urgent_lane
+    lane = pages._priority_worker
     maker.may_end.set()
     endless = request_all(pages, "stop")
     await until_settled()
@@ -218,11 +218,11 @@ async def test_endless_urgent_pages_delay_others_a_tenth_of_the_time(
 def test_stopping_an_answer_is_urgent() -> None:
     ids = {"public_id": uuid4()}
 
-    urgent = re.compile(settings.URGENT_ADDRESSES)
+    urgent = re.compile(settings.PRIORITY_URLS)
 
     assert urgent.fullmatch(reverse("run_stop", kwargs=ids))
     assert not urgent.fullmatch(reverse("run_details", kwargs=ids))
-    assert asgi.pages._urgent_addresses.pattern == settings.URGENT_ADDRESSES
+    assert asgi.pages._priority_urls.pattern == settings.PRIORITY_URLS
 
 
 # --- with Django --------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ urlpatterns = [
 
 
 @pytest.fixture
-def pages() -> Iterator[Pages]:
+def pages() -> Iterator[RequestPool]:
     def note_end(**_: object) -> None:
         ended.append(len(threads))
 
@@ -306,11 +306,11 @@ def pages() -> Iterator[Pages]:
         ],
         DEBUG_PROPAGATE_EXCEPTIONS=False,
     ):
-        yield Pages(2, urgent_addresses="/urgent/")
+        yield RequestPool(2, priority_urls="/urgent/")
     signals.request_finished.disconnect(note_end)
 
 
-def request_of(pages: Pages, address: str, method: str = "GET") -> ApplicationCommunicator:
+def request_of(pages: RequestPool, address: str, method: str = "GET") -> ApplicationCommunicator:
     headers = [(b"host", b"testserver"), (b"content-type", b"application/x-www-form-urlencoded")]
     scope = {"type": "http", "method": method, "path": address, "headers": headers}
     return ApplicationCommunicator(pages, {**scope, "query_string": b"", "http_version": "1.1"})
@@ -328,7 +328,7 @@ async def answer_to(exchange: ApplicationCommunicator) -> tuple[int, bytes]:
     return start["status"], body
 
 
-async def test_each_page_is_made_in_one_reused_thread(pages: Pages) -> None:
+async def test_each_page_is_made_in_one_reused_thread(pages: RequestPool) -> None:
     for _ in range(5):
         exchange = request_of(pages, "/whole/", "POST")
         await exchange.send_input({"type": "http.request", "body": b"word=he", "more_body": True})
@@ -345,7 +345,7 @@ async def test_each_page_is_made_in_one_reused_thread(pages: Pages) -> None:
 
 
 async def test_urgent_page_is_answered_while_all_threads_are_busy(
-    pages: Pages,
+    pages: RequestPool,
 ) -> None:
     gate.clear()
     waiting = [request_of(pages, "/held/") for _ in range(4)]
@@ -366,7 +366,9 @@ async def test_urgent_page_is_answered_while_all_threads_are_busy(
     ("address", "status", "words"),
     [("/in-pieces/", 200, b"one two"), ("/broken/", 500, b"<!doctype html>")],
 )
-async def test_request_finishes_once(pages: Pages, address: str, status: int, words: bytes) -> None:
+async def test_request_finishes_once(
+    pages: RequestPool, address: str, status: int, words: bytes
+) -> None:
     exchange = request_of(pages, address)
     await exchange.send_input({"type": "http.request"})
 
@@ -377,7 +379,7 @@ async def test_request_finishes_once(pages: Pages, address: str, status: int, wo
     assert len(ended) == 1
 
 
-async def test_answered_request_is_freed_at_once(pages: Pages) -> None:
+async def test_answered_request_is_freed_at_once(pages: RequestPool) -> None:
     gc.collect()
     gc.disable()
     try:
@@ -395,7 +397,7 @@ async def test_answered_request_is_freed_at_once(pages: Pages) -> None:
         gc.enable()
 
 
-async def test_client_that_leaves_while_sending_is_not_answered(pages: Pages) -> None:
+async def test_client_that_leaves_while_sending_is_not_answered(pages: RequestPool) -> None:
     exchange = request_of(pages, "/whole/", "POST")
     await exchange.send_input({"type": "http.request", "body": b"wo", "more_body": True})
     await exchange.send_input({"type": "http.disconnect"})
@@ -406,7 +408,7 @@ async def test_client_that_leaves_while_sending_is_not_answered(pages: Pages) ->
 
 
 async def test_client_that_leaves_before_the_answer_frees_its_place(
-    pages: Pages, maker: PageMaker
+    pages: RequestPool, maker: PageMaker
 ) -> None:
     pages._lane.make_in_thread = maker.make  # type: ignore[assignment, method-assign]
     for _ in range(4):
