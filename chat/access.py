@@ -230,11 +230,11 @@ def managed_people(user: User) -> QuerySet[User]:
     )
 
 
-def get_person(user: User, public_id: UUID) -> User:
+def get_person(user: User, person_id: UUID) -> User:
     """Somebody whom one looks after. Raises ``Http404``."""
     if not user.is_authenticated or not user.is_active:
         raise Http404(NOT_HERE)
-    person = managed_people(user).filter(public_id=public_id).first()
+    person = managed_people(user).filter(public_id=person_id).first()
     if person is None:
         raise Http404(NOT_HERE)
     return person

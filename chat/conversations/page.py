@@ -30,10 +30,12 @@ from chat.conversations.transcript import (
     turns_of,
 )
 from chat.core.database_identity import page_database_identity
+from chat.core.errors import ActionRefused, KeyReused
 from chat.files.file_counts import count_files, has_no_files, once
 from chat.live.snapshot import render_answer
-from chat.models import Conversation, Question, Run, RunStatus, User, Visibility
+from chat.models import Conversation, Message, Question, Run, RunStatus, User, Visibility
 from chat.runs.queue import read_queue
+from chat.web.decorators import Refuse
 from chat.web.responses import refusal_patch
 from chat.web.views import unavailable
 from project.deadline import is_over
@@ -208,6 +210,25 @@ def refused(
         draft = request.POST.get("text", "")
         return room_page(request, conversation, draft=draft, refusal=refusal, status=status)
     return refusal_patch(request, refusal, status=status, place=place, new_key=new_key)
+
+
+def refuse_beside(place: str = "composer-note") -> Refuse[Conversation | Message | Run]:
+    """For `post_action`: shows the refusal at ``place`` on the page of the record's conversation."""
+
+    def refuse(
+        request: HttpRequest, record: Conversation | Message | Run, refusal: ActionRefused
+    ) -> HttpResponse:
+        conversation = record if isinstance(record, Conversation) else record.conversation
+        return refused(
+            request,
+            conversation,
+            str(refusal),
+            status=refusal.status,
+            place=place,
+            new_key=isinstance(refusal, KeyReused),
+        )
+
+    return refuse
 
 
 def _room_context(

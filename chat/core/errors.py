@@ -1,4 +1,4 @@
-"""Why a verb refused; the texts are for people."""
+"""Refusals of actions, with sentences for people, and errors of the database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,24 @@ from django.db import InterfaceError, OperationalError
 
 
 class ActionRefused(Exception):
-    """Nothing was changed. ``str()`` says why, in a sentence for the person who asked."""
+    """Nothing was changed. ``str()`` says why, in a sentence for the person who asked. ``status`` is
+    the HTTP status of the response."""
+
+    status = 409
+
+
+class InvalidForm(ActionRefused):
+    """What was sent is not valid. ``form`` has been filled in, if it is to be shown again."""
+
+    status = 422
+
+    def __init__(self, sentence: str, form: object = None) -> None:
+        super().__init__(sentence)
+        self.form = form
+
+
+class KeyReused(ActionRefused):
+    """The idempotency key belongs to another request; the page needs a new one."""
 
 
 class QueueFull(ActionRefused):
@@ -28,6 +45,8 @@ class Overtaken(ActionRefused):
 class StorageFull(ActionRefused):
     """The disk or the database has no room."""
 
+    status = 507
+
     def __init__(self) -> None:
         super().__init__(
             "Storage is full, so nothing was sent. Your text is still here; tell an administrator."
@@ -36,6 +55,8 @@ class StorageFull(ActionRefused):
 
 class StorageBusy(ActionRefused):
     """The database did not answer in time."""
+
+    status = 503
 
     def __init__(self) -> None:
         super().__init__("Saving is paused for a moment. Your text is still here; try again.")

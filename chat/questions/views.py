@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from uuid import UUID
+from functools import partial
 
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_POST
 
 from chat import access
 from chat.conversations import page
 from chat.conversations.page_parts import Card
-from chat.core.errors import ActionRefused
+from chat.core.errors import ActionRefused, InvalidForm
 from chat.models import Question, QuestionKind, Run, User
-from chat.questions import actions as verbs
+from chat.questions import actions
 from chat.questions.forms import FORMS, AnswerForm, ReasonForm, ReplyForm, ResultForm
 from chat.questions.question_cards import QuestionCard
-from chat.web import responses
-from chat.web.decorators import login_required
+from chat.web.decorators import post_action
+from chat.web.responses import refusal_patch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,62 +37,64 @@ class RefusedForm:
                 asked.form = self.form
 
 
-# Settling what an answer waits for: who is at it, what they say, and going on without it.
+def refuse_on_card(
+    request: HttpRequest, question: Question, refusal: ActionRefused
+) -> HttpResponse:
+    """A sentence on the card; without scripts the page again, with what was typed."""
+    if request.htmx:
+        place = f"ask-note-{question.public_id.hex}"
+        return refusal_patch(request, str(refusal), status=refusal.status, place=place)
+    form = refusal.form if isinstance(refusal, InvalidForm) else None
+    return page.room_page(
+        request,
+        question.conversation,
+        status=refusal.status,
+        amend=RefusedForm(
+            question=question,
+            refusal=str(refusal),
+            form=form if isinstance(form, ReplyForm) else None,
+        ),
+    )
 
 
-@login_required
-@require_POST
-def claim(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """I'll answer this; or, where somebody left it lying, I take it over."""
-    question = access.get_question(request.user, public_id, for_write=True)
-    try:
-        verbs.claim(request.user, question)
-    except ActionRefused as refusal:
-        return _refused(request, question, str(refusal), responses.status_of(refusal))
+def refuse_beside_rest(request: HttpRequest, run: Run, refusal: ActionRefused) -> HttpResponse:
+    return page.refuse_beside(f"rest-note-{run.public_id.hex}")(request, run, refusal)
+
+
+question_action = post_action(partial(access.get_question, for_write=True), refuse_on_card)
+
+
+@question_action
+def claim(request: HttpRequest, question: Question) -> HttpResponse:
+    """Reserves the question for this person, or takes over an expired claim."""
+    actions.claim(request.user, question)
     return page.accepted(request, question.conversation, asked=question)
 
 
-@login_required
-@require_POST
-def release(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    question = access.get_question(request.user, public_id, for_write=True)
-    try:
-        verbs.release(request.user, question)
-    except ActionRefused as refusal:
-        return _refused(request, question, str(refusal), responses.status_of(refusal))
+@question_action
+def release(request: HttpRequest, question: Question) -> HttpResponse:
+    actions.release(request.user, question)
     return page.accepted(request, question.conversation, asked=question)
 
 
-@login_required
-@require_POST
-def answer(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """The answer to a question, leave to run something, or what a tool gave."""
-    question = access.get_question(request.user, public_id, for_write=True)
+@question_action
+def answer(request: HttpRequest, question: Question) -> HttpResponse:
+    """The answer to a question, an approval, or the result of a tool."""
     form_class, settle = _ANSWERS[question.kind]
     return _settle(request, question, form_class(request.POST, question=question), settle)
 
 
-@login_required
-@require_POST
-def refuse(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    question = access.get_question(request.user, public_id, for_write=True)
+@question_action
+def refuse(request: HttpRequest, question: Question) -> HttpResponse:
     return _settle(request, question, ReasonForm(request.POST, question=question), _refuse)
 
 
-@login_required
-@require_POST
-def go_on(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """Whatever is still open stays unanswered."""
-    run = access.get_run(request.user, public_id, for_write=True)
-    try:
-        verbs.go_on_without(request.user, run)
-    except ActionRefused as refusal:
-        place, status = f"rest-note-{run.public_id.hex}", responses.status_of(refusal)
-        return page.refused(request, run.conversation, str(refusal), status=status, place=place)
+@post_action(partial(access.get_run, for_write=True), refuse_beside_rest)
+def go_on(request: HttpRequest, run: Run) -> HttpResponse:
+    """Continues the answer; whatever is still open stays unanswered."""
+    actions.go_on_without(request.user, run)
     return page.accepted(request, run.conversation)
 
-
-# --- steps -------------------------------------------------------------------------------
 
 Settle = Callable[[User, Question, ReplyForm], Run | None]
 
@@ -102,49 +103,33 @@ def _settle(
     request: HttpRequest, question: Question, form: ReplyForm, settle: Settle
 ) -> HttpResponse:
     if not form.is_valid():
-        return _refused(request, question, form.first_error(), 422, form)
+        raise InvalidForm(form.first_error(), form)
     try:
         settle(request.user, question, form)
     except ActionRefused as refusal:
-        return _refused(request, question, str(refusal), responses.status_of(refusal), form)
+        # Without scripts the page shows again what was typed.
+        again = InvalidForm(str(refusal), form)
+        again.status = refusal.status
+        raise again from refusal
     return page.accepted(request, question.conversation, asked=question)
-
-
-def _refused(
-    request: HttpRequest,
-    question: Question,
-    refusal: str,
-    status: int,
-    form: ReplyForm | None = None,
-) -> HttpResponse:
-    """A sentence on the card; without scripts the page again, with what was typed."""
-    if request.htmx:
-        place = f"ask-note-{question.public_id.hex}"
-        return responses.refusal_patch(request, refusal, status=status, place=place)
-    return page.room_page(
-        request,
-        question.conversation,
-        status=status,
-        amend=RefusedForm(question=question, refusal=refusal, form=form),
-    )
 
 
 def _answer(user: User, question: Question, form: ReplyForm) -> Run | None:
     assert isinstance(form, AnswerForm)
-    return verbs.answer(user, question, **form.reply())
+    return actions.answer(user, question, **form.reply())
 
 
 def _allow(user: User, question: Question, form: ReplyForm) -> Run | None:
-    return verbs.approve(user, question, is_approved=True, reason=form.cleaned_data["reason"])
+    return actions.approve(user, question, is_approved=True, reason=form.cleaned_data["reason"])
 
 
 def _give(user: User, question: Question, form: ReplyForm) -> Run | None:
     said = form.cleaned_data
-    return verbs.give_result(user, question, said["output"], is_error=said["is_error"])
+    return actions.give_result(user, question, said["output"], is_error=said["is_error"])
 
 
 def _refuse(user: User, question: Question, form: ReplyForm) -> Run | None:
-    return verbs.refuse(user, question, form.cleaned_data["reason"])
+    return actions.refuse(user, question, form.cleaned_data["reason"])
 
 
 _ANSWERS: dict[str, tuple[type[ReplyForm], Settle]] = {

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from chat import access
 from chat.core.errors import ActionRefused
 from chat.models import Team, Tool
-from chat.tools import actions as verbs
+from chat.tools import actions
 from chat.tools.forms import EXAMPLE, ToolForm
-from chat.web.decorators import login_required
+from chat.web.decorators import login_required, post_action, refuse_with_message
 
 
 @login_required
@@ -26,7 +27,7 @@ def add(request: HttpRequest, team_id: UUID) -> HttpResponse:
     form = ToolForm(request.POST or None)
     if form.is_valid():
         try:
-            tool = verbs.create_tool(request.user, team, **form.cleaned_data)
+            tool = actions.create_tool(request.user, team, **form.cleaned_data)
         except ActionRefused as refusal:
             form.add_error(None, str(refusal))
         else:
@@ -42,7 +43,7 @@ def change(request: HttpRequest, public_id: UUID) -> HttpResponse:
     form = ToolForm.of(tool, request.POST or None)
     if form.is_valid():
         try:
-            verbs.change_tool(request.user, tool, **form.cleaned_data)
+            actions.change_tool(request.user, tool, **form.cleaned_data)
         except ActionRefused as refusal:
             form.add_error(None, str(refusal))
         else:
@@ -63,10 +64,8 @@ def _form_page(
     return render(request, "tools/tool.html", context, status=422 if form.is_bound else 200)
 
 
-@login_required
-@require_POST
-def remove(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    tool = access.get_tool(request.user, public_id, for_manage=True)
-    verbs.remove_tool(request.user, tool)
+@post_action(partial(access.get_tool, for_manage=True), refuse_with_message("people"))
+def remove(request: HttpRequest, tool: Tool) -> HttpResponse:
+    actions.remove_tool(request.user, tool)
     messages.success(request, f"{tool.name} is removed from {tool.team} and its conversations.")
     return redirect("people")

@@ -1,22 +1,27 @@
-"""Decorators of views: sign-in, administrators only, permission to frame previews."""
+"""Decorators of views: sign-in, actions on a record, administrators only, framing of previews."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlencode, urlsplit
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import resolve_url
+from django.shortcuts import redirect, resolve_url
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
 
 from chat import access
+from chat.core.errors import ActionRefused
 
 Parameters = ParamSpec("Parameters")
 View = Callable[Concatenate[HttpRequest, Parameters], HttpResponse]
+Record = TypeVar("Record")
+Refuse = Callable[[HttpRequest, Record, ActionRefused], HttpResponse]
 
 
 def login_required(view: View[Parameters]) -> View[Parameters]:
@@ -32,6 +37,47 @@ def login_required(view: View[Parameters]) -> View[Parameters]:
         return ask_to_sign_in(request)
 
     return gated
+
+
+def post_action(
+    load: Callable[..., Record],
+    refuse: Refuse[Record],
+    *,
+    methods: Sequence[str] = ("POST",),
+) -> Callable[[Callable[[HttpRequest, Record], HttpResponse]], Callable[..., HttpResponse]]:
+    """A view that changes one record: sign-in, method, access, and what a refusal shows.
+
+    ``load(user, **address)`` is a function of `chat.access`, which raises ``Http404`` or
+    ``PermissionDenied``. The view gets the record. An ``ActionRefused`` that it raises goes to
+    ``refuse(request, record, refusal)``.
+    """
+
+    def decorate(
+        view: Callable[[HttpRequest, Record], HttpResponse],
+    ) -> Callable[..., HttpResponse]:
+        @login_required
+        @require_http_methods(list(methods))
+        @wraps(view)
+        def handle(request: HttpRequest, **address: object) -> HttpResponse:
+            record = load(request.user, **address)
+            try:
+                return view(request, record)
+            except ActionRefused as refusal:
+                return refuse(request, record, refusal)
+
+        return handle
+
+    return decorate
+
+
+def refuse_with_message(address: str) -> Refuse[object]:
+    """Redirects to a page that shows the refusal as a message."""
+
+    def refuse(request: HttpRequest, record: object, refusal: ActionRefused) -> HttpResponse:
+        messages.error(request, str(refusal))
+        return redirect(address)
+
+    return refuse
 
 
 def ask_to_sign_in(request: HttpRequest) -> HttpResponse:

@@ -8,7 +8,6 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from chat.core.errors import ActionRefused, StorageBusy, StorageFull
 from chat.models import Conversation
 
 IN_PANEL = "base/panel.html"
@@ -22,13 +21,6 @@ def beside_room(
     context = {"conversation": conversation, "in_panel": is_panel, **context}
     context["frame"] = IN_PANEL if is_panel else "base/beside.html"
     return render(request, template, context)
-
-
-STATUS_OF_REFUSAL = {StorageFull: 507, StorageBusy: 503}
-
-
-def status_of(refusal: ActionRefused) -> int:
-    return STATUS_OF_REFUSAL.get(type(refusal), 409)
 
 
 def refusal_patch(

@@ -17,9 +17,9 @@ from chat.accounts.actions import people as actions
 from chat.accounts.adapter import reset_links_last
 from chat.accounts.forms import InvitedForm, InviteForm, RoleForm, TeamForm
 from chat.accounts.views.account import sign_in, without_referrer
-from chat.core.errors import ActionRefused
+from chat.core.errors import ActionRefused, InvalidForm
 from chat.models import Invitation, Membership, Team, TeamRole, User
-from chat.web.decorators import login_required
+from chat.web.decorators import login_required, post_action, refuse_with_message
 
 # --- the page -------------------------------------------------------------------------
 
@@ -141,41 +141,39 @@ def team_create(request: HttpRequest) -> HttpResponse:
     return redirect("people")
 
 
-@login_required
-@require_POST
-def member_role(request: HttpRequest, team_id: UUID, person_id: UUID) -> HttpResponse:
-    membership = access.get_member(request.user, team_id, person_id)
-    access.get_team(request.user, team_id, for_manage=True)
+refuse = refuse_with_message("people")
+
+
+def _managed_member(user: User, team_id: UUID, person_id: UUID) -> Membership:
+    membership = access.get_member(user, team_id, person_id)
+    access.get_team(user, team_id, for_manage=True)
+    return membership
+
+
+def _own_or_managed_member(user: User, team_id: UUID, person_id: UUID) -> Membership:
+    membership = access.get_member(user, team_id, person_id)
+    if membership.user_id != user.pk:
+        access.get_team(user, team_id, for_manage=True)
+    return membership
+
+
+@post_action(_managed_member, refuse)
+def member_role(request: HttpRequest, membership: Membership) -> HttpResponse:
     form = RoleForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "There is no such role.")
-        return redirect("people")
-    try:
-        actions.change_role(request.user, membership, form.cleaned_data["role"])
-    except ActionRefused as refusal:
-        messages.error(request, str(refusal))
-    else:
-        role = TeamRole(form.cleaned_data["role"]).label.lower()
-        article = "an" if role[0] in "aeiou" else "a"
-        messages.success(
-            request, f"{membership.user} is now {article} {role} of {membership.team}."
-        )
+        raise InvalidForm("There is no such role.")
+    actions.change_role(request.user, membership, form.cleaned_data["role"])
+    role = TeamRole(form.cleaned_data["role"]).label.lower()
+    article = "an" if role[0] in "aeiou" else "a"
+    messages.success(request, f"{membership.user} is now {article} {role} of {membership.team}.")
     return redirect("people")
 
 
-@login_required
-@require_POST
-def member_remove(request: HttpRequest, team_id: UUID, person_id: UUID) -> HttpResponse:
-    membership = access.get_member(request.user, team_id, person_id)
-    if membership.user_id != request.user.pk:
-        access.get_team(request.user, team_id, for_manage=True)
-    try:
-        actions.remove_member(request.user, membership)
-    except ActionRefused as refusal:
-        messages.error(request, str(refusal))
-    else:
-        who = "You are" if membership.user_id == request.user.pk else f"{membership.user} is"
-        messages.success(request, f"{who} no longer in {membership.team}.")
+@post_action(_own_or_managed_member, refuse)
+def member_remove(request: HttpRequest, membership: Membership) -> HttpResponse:
+    actions.remove_member(request.user, membership)
+    who = "You are" if membership.user_id == request.user.pk else f"{membership.user} is"
+    messages.success(request, f"{who} no longer in {membership.team}.")
     return redirect("people")
 
 
@@ -196,16 +194,10 @@ def invite(request: HttpRequest, team_id: UUID) -> HttpResponse:
     return render(request, "accounts/invited.html", {"invitation": invitation, "link": link})
 
 
-@login_required
-@require_POST
-def invitation_revoke(request: HttpRequest, team_id: UUID, invitation_id: int) -> HttpResponse:
-    invitation = access.get_invitation(request.user, team_id, invitation_id)
-    try:
-        actions.revoke_invitation(request.user, invitation)
-    except ActionRefused as refusal:
-        messages.error(request, str(refusal))
-    else:
-        messages.success(request, "The invitation is revoked; its link is dead.")
+@post_action(access.get_invitation, refuse)
+def invitation_revoke(request: HttpRequest, invitation: Invitation) -> HttpResponse:
+    actions.revoke_invitation(request.user, invitation)
+    messages.success(request, "The invitation is revoked; its link is dead.")
     return redirect("people")
 
 
@@ -275,25 +267,15 @@ def person_reset_link(request: HttpRequest, person_id: UUID) -> HttpResponse:
     return render(request, "accounts/reset_link.html", context)
 
 
-@login_required
-@require_POST
-def person_deactivate(request: HttpRequest, person_id: UUID) -> HttpResponse:
-    return _switch(request, person_id, is_active=False)
+@post_action(access.get_person, refuse)
+def person_deactivate(request: HttpRequest, person: User) -> HttpResponse:
+    actions.set_active(request.user, person, is_active=False)
+    messages.success(request, f"{person} is signed out everywhere and cannot sign in.")
+    return redirect("people")
 
 
-@login_required
-@require_POST
-def person_activate(request: HttpRequest, person_id: UUID) -> HttpResponse:
-    return _switch(request, person_id, is_active=True)
-
-
-def _switch(request: HttpRequest, person_id: UUID, *, is_active: bool) -> HttpResponse:
-    person = access.get_person(request.user, person_id)
-    actions.set_active(request.user, person, is_active=is_active)
-    messages.success(
-        request,
-        f"{person} can sign in again."
-        if is_active
-        else f"{person} is signed out everywhere and cannot sign in.",
-    )
+@post_action(access.get_person, refuse)
+def person_activate(request: HttpRequest, person: User) -> HttpResponse:
+    actions.set_active(request.user, person, is_active=True)
+    messages.success(request, f"{person} can sign in again.")
     return redirect("people")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from chat import access
 from chat.accounts.actions import tokens as actions
 from chat.accounts.forms import TokenForm
 from chat.core.errors import ActionRefused
 from chat.models import AccessToken, User
-from chat.web.decorators import login_required
+from chat.web.decorators import login_required, post_action, refuse_with_message
 
 # Ended ones are kept for the audit; of them the page shows the latest.
 MOST_ENDED = 20
@@ -52,16 +51,10 @@ def tokens(request: HttpRequest) -> HttpResponse:
     return render(request, "accounts/token_made.html", {"token": token, "text": text})
 
 
-@login_required
-@require_POST
-def token_revoke(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    token = access.get_token(request.user, public_id)
-    try:
-        actions.revoke_token(request.user, token)
-    except ActionRefused as refusal:
-        messages.error(request, str(refusal))
-    else:
-        messages.success(request, f"“{token.name}” is revoked. Whatever used it is signed out.")
+@post_action(access.get_token, refuse_with_message("tokens"))
+def token_revoke(request: HttpRequest, token: AccessToken) -> HttpResponse:
+    actions.revoke_token(request.user, token)
+    messages.success(request, f"“{token.name}” is revoked. Whatever used it is signed out.")
     return redirect("tokens")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -15,17 +16,17 @@ from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from chat import access
 from chat.conversations import page as room
-from chat.conversations.actions import conversation as actions_conversation
-from chat.conversations.actions import messages as verbs
+from chat.conversations.actions import conversation as actions
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.composer import tools_for
 from chat.conversations.forms import StartForm, SwitchForm, TitleForm, VisibilityForm
 from chat.conversations.listing import SEARCH_CHARACTERS, found_by_title, listing_context
 from chat.conversations.transcript import page_before, read_path, read_turns
-from chat.core.errors import ActionRefused
+from chat.core.errors import ActionRefused, InvalidForm
 from chat.files.actions import read_pictures, shows
 from chat.models import Conversation, Upstream, User, Visibility
 from chat.web import responses
-from chat.web.decorators import frames_previews, login_required
+from chat.web.decorators import frames_previews, login_required, post_action
 from chat.web.responses import beside_room
 
 # A team is a few dozen; of a larger one the rest is counted.
@@ -193,7 +194,7 @@ def new(request: HttpRequest) -> HttpResponse:
     said = form.cleaned_data
     try:
         pictures = read_pictures(request.FILES.getlist("pictures"))
-        run = verbs.start_conversation(
+        run = message_actions.start_conversation(
             request.user,
             said["team"],
             text=said["text"],
@@ -204,7 +205,7 @@ def new(request: HttpRequest) -> HttpResponse:
             tools=said["tools"],
         )
     except ActionRefused as refusal:
-        return _not_started(request, str(refusal), responses.status_of(refusal))
+        return _not_started(request, str(refusal), refusal.status)
     if not (room.says(run, said["text"]) and shows(run, pictures)):
         return _not_started(request, room.SAID_OTHERWISE, 409, new_key=True)
     return _started(request, run.conversation)
@@ -277,57 +278,38 @@ def _is_uuid(text: str | None) -> bool:
         return False
 
 
-@login_required
-@require_POST
-def rename(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    conversation = access.get_conversation(request.user, public_id, for_write=True)
+@post_action(partial(access.get_conversation, for_write=True), room.refuse_beside("head-note"))
+def rename(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     form = TitleForm(request.POST)
     if not form.is_valid():
-        sentence = "A title needs between one and 200 letters."
-        return room.refused(request, conversation, sentence, status=422, place="head-note")
-    try:
-        actions_conversation.rename(conversation, form.cleaned_data["title"])
-    except ActionRefused as refusal:
-        return room.refused(request, conversation, str(refusal), status=409, place="head-note")
+        raise InvalidForm("A title needs between one and 200 letters.")
+    actions.rename(conversation, form.cleaned_data["title"])
     return room.accepted(request, conversation)
 
 
-@login_required
-@require_POST
-def visibility(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    conversation = access.get_own_conversation(request.user, public_id)
+@post_action(access.get_own_conversation, room.refuse_beside("head-note"))
+def visibility(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     form = VisibilityForm(request.POST)
     if not form.is_valid():
-        sentence = "Choose who may read it."
-        return room.refused(request, conversation, sentence, status=422, place="head-note")
+        raise InvalidForm("Choose who may read it.")
     if form.cleaned_data["visibility"] != conversation.visibility:
-        actions_conversation.set_visibility(
-            request.user, conversation, form.cleaned_data["visibility"]
-        )
+        actions.set_visibility(request.user, conversation, form.cleaned_data["visibility"])
     return room.accepted(request, conversation)
 
 
-@login_required
-@require_POST
-def delete(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    actions_conversation.delete(request.user, access.get_own_conversation(request.user, public_id))
+@post_action(access.get_own_conversation, room.refuse_beside("head-note"))
+def delete(request: HttpRequest, conversation: Conversation) -> HttpResponse:
+    actions.delete(request.user, conversation)
     if not request.htmx:
         return redirect("home")
     return HttpResponse(headers={"HX-Redirect": reverse("home")})
 
 
-@login_required
-@require_POST
-def switch(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """Which tools this conversation offers, all of them at once."""
-    conversation = access.get_conversation(request.user, public_id, for_write=True)
+@post_action(partial(access.get_conversation, for_write=True), room.refuse_beside("tools-note"))
+def switch(request: HttpRequest, conversation: Conversation) -> HttpResponse:
+    """Sets the tools that this conversation offers, all of them at once."""
     form = SwitchForm(request.POST, tools=conversation.team.tools.all())
     if not form.is_valid():
-        sentence = form.first_error()
-        return room.refused(request, conversation, sentence, status=422, place="tools-note")
-    try:
-        actions_conversation.switch_tools(request.user, conversation, form.cleaned_data["tools"])
-    except ActionRefused as refusal:
-        status = responses.status_of(refusal)
-        return room.refused(request, conversation, str(refusal), status=status, place="tools-note")
+        raise InvalidForm(form.first_error())
+    actions.switch_tools(request.user, conversation, form.cleaned_data["tools"])
     return room.accepted(request, conversation)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET
 
 from chat import access, events
 from chat.conversations import composer, page
 from chat.conversations.actions import conversation
-from chat.conversations.actions import messages as verbs
+from chat.conversations.actions import messages as actions
 from chat.conversations.forms import KeyForm, SendForm, WordsForm
-from chat.core.errors import ActionRefused, storage_errors
+from chat.core.errors import ActionRefused, InvalidForm, KeyReused, storage_errors
 from chat.core.prepared import Prepared
 from chat.events import Result
 from chat.files.actions import read_pictures, shows
@@ -26,8 +27,8 @@ from chat.models.run import LIVE_STATUSES
 from chat.result import fold, plain_text
 from chat.result.merge import merge
 from chat.runs.segments import read_events
-from chat.web import responses
-from chat.web.decorators import login_required
+from chat.web.decorators import login_required, post_action
+from chat.web.responses import refusal_patch
 
 
 def source_of(answer: Message) -> str:
@@ -41,38 +42,28 @@ def _result_of(run: Run) -> Result:
     return events.decode_result(run.result) if run.result else fold(read_events(run))
 
 
-# What is done to single turns: send, edit, try again, switch between siblings, copy.
-
-
-@login_required
-@require_POST
-def send(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    conversation = access.get_conversation(request.user, public_id, for_write=True)
+@post_action(partial(access.get_conversation, for_write=True), page.refuse_beside())
+def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     form = SendForm(request.POST, upstreams=upstreams_of_choice(request, conversation))
     if not form.is_valid():
-        return page.refused(request, conversation, form.first_error(), status=422)
+        raise InvalidForm(form.first_error())
     said = form.cleaned_data
-    try:
-        pictures = read_pictures(request.FILES.getlist("pictures"))
-        run = verbs.send_message(
-            request.user,
-            conversation,
-            parent=_parent(conversation, said["parent"]),
-            text=said["text"],
-            choice=form.model_choice(),
-            idempotency_key=said["key"],
-            pictures=pictures,
-            # Only a page that shows the conversation names what it writes below.
-            is_last=said["parent"] is not None,
-        )
-    except ActionRefused as refusal:
-        return page.refused(
-            request, conversation, str(refusal), status=responses.status_of(refusal)
-        )
+    pictures = read_pictures(request.FILES.getlist("pictures"))
+    run = actions.send_message(
+        request.user,
+        conversation,
+        parent=_parent(conversation, said["parent"]),
+        text=said["text"],
+        choice=form.model_choice(),
+        idempotency_key=said["key"],
+        pictures=pictures,
+        # Only a page that shows the conversation names what it writes below.
+        is_last=said["parent"] is not None,
+    )
     if run.is_repeated and not (
         page.says(run, said["text"], within=conversation) and shows(run, pictures)
     ):
-        return page.refused(request, conversation, page.SAID_OTHERWISE, status=409, new_key=True)
+        raise KeyReused(page.SAID_OTHERWISE)
     return page.sent(request, conversation, run, has_pictures=bool(pictures))
 
 
@@ -104,29 +95,40 @@ _message_of = Prepared(
 )
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
-def edit(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    message = access.get_message(request.user, public_id, for_write=True)
+def _refuse_edit(request: HttpRequest, message: Message, refusal: ActionRefused) -> HttpResponse:
+    if request.htmx:
+        place = f"e{message.public_id.hex}"
+        return refusal_patch(request, str(refusal), status=refusal.status, place=place)
+    context = {
+        "message": message,
+        "conversation": message.conversation,
+        "key": uuid.uuid4(),
+        "draft": request.POST.get("text", ""),
+        "refusal": str(refusal),
+    }
+    return _edit_page(request, context, refusal.status)
+
+
+@post_action(
+    partial(access.get_message, for_write=True), _refuse_edit, methods=("GET", "HEAD", "POST")
+)
+def edit(request: HttpRequest, message: Message) -> HttpResponse:
     if request.method != "POST":
         return _edit_form(request, message)
     words = WordsForm(request.POST)
     choice = composer.remembered_choice(request.user, message.conversation, request.POST)
     if not (words.is_valid() and choice.is_valid()):
-        return _edit_refused(request, message, words.first_error() or choice.first_error(), 422)
+        raise InvalidForm(words.first_error() or choice.first_error())
     text = words.cleaned_data["text"]
-    try:
-        run = verbs.edit_message(
-            request.user,
-            message,
-            text=text,
-            choice=choice.model_choice(),
-            idempotency_key=words.cleaned_data["key"],
-        )
-    except ActionRefused as refusal:
-        return _edit_refused(request, message, str(refusal), responses.status_of(refusal))
+    run = actions.edit_message(
+        request.user,
+        message,
+        text=text,
+        choice=choice.model_choice(),
+        idempotency_key=words.cleaned_data["key"],
+    )
     if not (page.says(run, text, within=message.conversation) and _stands_beside(run, message)):
-        return _edit_refused(request, message, page.SAID_OTHERWISE, 409)
+        raise ActionRefused(page.SAID_OTHERWISE)
     return page.accepted(request, message.conversation)
 
 
@@ -152,53 +154,27 @@ def _edit_page(request: HttpRequest, context: dict[str, Any], status: int = 200)
     return render(request, "conversations/edit.html", context, status=status)
 
 
-def _edit_refused(
-    request: HttpRequest, message: Message, refusal: str, status: int
-) -> HttpResponse:
-    if request.htmx:
-        place = f"e{message.public_id.hex}"
-        return responses.refusal_patch(request, refusal, status=status, place=place)
-    context = {
-        "message": message,
-        "conversation": message.conversation,
-        "key": uuid.uuid4(),
-        "draft": request.POST.get("text", ""),
-        "refusal": refusal,
-    }
-    return _edit_page(request, context, status)
-
-
-@login_required
-@require_POST
-def retry(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    answer = access.get_message(request.user, public_id, for_write=True)
+@post_action(partial(access.get_message, for_write=True), page.refuse_beside())
+def retry(request: HttpRequest, answer: Message) -> HttpResponse:
     form = KeyForm(request.POST)
     choice = composer.remembered_choice(request.user, answer.conversation, request.POST)
     if not (form.is_valid() and choice.is_valid()):
-        refusal = form.first_error() or choice.first_error()
-        return page.refused(request, answer.conversation, refusal, status=422)
-    try:
-        run = verbs.retry(
-            request.user,
-            answer,
-            choice=choice.model_choice(),
-            idempotency_key=form.cleaned_data["key"],
-        )
-    except ActionRefused as refused:
-        status = responses.status_of(refused)
-        return page.refused(request, answer.conversation, str(refused), status=status)
+        raise InvalidForm(form.first_error() or choice.first_error())
+    run = actions.retry(
+        request.user,
+        answer,
+        choice=choice.model_choice(),
+        idempotency_key=form.cleaned_data["key"],
+    )
     if run.message.parent_id != answer.parent_id:
-        sentence = "Nothing was tried again: reload the page, then try once more."
-        return page.refused(request, answer.conversation, sentence, status=409)
+        raise ActionRefused("Nothing was tried again: reload the page, then try once more.")
     return page.accepted(request, answer.conversation)
 
 
-@login_required
-@require_POST
-def show(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """Which sibling this person looks at; their own affair, so readers may do it too."""
-    message = access.get_message(request.user, public_id)
-    verbs.choose_branch(request.user, message)
+@post_action(access.get_message, page.refuse_beside())
+def show(request: HttpRequest, message: Message) -> HttpResponse:
+    """Chooses the version that this person sees. Readers may, too: nobody else's page changes."""
+    actions.choose_branch(request.user, message)
     return page.accepted(request, message.conversation)
 
 
@@ -209,7 +185,7 @@ def find(request: HttpRequest, public_id: UUID) -> HttpResponse:
     person does not look at; then they do from here on. Which one is their own affair, and nobody
     else's page changes, so a link may do that. The browser keeps what stands behind ``#``."""
     message = access.get_message(request.user, public_id)
-    verbs.choose_path(request.user, message)
+    actions.choose_path(request.user, message)
     return redirect("conversation", message.conversation.public_id)
 
 
@@ -222,21 +198,15 @@ def source(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return HttpResponse(text, content_type="text/plain; charset=utf-8")
 
 
-@login_required
-@require_POST
-def stop(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """The page that asked shows the button as pressed by itself, and hears of the end by its live
-    connection, as everybody's: nothing is made for it here, so that many can stop at once."""
-    run = access.get_run(request.user, public_id, for_write=True)
-    try:
-        with storage_errors():
-            was_live = conversation.stop_run(request.user, run)
-    except ActionRefused as refusal:
-        status = responses.status_of(refusal)
-        return page.refused(request, run.conversation, str(refusal), status=status)
+@post_action(partial(access.get_run, for_write=True), page.refuse_beside())
+def stop(request: HttpRequest, run: Run) -> HttpResponse:
+    """The page shows its button as pressed by itself, and receives the end over its live connection,
+    as all pages do. Nothing is rendered here, so that many people can stop at once."""
+    with storage_errors():
+        was_live = conversation.stop_run(request.user, run)
     if not request.htmx:
         return redirect("conversation", public_id=run.conversation.public_id)
-    # Over already: the page does not know that yet, and fetches what it lacks.
+    # The run had ended already: the page does not know that yet, and fetches what it lacks.
     return HttpResponse(status=204, headers={} if was_live else {"HX-Trigger": page.CHANGED})
 
 
