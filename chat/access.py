@@ -314,7 +314,8 @@ def get_upstream(user: User, public_id: UUID) -> Upstream:
     return upstream
 
 
-def _is_theirs(actor: User, conversation: Conversation) -> bool:
+def may_read(actor: User, conversation: Conversation) -> bool:
+    """Whether this person may read the conversation as a member, not as an administrator."""
     if conversation.owner_id == actor.pk:
         return True
     return Conversation.objects.visible_to(actor).filter(pk=conversation.pk).exists()

@@ -25,7 +25,7 @@ from chat.public_api.log_stream import RunEvents  # noqa: E402
 from project.server.request_pool import RequestPool  # noqa: E402
 from project.server.server import Application, Receive, Scope, Send, fixed_root_path  # noqa: E402
 
-pages = RequestPool(
+request_pool = RequestPool(
     settings.MAX_CONCURRENT_REQUESTS,
     priority_urls=settings.PRIORITY_URLS,
     database_seconds=settings.DATABASE_WAIT_SECONDS,
@@ -72,7 +72,7 @@ requests = URLRouter(
     [
         path("healthz", endpoints.healthz),
         path("readyz", endpoints.readyz),
-        path("metrics", endpoints.metrics_or(pages)),
+        path("metrics", endpoints.metrics_or(request_pool)),
         # Programs sign in with a token; a cookie says nothing there.
         path("api/v1/models", programs.Models.as_asgi()),
         path("api/v1/chat", programs.Chat.as_asgi()),
@@ -81,7 +81,7 @@ requests = URLRouter(
         path("api/v1/runs/<run:run_id>/events", AuthMiddlewareStack(RunEvents.as_asgi())),
         path("live/stream/", AuthMiddlewareStack(TabStream.as_asgi())),
         path("live/test/", AuthMiddlewareStack(PacedStream.as_asgi())),
-        re_path(r"", pages),
+        re_path(r"", request_pool),
     ]
 )
 application = fixed_root_path(

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from chat import access
-from chat.conversations.actions import messages as verbs
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.composer import composer_context
 from chat.conversations.listing import listing_context
 from chat.conversations.page_diff import changed_turns, difference
@@ -127,7 +127,7 @@ def _kept_path(user: User, conversation: Conversation, position: PageState | Non
     tail, newest = overtaken
     if maker_of(newest) == user:
         return path
-    verbs.choose_path(user, tail, is_kept=True)
+    message_actions.choose_path(user, tail, is_kept=True)
     return read_path(user, conversation)
 
 

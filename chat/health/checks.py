@@ -83,8 +83,8 @@ class Findings:
     redis: RedisState
 
 
-class FileCounts(Generic[Value]):
-    """The last answer to a question, asked anew when it is too old, and once for all who ask."""
+class CachedValue(Generic[Value]):
+    """The last result of a check, refreshed when it is too old, once for all requests that wait."""
 
     def __init__(self, ask: Callable[[], Awaitable[Value]], seconds: float) -> None:
         self.value: Value | None = None
@@ -136,8 +136,8 @@ class Checks:
         self._worker = Worker("health")
         self._unanswered: asyncio.Future[Any] | None = None
         self._redis: redis.asyncio.Redis | None = None
-        self.findings = FileCounts(self._find, FRESH_SECONDS)
-        self.line = FileCounts(self._read_line, LINE_FRESH_SECONDS)
+        self.findings = CachedValue(self._find, FRESH_SECONDS)
+        self.line = CachedValue(self._read_line, LINE_FRESH_SECONDS)
 
     async def close(self) -> None:
         await self.findings.close()

@@ -12,7 +12,7 @@ from django.http import Http404
 from django.utils.crypto import salted_hmac
 
 from chat import access
-from chat.conversations.actions import messages as verbs
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.conversation import switch_tools
 from chat.conversations.actions.messages import ModelChoice
 from chat.core.errors import ActionRefused, storage_errors
@@ -175,7 +175,7 @@ def _say(token: AccessToken, request: ChatRequest, previous: Run | None, key: UU
     choice = _choice(request, chosen, previous, tools.notes)
     pictures = _pictures(request.pictures)
     if previous is None:
-        run = verbs.start_conversation(
+        run = message_actions.start_conversation(
             token.user,
             token.team,
             text=request.text,
@@ -203,7 +203,7 @@ def _follow(
     with transaction.atomic():
         if tools.chosen is not None:
             switch_tools(token.user, previous.conversation, tools.chosen)
-        run = verbs.send_message(
+        run = message_actions.send_message(
             token.user,
             previous.conversation,
             parent=previous.message,

@@ -9,7 +9,7 @@ from django import forms
 from django.conf import settings
 
 from chat.models import Question, QuestionKind
-from chat.questions import actions as verbs
+from chat.questions import actions as actions
 from chat.web.forms import Sentences, WordsField
 
 # Beyond this options stand below each other, to be chosen from and then sent.
@@ -57,9 +57,9 @@ class AnswerForm(ReplyForm):
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, question: Question) -> None:
         super().__init__(data, question=question)
-        self.options = verbs.options_of(question)
-        self.asked_fields = verbs.fields_of(question)
-        self.takes_several = verbs.takes_several(question)
+        self.options = actions.options_of(question)
+        self.asked_fields = actions.fields_of(question)
+        self.takes_several = actions.takes_several(question)
         if self.options:
             self.fields["selected"] = forms.TypedMultipleChoiceField(
                 choices=[(str(place), one.label) for place, one in enumerate(self.options)],
@@ -69,7 +69,7 @@ class AnswerForm(ReplyForm):
             )
         for place, field in enumerate(self.asked_fields):
             self.fields[f"field-{place}"] = asked_field(field)
-        if verbs.takes_text(question):
+        if actions.takes_text(question):
             self.fields["text"] = WordsField(
                 label="In your own words" if self.options or self.asked_fields else "Your answer",
                 required=False,
@@ -116,7 +116,7 @@ class AnswerForm(ReplyForm):
         }
 
 
-def asked_field(field: verbs.Field) -> forms.Field:
+def asked_field(field: actions.Field) -> forms.Field:
     """A field by the upstream's own word for its kind; one line of text where we do not know it."""
     common = {"label": field.label, "required": False}
     if field.options:
@@ -125,7 +125,7 @@ def asked_field(field: verbs.Field) -> forms.Field:
     return _FIELDS.get(field.kind.lower(), _line)(common)
 
 
-def value_label(field: verbs.Field, value: str) -> str:
+def value_label(field: actions.Field, value: str) -> str:
     """A field's value as the person who gave it read it."""
     if field.options:
         return next((one.label for one in field.options if one.value == value), value)

@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.text import Truncator
 
-from chat.access import NOT_HERE, _is_theirs
+from chat.access import NOT_HERE, may_read
 from chat.models import Conversation, User, audit
 
 # Search words are kept as evidence, not as a copy of what was pasted into the field.
@@ -30,7 +30,7 @@ def reading(actor: User, conversation: Conversation, **detail: object) -> Iterat
     No row for what the person may see in the application itself; gives whether there is one.
     """
     with transaction.atomic():
-        is_recorded = not _is_theirs(actor, conversation)
+        is_recorded = not may_read(actor, conversation)
         if is_recorded:
             audit.record(
                 actor,

@@ -13,7 +13,7 @@ from django.db.models.functions import Length
 from django.utils import timezone
 
 from chat import events as canonical
-from chat.conversations.actions import messages as verbs
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.core.threads import DatabaseThreads
 from chat.models import Membership, RawSegment, Run, RunSegment, Team, TeamRole, Upstream, User
@@ -75,7 +75,7 @@ def _burst() -> None:
     )
     frames = ANSWERS["openai_chat"](DELTAS)
     for _ in range(ANSWERS_AT_ONCE):
-        run = verbs.start_conversation(
+        run = message_actions.start_conversation(
             user,
             team,
             text="Hello",

@@ -10,7 +10,7 @@ from django.test import Client
 from lxml import html
 
 from chat.conversations.actions import conversation
-from chat.conversations.actions import messages as verbs
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.transcript import PAGE_TURNS
 from chat.models import Artifact, BranchChoice, Membership, Message, Run, RunStatus, TeamRole, User
 from tests.support.rooms import HTMX, Headers, Patches, Room, end_run, url_of
@@ -260,7 +260,7 @@ def end_by_a_pause(run: Run, room: Room) -> None:
 
 def add_branch(run: Run, room: Room) -> None:
     other = room.turn("Where else?")
-    verbs.choose_branch(room.conversation.owner, run.message.parent)
+    message_actions.choose_branch(room.conversation.owner, run.message.parent)
     assert other.parent.parent_id == run.message.parent.parent_id
 
 

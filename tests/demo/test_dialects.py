@@ -118,4 +118,4 @@ async def test_demo_servers_have_their_models(
                 )
 
             listed = {model.id for model in dialect.read_models(response.content)}
-            assert set(server.models) <= listed
+            assert set(server.all_models) <= listed

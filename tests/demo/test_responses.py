@@ -171,7 +171,7 @@ def test_demo_servers_include_this_api() -> None:
     (row,) = (server for server in DEMO_SERVERS if server.dialect == demo_api.dialect)
 
     assert row.path == demo_api.path
-    assert list(row.models) == list(MODELS)
+    assert list(row.all_models) == list(MODELS)
 
 
 # --- with our own dialect -------------------------------------------------------------

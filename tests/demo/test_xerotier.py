@@ -11,13 +11,13 @@ import pytest_asyncio
 
 from chat import dialects, result
 from chat.demo.apis.xerotier.mockup import Bundles, files_of
-from chat.demo.apis.xerotier.scenes import QuestionCard, choose
+from chat.demo.apis.xerotier.scenes import SceneRequest, choose
 from chat.demo.apis.xerotier.server import TOKENS_PER_SECOND
 from chat.demo.apis.xerotier.steps import Say, Wait
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import Reply, Turn
 from chat.events import JsonObject, MessageItem, Result
-from chat.servers.actions.demo import XEROTIER_MODELS
+from chat.servers.actions.demo import DEMO_SERVERS
 from chat.upstreams import client as upstreams
 from chat.upstreams.addresses import AddressPolicy
 from tests.demo.answers import BASES, answer_to, connect, make_prompt, native
@@ -101,10 +101,15 @@ async def test_silence_has_heartbeats(api: httpx.AsyncClient) -> None:
     assert response.content.count(b": heartbeat\n\n") == 2
 
 
+def _models() -> tuple[str, ...]:
+    (server,) = (each for each in DEMO_SERVERS if each.dialect == "xerotier")
+    return server.all_models
+
+
 def test_scenes_last_3_to_45_seconds(subtests: pytest.Subtests) -> None:
-    for model in XEROTIER_MODELS:
+    for model in _models():
         with subtests.test(model):
-            steps = choose(QuestionCard(model=model, text="two"), Bundles()).steps
+            steps = choose(SceneRequest(model=model, text="two"), Bundles()).steps
             waiting = sum(step.seconds for step in steps if isinstance(step, Wait))
             writing = sum(len(step.text) / 4.5 for step in steps if isinstance(step, Say))
 
@@ -342,7 +347,7 @@ async def test_models_are_listed_beside_the_endpoint(fake: FakeUpstream) -> None
             client, base_url=fake.url + BASE, dialect=XEROTIER, key=""
         )
 
-    assert [model.id for model in models] == list(XEROTIER_MODELS)
+    assert {model.id for model in models} == set(_models())
     assert fake.requests[-1].path == "/xerotier/proj_demo/v1/models"
 
 

@@ -17,7 +17,6 @@ from django.utils import timezone
 from chat import events
 from chat.core.errors import ActionRefused
 from chat.files import remote_images
-from chat.files import remote_images as verbs
 from chat.files.remote_images import FETCHES_AT_ONCE, id_of, keep, kept
 from chat.live.snapshot import pictures_in
 from chat.models import Run, StoredFile, User
@@ -147,7 +146,7 @@ def test_many_stored_images_are_looked_up_in_batches(
     monkeypatch: pytest.MonkeyPatch,
     django_assert_num_queries: Callable[[int], AbstractContextManager[object]],
 ) -> None:
-    monkeypatch.setattr(verbs, "LOOKED_UP_AT_ONCE", 2)
+    monkeypatch.setattr(remote_images, "LOOKED_UP_AT_ONCE", 2)
     run = with_images(answer)
     addresses = [f"https://x.org/{number}.png" for number in range(5)]
     stored = [addresses[1], addresses[4]]

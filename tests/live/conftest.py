@@ -14,7 +14,7 @@ from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 
 from chat import events as canonical
-from chat.conversations.actions import messages as verbs
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.core.threads import DatabaseThreads, readers
 from chat.live.access_monitor import AccessMonitor
@@ -129,7 +129,7 @@ def begin(
     def begin(
         *, room: Conversation | None = None, is_local: bool = True, is_claimed: bool = True
     ) -> LiveRun:
-        run = verbs.send_message(
+        run = message_actions.send_message(
             alice,
             room or conversation,
             parent=None,

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chat.conversations.actions import conversation as actions_conversation
-from chat.conversations.actions import messages as verbs
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.live import access_monitor as watch_module
 from chat.live.list_version import access_part, read_list_version, read_list_versions
@@ -26,7 +26,7 @@ def rename(owner: User, room: Conversation) -> None:
 
 
 def start_another(owner: User, room: Conversation) -> None:
-    verbs.start_conversation(
+    message_actions.start_conversation(
         owner,
         room.team,
         text="Hello",

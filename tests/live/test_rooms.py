@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from chat.conversations.actions import conversation as actions_conversation
-from chat.conversations.actions import messages as verbs
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.core.notify import QUEUED, ROOMS, ChangeNotifier, Subscription, room_topic
 from chat.live import access_monitor as watch_module
@@ -23,7 +23,7 @@ lost_notifications = pytest.mark.usefixtures("lost_notifications")
 
 
 def write(user: User, conversation: Conversation, upstream: Upstream) -> Run:
-    return verbs.send_message(
+    return message_actions.send_message(
         user,
         conversation,
         parent=None,

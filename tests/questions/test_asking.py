@@ -20,7 +20,7 @@ from pytest_django import Settings
 from chat import access
 from chat import events as canonical
 from chat.conversations.actions import conversation as actions_conversation
-from chat.conversations.actions import messages as verbs
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.core.errors import ActionRefused
 from chat.models import (
@@ -319,8 +319,8 @@ def test_approvals_and_refusals_are_audited(run: Run, alice: User) -> None:
         ("answered", ""),
         ("declined", "Not that one"),
     ]
-    verbs = AuditEvent.objects.order_by("pk").values_list("verb", flat=True)
-    assert list(verbs) == ["question.approved", "question.declined"]
+    message_actions = AuditEvent.objects.order_by("pk").values_list("verb", flat=True)
+    assert list(message_actions) == ["question.approved", "question.declined"]
 
 
 def test_question_is_not_answered_as_another_kind(run: Run, alice: User) -> None:
@@ -672,7 +672,7 @@ def test_tools_are_kept_as_they_were_when_asked(
     alice: User, team: Team, upstream: Upstream
 ) -> None:
     tool = tools.create_tool(alice, team, name="weather", description="Now", schema="")
-    run = verbs.start_conversation(
+    run = message_actions.start_conversation(
         alice,
         team,
         text="Hello",

@@ -22,7 +22,7 @@ from chat.models import (
     TeamRole,
     User,
 )
-from chat.questions import actions as verbs
+from chat.questions import actions as actions
 from chat.runs.outcomes import write_ending
 from tests.support.rooms import HTMX, Headers, Patches, Room, end_run, queries_of, text_of, url_of
 
@@ -117,7 +117,7 @@ def follow_ups(question: Question) -> int:
 
 
 def continue_with_result(question: Question, bob: User) -> Run:
-    run = verbs.give_result(bob, question, "3 m")
+    run = actions.give_result(bob, question, "3 m")
     assert run is not None
     return run
 

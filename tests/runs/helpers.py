@@ -12,7 +12,7 @@ from typing import Any
 from django.db import connection
 
 from chat import events as canonical
-from chat.conversations.actions import messages as verbs
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.core.threads import DatabaseThreads
 from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
@@ -72,7 +72,7 @@ def choice_of(run: Run) -> ModelChoice:
 def send_below(run: Run, text: str) -> Run:
     """The next message of the conversation, by the same person, below the run's answer."""
     assert run.requested_by is not None
-    return verbs.send_message(
+    return message_actions.send_message(
         run.requested_by,
         run.message.conversation,
         parent=run.message,
@@ -84,7 +84,7 @@ def send_below(run: Run, text: str) -> Run:
 
 def retry(run: Run) -> Run:
     assert run.requested_by is not None
-    return verbs.retry(
+    return message_actions.retry(
         run.requested_by, run.message, choice=choice_of(run), idempotency_key=uuid.uuid4()
     )
 

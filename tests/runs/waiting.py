@@ -7,7 +7,7 @@ import uuid
 from django.db.models import QuerySet
 
 from chat import events as canonical
-from chat.conversations.actions import messages as verbs
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.demo.script import Script, chunk, openai_chunks, openai_run, stream
 from chat.models import Conversation, Message, Question, Run, RunStatus, Upstream, User
@@ -63,7 +63,7 @@ def ask(ask_id: str = "a1", **members: object) -> dict[str, object]:
 
 def asking(user: User, conversation: Conversation, upstream: Upstream) -> Run:
     """A queued run."""
-    return verbs.send_message(
+    return message_actions.send_message(
         user,
         conversation,
         parent=None,

@@ -222,7 +222,7 @@ def test_stopping_an_answer_is_urgent() -> None:
 
     assert urgent.fullmatch(reverse("run_stop", kwargs=ids))
     assert not urgent.fullmatch(reverse("run_details", kwargs=ids))
-    assert asgi.pages._priority_urls.pattern == settings.PRIORITY_URLS
+    assert asgi.request_pool._priority_urls.pattern == settings.PRIORITY_URLS
 
 
 # --- with Django --------------------------------------------------------------------------------

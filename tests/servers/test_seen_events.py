@@ -14,8 +14,7 @@ from django.utils import timezone
 from chat.demo.script import openai_chunks, openai_run, stream
 from chat.dialects.event_counts import Seen
 from chat.models import SeenEvent, Upstream
-from chat.runs import execution
-from chat.runs import seen_events as verbs
+from chat.runs import execution, seen_events
 from chat.runs.seen_events import record_seen
 from tests.runs.helpers import threads, until
 from tests.support.run_fixtures import Execute, MakeRun
@@ -86,7 +85,7 @@ def test_unknown_kind_keeps_its_first_sample(upstream: Upstream) -> None:
 
 
 def test_number_of_kinds_is_bounded(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verbs, "MAX_KINDS", 3)
+    monkeypatch.setattr(seen_events, "MAX_KINDS", 3)
     record(upstream, "known")
 
     record_seen(upstream.pk, [Seen(name=f"x_{number}", count=1) for number in range(9)])

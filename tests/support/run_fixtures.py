@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 
 import pytest
 
-from chat.conversations.actions import messages as verbs
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.core.notify import ChangeNotifier
 from chat.core.threads import readers
@@ -59,7 +59,7 @@ def make_run(transactional_db: None, alice: User, team: Team, upstream: Upstream
         if fields:
             Upstream.objects.filter(pk=upstream.pk).update(**fields)
         upstream.refresh_from_db()
-        return verbs.start_conversation(
+        return message_actions.start_conversation(
             by,
             team,
             text=text,

@@ -17,7 +17,7 @@ import pytest
 from django.conf import settings
 
 from chat.conversations.actions import conversation
-from chat.conversations.actions import messages as verbs
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.core.notify import ChangeNotifier
 from chat.core.threads import DatabaseThreads, readers
@@ -115,11 +115,11 @@ class Room:
         """Starts the conversation, or follows its last answer."""
         choice, key = self._choice(parameters), uuid.uuid4()
         if self.run is None:
-            self.run = verbs.start_conversation(
+            self.run = message_actions.start_conversation(
                 self.user, self.team, text=text, choice=choice, idempotency_key=key
             )
             return self.run
-        self.run = verbs.send_message(
+        self.run = message_actions.send_message(
             self.user,
             self.run.conversation,
             parent=self.run.message,
@@ -131,7 +131,7 @@ class Room:
 
     def try_again(self, **parameters: object) -> Run:
         assert self.run is not None
-        self.run = verbs.retry(
+        self.run = message_actions.retry(
             self.user,
             self.run.message,
             choice=self._choice(parameters),

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from chat import access
-from chat.conversations import page as room
+from chat.conversations import page as page_responses
 from chat.conversations.actions import conversation as actions
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.composer import tools_for
@@ -206,8 +206,8 @@ def new(request: HttpRequest) -> HttpResponse:
         )
     except ActionRefused as refusal:
         return _not_started(request, str(refusal), refusal.status)
-    if not (room.says(run, said["text"]) and shows(run, pictures)):
-        return _not_started(request, room.SAID_OTHERWISE, 409, new_key=True)
+    if not (page_responses.says(run, said["text"]) and shows(run, pictures)):
+        return _not_started(request, page_responses.SAID_OTHERWISE, 409, new_key=True)
     return _started(request, run.conversation)
 
 
@@ -215,7 +215,7 @@ def _started(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     address = reverse("conversation", args=[conversation.public_id])
     if not request.htmx:
         return redirect(address)
-    return HttpResponse(headers={"HX-Redirect": address, "HX-Trigger": room.ACCEPTED})
+    return HttpResponse(headers={"HX-Redirect": address, "HX-Trigger": page_responses.ACCEPTED})
 
 
 def _not_started(
@@ -234,13 +234,15 @@ def _not_started(
 @frames_previews
 def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
     conversation = access.get_conversation(request.user, public_id)
-    return room.room_page(request, conversation, draft=request.GET.get("draft", "")[:10_000])
+    return page_responses.room_page(
+        request, conversation, draft=request.GET.get("draft", "")[:10_000]
+    )
 
 
 @login_required
 @require_GET
 def changes(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    return room.changes(request, access.get_conversation(request.user, public_id))
+    return page_responses.changes(request, access.get_conversation(request.user, public_id))
 
 
 @login_required
@@ -278,26 +280,28 @@ def _is_uuid(text: str | None) -> bool:
         return False
 
 
-@post_action(partial(access.get_conversation, for_write=True), room.refuse_beside("head-note"))
+@post_action(
+    partial(access.get_conversation, for_write=True), page_responses.refuse_beside("head-note")
+)
 def rename(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     form = TitleForm(request.POST)
     if not form.is_valid():
         raise InvalidForm("A title needs between one and 200 letters.")
     actions.rename(conversation, form.cleaned_data["title"])
-    return room.accepted(request, conversation)
+    return page_responses.accepted(request, conversation)
 
 
-@post_action(access.get_own_conversation, room.refuse_beside("head-note"))
+@post_action(access.get_own_conversation, page_responses.refuse_beside("head-note"))
 def visibility(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     form = VisibilityForm(request.POST)
     if not form.is_valid():
         raise InvalidForm("Choose who may read it.")
     if form.cleaned_data["visibility"] != conversation.visibility:
         actions.set_visibility(request.user, conversation, form.cleaned_data["visibility"])
-    return room.accepted(request, conversation)
+    return page_responses.accepted(request, conversation)
 
 
-@post_action(access.get_own_conversation, room.refuse_beside("head-note"))
+@post_action(access.get_own_conversation, page_responses.refuse_beside("head-note"))
 def delete(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     actions.delete(request.user, conversation)
     if not request.htmx:
@@ -305,11 +309,13 @@ def delete(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     return HttpResponse(headers={"HX-Redirect": reverse("home")})
 
 
-@post_action(partial(access.get_conversation, for_write=True), room.refuse_beside("tools-note"))
+@post_action(
+    partial(access.get_conversation, for_write=True), page_responses.refuse_beside("tools-note")
+)
 def switch(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     """Sets the tools that this conversation offers, all of them at once."""
     form = SwitchForm(request.POST, tools=conversation.team.tools.all())
     if not form.is_valid():
         raise InvalidForm(form.first_error())
     actions.switch_tools(request.user, conversation, form.cleaned_data["tools"])
-    return room.accepted(request, conversation)
+    return page_responses.accepted(request, conversation)

@@ -2,86 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from django.conf import settings
 from django.db.models import QuerySet
 
 from chat.models import Upstream
 
-# What `manage.py demo_upstream` lists; known, so that the first message needs no request before it.
-DEMO_MODELS: Mapping[str, str] = {
-    "tributary/demo-reasoner": "Demo reasoner",
-    "tributary/demo-writer": "Demo writer",
-    "tributary/demo-coder": "Demo coder",
-}
-# Chat completions as other servers speak them.
-OPENAI_MODELS: Mapping[str, str] = {
-    **DEMO_MODELS,
-    "tributary/demo-openrouter": "Like OpenRouter",
-    "tributary/demo-vllm": "Like vLLM",
-    "tributary/demo-deepseek": "Like DeepSeek",
-    "tributary/demo-groq": "Like Groq",
-    "tributary/demo-mistral": "Like Mistral",
-    "tributary/demo-llama-cpp": "Like llama.cpp",
-    "tributary/demo-ollama": "Like Ollama",
-    "tributary/demo-fireworks": "Like Fireworks",
-    "tributary/demo-friendli": "Like Friendli with tools",
-    "tributary/demo-gateway": "With sources, a picture and sound",
-}
-COMPLETIONS_MODELS: Mapping[str, str] = {
-    "tributary/demo-base": "Demo base",
-    "tributary/demo-base-thinker": "Demo base that thinks",
-}
-BITSEEK_MODELS: Mapping[str, str] = {"tributary/demo-bitseek": "Demo Bitseek"}
-MESSAGES_MODELS: Mapping[str, str] = {
-    "tributary/demo-thinker": "Demo thinker",
-    "tributary/demo-searcher": "Demo searcher",
-}
-RESPONSES_MODELS: Mapping[str, str] = {
-    "tributary/demo-agent": "Demo agent",
-    "tributary/demo-agent-open": "Demo agent, open",
-}
-XEROTIER_MODELS: Mapping[str, str] = {
-    "tributary/demo-research": "Demo research",
-    "tributary/demo-deep-think": "Demo deep think",
-    "tributary/demo-analyst": "Demo analyst",
-    "tributary/demo-artifacts": "Demo artifacts",
-    "tributary/demo-mockup": "Demo mockup",
-    "tributary/demo-question": "Demo question",
-    "tributary/demo-fork": "Demo branch",
-}
+LIST = Path(__file__).parent.parent / "demo_servers.toml"
 
 
 @dataclass(frozen=True, slots=True)
 class DemoServer:
     name: str
     dialect: str
-    # What the dialect expects behind the server's root.
+    # What the dialect expects behind the demo's root.
     path: str
-    models: Mapping[str, str] = field(default_factory=lambda: DEMO_MODELS)
+    # Id to label, as the picker shows them.
+    models: Mapping[str, str]
+    # Further models, which can be asked for by name.
+    unlisted: Sequence[str] = ()
+
+    @property
+    def all_models(self) -> tuple[str, ...]:
+        return (*self.models, *self.unlisted)
 
 
-DEMO_SERVERS = (
-    DemoServer("Demo (LM Studio)", "lmstudio", ""),
-    DemoServer("Demo (OpenAI)", "openai_chat", "/v1", OPENAI_MODELS),
-    DemoServer("Demo (Completions)", "openai_completions", "/completions/v1", COMPLETIONS_MODELS),
-    DemoServer("Demo (Bitseek)", "bitseek", "/bitseek/v1", BITSEEK_MODELS),
-    DemoServer("Demo (Responses)", "openai_responses", "/responses/v1", RESPONSES_MODELS),
-    DemoServer("Demo (Messages)", "anthropic_messages", "/anthropic/v1", MESSAGES_MODELS),
-    DemoServer("Demo (Xerotier)", "xerotier", "/xerotier/proj_demo/river/v1", XEROTIER_MODELS),
-)
+def _read_list() -> tuple[DemoServer, ...]:
+    servers = tomllib.loads(LIST.read_text())["servers"]
+    return tuple(DemoServer(**{**each, "models": dict(each["models"])}) for each in servers)
 
 
-# --- the demo servers --------------------------------------------------------------------
+# Known here, so that the first message needs no request for a list of models before it.
+DEMO_SERVERS = _read_list()
 
 
 def ensure_demo_upstream() -> None:
-    """Makes the demo's rows, or points them to where the demo listens now. Called at each start.
+    """Creates the rows of the demo servers, or updates their address. Called at each start.
 
-    Without a demo its rows are switched off and lose their address; with one again they return.
-    One that an administrator switched off stays off.
+    Without a demo its rows are disabled and lose their address; they return with it. A server that an
+    administrator has disabled stays disabled.
     """
     if not settings.DEMO_UPSTREAM_URL:
         Upstream.objects.filter(is_demo=True, is_enabled=True).update(is_enabled=False, base_url="")

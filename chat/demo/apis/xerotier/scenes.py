@@ -28,7 +28,7 @@ SLOW_SECONDS = 31.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionCard:
+class SceneRequest:
     """What a person asked for: the newest words, which turn it is, what was said before them.
 
     ``replies`` answer the questions that the last answer ended with.
@@ -47,7 +47,7 @@ class QuestionCard:
 # --- research ----------------------------------------------------------------------------
 
 
-def _research(asked: QuestionCard) -> Scene:
+def _research(request: SceneRequest) -> Scene:
     table, paper, gone = texts.PAGES
     steps = (
         *used("searching", "x_web_search", "5 pages found", 1.4, query="spring tide river gauge"),
@@ -73,7 +73,7 @@ def _research(asked: QuestionCard) -> Scene:
         ),
         *used("querying_timeline", "x_query_timeline", "3 entries", 0.6, since="2025-12-01"),
         *used("relating", "x_relate", "The moon leads by two days", 0.8, entities=["tide", "moon"]),
-        Say(_opening(asked) + texts.RESEARCH),
+        Say(_opening(request) + texts.RESEARCH),
     )
     return Scene(steps=steps)
 
@@ -87,7 +87,7 @@ def _page(title: str, milliseconds: int) -> JsonObject:
 _PARTS = texts.PARTS
 
 
-def _deep_think(asked: QuestionCard) -> Scene:
+def _deep_think(request: SceneRequest) -> Scene:
     total = len(_PARTS)
     steps = (
         emit("x_deep_think.planning_started"),
@@ -120,7 +120,7 @@ def _deep_think(asked: QuestionCard) -> Scene:
         *paced((emit("x_deep_think.claim_emitted", claim=claim) for claim in texts.CLAIMS), 0.5),
         emit("x_deep_think.structured_synthesis", sections=texts.SECTIONS),
         emit("x_deep_think.memory_extracted", text="The reader looks after a weir."),
-        Say(_opening(asked) + texts.DEEP_THINK),
+        Say(_opening(request) + texts.DEEP_THINK),
     )
     return Scene(steps=steps)
 
@@ -144,7 +144,7 @@ def _end_part(number: int, input_tokens: int, output_tokens: int) -> Emit:
     )
 
 
-def _analyst(asked: QuestionCard) -> Scene:
+def _analyst(request: SceneRequest) -> Scene:
     steps = (
         emit("x_analyst.context_gathering"),
         Wait(1.8),
@@ -152,8 +152,8 @@ def _analyst(asked: QuestionCard) -> Scene:
         Wait(1.2),
         emit("x_analyst.context_brief_created", brief=texts.BRIEF),
         Wait(0.6),
-        *((emit("x_analyst.context_refreshed", reason="a file changed"),) * (asked.number > 1)),
-        Say(_opening(asked) + texts.ANALYST),
+        *((emit("x_analyst.context_refreshed", reason="a file changed"),) * (request.number > 1)),
+        Say(_opening(request) + texts.ANALYST),
     )
     return Scene(steps=steps)
 
@@ -161,18 +161,18 @@ def _analyst(asked: QuestionCard) -> Scene:
 # --- artifacts and mockups -------------------------------------------------------------------
 
 
-def _artifacts(asked: QuestionCard) -> Scene:
-    is_page = asked.has("html", "page")
+def _artifacts(request: SceneRequest) -> Scene:
+    is_page = request.has("html", "page")
     first, second = texts.HTML_VERSIONS if is_page else texts.PYTHON_VERSIONS
-    if asked.number > 1:
-        third = second + texts.LATER_LINE[is_page].format(number=asked.number)
+    if request.number > 1:
+        third = second + texts.LATER_LINE[is_page].format(number=request.number)
         steps: tuple[Step, ...] = (
-            Say(_opening(asked) + texts.ARTIFACT_AGAIN),
+            Say(_opening(request) + texts.ARTIFACT_AGAIN),
             _artifact("updated", third, is_page=is_page),
         )
         return Scene(steps=steps)
     steps = (
-        Say(_opening(asked) + texts.ARTIFACT_FIRST),
+        Say(_opening(request) + texts.ARTIFACT_FIRST),
         *_written("create_artifact", _artifact("created", first, is_page=is_page)),
         Say(texts.ARTIFACT_SECOND),
         *_written("update_artifact", _artifact("updated", second, is_page=is_page)),
@@ -204,27 +204,27 @@ def _artifact(op: str, content: str, *, is_page: bool) -> Emit:
     )
 
 
-def _mockup(asked: QuestionCard, bundles: mockup.Bundles) -> Scene:
+def _mockup(request: SceneRequest, bundles: mockup.Bundles) -> Scene:
     """The first turn makes a bundle; the next ones, or the word "update", change it."""
-    known = mockup.BUNDLE_ID.findall(asked.earlier)
+    known = mockup.BUNDLE_ID.findall(request.earlier)
     if not known:
         bundle_id = bundles.create()
-        steps = _bundle_made(asked, bundle_id)
-        if asked.has("updates?", "twice"):
+        steps = _bundle_made(request, bundle_id)
+        if request.has("updates?", "twice"):
             bundles.keep(bundle_id, 2)
             steps += (Wait(2.0), *_bundle_changed(bundle_id, 2), Say(texts.MOCKUP_CHANGED))
         return Scene(steps=steps)
     bundle_id = known[-1]
     version = max(bundles.version_of(bundle_id), 1) + 1
     bundles.keep(bundle_id, version)
-    opening = (Say(_opening(asked) + texts.MOCKUP_CHANGING),)
+    opening = (Say(_opening(request) + texts.MOCKUP_CHANGING),)
     return Scene(steps=(*opening, *_bundle_changed(bundle_id, version), Say(texts.MOCKUP_CHANGED)))
 
 
-def _bundle_made(asked: QuestionCard, bundle_id: str) -> tuple[Step, ...]:
+def _bundle_made(request: SceneRequest, bundle_id: str) -> tuple[Step, ...]:
     tool = {"identifier": mockup.IDENTIFIER}
     return (
-        Say(_opening(asked) + texts.MOCKUP_FIRST),
+        Say(_opening(request) + texts.MOCKUP_FIRST),
         began("creating_mockup", "x_create_mockup", **tool),
         emit("x_mockup.calling", identifier=mockup.IDENTIFIER, title=mockup.TITLE),
         Wait(3.2),
@@ -264,23 +264,23 @@ def _bundle(bundle_id: str) -> JsonObject:
 # --- questions ---------------------------------------------------------------------------------
 
 
-def _question(asked: QuestionCard) -> Scene:
-    if asked.replies:
-        return _after_replies(asked)
-    if asked.has("fields?", "form"):
-        return _waiting(asked, texts.ASK_FORM, texts.BEFORE_FORM)
-    if asked.has("two", "2"):
-        return _waiting(asked, texts.ASK_TWO, texts.BEFORE_TWO, extra_call=True)
-    return _waiting(asked, texts.ASK_ONE, texts.BEFORE_ONE)
+def _question(request: SceneRequest) -> Scene:
+    if request.replies:
+        return _after_replies(request)
+    if request.has("fields?", "form"):
+        return _waiting(request, texts.ASK_FORM, texts.BEFORE_FORM)
+    if request.has("two", "2"):
+        return _waiting(request, texts.ASK_TWO, texts.BEFORE_TWO, extra_call=True)
+    return _waiting(request, texts.ASK_ONE, texts.BEFORE_ONE)
 
 
 def _waiting(
-    asked: QuestionCard, questions: tuple[JsonObject, ...], said: str, *, extra_call: bool = False
+    request: SceneRequest, questions: tuple[JsonObject, ...], said: str, *, extra_call: bool = False
 ) -> Scene:
     """Asks, and tells what has to come back: the words so far and every call."""
-    content = _opening(asked) + said
+    content = _opening(request) + said
     numbered = [
-        {**question, "askUserId": f"ask_{asked.number}_{number}", "toolCallId": f"call_{number}"}
+        {**question, "askUserId": f"ask_{request.number}_{number}", "toolCallId": f"call_{number}"}
         for number, question in enumerate(questions, start=1)
     ]
     calls = [_call(one["toolCallId"], "x_ask_user", question=one["question"]) for one in numbered]
@@ -299,10 +299,10 @@ def _call(identity: str, tool: str, **arguments: str) -> JsonObject:
     return {"id": identity, "type": "function", "function": function}
 
 
-def _after_replies(asked: QuestionCard) -> Scene:
+def _after_replies(request: SceneRequest) -> Scene:
     steps = (
         *used("searching", "x_web_search", "2 ferries found", 1.2, query="ferry times"),
-        Say(texts.AFTER_REPLIES.format(replies="\n".join(map(_reply_line, asked.replies)))),
+        Say(texts.AFTER_REPLIES.format(replies="\n".join(map(_reply_line, request.replies)))),
     )
     return Scene(steps=steps)
 
@@ -325,28 +325,28 @@ def _reply_line(reply: JsonObject) -> str:
 # --- a branch, and the rest ---------------------------------------------------------------------
 
 
-def _fork(asked: QuestionCard) -> Scene:
-    branch = f"What if {_short(asked.text, 40)}" if asked.text else "What if"
+def _fork(request: SceneRequest) -> Scene:
+    branch = f"What if {_short(request.text, 40)}" if request.text else "What if"
     steps = (
         emit(
             "x_context_fork",
             branch_id="branch_7f3k9q2m5x8w1c4v6b0n2h5j",
             branch_name=branch,
-            message_count=2 * asked.number,
+            message_count=2 * request.number,
         ),
         Wait(1.2),
-        Say(_opening(asked) + texts.FORK),
+        Say(_opening(request) + texts.FORK),
     )
-    return Scene(steps=steps, last=(emit("x_chat.metadata", **_metadata(asked)),))
+    return Scene(steps=steps, last=(emit("x_chat.metadata", **_metadata(request)),))
 
 
-def _metadata(asked: QuestionCard) -> JsonObject:
-    recent = 340 * asked.number
+def _metadata(request: SceneRequest) -> JsonObject:
+    recent = 340 * request.number
     total = 512 + 1024 + recent + 64
     return {
-        "messageId": f"msg_ext_{asked.number:04d}b",
-        "userMessageId": f"msg_ext_{asked.number:04d}a",
-        "sequence": 2 * asked.number,
+        "messageId": f"msg_ext_{request.number:04d}b",
+        "userMessageId": f"msg_ext_{request.number:04d}a",
+        "sequence": 2 * request.number,
         "context": {
             "systemTokens": 512,
             "summaryTokens": 0,
@@ -357,7 +357,7 @@ def _metadata(asked: QuestionCard) -> JsonObject:
             "totalTokens": total,
             "inputBudget": 8192,
             "retrievedCount": 6,
-            "recentCount": 2 * asked.number,
+            "recentCount": 2 * request.number,
             "usedSemanticRetrieval": True,
             "semanticRetrievalActive": True,
             "chunkSelectionMethod": "semantic",
@@ -366,15 +366,15 @@ def _metadata(asked: QuestionCard) -> JsonObject:
     }
 
 
-def _welcome(asked: QuestionCard) -> Scene:
-    return Scene(steps=(Say(_opening(asked) + texts.WELCOME),))
+def _welcome(request: SceneRequest) -> Scene:
+    return Scene(steps=(Say(_opening(request) + texts.WELCOME),))
 
 
-def _opening(asked: QuestionCard) -> str:
+def _opening(request: SceneRequest) -> str:
     """From the second turn on, which turn it is: branches can then be told apart."""
-    if asked.number < 2:
+    if request.number < 2:
         return ""
-    return f"*Turn {asked.number}, about “{_short(asked.text, 80)}”*\n\n"
+    return f"*Turn {request.number}, about “{_short(request.text, 80)}”*\n\n"
 
 
 def _short(text: str, characters: int) -> str:
@@ -382,7 +382,7 @@ def _short(text: str, characters: int) -> str:
     return line if len(line) <= characters else line[: characters - 1] + "…"
 
 
-_SCENES: Mapping[str, Callable[[QuestionCard], Scene]] = {
+_SCENES: Mapping[str, Callable[[SceneRequest], Scene]] = {
     "tributary/demo-research": _research,
     "tributary/demo-deep-think": _deep_think,
     "tributary/demo-analyst": _analyst,
@@ -416,18 +416,18 @@ _PREEMPTED = Fail(
 )
 
 
-def choose(asked: QuestionCard, bundles: mockup.Bundles) -> Scene:
+def choose(request: SceneRequest, bundles: mockup.Bundles) -> Scene:
     """The scene of a model, which other models do without, in the manner that the words ask for."""
-    if asked.has("refuse[sd]?"):
+    if request.has("refuse[sd]?"):
         return Scene(steps=(Refuse(texts.REFUSAL),))
-    if asked.model == MOCKUP_MODEL:
-        scene = _mockup(asked, bundles)
+    if request.model == MOCKUP_MODEL:
+        scene = _mockup(request, bundles)
     else:
-        scene = _SCENES.get(asked.model, _welcome)(asked)
-    if asked.has("slow(ly)?"):
+        scene = _SCENES.get(request.model, _welcome)(request)
+    if request.has("slow(ly)?"):
         scene = replace(scene, steps=(Wait(SLOW_SECONDS), *scene.steps))
     for ending, word in ((_TIMEOUT, "errors?"), (_PREEMPTED, "preempted"), (Cut(), "cuts?")):
-        if asked.has(word):
+        if request.has(word):
             return replace(scene, steps=(*_broken(scene.steps), ending))
     return scene
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from chat.demo import scenes, script
 from chat.demo.apis import DemoApi
 from chat.demo.apis.xerotier.mockup import Bundles
-from chat.demo.apis.xerotier.scenes import LABELS, QuestionCard, choose
+from chat.demo.apis.xerotier.scenes import LABELS, SceneRequest, choose
 from chat.demo.apis.xerotier.steps import (
     Cut,
     Emit,
@@ -53,7 +53,7 @@ class BadRequest(Exception):
 # --- reading a request ----------------------------------------------------------------------
 
 
-def read(data: bytes) -> tuple[JsonObject, QuestionCard]:
+def read(data: bytes) -> tuple[JsonObject, SceneRequest]:
     """The request and what it asks for. Raises ``BadRequest``."""
     try:
         body = json.loads(data)
@@ -68,7 +68,7 @@ def read(data: bytes) -> tuple[JsonObject, QuestionCard]:
     if not body.get("model"):
         raise BadRequest("'model' must not be empty", code="invalid_request", param="model")
     _check_calls(messages)
-    return body, QuestionCard(
+    return body, SceneRequest(
         model=str(body["model"]),
         text=questions[-1],
         number=len(questions),
