@@ -313,7 +313,7 @@ FRAMES_SENT = FastCounter(
 BYTES_SENT = FastCounter(
     "tributary_sent_bytes_total", "Bytes of those, before the transport's own framing.", "transport"
 )
-HUBS = Reading("tributary_hubs", "Runs that this process renders for viewers.")
+BROADCASTERS = Reading("tributary_broadcasters", "Runs that this process renders for viewers.")
 CHECK_SECONDS = Histogram(
     "tributary_access_check_seconds",
     "One look at the rights of all viewers of this process.",

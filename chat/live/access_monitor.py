@@ -36,31 +36,31 @@ from chat.runs.queue import QueuePositions, read_queue
 logger = logging.getLogger(__name__)
 
 CHECK_SECONDS = 1.0
-# Without a database nobody's right can be proved; after this long nobody sees anything more.
+# Without a database no access can be checked. After this time all connections are closed.
 FAIL_CLOSED_SECONDS = 15.0
-# A check that takes longer has met a database that hangs; without this it would wait with it.
+# Limit for one check, so that a hanging database does not block the monitor.
 ANSWER_SECONDS = 5.0
-# Rings come in bursts, and from rooms that nobody here looks at.
+# Notifications come in bursts, and from conversations without viewers in this process.
 PAUSE_SECONDS = 0.1
-# How many lists of conversations the pages of this process fetch in a second, at most, because there
-# is something new in them. In a busy team there always is, and a list costs 10 to 30 ms: with more
-# pages each of them is told less often.
+# The most lists of conversations that pages of this process fetch in a second after changes. In a busy
+# team there is always a change, and a list costs 10 to 30 ms; with more pages each one is notified
+# less often.
 LISTS_PER_SECOND = 10
 
 GONE_SIGNED_OUT = "signed-out"
 GONE_ACCESS = "access"
 GONE_DELETED = "deleted"
-# Nobody knows: the viewer may come back and ask again.
+# Unknown: the viewer may connect again.
 GONE_UNSURE = "unsure"
-# The database is another one than what is looked at was made from.
+# The database is not the one that the page was rendered from.
 GONE_RESTORED = "restored"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who looks, by which session. ``password`` is the stored hash: a change ends the session.
+    """The person and session of a viewer. ``password`` is the stored hash: a change ends the session.
 
-    A program looks by an access token (``token_pk``), whatever the password, and sees one team
+    A program uses an access token (``token_pk``), independent of the password, and sees one team
     (``team_pk``).
     """
 
@@ -73,7 +73,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """A conversation as the check saw it, and whether this viewer may write in it."""
+    """A conversation at the time of the check, and whether this viewer may write in it."""
 
     conversation_id: UUID
     revision: int
@@ -84,9 +84,9 @@ class Connection(Protocol):
     """A live connection. Its methods are called on the event loop and must not block."""
 
     identity: Identity
-    # The conversation looked at, and those of the runs followed.
+    # The conversation that is shown, and those of the followed runs.
     rooms: set[UUID]
-    # For the log and the figures: which one this is, over what it goes, whether it lags.
+    # For the log and the metrics.
     viewer_id: str
     transport: str
 
@@ -95,7 +95,7 @@ class Connection(Protocol):
 
     @property
     def shows_list(self) -> bool:
-        """Whether the person's list of conversations is on the page."""
+        """Whether the page shows the person's list of conversations."""
         ...
 
     def on_room(self, room: Room) -> None: ...
@@ -150,7 +150,7 @@ class AccessMonitor:
             logger.log(_level_of(connection), "viewer.closed viewer=%s", connection.viewer_id)
 
     def check_now(self) -> None:
-        """Somebody has come: the next check of everybody need not wait for its second."""
+        """Checks all connections soon, because one has been added."""
         self._wanted.add(ROOMS)
 
     async def close(self) -> None:
@@ -193,7 +193,7 @@ class AccessMonitor:
             await wait_at_most(self._wanted, max(0.0, due_at - loop.time()))
 
     def _at(self, topics: set[str]) -> list[Connection]:
-        """Who looks at the rooms that rang: not everybody, each time that anybody writes."""
+        """The connections to the conversations that have changed."""
         return [
             one
             for one in self._connections
@@ -215,13 +215,13 @@ class AccessMonitor:
             return
         connections = list(asked)
         questions = [(one.identity, frozenset(one.rooms)) for one in connections]
-        # Lists wait for the check of everybody, however often a room rings.
+        # Lists are checked once a second only, however often conversations change.
         people = {one.identity.user_pk for one in connections if with_lists and one.shows_list}
         epoch, answers, line, lists = await self._threads.call(look, questions, people)
         pause_seconds = max(CHECK_SECONDS, len(self._connections) / LISTS_PER_SECOND)
         if self._epoch not in ("", epoch):
             logger.warning("database.replaced connections=%d", len(self._connections))
-            broadcasters.begin_anew()
+            broadcasters.reset()
             self._end_all(GONE_RESTORED)
             self._epoch = epoch
             return
@@ -248,7 +248,7 @@ Question = tuple[Identity, frozenset[UUID]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """For each question the rooms as they are, or why the viewer has to go."""
+    """For each connection its conversations, or the reason to close it."""
 
     verdicts: list[list[Room] | str]
     has_queue: bool
@@ -258,8 +258,8 @@ class Answers:
 def look(
     questions: Sequence[Question], people: Collection[int]
 ) -> tuple[str, Answers, QueuePositions, dict[int, str]]:
-    """All that a check wants to know, on one way to the thread and back. ``people``: whose lists of
-    conversations are looked at."""
+    """Everything that a check reads, in one call of the thread. ``people``: whose lists of conversations
+    are checked."""
     epoch = read_database_identity()
     answers = check(questions)
     line = read_queue(has_queue=answers.has_queue, is_draining=answers.is_draining)
@@ -267,10 +267,8 @@ def look(
 
 
 def check(questions: Iterable[Question]) -> Answers:
-    """One query, however many viewers there are, and one more where programs look.
-
-    All rows are of one moment: whoever is missing as a member because the room or the person was
-    deleted is missing there too, and is told why.
+    """One query for all viewers, and one more if there are access tokens. All rows are of one moment, so
+    that a viewer whose conversation was deleted gets that reason and not a missing membership.
     """
     asked = list(questions)
     rows = _read([(identity, key) for identity, keys in asked for key in keys or (None,)])
@@ -288,7 +286,7 @@ def check(questions: Iterable[Question]) -> Answers:
 
 
 class _Row(NamedTuple):
-    """What there is of one viewer and one room (the columns of ``_ROWS``)."""
+    """One viewer and one conversation (the columns of ``_ROWS``)."""
 
     place: int
     has_session: bool
@@ -304,7 +302,7 @@ class _Row(NamedTuple):
     is_draining: bool
 
 
-# Its text is the same however many are asked about: see `chat.core.prepared`.
+# The text does not depend on the number of viewers: see `chat.core.prepared`.
 _ROWS = """
     SELECT asked.place, session.session_key IS NOT NULL, person.password,
         room.team_id, room.owner_id, room.visibility, room.revision, room.deleted_at IS NOT NULL,
@@ -352,7 +350,7 @@ def _read(pairs: Sequence[tuple[Identity, UUID | None]]) -> list[_Row]:
 def _verdict(
     identity: Identity, keys: frozenset[UUID], rows: Sequence[_Row], tokens: set[int]
 ) -> list[Room] | str:
-    """``rows``: one for each room, or one where no room is looked at."""
+    """``rows``: one for each conversation, or one if none is shown."""
     if not _is_signed_in(identity, rows[0], tokens):
         return GONE_SIGNED_OUT
     seen: list[Room] = []
@@ -383,13 +381,13 @@ def _valid_tokens(keys: set[int | None]) -> set[int]:
     return set(AccessToken.objects.usable().filter(pk__in=keys).values_list("pk", flat=True))
 
 
-# --- the figures ------------------------------------------------------------------------
+# --- metrics ----------------------------------------------------------------------------
 
 _monitors: WeakSet[AccessMonitor] = WeakSet()
 
 
 def _level_of(connection: Connection) -> int:
-    """A tab that asks again and again would fill the log."""
+    """Long polls connect often and would fill the log."""
     return logging.DEBUG if connection.transport == "poll" else logging.INFO
 
 

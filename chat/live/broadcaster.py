@@ -1,4 +1,4 @@
-"""One follower and one renderer per run and process; frames that all its viewers share."""
+"""Broadcasters: one log follower and one renderer per watched run, and frames that all viewers share."""
 
 from __future__ import annotations
 
@@ -25,28 +25,26 @@ from chat.runs.log_follower import RunGone, follow_log
 
 logger = logging.getLogger(__name__)
 
-# The first change after a quiet moment goes out at once, then at most a frame in this time;
-# three times as long when the event loop lags, for then there is too much to do.
+# The first change after a pause is sent at once; then there is at most one frame in this time, and
+# up to three times as long between two while the event loop lags.
 FRAME_SECONDS = 0.05
 LONGEST_FRAME_SECONDS = 0.15
-# A frame may come so much sooner, though not on average: commits are as far apart as frames, and
-# words that arrive a moment before their time would all wait for a timer.
+# A single frame may be sent this much early. Commits are as far apart as frames, so without it most
+# of them would arrive just before the time and wait for a timer.
 FRAME_SLACK_SECONDS = 0.01
-# What a viewer that is a little late may still get as the very frames that the others got: a second of
-# plain words, or the last few where each frame brings the whole of an open block. A later one gets a
-# single patch made for it.
+# Frames kept for viewers that are slightly late: about a second of plain text, or the last few frames
+# where each contains a whole open block. A viewer that is later gets one patch of its own.
 RING_BYTES = 4 * 1024
 FEW_FRAMES = 4
 FEW_BYTES = 24 * 1024
-# A reload comes back within seconds; rendering the answer again would be wasted.
+# A page that reloads returns within seconds; the broadcaster stays that long.
 LINGER_SECONDS = 30.0
-# Beyond this, of a batch or of a block that is open before it, a batch is applied, or a frame made, in
-# a thread: it may take over 5 ms.
+# Larger batches and open blocks are applied and rendered in a thread, because it may take over 5 ms.
 THREAD_BYTES = 16 * 1024
 THREAD_EVENTS = 200
-# A hub that begins late skips the frame from 0 to now: nobody stands at 0 any more.
+# A broadcaster that starts later than this skips the frame from 0: no page is at 0 any more.
 FIRST_EVENTS = 20
-# How long a page waits until a new hub has read the log up to its cursor.
+# How long a page waits until a new broadcaster has read the log up to its cursor.
 CATCH_UP_SECONDS = 5.0
 
 Parameters = ParamSpec("Parameters")
@@ -58,8 +56,8 @@ _encoder = msgspec.json.Encoder()
 async def in_thread(
     function: Callable[Parameters, Value], *args: Parameters.args, **kwargs: Parameters.kwargs
 ) -> Value:
-    """The function's value. Whoever is cancelled meanwhile leaves only when the thread is done: the
-    lock that guards what it works on must not be free before."""
+    """The function's value. A cancellation takes effect only when the thread has finished, because the
+    caller's lock must not be released before."""
     working = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
     try:
         return await asyncio.shield(working)
@@ -69,7 +67,7 @@ async def in_thread(
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
-    """One message to the browser, which turns the page at ``after`` into the page at ``seq``."""
+    """One message to the browser. It changes a page at ``after`` into the page at ``seq``."""
 
     after: int
     seq: int
@@ -92,23 +90,27 @@ class RunBroadcaster:
         self._ring: deque[Frame] = deque()
         self._ring_bytes = 0
         self._framed_seq = 0
-        # When the next frame may be made, and whether a task waits for that moment.
+        # When the next frame may be sent, and whether a task waits for that time.
         self._due = 0.0
         self._is_frame_coming = False
-        # Bytes of the log up to each seq: what a patch between two of them may cost.
+        # Bytes of the log up to each seq: an estimate of what a patch between two of them costs.
         self._sizes = array("Q", [0])
         self._changed = Signal()
         self._progressed = Signal()
         self._applying = asyncio.Lock()
         self._viewers: set[Callable[[], None]] = set()
         self._tasks = [
-            asyncio.create_task(self._guarded(self._follow()), name=f"hub-follow-{run_id.hex}"),
-            asyncio.create_task(self._guarded(self._frame()), name=f"hub-frame-{run_id.hex}"),
+            asyncio.create_task(
+                self._guarded(self._follow()), name=f"broadcaster-follow-{run_id.hex}"
+            ),
+            asyncio.create_task(
+                self._guarded(self._frame()), name=f"broadcaster-frame-{run_id.hex}"
+            ),
         ]
 
     @property
     def seq(self) -> int:
-        """The last number that viewers may be sent."""
+        """The last seq that viewers may be sent."""
         return self._framed_seq
 
     def add_viewer(self, on_change: Callable[[], None]) -> None:
@@ -131,10 +133,10 @@ class RunBroadcaster:
     # --- what viewers ask for ----------------------------------------------------------
 
     async def knows(self, seq: int, check: str) -> bool:
-        """Whether a page at ``seq`` shows a prefix of this log, and not of another one.
+        """Whether a page at ``seq`` shows a prefix of this log and not of another one.
 
-        A hub that has just begun reads its log first; a page from before a restored backup
-        knows a number that never comes, so the wait has an end.
+        A new broadcaster reads its log first. The wait is bounded, because a page from before a restored
+        backup may have a seq that never comes.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + CATCH_UP_SECONDS
@@ -148,11 +150,11 @@ class RunBroadcaster:
         return self.has_ended or self.is_gone
 
     async def frames_after(self, seq: int) -> list[Frame]:
-        """What brings a page at ``seq`` to now: shared frames if it stands at the edge of one,
-        else one patch made for it, which ends at such an edge."""
+        """The frames that bring a page at ``seq`` up to date: shared ones if a frame starts at ``seq``,
+        otherwise one patch for this page, which ends where a shared frame ends."""
         shared = self.shared_after(seq)
         if shared or seq >= self._framed_seq:
-            # Nearly always: what is shared is complete at any moment, and needs no lock.
+            # The usual case. Shared frames are complete at any time, so no lock is needed.
             return shared
         async with self._applying:
             await self._share_frame()
@@ -162,8 +164,8 @@ class RunBroadcaster:
             return [await self._patch(seq)]
 
     def shared_after(self, seq: int) -> list[Frame]:
-        """What all viewers get, behind ``seq``; nothing if no frame begins there. From the ring's end:
-        most viewers lack the last frame alone."""
+        """The shared frames after ``seq``, or nothing if none starts there. Searched from the newest,
+        because most viewers lack only the last one."""
         shared: list[Frame] = []
         for frame in reversed(self._ring):
             if frame.after < seq:
@@ -172,7 +174,7 @@ class RunBroadcaster:
         return shared[::-1] if shared and shared[-1].after == seq else []
 
     async def replacement(self) -> list[Frame]:
-        """Frames that rebuild the answer for a page whose cursor means nothing here."""
+        """Frames that rebuild the whole answer, for a page whose cursor is unknown."""
         async with self._applying:
             await self._share_frame()
             pieces = await in_thread(self._answer.replacement)
@@ -194,9 +196,9 @@ class RunBroadcaster:
         self._wake()
 
     def break_off(self) -> None:
-        """Call it in an exception handler: a run that cannot be rendered gets no more frames, and
-        takes no other run's viewers with it."""
-        logger.exception("hub.broken run=%s", self.run_id)
+        """For exception handlers: a run that cannot be rendered gets no more frames, and other runs are
+        not affected."""
+        logger.exception("broadcaster.failed run=%s", self.run_id)
         self.is_gone = True
 
     async def _follow(self) -> None:
@@ -206,8 +208,8 @@ class RunBroadcaster:
             await self._apply(entries)
 
     def _take(self, entries: list[Entry]) -> bool:
-        """As `_apply`, at once, for what is short and not the end, where nobody else is at work on the
-        answer: so the words of hundreds of runs wake no task on their way."""
+        """As `_apply`, synchronously, for short batches that are not the end, while nobody else changes the
+        answer. The deltas of hundreds of runs then wake no task."""
         if self._is_much(entries) or entries[-1].is_end or self.is_gone or self._applying.locked():
             return False
         try:
@@ -243,15 +245,15 @@ class RunBroadcaster:
         self._progressed.set()
 
     def _show_in_time(self) -> None:
-        """By the task that waits for the moment. Once: a second frame behind it would be empty, and
-        put off the words that come next."""
+        """Leaves the frame to the task that waits for its time. Only once: a second frame would be empty,
+        and would delay the next one."""
         if not self._is_frame_coming:
             self._is_frame_coming = True
             self._changed.set()
 
     @property
     def _is_frame_due(self) -> bool:
-        """Whether there is nothing to wait for, and so no other task to wake."""
+        """Whether a frame can be sent at once, without waking a task."""
         return not (self._is_frame_coming or self.has_ended) and _now() >= self._due
 
     def _apply_now(self, entries: list[Entry]) -> None:
@@ -263,7 +265,7 @@ class RunBroadcaster:
             self._sizes.append(self._sizes[-1] + len(entry.body))
 
     async def _frame(self) -> None:
-        """The frames that have to wait for their time, and the last one."""
+        """Sends the frames that have to wait for their time, and the last one."""
         while not (self.has_ended and self._framed_seq == self._answer.seq):
             await self._changed.wait()
             self._changed.clear()
@@ -278,14 +280,14 @@ class RunBroadcaster:
         self._say_when_next(lag)
 
     def _say_when_next(self, lag: float = 0.0) -> None:
-        """There is a new frame: viewers may have it now, and the next one only after a while."""
+        """Wakes the viewers for a new frame, and sets the time of the next one."""
         window = min(LONGEST_FRAME_SECONDS, max(FRAME_SECONDS, 3 * lag))
         self._due = max(self._due, _now() - FRAME_SLACK_SECONDS) + window
         self._wake()
 
     @staticmethod
     async def _sleep_until(due: float) -> float:
-        """Seconds by which the loop woke us too late."""
+        """Returns the seconds by which the event loop was late."""
         wait = due - _now()
         if wait <= 0:
             return 0.0
@@ -293,13 +295,13 @@ class RunBroadcaster:
         return max(0.0, _now() - due)
 
     async def _share_frame(self) -> None:
-        """Puts what was applied since the last frame into the ring. Under the lock only."""
+        """Adds a frame with the changes since the last one to the ring. Under the lock only."""
         if self._answer.seq != self._framed_seq:
             self._share(await self._patch(self._framed_seq) if self._is_anybody_there else None)
 
     @property
     def _is_anybody_there(self) -> bool:
-        """Whether some page may stand where the next frame begins."""
+        """Whether some page may be at the start of the next frame."""
         return self._framed_seq > 0 or self._answer.seq <= FIRST_EVENTS
 
     def _share(self, frame: Frame | None) -> None:
@@ -317,7 +319,7 @@ class RunBroadcaster:
         return count > 1 and self._ring_bytes > (FEW_BYTES if count <= FEW_FRAMES else RING_BYTES)
 
     def _is_long(self, after: int) -> bool:
-        """Whether a patch of what came behind ``after`` is made in a thread."""
+        """Whether a patch of the changes after ``after`` is rendered in a thread."""
         seq = self._answer.seq
         size = max(self._sizes[seq] - self._sizes[after], self._answer.open_length)
         return seq - after > THREAD_EVENTS or size > THREAD_BYTES
@@ -333,10 +335,10 @@ class RunBroadcaster:
     def _envelope(
         self, after: int, content: str, *, replaces: bool = False, is_whole: bool = True
     ) -> Frame:
-        """``replaces``: the content stands for itself, whatever the page showed before.
+        """``replaces``: the content does not depend on what the page showed before.
 
-        Until it is whole the page has no cursor to come back with (a checksum that fits nothing),
-        and more is to come even of a run that has ended.
+        Until all pieces are there (``is_whole``) the page has no valid cursor (an empty checksum), and
+        more follows even if the run has ended.
         """
         seq = self._answer.seq
         envelope = {
@@ -360,20 +362,20 @@ def _now() -> float:
 
 
 class RunBroadcasters:
-    """The hubs of this process. A hub goes some seconds after its last viewer."""
+    """The broadcasters of this process. One is closed some seconds after its last viewer has left."""
 
     def __init__(self) -> None:
         self._broadcasters: dict[UUID, RunBroadcaster] = {}
         self._leaving: dict[UUID, asyncio.TimerHandle] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        _all_hubs.add(self)
+        _all_broadcasters.add(self)
 
     @property
     def count(self) -> int:
         return len(self._broadcasters)
 
     def join(self, run_id: UUID, on_change: Callable[[], None]) -> RunBroadcaster:
-        """The hub of a run; the caller must `leave` it."""
+        """The broadcaster of a run. The caller must `leave` it."""
         if timer := self._leaving.pop(run_id, None):
             timer.cancel()
         broadcaster = self._broadcasters.get(run_id)
@@ -404,9 +406,9 @@ class RunBroadcasters:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    def begin_anew(self) -> None:
-        """The database is another one: nothing that was read of the earlier one is shown again.
-        Who looks gets no more frames here, and has to come back."""
+    def reset(self) -> None:
+        """Drops everything that was read, because the database is another one. Viewers get no more frames
+        and have to connect again."""
         for timer in self._leaving.values():
             timer.cancel()
         self._leaving.clear()
@@ -426,7 +428,7 @@ class RunBroadcasters:
             await broadcaster.close()
 
 
-_all_hubs: WeakSet[RunBroadcasters] = WeakSet()
-metrics.HUBS.read_from(lambda: {"": sum(some.count for some in _all_hubs)})
+_all_broadcasters: WeakSet[RunBroadcasters] = WeakSet()
+metrics.BROADCASTERS.read_from(lambda: {"": sum(some.count for some in _all_broadcasters)})
 
 broadcasters = RunBroadcasters()

@@ -18,7 +18,7 @@ from chat.models import AccessToken, User
 
 
 class Cursor(msgspec.Struct):
-    """How far a page is in one run, and the checksum of the log that it shows."""
+    """The position of a page in one run, with the checksum of the log up to there."""
 
     run: UUID
     seq: int = 0
@@ -26,21 +26,24 @@ class Cursor(msgspec.Struct):
 
 
 class Subscribe(msgspec.Struct, tag="hello"):
+    """The first message of a tab: its conversation, and its cursors in live answers."""
+
     room: UUID | None = None
     revision: int = 0
     writes: bool | None = None
     draining: list[UUID] = []
-    # Of the database that the page was made from; empty where the tab did not say.
+    # Identity of the database that the page was rendered from; empty if the tab did not send it.
     epoch: str = ""
-    # The version of its list of conversations; empty where there is none on the page.
+    # Version of the list of conversations; empty if the page shows none.
     list_version: str = ""
     runs: list[Cursor] = []
 
 
-async def greet(viewer: Viewer, user: User, hello: Subscribe) -> None:
-    """Lets the tab in where its person may look.
+async def subscribe(viewer: Viewer, user: User, hello: Subscribe) -> None:
+    """Connects the tab to its conversation and runs.
 
-    Raises ``Http404`` or ``PermissionDenied`` for the room; a run that is not theirs is left out.
+    Raises ``Http404`` or ``PermissionDenied`` for the conversation. Runs that the person may not read
+    are left out.
     """
     if hello.epoch and hello.epoch != await readers.call(page_database_identity):
         viewer.on_gone(GONE_RESTORED)
@@ -62,16 +65,13 @@ async def follow_run(viewer: Viewer, user: User, cursor: Cursor) -> None:
     try:
         run = await readers.call(access.get_run, user, cursor.run)
     except (Http404, PermissionDenied):
-        # A single answer that is gone; the room itself is the watch's matter.
+        # A deleted answer. The conversation itself is checked by the access monitor.
         return
     await viewer.follow(cursor.run, run.conversation.public_id, cursor.seq, cursor.check)
 
 
-# Who is behind a connection: by its session, or by the access token of a program.
-
-
 def identity_of(scope: dict[str, Any]) -> Identity | None:
-    """Who the session says this is; ``None`` for nobody."""
+    """The person of the session; ``None`` if nobody is signed in."""
     user = scope.get("user")
     session = scope.get("session")
     if user is None or not user.is_authenticated or not session or not session.session_key:
@@ -84,6 +84,6 @@ def identity_of_token(token: AccessToken) -> Identity:
 
 
 def token_of(authorization: str) -> str:
-    """The text of the token in an ``Authorization`` header; empty where there is none."""
+    """The token in an ``Authorization`` header, or an empty string."""
     scheme, _, text = authorization.strip().partition(" ")
     return text.strip() if scheme.lower() == "bearer" else ""

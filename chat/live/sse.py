@@ -22,7 +22,7 @@ from chat.core import metrics
 from chat.core.errors import is_database_unavailable
 from chat.events import JsonObject
 from chat.live.access_monitor import Identity, access_monitor
-from chat.live.handshake import Subscribe, greet, identity_of
+from chat.live.handshake import Subscribe, identity_of, subscribe
 from chat.live.viewer import HEARTBEAT, Viewer, encode, new_viewer_id
 from chat.wire.sse import encode_comment, encode_frame
 
@@ -219,7 +219,7 @@ class TabStream(Stream):
         # Before anything is read: a right that ends meanwhile is noticed.
         access_monitor.add(viewer)
         try:
-            await greet(viewer, self.scope["user"], hello)
+            await subscribe(viewer, self.scope["user"], hello)
         except (Http404, PermissionDenied):
             raise Refused(404, "not_found", access.NOT_HERE) from None
         access_monitor.check_now()

@@ -1,4 +1,4 @@
-"""One browser tab: what it follows, how far it is, and how much it has not acknowledged."""
+"""A viewer: one browser tab with the runs it follows, its cursors, and its unacknowledged bytes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from chat.runs.queue import QueuePositions
 
 logger = logging.getLogger(__name__)
 
-# Beyond this a viewer is behind: nothing more is sent to it until it acknowledges, and then
-# one patch brings it from where it is to now.
+# With more unacknowledged bytes a viewer is behind: nothing is sent until it acknowledges, and then
+# one patch brings it up to date.
 UNACKNOWLEDGED_BYTES = 256 * 1024
 BEHIND_SECONDS = 60.0
 HEARTBEAT_SECONDS = 15.0
-# A tab shows one conversation; this many live answers in it is more than anybody reads.
+# A tab shows one conversation, which has few live answers.
 MOST_RUNS = 20
 
 HEARTBEAT: dict[str, object] = {"heartbeat": True}
@@ -45,17 +45,17 @@ CLOSE_ACCESS = 4403
 CLOSE_DELETED = 4404
 CLOSE_BEHIND = CLOSE_LATER = 1013
 
-# What a page goes by if the code reaches it before the last message has been handled.
+# For a page that receives the close code before it has handled the last message.
 _CODES = {
     GONE_SIGNED_OUT: CLOSE_SIGNED_OUT,
     GONE_ACCESS: CLOSE_ACCESS,
     GONE_DELETED: CLOSE_DELETED,
-    # The page loads itself anew.
+    # The page reloads itself.
     GONE_RESTORED: CLOSE_LATER,
 }
 
 Send = Callable[[str], Awaitable[None]]
-# Whether it was sent: not where somebody would have to wait for the socket.
+# Returns whether it was sent. It is not sent if that would mean waiting for the socket.
 SendNow = Callable[[str], bool]
 Close = Callable[[int], Awaitable[None]]
 
@@ -63,7 +63,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def new_viewer_id() -> str:
-    """Tells the lines of one connection in the log from those of the others."""
+    """An id that marks the log lines of one connection."""
     return secrets.token_hex(4)
 
 
@@ -73,8 +73,8 @@ def encode(message: dict[str, object]) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Following:
-    """One run of this viewer. ``sent`` frames are (seq, bytes) not yet acknowledged, and
-    ``unacknowledged_bytes`` is what they add up to."""
+    """One run that a viewer follows. ``sent`` are the (seq, bytes) of frames that are not acknowledged
+    yet, and ``unacknowledged_bytes`` is their sum."""
 
     broadcaster: RunBroadcaster
     on_change: Callable[[], None]
@@ -100,11 +100,11 @@ class Following:
 
 
 class Viewer:
-    """Sends frames from a task of its own, so that no handler ever waits for the socket. A frame for which
-    nobody has to wait goes past that task, by ``send_now``.
+    """Sends frames from its own task, so that no handler waits for the socket. A frame that can be written
+    at once bypasses the task through ``send_now``.
 
     The consumer calls `follow`, `acknowledge` and so on, and owns the task of `run`. With
-    ``is_acknowledged=False`` the tab says nothing back: only ``send`` holds the frames up then.
+    ``is_acknowledged=False`` the tab sends no acknowledgements, and only ``send`` limits the rate.
     """
 
     def __init__(
@@ -138,11 +138,11 @@ class Viewer:
         self._draining: frozenset[UUID] = frozenset()
         self._gone: str | None = None
         self._wake = Signal()
-        # Whether the sending task has said all it had to.
-        self._is_at_rest = False
+        # Whether the sending task has nothing left to send.
+        self._is_idle_task = False
         self._behind_since: float | None = None
         self._has_news = False
-        self._said_at = 0.0
+        self._sent_at = 0.0
 
     # --- from the consumer ---------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Viewer:
         self._update_rooms()
 
     async def follow(self, run_id: UUID, conversation_id: UUID, seq: int, check: str) -> None:
-        """Goes on from the tab's cursor; a cursor of another log gets the whole answer anew.
+        """Continues from the tab's cursor. A cursor of another log gets the whole answer again.
 
         The caller has checked the right to read the run.
         """
@@ -216,9 +216,9 @@ class Viewer:
         metrics.REPLACEMENTS.labels(reason).inc()
         logger.info("viewer.replaced viewer=%s run=%s reason=%s", self.viewer_id, run_id, reason)
 
-    def beat(self) -> None:
-        """Says at once that the connection carries."""
-        self._tell(HEARTBEAT, is_news=False)
+    def send_heartbeat(self) -> None:
+        """Sends a heartbeat at once."""
+        self._queue(HEARTBEAT, is_news=False)
 
     def leave(self) -> None:
         for run_id in list(self._runs):
@@ -228,39 +228,39 @@ class Viewer:
         followed = {following.conversation_id for following in self._runs.values()}
         self.rooms = followed | ({self.room} if self.room else set())
 
-    # --- from the watch -------------------------------------------------------------------
+    # --- from the access monitor -----------------------------------------------------------
 
     def on_room(self, room: Room) -> None:
         if room.conversation_id != self.room:
             return
         if self._may_write not in (None, room.may_write):
-            # The same revision as before: without a number the tab fetches what has changed.
-            self._tell({"room": room.conversation_id.hex})
+            # The revision is unchanged. Without a number in the message the tab fetches the changes.
+            self._queue({"room": room.conversation_id.hex})
         elif room.revision != self._revision:
-            self._tell({"room": room.conversation_id.hex, "revision": room.revision})
+            self._queue({"room": room.conversation_id.hex, "revision": room.revision})
         self._revision, self._may_write = room.revision, room.may_write
 
     def on_queue(self, line: QueuePositions) -> None:
         for run_id, following in self._runs.items():
             place = line.places.get(run_id, "")
-            # The page may say where a run stood when it was rendered; one that has begun is told
-            # by its frames.
+            # The page may show the position at the time of rendering. A run that has started is
+            # updated by its frames.
             known = self._places.get(run_id, "?" if following.seq == 0 else "")
             self._places[run_id] = place
             if place != known:
-                self._tell({"queue": run_id.hex, "place": place}, is_news=False)
+                self._queue({"queue": run_id.hex, "place": place}, is_news=False)
         if line.draining != self._draining:
             self._draining = line.draining
             draining = sorted(server.hex for server in line.draining)
-            self._tell({"draining": draining}, is_news=False)
+            self._queue({"draining": draining}, is_news=False)
 
     @property
     def shows_list(self) -> bool:
         return self._list_version != ""
 
     def on_list(self, version: str, *, pause_seconds: float) -> None:
-        """What was taken away is told at once, what is new after a pause: the tab fetches its list
-        each time."""
+        """A lost conversation is announced at once, other changes after a pause, because the tab fetches
+        its list each time."""
         if version == self._list_version:
             return
         now = asyncio.get_running_loop().time()
@@ -268,36 +268,36 @@ class Viewer:
         if not is_loss and now - self._list_told_at < pause_seconds:
             return
         self._list_version, self._list_told_at = version, now
-        self._tell({"list": version})
+        self._queue({"list": version})
 
     def on_gone(self, reason: str) -> None:
-        """Nothing protected is sent after this: not even what was already waiting."""
+        """Nothing protected is sent after this, not even what is already queued."""
         self._gone = reason
         self._wake.set()
 
-    def _tell(self, message: dict[str, object], *, is_news: bool = True) -> None:
-        """What is no news is told along the way: a tab that waits for news goes on waiting."""
+    def _queue(self, message: dict[str, object], *, is_news: bool = True) -> None:
+        """Queues a message. A long poll does not end for a message with ``is_news=False``."""
         self._messages.append(encode(message))
         self._has_news |= is_news
         self._wake.set()
 
-    # --- from the hubs --------------------------------------------------------------------
+    # --- from the broadcasters ------------------------------------------------------------
 
     def _on_change(self, run_id: UUID) -> None:
         following = self._runs.get(run_id)
         try:
             is_shown = following is not None and self._is_shown_now(following)
         except Exception:
-            # This connection alone: others follow the same run.
-            logger.exception("viewer.broken viewer=%s", self.viewer_id)
+            # Only this connection fails; others follow the same run.
+            logger.exception("viewer.failed viewer=%s", self.viewer_id)
             self.on_gone(GONE_UNSURE)
             return
         if not is_shown:
             self._wake.set()
 
     def _is_shown_now(self, following: Following) -> bool:
-        """Sends the frames that all viewers get, if the sending task has nothing to do with them."""
-        is_idle = self._is_at_rest and not self._wake.is_set()
+        """Sends shared frames at once, unless the sending task is busy or has to handle them."""
+        is_idle = self._is_idle_task and not self._wake.is_set()
         is_usual = following.is_verified and not (
             following.must_replace or following.broadcaster.is_gone
         )
@@ -307,86 +307,80 @@ class Viewer:
             if not self._send_now(frame.text):
                 return False
             self._note_sent(following, frame)
-            self._said_at = asyncio.get_running_loop().time()
+            self._sent_at = asyncio.get_running_loop().time()
         return following.seq >= following.broadcaster.seq
 
     # --- the sending task ------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Sends until the viewer is gone or the task is cancelled.
-
-        Also a tab that is behind, whose answers go on without it, hears that the connection lives.
-        """
+        """Sends until the viewer has ended or the task is cancelled. A viewer that is behind still gets
+        heartbeats."""
         loop = asyncio.get_running_loop()
-        self._said_at = loop.time()
+        self._sent_at = loop.time()
         self._wake_for_heartbeat()
         try:
             while True:
-                self._is_at_rest = True
+                self._is_idle_task = True
                 await self._wake.wait()
-                self._is_at_rest = False
-                if await self._send_all_there_is():
+                self._is_idle_task = False
+                if await self._send_pending():
                     return
-                if loop.time() - self._said_at >= HEARTBEAT_SECONDS:
-                    await self._say(encode(HEARTBEAT))
+                if loop.time() - self._sent_at >= HEARTBEAT_SECONDS:
+                    await self._send_text(encode(HEARTBEAT))
         finally:
-            self._is_at_rest = False
+            self._is_idle_task = False
             self._beating.cancel()
 
     def _wake_for_heartbeat(self) -> None:
-        """One timer for a connection: a limit to each wait would set one for each frame."""
+        """One timer per connection. A timeout of each wait would set a timer per frame."""
         loop = asyncio.get_running_loop()
-        due = self._said_at + HEARTBEAT_SECONDS
+        due = self._sent_at + HEARTBEAT_SECONDS
         if loop.time() >= due:
             self._wake.set()
             due = loop.time() + HEARTBEAT_SECONDS
         self._beating = loop.call_at(due, self._wake_for_heartbeat)
 
-    async def _say(self, text: str) -> None:
+    async def _send_text(self, text: str) -> None:
         await self._send(text)
-        self._said_at = asyncio.get_running_loop().time()
+        self._sent_at = asyncio.get_running_loop().time()
 
     async def run_once(self, wait_seconds: float) -> None:
-        """Sends what there is to say, or the first news within this time, and returns."""
+        """Sends what is queued, or the first news within this time, and returns."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_seconds
         while True:
             is_late = not await self._wake.wait(max(0.0, deadline - loop.time()))
-            if (
-                await self._send_all_there_is()
-                or is_late
-                or (self._has_news and not self._messages)
-            ):
+            if await self._send_pending() or is_late or (self._has_news and not self._messages):
                 return
 
-    async def _send_all_there_is(self) -> bool:
-        """Says whether that was the last."""
+    async def _send_pending(self) -> bool:
+        """Returns whether the connection has ended."""
         self._wake.clear()
         if self._gone is not None:
-            await self._say_goodbye(self._gone)
+            await self._send_ending(self._gone)
             return True
         await self._send_messages()
         for following in list(self._runs.values()):
             await self._send_frames(following)
-        if self._is_hopeless():
+        if self._is_behind_too_long():
             metrics.VIEWERS_ENDED.labels("behind").inc()
             logger.info("viewer.behind viewer=%s user=%d", self.viewer_id, self.identity.user_pk)
             await self._close(CLOSE_BEHIND)
             return True
         return False
 
-    async def _say_goodbye(self, reason: str) -> None:
+    async def _send_ending(self, reason: str) -> None:
         if reason == GONE_UNSURE:
-            # The page stays, and its draft with it; it comes back and is asked who it is.
+            # The page and its draft stay; it connects again and is checked again.
             await self._close(CLOSE_LATER)
             return
-        await self._say(encode({"gone": True, "reason": reason}))
+        await self._send_text(encode({"gone": True, "reason": reason}))
         await self._close(_CODES[reason])
 
     async def _send_messages(self) -> None:
         messages, self._messages = self._messages, []
         for message in messages:
-            await self._say(message)
+            await self._send_text(message)
 
     async def _send_frames(self, following: Following) -> None:
         if self._is_behind() or not following.is_verified or following.broadcaster.is_gone:
@@ -410,7 +404,7 @@ class Viewer:
             if self._gone is not None:
                 return
             self._note_sent(following, frame)
-            await self._say(frame.text)
+            await self._send_text(frame.text)
 
     def _note_sent(self, following: Following, frame: Frame) -> None:
         following.seq = frame.seq
@@ -420,7 +414,7 @@ class Viewer:
 
     @property
     def is_behind(self) -> bool:
-        """More was sent than a tab may leave unacknowledged: nothing is sent until it says so."""
+        """Whether too much is unacknowledged. Nothing is sent until that changes."""
         waiting = sum(following.unacknowledged_bytes for following in self._runs.values())
         return waiting > UNACKNOWLEDGED_BYTES
 
@@ -433,7 +427,7 @@ class Viewer:
             self._behind_since = loop.time()
         return True
 
-    def _is_hopeless(self) -> bool:
+    def _is_behind_too_long(self) -> bool:
         if not self._is_behind() or self._behind_since is None:
             return False
         return asyncio.get_running_loop().time() - self._behind_since > BEHIND_SECONDS

@@ -19,7 +19,7 @@ from django.http import Http404
 from chat.core import metrics
 from chat.core.errors import is_database_unavailable
 from chat.live.access_monitor import GONE_ACCESS, GONE_SIGNED_OUT, access_monitor
-from chat.live.handshake import Cursor, Subscribe, follow_run, greet, identity_of
+from chat.live.handshake import Cursor, Subscribe, follow_run, identity_of, subscribe
 from chat.live.viewer import CLOSE_SIGNED_OUT, Viewer, encode
 from project.server.backpressure import SEND_NOW
 
@@ -144,12 +144,12 @@ def _count(message: str) -> None:
 
 async def on_hello(consumer: LiveConsumer, viewer: Viewer, message: Subscribe) -> None:
     try:
-        await greet(viewer, consumer.scope["user"], message)
+        await subscribe(viewer, consumer.scope["user"], message)
     except (Http404, PermissionDenied):
         viewer.on_gone(GONE_ACCESS)
         return
     # So that a tab can tell a connection that carries nothing from one with nothing to say.
-    viewer.beat()
+    viewer.send_heartbeat()
     access_monitor.check_now()
 
 

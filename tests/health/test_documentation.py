@@ -55,7 +55,7 @@ UNITLESS = (
     "_runners",
     "_viewers",
     "_behind",
-    "_hubs",
+    "_broadcasters",
     "_calls",
     "_build",
     "_connections",

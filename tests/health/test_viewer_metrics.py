@@ -32,7 +32,7 @@ async def test_tab_is_counted_while_it_is_open(
     await tab.until_seq(run.id, len(run.entries))
 
     assert value("tributary_viewers", transport="websocket") == 1
-    assert value("tributary_hubs") >= 1
+    assert value("tributary_broadcasters") >= 1
     assert change.of("tributary_frames_rendered_total") >= 1
     texts = [event["text"] for event in tab.sent if event["type"] == "websocket.send"]
     assert change.of("tributary_frames_sent_total", transport="websocket") == len(texts)
