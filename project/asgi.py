@@ -43,7 +43,7 @@ class Origins(OriginValidator):
             return False
 
 
-def with_straight_way(application: Application) -> Application:
+def with_raw_send(application: Application) -> Application:
     """What sends over a websocket finds the server's own ``send`` in its scope. The session's, around
     it, looks with each message whether there is a cookie to set, which no websocket can."""
 
@@ -90,7 +90,7 @@ application = fixed_root_path(
             "http": requests,
             # Only pages of our own address may open the socket: the session cookie comes along.
             "websocket": Origins(
-                with_straight_way(AuthMiddlewareStack(websockets)), settings.LIVE_ORIGINS
+                with_raw_send(AuthMiddlewareStack(websockets)), settings.LIVE_ORIGINS
             ),
         }
     )

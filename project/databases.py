@@ -6,7 +6,7 @@ from typing import Any
 
 import dj_database_url
 
-from project import deadline
+from chat.core import deadline
 
 # Connections that the pool of a process keeps open while nobody needs them.
 POOL_KEPT = 2

@@ -6,10 +6,12 @@ from pathlib import Path
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
+from project import VERSION as PROJECT_VERSION
 from project import databases, env, keys
 from project.keys import secrets_of
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+VERSION = PROJECT_VERSION
 _MEBIBYTE = 1024 * 1024
 _DAY_SECONDS = 24 * 3600
 # A century: with larger numbers dates end.
@@ -324,7 +326,7 @@ STATIC_ROOT.mkdir(exist_ok=True)
 # Served straight from the source tree: no collect step stands between a clone and its first page.
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "project.static_files.MarkedStorage"},
+    "staticfiles": {"BACKEND": "chat.core.static_files.MarkedStorage"},
 }
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG

@@ -142,6 +142,8 @@ def may_import(package: str, imported: str) -> bool:
 def problem_of(module: str, imported: str, dialects: dict[str, set[str]]) -> str | None:
     """Why this import is forbidden, or ``None``."""
     package = package_of(module)
+    if is_within(imported, ("project",)) and package != "management":
+        return f"{module} imports {imported}"
     if imported.startswith("chat."):
         if not may_import(package, imported):
             return f"{module} imports {imported}"
@@ -254,6 +256,8 @@ FORBIDDEN = [
     ("chat.files.views", "from chat.conversations.actions import messages"),
     ("chat.demo.server", "from chat.models import Run"),
     ("chat.servers.views", "from chat.apps import ChatConfig"),
+    ("chat.live.websocket", "from project.server import server"),
+    ("chat.health.report", "from project import VERSION"),
     ("chat.unheard_of", ""),
 ]
 ALLOWED = [
@@ -264,6 +268,7 @@ ALLOWED = [
     ("chat.runs.execution", "from . import log_follower"),
     ("chat.questions.views", "from chat.conversations import page"),
     ("chat.apps", "from chat.questions import asking"),
+    ("chat.management.commands.serve", "from project.server.server import Server"),
 ]
 # Modules that the forbidden imports name, so that they are found to be modules.
 OTHERS = (

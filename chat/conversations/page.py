@@ -30,6 +30,7 @@ from chat.conversations.transcript import (
     turns_of,
 )
 from chat.core.database_identity import page_database_identity
+from chat.core.deadline import is_over
 from chat.core.errors import ActionRefused, KeyReused
 from chat.files.file_counts import count_files, has_no_files, once
 from chat.live.snapshot import render_answer
@@ -38,7 +39,6 @@ from chat.runs.queue import read_queue
 from chat.web.decorators import Refuse
 from chat.web.responses import refusal_patch
 from chat.web.views import unavailable
-from project.deadline import is_over
 
 # What a form learns when the server has accepted its words.
 ACCEPTED = "room:accepted"

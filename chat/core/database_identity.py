@@ -14,7 +14,7 @@ from pathlib import Path
 from django.db import connection
 
 from chat.core.prepared import fetch
-from project.static_files import static_mark
+from chat.core.static_files import static_mark
 
 # A cluster that was restored to a point in time, and a standby that took over, go on with a timeline
 # of their own; its number begins the name of each file of the log. PostgreSQL moves a table into a new

@@ -21,7 +21,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chat.core import metrics
-from project.deadline import database_deadline, is_over
+from chat.core.deadline import database_deadline, is_over
 
 logger = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
+from django.conf import settings
 
 from chat.core import metrics
 from chat.core.process import Phase, Process, process
 from chat.health import figures
 from chat.health.checks import Findings, checks
-from project import VERSION
 
 # Beyond this, times that people see are wrong, and files of cookies and tokens end early or late.
 CLOCK_SECONDS = 5.0
@@ -163,7 +163,7 @@ def alive() -> Answer:
 
 
 async def ready(*, in_detail: bool) -> Answer:
-    found = report(process, await checks.findings.get(), version=VERSION)
+    found = report(process, await checks.findings.get(), version=settings.VERSION)
     return _json(200 if found.can_serve else 503, found.body(in_detail=in_detail))
 
 

@@ -16,7 +16,6 @@ from chat.health import report
 from chat.health.checks import checks
 from chat.health.permission import Requester, may_see
 from chat.health.report import Answer
-from project import VERSION
 
 # A probe's request is one packet, and is there at once.
 REQUEST_BYTES = 8 * 1024
@@ -143,7 +142,7 @@ async def probing(runner: Executing) -> AsyncIterator[None]:
 
     Raises ``CommandError`` where it cannot listen there.
     """
-    process.begins("runner", VERSION, phase=lambda: _phase_of(runner))
+    process.begins("runner", settings.VERSION, phase=lambda: _phase_of(runner))
     server = ProbeServer(settings.RUNNER_HOST, settings.RUNNER_PORT)
     try:
         if settings.RUNNER_PORT:

@@ -21,13 +21,14 @@ from chat.core.errors import is_database_unavailable
 from chat.live.access_monitor import GONE_ACCESS, GONE_SIGNED_OUT, access_monitor
 from chat.live.handshake import Cursor, Subscribe, follow_run, identity_of, subscribe
 from chat.live.viewer import CLOSE_SIGNED_OUT, Viewer, encode
-from project.server.backpressure import SEND_NOW
 
 logger = logging.getLogger(__name__)
 
 CLOSE_BUSY = 1013
-# Of the scope: the server's own `send`.
-RAW_SEND = "tributary.straight"
+# Keys of the scope, as the server sets them (`project.server`): its own `send`, and a function that
+# writes a message only if that needs no waiting.
+RAW_SEND = "tributary.raw_send"
+SEND_NOW = "tributary.send_now"
 
 
 class Follow(Cursor, tag="follow"):

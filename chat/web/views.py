@@ -11,8 +11,8 @@ from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_GET
 
 from chat.access import NOT_HERE
+from chat.core.deadline import is_over
 from chat.core.errors import is_database_unavailable
-from project.deadline import is_over
 
 FORBIDDEN = "You may not do that here."
 CSRF_FAILED = "This page was open too long, or in another session. Reload it, then try again."

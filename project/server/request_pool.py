@@ -18,7 +18,7 @@ from django.http import FileResponse
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
-from project.deadline import database_deadline
+from chat.core.deadline import database_deadline
 
 # Threads where no bound is set; they are made as they are needed.
 MOST_THREADS = 64

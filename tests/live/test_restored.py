@@ -5,7 +5,7 @@ import pytest
 from django.templatetags.static import static
 
 from chat.core.database_identity import _PLACE, page_database_identity, read_database_identity
-from project.static_files import static_mark
+from chat.core.static_files import static_mark
 from tests.live.conftest import LiveRun, OpenTab, threads
 from tests.live.connection import Tab, cursor_message
 from tests.support.databases import MIGRATED, migrated_postgres

@@ -11,6 +11,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import CloseCode
 from websockets.sync.client import ClientConnection
 
+from chat.live import websocket
+from project.server import backpressure
 from project.server.server import Limits, Server
 from tests.server.application import application
 from tests.server.forking import SOON_SECONDS
@@ -238,3 +240,7 @@ def test_queue_of_unread_messages_is_bounded() -> None:
         process.growth_below(16),
     ):
         assert refusal_of(raw, [frame(TEXT, b"x" * 60_000)] * 500) == CloseCode.POLICY_VIOLATION
+
+
+def test_consumers_use_the_keys_of_the_server() -> None:
+    assert websocket.SEND_NOW == backpressure.SEND_NOW
