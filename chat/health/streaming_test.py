@@ -47,13 +47,13 @@ class Running:
         self._by_person: Counter[int] = Counter()
 
     def take(self, user_pk: int) -> bool:
-        """Whether one more may begin; then the caller must `give_back`."""
+        """Whether one more may begin; then the caller must `requeue_unaccepted`."""
         if self._by_person[user_pk] >= AT_ONCE:
             return False
         self._by_person[user_pk] += 1
         return True
 
-    def give_back(self, user_pk: int) -> None:
+    def requeue_unaccepted(self, user_pk: int) -> None:
         self._by_person[user_pk] -= 1
         self._by_person += Counter()
 
@@ -92,7 +92,7 @@ class PacedStream(Stream):
 
     def let_go(self) -> None:
         if self.has_place:
-            running.give_back(self.identity.user_pk)
+            running.requeue_unaccepted(self.identity.user_pk)
 
 
 class PacedSocket(AsyncWebsocketConsumer):
@@ -109,7 +109,7 @@ class PacedSocket(AsyncWebsocketConsumer):
             await self.close(CLOSE_LATER)
         else:
             self.sending = asyncio.create_task(self._send_all())
-            self.sending.add_done_callback(lambda _: running.give_back(identity.user_pk))
+            self.sending.add_done_callback(lambda _: running.requeue_unaccepted(identity.user_pk))
 
     async def _send_all(self) -> None:
         async for event in events_at(pace_of(self.scope)):

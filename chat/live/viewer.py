@@ -72,7 +72,7 @@ def encode(message: dict[str, object]) -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class Following:
+class FollowedRun:
     """One run that a viewer follows. ``sent`` are the (seq, bytes) of frames that are not acknowledged
     yet, and ``unacknowledged_bytes`` is their sum."""
 
@@ -132,7 +132,7 @@ class Viewer:
         self._close = close
         self._is_acknowledged = is_acknowledged
         self._broadcasters = of
-        self._runs: dict[UUID, Following] = {}
+        self._runs: dict[UUID, FollowedRun] = {}
         self._messages: list[str] = []
         self._places: dict[UUID, str] = {}
         self._draining: frozenset[UUID] = frozenset()
@@ -178,22 +178,22 @@ class Viewer:
             return
         on_change = partial(self._on_change, run_id)
         broadcaster = self._broadcasters.join(run_id, on_change)
-        following = Following(
+        followed = FollowedRun(
             broadcaster=broadcaster, on_change=on_change, conversation_id=conversation_id, seq=seq
         )
-        self._runs[run_id] = following
+        self._runs[run_id] = followed
         self._update_rooms()
         if not await broadcaster.knows(seq, check):
-            following.must_replace = True
+            followed.must_replace = True
             self._note_replacement(run_id, "cursor")
-        following.is_verified = True
+        followed.is_verified = True
         self._wake.set()
 
     def unfollow(self, run_id: UUID) -> None:
-        following = self._runs.pop(run_id, None)
+        followed = self._runs.pop(run_id, None)
         self._places.pop(run_id, None)
-        if following is not None:
-            self._broadcasters.leave(following.broadcaster, following.on_change)
+        if followed is not None:
+            self._broadcasters.leave(followed.broadcaster, followed.on_change)
             self._update_rooms()
 
     def acknowledge(self, run_id: UUID, seq: int) -> None:
@@ -206,9 +206,9 @@ class Viewer:
     def resync(self, run_id: UUID) -> None:
         """A frame could not be applied: the tab wants the whole answer."""
         if run_id in self._runs:
-            following = self._runs[run_id]
-            following.must_replace = True
-            following.forget_sent()
+            followed = self._runs[run_id]
+            followed.must_replace = True
+            followed.forget_sent()
             self._note_replacement(run_id, "asked")
             self._wake.set()
 
@@ -225,8 +225,8 @@ class Viewer:
             self.unfollow(run_id)
 
     def _update_rooms(self) -> None:
-        followed = {following.conversation_id for following in self._runs.values()}
-        self.rooms = followed | ({self.room} if self.room else set())
+        rooms = {followed.conversation_id for followed in self._runs.values()}
+        self.rooms = rooms | ({self.room} if self.room else set())
 
     # --- from the access monitor -----------------------------------------------------------
 
@@ -240,18 +240,18 @@ class Viewer:
             self._queue({"room": room.conversation_id.hex, "revision": room.revision})
         self._revision, self._may_write = room.revision, room.may_write
 
-    def on_queue(self, line: QueuePositions) -> None:
-        for run_id, following in self._runs.items():
-            place = line.places.get(run_id, "")
+    def on_queue(self, positions: QueuePositions) -> None:
+        for run_id, followed in self._runs.items():
+            place = positions.places.get(run_id, "")
             # The page may show the position at the time of rendering. A run that has started is
             # updated by its frames.
-            known = self._places.get(run_id, "?" if following.seq == 0 else "")
+            known = self._places.get(run_id, "?" if followed.seq == 0 else "")
             self._places[run_id] = place
             if place != known:
                 self._queue({"queue": run_id.hex, "place": place}, is_news=False)
-        if line.draining != self._draining:
-            self._draining = line.draining
-            draining = sorted(server.hex for server in line.draining)
+        if positions.draining != self._draining:
+            self._draining = positions.draining
+            draining = sorted(server.hex for server in positions.draining)
             self._queue({"draining": draining}, is_news=False)
 
     @property
@@ -284,9 +284,9 @@ class Viewer:
     # --- from the broadcasters ------------------------------------------------------------
 
     def _on_change(self, run_id: UUID) -> None:
-        following = self._runs.get(run_id)
+        followed = self._runs.get(run_id)
         try:
-            is_shown = following is not None and self._is_shown_now(following)
+            is_shown = followed is not None and self._is_shown_now(followed)
         except Exception:
             # Only this connection fails; others follow the same run.
             logger.exception("viewer.failed viewer=%s", self.viewer_id)
@@ -295,20 +295,20 @@ class Viewer:
         if not is_shown:
             self._wake.set()
 
-    def _is_shown_now(self, following: Following) -> bool:
+    def _is_shown_now(self, followed: FollowedRun) -> bool:
         """Sends shared frames at once, unless the sending task is busy or has to handle them."""
         is_idle = self._is_idle_task and not self._wake.is_set()
-        is_usual = following.is_verified and not (
-            following.must_replace or following.broadcaster.is_gone
+        is_usual = followed.is_verified and not (
+            followed.must_replace or followed.broadcaster.is_gone
         )
         if self._send_now is None or not (is_idle and is_usual) or self._is_behind():
             return False
-        for frame in following.broadcaster.shared_after(following.seq):
+        for frame in followed.broadcaster.shared_after(followed.seq):
             if not self._send_now(frame.text):
                 return False
-            self._note_sent(following, frame)
+            self._note_sent(followed, frame)
             self._sent_at = asyncio.get_running_loop().time()
-        return following.seq >= following.broadcaster.seq
+        return followed.seq >= followed.broadcaster.seq
 
     # --- the sending task ------------------------------------------------------------------
 
@@ -360,8 +360,8 @@ class Viewer:
             await self._send_ending(self._gone)
             return True
         await self._send_messages()
-        for following in list(self._runs.values()):
-            await self._send_frames(following)
+        for followed in list(self._runs.values()):
+            await self._send_frames(followed)
         if self._is_behind_too_long():
             metrics.VIEWERS_ENDED.labels("behind").inc()
             logger.info("viewer.behind viewer=%s user=%d", self.viewer_id, self.identity.user_pk)
@@ -382,40 +382,40 @@ class Viewer:
         for message in messages:
             await self._send_text(message)
 
-    async def _send_frames(self, following: Following) -> None:
-        if self._is_behind() or not following.is_verified or following.broadcaster.is_gone:
+    async def _send_frames(self, followed: FollowedRun) -> None:
+        if self._is_behind() or not followed.is_verified or followed.broadcaster.is_gone:
             return
         try:
-            frames = await self._frames_for(following)
+            frames = await self._frames_for(followed)
         except Exception:
-            following.broadcaster.break_off()
+            followed.broadcaster.break_off()
             return
-        await self._send_all(following, frames)
+        await self._send_all(followed, frames)
 
     @staticmethod
-    async def _frames_for(following: Following) -> list[Frame]:
-        if not following.must_replace:
-            return await following.broadcaster.frames_after(following.seq)
-        following.must_replace = False
-        return await following.broadcaster.replacement()
+    async def _frames_for(followed: FollowedRun) -> list[Frame]:
+        if not followed.must_replace:
+            return await followed.broadcaster.frames_after(followed.seq)
+        followed.must_replace = False
+        return await followed.broadcaster.replacement()
 
-    async def _send_all(self, following: Following, frames: list[Frame]) -> None:
+    async def _send_all(self, followed: FollowedRun, frames: list[Frame]) -> None:
         for frame in frames:
             if self._gone is not None:
                 return
-            self._note_sent(following, frame)
+            self._note_sent(followed, frame)
             await self._send_text(frame.text)
 
-    def _note_sent(self, following: Following, frame: Frame) -> None:
-        following.seq = frame.seq
+    def _note_sent(self, followed: FollowedRun, frame: Frame) -> None:
+        followed.seq = frame.seq
         if self._is_acknowledged:
-            following.sends(frame.seq, len(frame.text))
+            followed.sends(frame.seq, len(frame.text))
         self._has_news = True
 
     @property
     def is_behind(self) -> bool:
         """Whether too much is unacknowledged. Nothing is sent until that changes."""
-        waiting = sum(following.unacknowledged_bytes for following in self._runs.values())
+        waiting = sum(followed.unacknowledged_bytes for followed in self._runs.values())
         return waiting > UNACKNOWLEDGED_BYTES
 
     def _is_behind(self) -> bool:

@@ -34,7 +34,7 @@ from chat.runs.log import Budget, RunLog
 from chat.runs.outcomes import stopper_of
 from chat.runs.prompt import Assignment, NotReady, prepare, read_beginning
 from chat.runs.reader import AnswerReader, Outcome, failed
-from chat.runs.reaper import end_broken, give_back
+from chat.runs.reaper import end_broken, requeue_unaccepted
 from chat.runs.resume import ContinuingParser
 from chat.runs.run_metrics import Measure
 from chat.runs.seen_events import record_seen
@@ -48,20 +48,20 @@ logger = logging.getLogger(__name__)
 
 Parameters = ParamSpec("Parameters")
 
-# One try and two more, and only where nothing can have been accepted.
+# The first attempt and two more, only if the server cannot have accepted an earlier one.
 ATTEMPTS = 3
 BACKOFF_SECONDS = (1.0, 4.0)
-# A server may ask for more patience than a person has; beyond this the refusal is shown.
+# A longer Retry-After is not waited for: the refusal is shown.
 LONGEST_RETRY_AFTER_SECONDS = 30.0
 
 
 class _RunRequeued(Exception):
-    """Nothing was sent, and the run is back in its place in line: somebody else will begin it."""
+    """The request was not accepted and the run is queued again, for another runner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What the executions of one process share."""
+    """Services that the executions of one process share."""
 
     runner: UUID
     client: Client
@@ -82,24 +82,24 @@ class Execution:
         self._wanted_end: Cause | None = None
         self._is_lost = False
         self._sent_at = 0.0
-        # Whether the upstream may be at work on it. Not any more when it has refused.
+        # Whether the upstream may be working on the request. False again after a refusal.
         self._may_be_accepted = False
         # When the connection to the upstream was closed because somebody stopped the run.
         self._stopped_at: datetime | None = None
-        # What the headers of the last answer told.
+        # Facts from the headers of the last response.
         self._facts: canonical.JsonObject = {}
         self._seen = EventCounter()
 
     def stop(self) -> None:
-        """A person asked. Closes the upstream connection at once, before the first byte, too."""
+        """Requested by a person. Closes the upstream connection at once, also before the first byte."""
         self._end("stopped")
 
     def interrupt(self) -> None:
-        """This runner is going down."""
+        """The runner is shutting down."""
         self._end("interrupted")
 
     def drop(self) -> None:
-        """The run is somebody else's now: the connection is closed and nothing more is written."""
+        """Another process owns the run now: closes the connection and writes nothing more."""
         self._is_lost = True
         self._end("interrupted")
 
@@ -110,24 +110,24 @@ class Execution:
                 self._reading.cancel()
 
     async def run(self) -> None:
-        """Executes to the end. Never raises; a run that is lost to another process is dropped."""
+        """Executes to the end. Never raises. A run that another process has taken over is dropped."""
         try:
             await self._execute()
         except OwnershipLost:
             metrics.OWNERSHIP_LOST.inc()
             logger.warning("run.lost run=%s", self.run_id or self.run_pk)
         except _RunRequeued:
-            logger.info("run.given_back run=%s", self.run_id)
+            logger.info("run.requeued run=%s", self.run_id)
         except (OperationalError, InterfaceError) as error:
-            # The database is away. The runner finds the run among its own when that is back: what
-            # was not sent is begun again, the rest ends with what was committed.
+            # The database is unavailable. Later the runner finds the run among its own: it starts
+            # runs that were not sent again, and ends the others with their committed events.
             logger.warning(
                 "run.left run=%s error=%s", self.run_id or self.run_pk, type(error).__name__
             )
         except Exception:
-            # The task boundary: one poisoned run must not take the others with it, nor be
-            # begun again and again, nor stay "running" for ever.
-            logger.exception("run.broken run=%s", self.run_id or self.run_pk)
+            # The task boundary: an error of one run must not affect the others, repeat forever, or
+            # leave the run "running".
+            logger.exception("run.failed_unexpectedly run=%s", self.run_id or self.run_pk)
             with suppress(Exception):
                 await self._services.threads.call(end_broken, self.run_pk, self._services.runner)
 
@@ -165,8 +165,8 @@ class Execution:
         parser = assignment.dialect.parser(
             model=run.model,
             endpoint=assignment.upstream.name,
-            # What was asked tells how to read the answer: a length limit, for one. The run's id
-            # is in the ids that are made for tool calls which came without.
+            # The parser needs parameters of the request, such as a length limit. The run's id is part
+            # of generated ids for tool calls that have none.
             options={
                 **assignment.upstream.options,
                 **run.parameters,
@@ -181,7 +181,7 @@ class Execution:
         assert parser.ending is not None
         if self._facts:
             closing.append(canonical.MetaUpdate(values=self._facts))
-        # Not where the answer had ended by itself before the connection was closed.
+        # Not if the answer had already ended before the connection was closed.
         if outcome.cause == "stopped" and parser.ending.status == "stopped":
             name = await self._services.threads.call_until_there(stopper_of, self.run_pk)
             parser.ending.stop.by = name
@@ -191,8 +191,8 @@ class Execution:
         await self._record_seen(assignment, parser)
 
     async def _begin(self, run: Run, log: RunLog) -> int:
-        """Of a run that goes on with an answer: commits how its log begins, before anything is
-        sent. Returns how many items the log then has."""
+        """For a run that continues an answer: commits the beginning of its log before the request is sent.
+        Returns the number of items in it."""
         if run.position == 0:
             return 0
         beginning = await self._services.threads.call(read_beginning, run)
@@ -200,7 +200,7 @@ class Execution:
         return beginning.item_count
 
     async def _record_seen(self, assignment: Assignment, parser: Parser) -> None:
-        """Adds what came to the server's own counts, once the run is over and shown."""
+        """Adds the event counts of the run to those of the server, after the run has ended."""
         if kinds := self._seen.result(parser):
             options = assignment.prompt.options
             redactor = Redactor(credentials_of(assignment.dialect, assignment.key, options))
@@ -211,13 +211,13 @@ class Execution:
             await self._record(record_seen, assignment.upstream.pk, cleaned)
 
     async def _outcome(self, assignment: Assignment, parser: Parser, log: RunLog) -> Outcome:
-        """Reads until the input ends, somebody ends it, or it fails. Raises ``OwnershipLost``."""
+        """Reads until the input ends, is ended, or fails. Raises ``OwnershipLost``."""
         self._reading = asyncio.create_task(self._read(assignment, parser, log))
         if self._wanted_end is not None:
             self._reading.cancel()
         await asyncio.wait({self._reading, log.ended}, return_when=asyncio.FIRST_COMPLETED)
         if not self._reading.done():
-            # The log broke first: nothing more can be kept, so nothing more is read.
+            # The log failed first: nothing more can be stored, so nothing more is read.
             self._reading.cancel()
             await asyncio.wait({self._reading})
             log.ended.result()
@@ -229,20 +229,22 @@ class Execution:
         return self._reading.result()
 
     async def _why_broken_off(self) -> Cause:
-        """Raises where there is nothing to end: the run is not ours, or it is as if never begun,
-        which it also is in the pause after a refusal."""
+        """The reason of the cancellation. Raises ``OwnershipLost`` if another process owns the run, and
+        ``_RunRequeued`` if the request was not accepted, as in the pause after a refusal."""
         if self._is_lost:
             raise OwnershipLost(self.run_pk)
         cause = self._wanted_end or "interrupted"
         if self._may_be_accepted or cause != "interrupted":
             return cause
-        if await self._services.threads.call(give_back, self._services.runner, self.run_pk):
+        if await self._services.threads.call(
+            requeue_unaccepted, self._services.runner, self.run_pk
+        ):
             raise _RunRequeued
         run = await self._services.threads.call(Run.objects.get, pk=self.run_pk)
         return "interrupted" if run.stop_requested_at is None else "stopped"
 
     async def _finish_unsent(self, run: Run, log: RunLog, info: canonical.ErrorInfo) -> None:
-        """The request could not even be made: the answer says why."""
+        """Ends a run whose request could not be built; the answer says why."""
         closing: list[canonical.Event] = [canonical.Error(error=info)]
         if log.fold.start is None:
             start = canonical.ChatStart(model_instance_id=run.model, requested_model=run.model)
@@ -332,7 +334,8 @@ class Execution:
     async def _record(
         self, write: Callable[Parameters, None], *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> None:
-        """What is recorded beside the log; a database that is away now costs it, not the answer."""
+        """Writes a record besides the log. If the database is unavailable, the record is lost, not the
+        answer."""
         try:
             await self._services.threads.call(write, *args, **kwargs)
         except (DatabaseError, InterfaceError) as error:
@@ -346,8 +349,8 @@ class Execution:
     # --- what is recorded, in a database thread ------------------------------------------
 
     def _begin_attempt(self, dialect: str) -> int:
-        """Says in the database that the request is about to be sent. Returns which attempt this is,
-        those of earlier runners counted; 0: it must not be sent."""
+        """Records that the request is about to be sent. Returns the number of the attempt, including those
+        of earlier runners; 0 if it must not be sent."""
         now = timezone.now()
         mine = [now, dialect, self.run_pk, self._services.runner]
         if connection.vendor == "postgresql":
@@ -359,8 +362,8 @@ class Execution:
         return begun[0][0] if begun else 0
 
     def _take_back(self, number: int, info: canonical.ErrorInfo) -> None:
-        """Until the next attempt the request is as good as never sent: whoever finds the run without
-        its runner puts it back in line. Nothing where the run is somebody else's by now."""
+        """Records that the request was not accepted, so that the reaper requeues the run if this runner dies
+        before the next attempt. Does nothing if another process owns the run."""
         with transaction.atomic():
             mine = Run.objects.filter(
                 pk=self.run_pk, runner_id=self._services.runner, status=RunStatus.RUNNING
@@ -397,7 +400,7 @@ class Execution:
             metrics.STOP_SECONDS.observe(max(0.0, (closed_at - asked_at).total_seconds()))
 
     def _record_notes(self, notes: list[str]) -> None:
-        """Beside those that the run was made with; another attempt may say the same again."""
+        """Adds notes to those of the run. Further attempts may repeat notes, which are kept once."""
         known = Run.objects.values_list("notes", flat=True).get(pk=self.run_pk)
         Run.objects.filter(pk=self.run_pk).update(notes=list(dict.fromkeys([*known, *notes])))
 
@@ -447,10 +450,10 @@ class _Again:
 
 
 def _next_attempt(assignment: Assignment, refusal: UpstreamRefused, number: int) -> _Again | None:
-    """What to try after a refusal; None where there must be no further attempt.
+    """The next attempt after a refusal, or None.
 
-    Only what cannot have been accepted is tried again: no connection was made, the server
-    said that it has not begun, or it refused a member of the request that it can do without.
+    Only a request that cannot have been accepted is sent again: there was no connection, the server
+    said that it has not started, or it refused a field of the request that can be left out.
     """
     if number >= ATTEMPTS:
         return None

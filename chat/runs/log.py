@@ -27,8 +27,8 @@ from chat.runs.writer import SegmentWriter
 
 
 class Budget:
-    """Counts bytes that were read and are not committed. Beyond the limit nobody reads on until
-    some are: the upstreams wait, instead of our memory growing. Used on one event loop."""
+    """Limits the bytes that all runs have read but not committed. Over the limit nobody reads on until some
+    are committed, so that upstreams wait instead of memory growing. For use on one event loop."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -48,24 +48,21 @@ class Budget:
             self.room.clear()
 
 
-# The log of one run while it is being written: merge, number, commit, then show.
-
 # Reading from the upstream pauses while this much waits for the database.
 PENDING_BYTES = 8 * 1024 * 1024
-# Merged deltas stay below this, so that one event never is a whole book.
+# Largest merged delta, so that no single event contains a whole long answer.
 MERGED_CHARACTERS = 64 * 1024
 
-# Types whose text merges with the text of an adjacent event of the same item, and the member
-# that holds it.
+# Types whose text is merged with that of an adjacent event of the same item, and the field with it.
 _TEXT_MEMBER = {
     canonical.MessageDelta: "content",
     canonical.ReasoningDelta: "content",
     canonical.RefusalDelta: "content",
     canonical.ToolCallDelta: "fragment",
 }
-# Of adjacent events of these types only the latest says something.
+# Of adjacent events of these types only the latest is kept.
 _LATEST = (canonical.ModelLoadProgress, canonical.PromptProcessingProgress)
-# What tells the items of adjacent events apart.
+# The key by which adjacent events belong to the same item.
 _ITEM_OF: dict[type[canonical.Event], Callable[[Any], tuple[object, ...]]] = {
     canonical.MessageDelta: attrgetter("item", "choice"),
     canonical.ReasoningDelta: attrgetter("item", "choice"),
@@ -76,12 +73,12 @@ _TOKENS = (canonical.MessageDelta, canonical.ReasoningDelta, canonical.ToolCallD
 
 
 def nothing() -> None:
-    """Nobody reads."""
+    """Does nothing: there is no source to drain."""
 
 
 @dataclass(slots=True)
 class _Pending:
-    """An event that has no number yet, with the pieces of text merged into it."""
+    """An event without a seq, with the pieces of text that were merged into it."""
 
     event: canonical.Event
     pieces: list[str]
@@ -94,10 +91,10 @@ class _Pending:
 
 
 class RunLog:
-    """Events go in as they are read; they get a number, are committed, and only then shown.
+    """Numbers events, commits them, and only then publishes them.
 
-    Adjacent deltas merge while the commit before them is under way, so the log holds as few
-    events as the database allows and as many as the reader can see.
+    Adjacent deltas are merged while the previous commit is running, so the log has no more events
+    than commits need.
     """
 
     def __init__(
@@ -115,9 +112,9 @@ class RunLog:
     ) -> None:
         self.fold = Fold()
         self.seq = 0
-        # Called when a commit is about to be made: whoever reads hands over what has come.
+        # Called right before a commit: the reader adds what it has received.
         self.drain_source: Callable[[], None] = nothing
-        self._is_asked = False
+        self._is_commit_requested = False
         self._run_pk = run_pk
         self._run_id = run_id
         self._conversation_pk = conversation_pk
@@ -125,11 +122,11 @@ class RunLog:
         self._writer = writer
         self._buffer = buffer
         self._threads = threads
-        # What this log holds, and all logs that share the budget.
+        # Uncommitted bytes of this log; the budget counts those of all logs.
         self._budget = budget or Budget(settings.PENDING_BYTES)
         self._held_bytes = 0
         self._on_first_event = on_first_event
-        # What the upstream sent so far: the pieces of text, and all bytes.
+        # What the upstream has sent so far: deltas, and all bytes.
         self.received_deltas = 0
         self.received_bytes = 0
         self._received_events = 0
@@ -145,28 +142,28 @@ class RunLog:
         self._wanted = asyncio.Event()
         self._has_room = asyncio.Event()
         self._has_room.set()
-        self._settled = Signal()
-        self._settled.set()
+        self._flushed = Signal()
+        self._flushed.set()
         self._pump = asyncio.create_task(self._commit_until_closed(), name=f"log-{run_id.hex}")
         _open.add(self)
 
     async def begin(
         self, committed: Iterable[canonical.Event], opening: Iterable[canonical.Event]
     ) -> None:
-        """Carries on behind what an earlier try has ``committed``, and commits ``opening`` before
-        it returns. Once, before anything is added. Raises ``OwnershipLost``."""
+        """Continues after the events that an earlier attempt has ``committed``, and commits ``opening``
+        before it returns. Call once, before `add`. Raises ``OwnershipLost``."""
         for event in committed:
             self.seq = event.seq
             self.fold.add(event)
         entries = self._number(opening)
         if entries:
             await self._writer.append(self._write(entries, columns={}))
-            self._show(entries)
+            self._publish(entries)
 
     # --- in ------------------------------------------------------------------------
 
     def add(self, events: Iterable[canonical.Event], *, raw: bytes = b"") -> None:
-        """Takes events in order, and the bytes they came from."""
+        """Adds events in order, with the raw bytes they came from."""
         for event in events:
             self._received_events += 1
             if not self._seen_first_token:
@@ -177,23 +174,23 @@ class RunLog:
             self._raw.append(raw)
             self.received_bytes += len(raw)
             self._pending_bytes += len(raw)
-        # Raw bytes without events wait for the next event, not for the database.
+        # Raw bytes without events are written with the next event.
         if self._pending:
             if self._pending_bytes > PENDING_BYTES:
                 self._has_room.clear()
             self._hold(self._pending_bytes + self._writing_bytes)
-            self._settled.clear()
+            self._flushed.clear()
         self._wanted.set()
 
     def request_commit(self) -> None:
-        """Wants a commit of what `drain_source` will hand over."""
-        self._is_asked = True
-        self._settled.clear()
+        """Requests a commit of the events that `drain_source` will add."""
+        self._is_commit_requested = True
+        self._flushed.clear()
         self._wanted.set()
 
     @property
     def has_begun(self) -> bool:
-        """Whether the moments of the first event and of the first word are noted."""
+        """Whether the times of the first event and the first token are known."""
         return self._seen_first_token
 
     def _hold(self, held_bytes: int) -> None:
@@ -206,8 +203,8 @@ class RunLog:
         return self._has_room.is_set() and self._budget.has_room and not self._pump.done()
 
     async def room(self) -> None:
-        """Returns when the database keeps up, with this run and with all. Raises what ended the
-        log, such as lost ownership."""
+        """Waits until the uncommitted bytes of this run and of all runs are within their limits. Raises the
+        error that ended the log, such as lost ownership."""
         while not self.has_room:
             if self._pump.done():
                 self._pump.result()
@@ -220,12 +217,12 @@ class RunLog:
                 waiting.cancel()
 
     async def flushed(self, seconds: float) -> None:
-        """Returns when all that was added or asked for is committed, or when the time is over."""
-        await self._settled.wait(seconds)
+        """Waits until everything added or requested is committed, at most ``seconds``."""
+        await self._flushed.wait(seconds)
 
     @property
     def ended(self) -> asyncio.Task[None]:
-        """Done when the log cannot be written any more."""
+        """A task that is done when the log cannot be written any more."""
         return self._pump
 
     def _append(self, event: canonical.Event) -> None:
@@ -274,18 +271,18 @@ class RunLog:
             self._wanted.clear()
             await self._commit_pending()
             if not self._pending:
-                self._settled.set()
+                self._flushed.set()
 
     async def _commit_pending(self) -> None:
-        if not (self._pending or self._is_asked):
-            # Comments alone need no commit; their bytes go with the next events.
+        if not (self._pending or self._is_commit_requested):
+            # SSE comments alone need no commit; their bytes are written with the next events.
             return
         entries: list[Entry] = []
 
         def write() -> SegmentWrite | None:
-            """At the moment of the commit, so that it takes what came in the pause before it."""
+            """Called right before the commit, so that it includes events of the pause before it."""
             self.drain_source()
-            self._is_asked = False
+            self._is_commit_requested = False
             if not self._pending:
                 return None
             pending, self._pending = self._pending, []
@@ -295,9 +292,9 @@ class RunLog:
             entries.extend(self._number(waiting.joined() for waiting in pending))
             return self._write(entries, columns=columns)
 
-        await self._writer.append_when_asked(self._run_pk, write)
+        await self._writer.append_at_commit(self._run_pk, write)
         if entries:
-            self._show(entries)
+            self._publish(entries)
 
     def _number(self, events: Iterable[canonical.Event]) -> list[Entry]:
         numbered = list(events)
@@ -330,20 +327,20 @@ class RunLog:
             conversation_pk=self._conversation_pk,
         )
 
-    def _show(self, entries: list[Entry]) -> None:
-        """Once they are committed."""
+    def _publish(self, entries: list[Entry]) -> None:
+        """Publishes committed entries."""
         self._writing_bytes = 0
-        # Bytes without events are not waiting for the database.
+        # Bytes without events do not count as waiting for the database.
         self._hold(self._pending_bytes if self._pending else 0)
         self._buffer.publish(self._run_id, entries)
 
     @property
     def pending_bytes(self) -> int:
-        """What was read and is not committed yet."""
+        """Bytes that were read and are not committed yet."""
         return self._pending_bytes + self._writing_bytes
 
     def _count(self, logged: int, size_bytes: int) -> None:
-        """Tells the figures what came since the last commit."""
+        """Updates the metrics with what came since the last commit."""
         received, self._received_events = self._received_events, 0
         deltas, self._counted_deltas = (
             self.received_deltas - self._counted_deltas,
@@ -372,11 +369,11 @@ class RunLog:
         columns = {**self._columns, **columns_of(end)}
         write = self._write(entries, columns=columns, result=result, prepared=prepared)
         await self._writer.append(write)
-        self._show(entries)
+        self._publish(entries)
         return result
 
     async def abandon(self) -> None:
-        """Ends without an ending: the run belongs to somebody else, or the process goes down."""
+        """Stops writing without an ending: another runner owns the run, or the process is ending."""
         _open.discard(self)
         self._pump.cancel()
         with suppress(asyncio.CancelledError, Exception):
@@ -384,6 +381,6 @@ class RunLog:
         self._hold(0)
 
 
-# The logs that are being written, for the figures.
+# The open logs, for the metrics.
 _open: WeakSet[RunLog] = WeakSet()
 metrics.PENDING_BYTES.read_from(lambda: {"": sum(log.pending_bytes for log in _open)})

@@ -37,25 +37,24 @@ from chat.runs.outcomes import end_unstarted
 
 logger = logging.getLogger(__name__)
 
-# More than any process starts at once; the others are looked at again in a moment.
+# More than any process can start at once; further runs are considered by the next claim.
 CANDIDATES = 500
-# Turns longer ago than this are forgotten; nobody queues that long.
+# Claims before this time do not count for fairness.
 TURN_MEMORY = timedelta(hours=1)
 LEFT = "It was not begun: whoever asked for it may not write in this conversation any more."
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def claim(runner: UUID, *, limit: int) -> list[int]:
-    """Makes up to ``limit`` queued runs this runner's; returns their keys in the order of the line.
+    """Claims up to ``limit`` queued runs for this runner; returns their keys in queue order.
 
-    The rows of the servers concerned are locked before the runs at work there are counted (a no-op
-    on SQLite, where every transaction is the only writer), so that two runners together keep a
-    server's limit.
+    The rows of their servers are locked before the running runs are counted (a no-op on SQLite, where
+    a transaction is the only writer), so that two runners together keep a server's limit.
     """
-    queued = _judged(CANDIDATES).all()
+    queued = _queued_with_rights(CANDIDATES).all()
     if unwanted := [run.pk for run in queued if run.is_unwanted]:
         end_unwanted(unwanted)
-        queued = _judged(CANDIDATES).all()
+        queued = _queued_with_rights(CANDIDATES).all()
     wanted = [run for run in queued if not run.is_unwanted]
     if not wanted:
         return []
@@ -64,14 +63,14 @@ def claim(runner: UUID, *, limit: int) -> list[int]:
 
 
 def end_unwanted(keys: Iterable[int]) -> None:
-    """Stops what must not be begun. What cannot be ended stays in the line, and is passed over."""
+    """Stops runs that must not start. A run that cannot be ended stays queued and is skipped."""
     for run in Run.objects.filter(pk__in=list(keys)).select_related("conversation"):
         try:
             _end_unwanted(run)
         except Exception as error:
             if is_database_unavailable(error):
                 raise
-            # One run that cannot be ended must not keep everybody else's from being begun.
+            # One run that cannot be ended must not block all others.
             logger.exception("run.unended run=%s", run.public_id)
 
 
@@ -83,7 +82,7 @@ def _end_unwanted(run: Run) -> None:
 
 
 def _take(keys: Sequence[int], runner: UUID, limit: int) -> list[int]:
-    """Claims the first of these that are still in line."""
+    """Claims the first of these that are still queued."""
     if connection.vendor == "postgresql":
         taken = {key for (key,) in fetch(_TAKE, [runner, keys, limit])}
         return [key for key in keys if key in taken]
@@ -116,14 +115,14 @@ _TAKE = """
 
 
 def _ready(queued: Iterable[Run]) -> list[Run]:
-    """Those of the queued runs that may start now, in their order."""
+    """The queued runs that may start now, in their order."""
     allowed = {pk: 0 if is_draining else limit for pk, limit, is_draining in _locked_servers.all()}
     running = running_by_server()
     free = {pk: limit - sum(running[pk].values()) for pk, limit in allowed.items()}
     ready: list[Run] = []
     for run in in_order(queued, running):
         if run.upstream_id is None:
-            # Its server was removed; the execution says so on the answer.
+            # Its server was deleted; the execution reports that in the answer.
             ready.append(run)
         elif free.get(run.upstream_id, 0) > 0:
             free[run.upstream_id] -= 1
@@ -136,7 +135,7 @@ def _servers_in_demand() -> QuerySet[Run, Any]:
     return in_line.values("upstream_id")
 
 
-# Against others that claim, not against those who queue a run there.
+# Locks out other claims, but not people who queue a run.
 _locked_servers: Prepared[Any] = Prepared(
     lambda: (
         Upstream.objects.select_for_update(no_key=True)
@@ -148,8 +147,8 @@ _locked_servers: Prepared[Any] = Prepared(
 
 
 def waiting() -> list[Run]:
-    """Everybody's first run at each server, then their second: whoever queues hundreds must not
-    hide the others from those who claim."""
+    """Queued runs: everybody's first run at each server, then everybody's second, and so on, so that a
+    person with hundreds of runs does not crowd out the others within ``CANDIDATES``."""
     return _first_in_line(CANDIDATES).all()
 
 
@@ -172,12 +171,12 @@ def _first_in_line(count: int) -> Prepared[Run]:
 
 
 @cache
-def _judged(count: int) -> Prepared[Any]:
-    """As ``waiting``; each with ``is_unwanted``: whether it waits for somebody who may not ask any
-    more, or in a conversation that was deleted.
+def _queued_with_rights(count: int) -> Prepared[Any]:
+    """As ``waiting``, each with ``is_unwanted``: whether its person may not write any more, or its
+    conversation was deleted.
 
-    Asked of the rows themselves, so that a change made anywhere counts: a place in the team that
-    was taken away, a role that only reads, an account that was switched off or removed.
+    Read from the rows, so that every change counts: a removed member, a role without write access, a
+    disabled or deleted account.
     """
     may_still = Membership.objects.filter(
         user=OuterRef("requested_by"),
@@ -192,7 +191,7 @@ def _judged(count: int) -> Prepared[Any]:
 
 
 def running_by_server() -> defaultdict[int | None, Counter[int | None]]:
-    """How many runs are at work, by server and person, where somebody waits."""
+    """The number of running runs by server and person, for servers with queued runs."""
     running: defaultdict[int | None, Counter[int | None]] = defaultdict(Counter)
     for upstream, person, count in _running.all():
         running[upstream][person] = count
@@ -211,12 +210,12 @@ _running: Prepared[Any] = Prepared(
 def in_order(
     queued: Iterable[Run], running: defaultdict[int | None, Counter[int | None]]
 ) -> list[Run]:
-    """People take turns: whoever has fewest runs at work or ahead in the line comes first, then
-    whose last turn is longest ago, then whose run waits longest."""
+    """Fair order between people: first by the number of their runs that are running or ahead in the queue,
+    then by the time of their last claim, then by waiting time."""
     runs = list(queued)
     if len(runs) < 2:
         return runs
-    # When each waiting person's latest run at each server was claimed, if that was recently.
+    # The latest claim of each waiting person at each server, if it was recent.
     last_turns = {(upstream, person): at for upstream, person, at in _last_turns.all()}
     ahead = {upstream: Counter(people) for upstream, people in running.items()}
     ranks: dict[int, tuple[int, datetime, datetime, int]] = {}
@@ -231,7 +230,7 @@ def in_order(
 _last_turns: Prepared[Any] = Prepared(
     lambda: (
         Run.objects.filter(
-            # The database's time, as they were written: hosts do not agree about theirs.
+            # The database's time, because the clocks of hosts differ.
             claimed_at__gt=Now() - TURN_MEMORY,
             requested_by__in=Run.objects.filter(status=RunStatus.QUEUED).values("requested_by"),
         )
@@ -242,14 +241,14 @@ _last_turns: Prepared[Any] = Prepared(
 
 
 def check_queue_limit(user: User) -> None:
-    """One person's line is bounded: each waiting run is looked at by every claim.
+    """Checks the limit of queued runs per person, because every claim reads all queued runs.
 
-    Raises ``QueueFull``. Call inside the transaction that adds to the line, after it has changed the
-    conversation: whoever sends for the same person elsewhere waits here until that is committed,
-    and then counts it. Two that lock in another order would wait for each other.
+    Raises ``QueueFull``. Call inside the transaction that queues the run, after it has changed the
+    conversation: a concurrent request of the same person waits here until it is committed, and then
+    counts it. Locking in another order could deadlock.
     """
     if not settings.IS_SQLITE:
-        # Transactions of SQLite come one after the other anyway.
+        # Transactions of SQLite are serialized.
         _lock_person.first(person=user.pk)
     live = len(_live_runs_of.all(person=user.pk))
     if live >= settings.RUNS_PER_PERSON:
@@ -259,7 +258,7 @@ def check_queue_limit(user: User) -> None:
         )
 
 
-# Not against what only refers to the person, such as a message of theirs.
+# Does not lock out rows that refer to the person, such as messages.
 _lock_person: Prepared[Any] = Prepared(
     lambda person: (
         User.objects.select_for_update(no_key=True).filter(pk=person).values_list("pk", flat=True)
@@ -273,13 +272,13 @@ _live_runs_of: Prepared[Any] = Prepared(
 )
 
 
-# The line as people see it: who stands where, and which servers let nobody in.
+# --- the position that people see ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePositions:
-    """``places`` holds the words for each queued run, by public id, and ``numbers`` its place,
-    counted from 1; ``draining`` the servers that begin nothing at present."""
+    """``places`` are the texts for queued runs by public id, ``numbers`` their positions from 1, and
+    ``draining`` the servers that start no new runs."""
 
     places: Mapping[UUID, str] = field(default_factory=dict)
     numbers: Mapping[UUID, int] = field(default_factory=dict)
@@ -292,8 +291,8 @@ _draining: Prepared[Any] = Prepared(
 
 
 def read_queue(*, has_queue: bool = True, is_draining: bool = True) -> QueuePositions:
-    """``has_queue``: whether anybody waits at all, ``is_draining``: whether any server lets nobody
-    in, where the caller knows that already."""
+    """``has_queue`` and ``is_draining``: whether there are queued runs or draining servers, if the caller
+    knows that already."""
     draining = dict(_draining.all()) if is_draining else {}
     places, numbers = _places(draining) if has_queue else ({}, {})
     return QueuePositions(places=places, numbers=numbers, draining=frozenset(draining.values()))
@@ -308,11 +307,11 @@ def _places(draining: Mapping[int, UUID]) -> tuple[dict[UUID, str], dict[UUID, i
         counted[run.upstream_id] += 1
         is_held_up = run.upstream_id in draining
         numbers[run.public_id] = counted[run.upstream_id]
-        places[run.public_id] = in_words(counted[run.upstream_id], is_held_up=is_held_up)
+        places[run.public_id] = position_text(counted[run.upstream_id], is_held_up=is_held_up)
     return places, numbers
 
 
-def in_words(place: int, *, is_held_up: bool = False) -> str:
-    """Where a run stands at its server, counted from 1, and why the line does not move."""
+def position_text(place: int, *, is_held_up: bool = False) -> str:
+    """The position of a run at its server, counted from 1, and why it does not change."""
     words = f"Place {place} in line"
     return f"{words}. Waits: the server is being drained." if is_held_up else words

@@ -45,35 +45,35 @@ SilenceCounts = Callable[[datetime], bool]
 
 
 class ClockGuard:
-    """Whether a missing heartbeat says something about its runner, and not about the database: that
-    may have been away, or its clock may have been set.
+    """Decides whether a missing heartbeat means a lost runner. It does not if the database was
+    unavailable or its clock was changed.
 
-    `heard` says that the database has answered, and what its time was: say it more often than twice
-    in a lease. May be used from any thread.
+    Call `note_time` with the database's time after successful queries, more than twice in a lease. May
+    be used from any thread.
     """
 
     def __init__(self) -> None:
-        self._heard_at = time.monotonic()
-        # The database's time then, once it is known.
+        self._noted_at = time.monotonic()
+        # The database's time at that moment, once it is known.
         self._time_then: datetime | None = None
-        # Perhaps nobody could beat until a moment ago.
-        self._judges_from = self._heard_at + settings.LEASE_SECONDS / 2
+        # Perhaps no runner could send heartbeats until now.
+        self._judges_from = self._noted_at + settings.LEASE_SECONDS / 2
 
-    def heard(self, database_time: datetime) -> None:
+    def note_time(self, database_time: datetime) -> None:
         now = time.monotonic()
         if not self._is_steady(now, database_time):
-            # We could not beat, and so perhaps nobody could: the others get time to.
+            # This process could not reach the database, so perhaps no runner could; give them time.
             self._judges_from = now + settings.LEASE_SECONDS / 2
-        self._heard_at, self._time_then = now, database_time
+        self._noted_at, self._time_then = now, database_time
 
     def may_judge(self, database_time: datetime) -> bool:
-        """``database_time`` is that of the look at the heartbeats."""
+        """``database_time`` is the time of the query for heartbeats."""
         now = time.monotonic()
         return now >= self._judges_from and self._is_steady(now, database_time)
 
     def _is_steady(self, now: float, database_time: datetime) -> bool:
-        """Whether the database has answered lately, and its time went on as ours did."""
-        passed = now - self._heard_at
+        """Whether the database has answered recently, and its clock agrees with this process's."""
+        passed = now - self._noted_at
         if passed > settings.LEASE_SECONDS / 2:
             return False
         if self._time_then is None:
@@ -83,12 +83,12 @@ class ClockGuard:
 
 
 def database_time() -> datetime | None:
-    """By which heartbeats are judged; ``None`` where there is none to judge."""
+    """The database's time, by which heartbeats are judged; ``None`` if there are no runners."""
     return Runner.objects.values_list(Now(), flat=True).first()
 
 
 def boot_of(pid: int) -> str:
-    """A mark of the process with this number that a later process does not share; empty if gone."""
+    """Identifies the process with this pid, unlike a later process with the same pid; empty if gone."""
     try:
         # Field 22 of stat is the start time in ticks since the machine's boot.
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -98,8 +98,8 @@ def boot_of(pid: int) -> str:
 
 
 def place() -> str:
-    """Where numbers of processes mean the same as here: this boot of this machine, and within it
-    this container. Raises ``OSError`` where the system does not tell."""
+    """Identifies the pid namespace: this boot of this machine, and this container. Raises ``OSError``
+    where the system does not provide it."""
     machine = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{machine}:{os.readlink('/proc/self/ns/pid')}"
 
@@ -110,14 +110,13 @@ def lost_runners(
     me: Runner | None = None,
     silence_counts: SilenceCounts = lambda database_time: True,
 ) -> list[Runner]:
-    """Runners without a heartbeat, by the database's time, and those whose process was here and is
-    gone.
+    """Runners without a recent heartbeat by the database's time, and those whose process on this host has
+    ended.
 
-    ``silence_counts``: whether nobody has beaten for another reason, such as a database that was
-    away. It is asked behind the look, which may have waited for that very database, with the
-    database's time at the look.
-    ``everything_else_is_dead``: the caller holds the lock of an installation on SQLite, so no
-    other runner can be alive. With PostgreSQL no lock on a file says that.
+    ``silence_counts(database_time)``: whether missing heartbeats count, which they do not after an
+    outage of the database. It is called after the query, which may have waited for that database.
+    ``everything_else_is_dead``: the caller holds the lock of an installation on SQLite, so no other
+    runner can be alive.
     """
     others = Runner.objects.exclude(pk=me.pk) if me else Runner.objects.all()
     if everything_else_is_dead:
@@ -131,8 +130,8 @@ def lost_runners(
 
 
 def _is_gone(runner: Runner) -> bool:
-    """Whether its process certainly is no more. Of a container or machine that only has the same
-    name as this one nothing is known: there the heartbeat decides."""
+    """Whether its process has certainly ended. For another container or machine with the same host name
+    this is unknown, and the heartbeat decides."""
     try:
         was_here = runner.boot.rpartition(":")[0] == place()
     except OSError:
@@ -144,7 +143,7 @@ def _is_gone(runner: Runner) -> bool:
 
 
 def _exists(pid: int) -> bool:
-    """Whether there is such a process; /proc may hide those of other users."""
+    """Whether the process exists; /proc may hide those of other users."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -160,9 +159,9 @@ def reap(
     me: Runner | None = None,
     silence_counts: SilenceCounts = lambda database_time: True,
 ) -> list[Run]:
-    """Ends or requeues the runs of lost runners, and forgets those runners; returns the runs.
+    """Ends or requeues the runs of lost runners, and deletes those runners; returns the runs.
 
-    Any number of processes may do this at once: each run is won by one conditional update.
+    Any number of processes may call it at once: a conditional update decides who handles a run.
     """
     settled: list[Run] = []
     lost = lost_runners(
@@ -172,15 +171,15 @@ def reap(
         left = Run.objects.filter(runner=runner, status=RunStatus.RUNNING)
         settled += [run for run in left.select_related("conversation") if _settle(run, runner)]
         if not left.exists():
-            # One that has claimed another run in this moment is not lost after all.
+            # A runner that has just claimed another run is not lost.
             with suppress(IntegrityError):
                 Runner.objects.filter(pk=runner.pk).delete()
     settled += _settle_orphans()
     return settled
 
 
-def tell_of(settled: Iterable[Run], notifier: ChangeNotifier) -> None:
-    """Rings for the rooms of settled runs, and for the places in line that are free now."""
+def publish_ended(settled: Iterable[Run], notifier: ChangeNotifier) -> None:
+    """Publishes changes of the conversations of ended runs, and that servers have free places."""
     rooms = {room_topic(run.conversation.public_id) for run in settled}
     for topic in rooms:
         notifier.publish(topic)
@@ -189,14 +188,14 @@ def tell_of(settled: Iterable[Run], notifier: ChangeNotifier) -> None:
 
 
 def _settle_orphans() -> list[Run]:
-    """Running runs without a runner's row: somebody deleted the row."""
+    """Handles running runs whose runner's row was deleted."""
     orphans = Run.objects.filter(runner__isnull=True, status=RunStatus.RUNNING)
     return [run for run in orphans.select_related("conversation") if _settle(run, None)]
 
 
 def _settle(run: Run, runner: Runner | None) -> bool:
-    """A run that cannot be settled must not keep the others, nor a process that starts, from
-    going on; a database that is away is raised."""
+    """Errors of one run must not stop the others or a starting process. Errors of an unavailable database
+    are raised."""
     try:
         if run.request_sent_at is None and run.stop_requested_at is None:
             return _requeue(run, runner)
@@ -209,13 +208,13 @@ def _settle(run: Run, runner: Runner | None) -> bool:
 
 
 def _requeue(run: Run, runner: Runner | None) -> bool:
-    """Nothing was sent: the run goes back to its place in line."""
+    """Requeues a run whose request was not sent; it keeps its position."""
     requeued = Run.objects.filter(
         pk=run.pk,
         status=RunStatus.RUNNING,
         runner=runner,
         request_sent_at__isnull=True,
-        # Somebody may have stopped it since we looked: then it ends, at the next look.
+        # If it was stopped meanwhile, the next call ends it.
         stop_requested_at__isnull=True,
     ).update(status=RunStatus.QUEUED, runner=None, claimed_at=None)
     if requeued:
@@ -223,10 +222,10 @@ def _requeue(run: Run, runner: Runner | None) -> bool:
     return bool(requeued)
 
 
-def give_back(runner: UUID, run_pk: int) -> bool:
-    """Puts a run back in its place in line of which the caller, its runner, knows that nothing was
-    accepted, whatever was already written down for the sending. Refused attempts count on. False:
-    it is not the caller's, or somebody has stopped it."""
+def requeue_unaccepted(runner: UUID, run_pk: int) -> bool:
+    """Requeues a run of which its runner knows that the server has accepted nothing, even if the sending
+    was already recorded. Refused attempts still count. Returns False if the caller does not own it or
+    it was stopped."""
     with transaction.atomic():
         given = Run.objects.filter(
             pk=run_pk, runner_id=runner, status=RunStatus.RUNNING, stop_requested_at__isnull=True
@@ -237,8 +236,8 @@ def give_back(runner: UUID, run_pk: int) -> bool:
     return bool(given)
 
 
-def give_all_back(runner: Runner) -> None:
-    """Puts what a runner has claimed, but not sent, back in its place in line."""
+def requeue_unsent(runner: Runner) -> None:
+    """Requeues the runs that a runner has claimed but not sent."""
     for run in Run.objects.filter(
         runner=runner, status=RunStatus.RUNNING, request_sent_at__isnull=True
     ):
@@ -247,15 +246,15 @@ def give_all_back(runner: Runner) -> None:
 
 
 def end_broken(run_pk: int, runner: UUID) -> bool:
-    """Ends a run whose execution failed in a way that nobody foresaw; what it wrote stays."""
+    """Ends a run whose execution failed unexpectedly. Its committed events stay."""
     return end_lost(Run.objects.get(pk=run_pk), Runner(uuid=runner))
 
 
 def end_lost(run: Run, runner: Runner | None) -> bool:
-    """Folds what was committed and appends the one ``chat.end``. Only one process wins.
+    """Folds the committed events and appends ``chat.end``. Only one process succeeds.
 
-    A last segment of the lost runner may still arrive between our reading and our writing;
-    it takes the number that we want, we fail, and read again.
+    A last segment of the lost runner may arrive between reading and writing. It has the same seq, so
+    the write fails and is repeated after another read.
     """
     for _ in range(3):
         try:
@@ -276,7 +275,7 @@ def end_lost(run: Run, runner: Runner | None) -> bool:
 
 
 def _closing_behind(run: Run) -> tuple[list[Event], int]:
-    """The closing events, and the number behind which they belong."""
+    """The closing events, and the seq after which they belong."""
     try:
         events = read_events(run)
         beginning = [] if events else opening(run)
@@ -284,7 +283,7 @@ def _closing_behind(run: Run) -> tuple[list[Event], int]:
     except DatabaseError:
         raise
     except Exception:
-        # A log that cannot be read must not stay "running", nor hold up the other runs for ever.
+        # A run with an unreadable log must not stay "running" or block the other runs.
         logger.exception("run.unreadable run=%s", run.public_id)
         last = RunSegment.objects.filter(run=run).aggregate(Max("last_seq"))["last_seq__max"]
         return _closing(run, []), last or 0
@@ -299,37 +298,36 @@ def _closing(run: Run, events: list[Event]) -> list[Event]:
 
 
 def _cause(run: Run) -> Literal["stopped", "interrupted"]:
-    """A person who pressed Stop just before the process died gets what they asked for."""
+    """A stop that was requested before the process died takes precedence."""
     return "stopped" if run.stop_requested_at else "interrupted"
 
 
-# --- tidying ----------------------------------------------------------------------------
+# --- raw frames --------------------------------------------------------------------------
 
 
 def purge_raw() -> int:
-    """Removes raw frames whose time is over; returns how many rows."""
+    """Deletes expired raw frames; returns the number of rows."""
     before = timezone.now() - timedelta(days=settings.RAW_FRAMES_DAYS)
     keys = RawSegment.objects.filter(run__finished_at__lt=before).values_list("pk", flat=True)[:500]
     removed, _ = RawSegment.objects.filter(pk__in=list(keys)).delete()
     return removed
 
 
-# What a process without a runner does about lost ones. Somebody must: all of them may be dead.
+# --- reaping in processes without a runner, because all runners may be dead ------------------
 
-# As often as a runner beats. A look that finds nobody is a few small queries.
+# As often as a heartbeat. Without lost runners it costs a few small queries.
 REAPS_PER_LEASE = 6
 
 
 @asynccontextmanager
 async def reap_forever(notifier: ChangeNotifier = change_notifier) -> AsyncIterator[None]:
-    """For as long as the block lasts, ends or requeues what lost runners left. Any number of
-    processes may do this beside each other and beside runners, which do it themselves."""
-    threads = DatabaseThreads("bystander", size=1)
-    looking = asyncio.create_task(_reap_forever(notifier, threads), name="bystander")
+    """Reaps lost runners while the block runs. Any number of processes may do this at the same time."""
+    threads = DatabaseThreads("reaper", size=1)
+    reaping = asyncio.create_task(_reap_forever(notifier, threads), name="reaper")
     try:
         yield
     finally:
-        await end(looking)
+        await end(reaping)
         await threads.close()
 
 
@@ -338,10 +336,10 @@ async def _reap_forever(notifier: ChangeNotifier, threads: DatabaseThreads) -> N
     while True:
         try:
             settled = await threads.call(_reap_once, clock_guard)
-            tell_of(settled, notifier)
+            publish_ended(settled, notifier)
         except Exception as error:
-            # The database may be away; the next look is soon.
-            logger.warning("bystander.failed error=%s", type(error).__name__)
+            # The database may be unavailable; the next round is soon.
+            logger.warning("reaper.failed error=%s", type(error).__name__)
         await asyncio.sleep(settings.LEASE_SECONDS / REAPS_PER_LEASE)
 
 
@@ -349,11 +347,11 @@ def _reap_once(clock_guard: ClockGuard) -> list[Run]:
     settled = reap(silence_counts=clock_guard.may_judge)
     now = database_time()
     if now is not None:
-        clock_guard.heard(now)
+        clock_guard.note_time(now)
     return settled
 
 
-# Ends what a restored database believes to be under way.
+# --- restored databases ----------------------------------------------------------------------
 
 RESTORED = (
     "The installation was restored from a backup. Whether this had been sent after the backup was "

@@ -38,15 +38,15 @@ logger = logging.getLogger(__name__)
 
 # The delay that a lost notification costs: the queue and stop requests are polled anyway.
 POLL_SECONDS = 0.5
-# Whoever presses Stop sees the end within a second, the connection's and the log's included.
+# A stop takes effect within a second, including the closed connection and the end of the log.
 STOP_SECONDS = 0.5
-# A sixth of the lease: five beats may be late before the runner counts as lost.
+# Five heartbeats may be missed before the runner counts as lost.
 HEARTBEATS_PER_LEASE = 6
-# What others are told when this runner is to stop; the runs go on meanwhile.
+# Limit for marking this runner as draining; runs continue meanwhile.
 COURTESY_SECONDS = 2.0
-# Lost runners are looked for this often, and at least three times in a lease.
+# How often to reap lost runners; at least three times in a lease.
 TIDY_SECONDS = 10.0
-# How often ended runs are looked for whose logs are to be compacted.
+# How often to compact the logs of ended runs.
 COMPACT_SECONDS = 5.0
 
 
@@ -74,8 +74,8 @@ def jobs() -> Mapping[str, Job]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """Keys of runs: somebody wants their end; ours no more; ours, though nothing executes them:
-    before the request and after it."""
+    """Keys of runs: to be stopped; no longer owned by this runner; owned but not executed, before the
+    request (``unsent``) and after it (``left``)."""
 
     to_stop: list[int]
     lost: list[int]
@@ -84,7 +84,7 @@ class _View:
 
 
 class Runner:
-    """One per process. `start` it once, `drain` it before the process ends."""
+    """Executes runs in this process. `start` it once, and `drain` it before the process ends."""
 
     def __init__(
         self,
@@ -100,10 +100,10 @@ class Runner:
         self._is_alone = is_alone
         self._capacity = settings.RUNNER_CAPACITY if capacity is None else capacity
         self._threads = DatabaseThreads("runner", size=2)
-        # Stops are seen while hundreds of ends stand in line to be written.
+        # Stop requests are read while hundreds of endings wait to be written.
         self._stops = DatabaseThreads("stops", size=1)
-        # Whoever is busy, or waits for a row that somebody holds, is not dead.
-        self._pulse = DatabaseThreads("pulse", size=1)
+        # Heartbeats continue while the other threads are busy or wait for a locked row.
+        self._heartbeat_thread = DatabaseThreads("pulse", size=1)
         self._writer = SegmentWriter()
         self._executions: dict[int, tuple[Execution, asyncio.Task[None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -115,27 +115,27 @@ class Runner:
 
     @property
     def has_started(self) -> bool:
-        """It claims, or has claimed."""
+        """Whether it has begun to claim runs."""
         return bool(self._tasks)
 
     @property
     def is_draining(self) -> bool:
-        """Told to stop: nothing more is claimed."""
+        """Whether it claims nothing more because it is to stop."""
         return self._is_draining
 
     @property
     def capacity(self) -> int:
-        """How many it may carry at once."""
+        """How many runs it may execute at once."""
         return self._capacity
 
     @property
     def executing(self) -> int:
-        """How many runs are under way here."""
+        """How many runs it executes now."""
         return len(self._executions)
 
     async def start(self) -> None:
-        """Registers the process, ends what dead processes left, and begins to claim."""
-        await self._pulse.call(self._register)
+        """Registers the process, ends the runs of dead processes, and begins to claim."""
+        await self._heartbeat_thread.call(self._register)
         self._clock_guard = reaper.ClockGuard()
         await self._reap(everything_else_is_dead=self._is_alone)
         self._client = client = configured_client()
@@ -163,13 +163,12 @@ class Runner:
         logger.info("runner.started runner=%s pid=%d", self.uuid, os.getpid())
 
     async def drain(self, timeout_seconds: float) -> None:
-        """Claims nothing more, lets runs go on for a while, interrupts the rest, signs off."""
+        """Claims nothing more, lets runs continue for a while, interrupts the rest, and deregisters."""
         self._is_draining = True
         with suppress(DatabaseError, InterfaceError, TimeoutError):
-            # Only a courtesy: a database that is away, or does not answer, must not keep runs from
-            # being interrupted.
+            # Optional: an unavailable database must not keep runs from being interrupted.
             async with asyncio.timeout(COURTESY_SECONDS):
-                await self._pulse.call(self._mark_draining)
+                await self._heartbeat_thread.call(self._mark_draining)
         executing = [task for _, task in self._executions.values()]
         if executing:
             await asyncio.wait(executing, timeout=timeout_seconds)
@@ -187,10 +186,10 @@ class Runner:
         if self._client is not None:
             await self._client.aclose()
         with suppress(Exception):
-            await self._threads.call(self._sign_off)
+            await self._threads.call(self._deregister)
         await self._threads.close()
         await self._stops.close()
-        await self._pulse.close()
+        await self._heartbeat_thread.close()
         logger.info("runner.ended runner=%s", self.uuid)
 
     # --- tasks -------------------------------------------------------------------------
@@ -198,24 +197,24 @@ class Runner:
     def _repeating(
         self, work: Callable[[], Awaitable[None]], seconds: float, *, topic: str = ""
     ) -> asyncio.Task[None]:
-        """Subscribes before it returns, so that nothing is missed until the task first runs."""
-        notifier = self._notifier.subscribe(topic)
-        return asyncio.create_task(self._repeat(work, seconds, notifier))
+        """Subscribes before it returns, so that no notification is missed until the task runs."""
+        subscription = self._notifier.subscribe(topic)
+        return asyncio.create_task(self._repeat(work, seconds, subscription))
 
     async def _repeat(
-        self, work: Callable[[], Awaitable[None]], seconds: float, notifier: Subscription
+        self, work: Callable[[], Awaitable[None]], seconds: float, subscription: Subscription
     ) -> None:
-        """Does ``work`` at each ring of ``notifier``, and every ``seconds`` in any case."""
+        """Does ``work`` whenever ``subscription`` is set, and at least every ``seconds``."""
         while True:
-            notifier.clear()
+            subscription.clear()
             try:
                 await work()
             except Exception as error:
-                # The database may be away; the next round looks again.
+                # The database may be unavailable; the next round tries again.
                 logger.warning(
                     "runner.work_failed work=%s error=%s", work.__name__, type(error).__name__
                 )
-            await wait_at_most(notifier, seconds)
+            await wait_at_most(subscription, seconds)
 
     async def _claim(self) -> None:
         free = self._capacity - len(self._executions)
@@ -226,8 +225,8 @@ class Runner:
         metrics.CLAIMED.inc(len(claimed))
         for key in claimed:
             if self._is_draining:
-                # We were told to stop in between; somebody else has time for it at once.
-                await self._threads.call(reaper.give_back, me, key)
+                # The drain began meanwhile; another runner can execute it at once.
+                await self._threads.call(reaper.requeue_unaccepted, me, key)
             self._begin(key)
 
     def _begin(self, key: int) -> None:
@@ -243,26 +242,26 @@ class Runner:
         if execution.run_id is not None:
             # Followers that are late by a few seconds still read from memory.
             asyncio.get_running_loop().call_later(5, self._buffer.forget, execution.run_id)
-        # A place at the server is free now, and the answer may have left work for a job.
+        # The server has a free place now, and the answer may need a job, such as fetching files.
         for topic in (QUEUED, *_jobs):
             self._notifier.dispatch(topic)
 
     async def _beat(self) -> None:
-        if not await self._pulse.call(self._write_heartbeat) and not self._is_draining:
-            await self._begin_anew()
+        if not await self._heartbeat_thread.call(self._write_heartbeat) and not self._is_draining:
+            await self._register_again()
 
-    async def _begin_anew(self) -> None:
-        """We were silent for so long that somebody took us for lost: our runs are not ours any
-        more. Under a new name nothing of the old one can be mistaken for ours."""
+    async def _register_again(self) -> None:
+        """This runner missed so many heartbeats that it was reaped, and its runs were ended. It registers
+        with a new id, so that nothing of the old one can be taken for its own."""
         before, self.uuid = self.uuid, uuid.uuid4()
         self._services = replace(self._services, runner=self.uuid)
         for execution, _ in self._executions.values():
             execution.drop()
         logger.warning("runner.registered_again runner=%s before=%s", self.uuid, before)
-        await self._pulse.call(self._register)
+        await self._heartbeat_thread.call(self._register)
 
     async def _see_stops(self) -> None:
-        """Compares the runs that the database says are ours with those that we execute."""
+        """Compares the runs that this runner owns in the database with those that it executes."""
         view = await self._stops.call(self._view, list(self._executions))
         for key in view.to_stop:
             if key in self._executions:
@@ -272,8 +271,7 @@ class Runner:
                 self._executions[key][0].drop()
         for key in view.unsent:
             self._begin(key)
-        # Last, because it may fail. While the database was asked, runs were begun, and some of
-        # them sent their request.
+        # Last, because it may fail. Runs may have been started since the database was read.
         left = [key for key in view.left if key not in self._executions]
         if left:
             await self._threads.call(self._end_left, left)
@@ -290,7 +288,7 @@ class Runner:
             me=me,
             silence_counts=self._clock_guard.may_judge,
         )
-        reaper.tell_of(settled, self._notifier)
+        reaper.publish_ended(settled, self._notifier)
 
     # --- in a database thread -----------------------------------------------------------
 
@@ -302,75 +300,75 @@ class Runner:
             pid=pid,
             boot=reaper.boot_of(pid),
             capacity=self._capacity,
-            # The database's time: hosts do not agree about theirs.
+            # The database's time, because the clocks of hosts differ.
             heartbeat_at=Now(),
         )
 
     def _write_heartbeat(self) -> bool:
-        """Whether we still are who we were."""
+        """Returns whether this runner is still registered."""
         mine = RunnerRow.objects.filter(pk=self.uuid)
         mine.update(heartbeat_at=Now())
         beat = mine.values_list("heartbeat_at", flat=True).first()
         if beat is not None:
-            self._clock_guard.heard(beat)
+            self._clock_guard.note_time(beat)
         return beat is not None
 
     def _mark_draining(self) -> None:
         RunnerRow.objects.filter(pk=self.uuid).update(is_draining=True)
 
-    def _sign_off(self) -> None:
-        """Gives back what was claimed but not begun, and removes the row if nothing is ours any
-        more; else the reaper finds what is left."""
-        reaper.give_all_back(RunnerRow(uuid=self.uuid))
+    def _deregister(self) -> None:
+        """Requeues runs that were claimed but not started, and deletes the runner's row if it owns no run
+        any more. The reaper handles what is left."""
+        reaper.requeue_unsent(RunnerRow(uuid=self.uuid))
         if not Run.objects.filter(runner=self.uuid, status=RunStatus.RUNNING).exists():
             RunnerRow.objects.filter(pk=self.uuid).delete()
 
     def _view(self, executing: list[int]) -> _View:
-        """What the database says of our runs, ``executing`` being those that were begun before."""
+        """Reads this runner's runs. ``executing`` are those that were started before the read."""
         rows = _own.all(runner=self.uuid)
         ours = {pk for pk, _, _ in rows}
         stray = [(pk, sent_at) for pk, _, sent_at in rows if pk not in executing]
         return _View(
             to_stop=[pk for pk, stop_requested_at, _ in rows if stop_requested_at is not None],
             lost=[key for key in executing if key not in ours],
-            # Claimed, but the answer to the claim was lost on its way to us.
+            # Claimed, but the database's response to the claim was lost.
             unsent=[pk for pk, sent_at in stray if sent_at is None],
             left=[pk for pk, sent_at in stray if sent_at is not None],
         )
 
     def _end_left(self, keys: list[int]) -> None:
-        """Ends runs whose execution broke. They must not stay "running" for ever."""
+        """Ends runs whose execution failed, so that they do not stay "running" forever."""
         for run in Run.objects.filter(pk__in=keys):
             reaper.end_lost(run, RunnerRow(uuid=self.uuid))
 
 
-# Not the whole rows, of which there are hundreds, twice a second.
+# Only three columns, because hundreds of rows are read twice a second.
 _own: Prepared[Any] = Prepared(
     lambda runner: Run.objects.filter(runner=runner, status=RunStatus.RUNNING).values_list(
         "pk", "stop_requested_at", "request_sent_at"
     )
 )
 
-# The runners of this process (more than one in tests), for the figures.
+# The runners of this process (more than one in tests), for the metrics.
 _runners: WeakSet[Runner] = WeakSet()
 metrics.EXECUTING.read_from(lambda: {"": sum(runner.executing for runner in _runners)})
 
 
-# The runner inside the server process: started and drained with it.
+# --- the runner inside the server process ---------------------------------------------------
 
 _runner: Runner | None = None
 
 
 async def start() -> None:
-    """Begins to execute runs. With SQLite the caller holds the lock on the data directory, so
-    nobody else does; a PostgreSQL may be shared with other servers and runners."""
+    """Starts the embedded runner. With SQLite the caller holds the lock on the data directory, so there is
+    no other runner; a PostgreSQL may be shared with other servers and runners."""
     global _runner
     _runner = Runner(is_alone=settings.IS_SQLITE)
     await _runner.start()
 
 
 async def stop(timeout: float) -> None:
-    """Lets runs go on for ``timeout`` seconds, interrupts the rest, and flushes the log."""
+    """Lets runs continue for ``timeout`` seconds, interrupts the rest, and flushes the logs."""
     global _runner
     if _runner is not None:
         runner, _runner = _runner, None

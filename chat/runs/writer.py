@@ -17,81 +17,78 @@ from chat.runs import segments
 from chat.runs.pg_writer import AsyncSegmentWriter, has_async_writer
 from chat.runs.segments import SegmentWrite
 
-# 50 ms: below what a reader notices. Under light load the pause is shorter, ten times what the last
-# commit has cost, so that committing takes a tenth of the time at most. Beside its own time it
-# costs about so much for each run: to be read and woken here, and to be shown by a web process.
+# The longest pause between two commits: 50 ms is below what a reader notices. Under light load the
+# pause is ten times the cost of the last commit, so that committing takes at most a tenth of the time.
+# RUN_SECONDS is the cost of one run besides the commit: waking it here and rendering it elsewhere.
 FLUSH_SECONDS = 0.05
 COMMIT_SHARE = 10
 RUN_SECONDS = 0.0005
-# Many runs are committed by turns, each still once in a pause: of two hundred at once every word
-# would wait until those of all are parsed, committed, sent and shown. A turn costs a commit: with a
-# third one half of the words come 5 ms earlier, for no more of the processors' time than can be seen.
+# With many runs a pause has up to three commits, each for a share of the runs. If two hundred runs were
+# committed together, every delta would wait until all of them are parsed, committed and rendered.
+# Measured: with three shares half of the deltas arrive 5 ms earlier, at no visible cost of CPU.
 TURNS = 3
 TURN_RUNS = 25
 
 
 class CommitScheduler:
-    """Tells a writer how to go on. Runs are their keys; times are the loop's, in seconds."""
+    """Decides how many runs the next commit takes and how long to wait after it. Runs are given by key;
+    times are those of the event loop, in seconds."""
 
     def __init__(self) -> None:
-        # When a commit was begun, and which runs it took; those of the last pause.
+        # Start and runs of each commit within the last pause.
         self._recent: deque[tuple[float, Collection[int]]] = deque()
         self._turns = 1
 
     def share(self, waiting: Iterable[int], now: float) -> int:
-        """How many of the runs that are ``waiting`` go into the commit that begins ``now``."""
+        """How many of the ``waiting`` runs the commit that starts ``now`` takes."""
         while self._recent and self._recent[0][0] <= now - FLUSH_SECONDS:
             self._recent.popleft()
-        # Whoever was in the last turn may be waiting again.
+        # Runs of the last commit may be waiting again.
         busy = len({*waiting, *chain.from_iterable(runs for _, runs in self._recent)})
         self._turns = max(1, min(TURNS, busy // TURN_RUNS))
         return -(-busy // self._turns)
 
     def pause(self, runs: Collection[int], began: float, spent: float) -> float:
-        """How long to wait behind a commit of these runs that ``began`` then and has ``spent`` so
-        much."""
+        """The pause after a commit of these runs that ``began`` then and took ``spent`` seconds."""
         self._recent.append((began, runs))
         cost = spent + len(runs) * RUN_SECONDS
         return max(0.0, min(FLUSH_SECONDS, cost * COMMIT_SHARE) / self._turns - spent)
 
 
-# The group commit: what all runs of a process have ready goes into the log together.
-
 logger = logging.getLogger(__name__)
 
-# The database is away: tried again after 0.1 s, doubling to 2 s, for as long as it takes.
+# While the database is unavailable: retry after 0.1 s, doubling to 2 s, without an end.
 RETRY_SECONDS = (0.1, 2.0)
 CLOSE_SECONDS = 10.0
-# In one transaction, which takes several times as much memory here and in the database. Only what
-# was held back while the database was away is larger.
+# Limit of one transaction, which takes several times as much memory here and in the database. Only
+# after an outage of the database there is more.
 COMMIT_BYTES = 16 * 1024 * 1024
-# To make more ready than this for the server would hold up the event loop.
-LINE_BYTES = 512 * 1024
+# Encoding more than this for the server on the event loop would block it too long.
+ASYNC_WRITER_BYTES = 512 * 1024
 
-# Gives what one run has ready at this moment; nothing if there is nothing.
-Ask = Callable[[], SegmentWrite | None]
+# Returns what one run has to write at this moment, or nothing.
+TakeWrite = Callable[[], SegmentWrite | None]
 
 
-class _Turn(NamedTuple):
-    """A run that waits for its turn."""
+class _WaitingRun(NamedTuple):
+    """A run that waits for a commit."""
 
     run_pk: int
-    ask: Ask
+    take_write: TakeWrite
     committed: asyncio.Future[None]
 
 
 class SegmentWriter:
-    """Commits what the runs of this process have ready, many of them in one transaction.
-
-    At once when nothing was committed for a moment, else when the pause is over; see `CommitScheduler`.
+    """Commits the writes of all runs of this process, many of them in one transaction: at once after a
+    quiet moment, otherwise after the pause that `CommitScheduler` gives.
     """
 
     def __init__(self) -> None:
         self._threads = DatabaseThreads("write", size=1)
-        self._line = AsyncSegmentWriter() if has_async_writer() else None
-        self._waiting: deque[_Turn] = deque()
+        self._async_writer = AsyncSegmentWriter() if has_async_writer() else None
+        self._waiting: deque[_WaitingRun] = deque()
         self._wanted = asyncio.Event()
-        self._pace = CommitScheduler()
+        self._scheduler = CommitScheduler()
         self._is_closing = False
         self._task: asyncio.Task[None] | None = None
 
@@ -99,7 +96,7 @@ class SegmentWriter:
         self._task = asyncio.create_task(self._loop(), name="segment-writer")
 
     async def close(self) -> None:
-        """Commits what is waiting, then ends; a database that stays away is given up on."""
+        """Commits what is waiting, then ends. Gives up after ``CLOSE_SECONDS`` without the database."""
         self._is_closing = True
         self._wanted.set()
         if self._task is not None:
@@ -107,20 +104,20 @@ class SegmentWriter:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        if self._line is not None:
-            await self._line.close()
+        if self._async_writer is not None:
+            await self._async_writer.close()
         await self._threads.close()
 
     async def append(self, write: SegmentWrite) -> None:
-        """Returns when ``write`` is committed. Raises ``OwnershipLost``, or what the database says
-        of this write alone. A caller that is cancelled does not know whether it was committed."""
-        await self.append_when_asked(write.run_pk, lambda: write)
+        """Returns when ``write`` is committed. Raises ``OwnershipLost``, or the database's error for this
+        write. A caller that is cancelled does not know whether it was committed."""
+        await self.append_at_commit(write.run_pk, lambda: write)
 
-    async def append_when_asked(self, run_pk: int, ask: Ask) -> None:
-        """As `append`, of what ``ask`` gives at the moment of the commit: what comes during the
-        pause before it need not wait for the next one. Raises also what ``ask`` raises."""
+    async def append_at_commit(self, run_pk: int, take_write: TakeWrite) -> None:
+        """As `append`, but ``take_write`` is called right before the commit, so that events that arrive
+        during the pause are included. Also raises what ``take_write`` raises."""
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Turn(run_pk, ask, committed))
+        self._waiting.append(_WaitingRun(run_pk, take_write, committed))
         self._wanted.set()
         await committed
 
@@ -130,7 +127,9 @@ class SegmentWriter:
             await self._wanted.wait()
             self._wanted.clear()
             began = loop.time()
-            batch = self._take(self._pace.share((turn.run_pk for turn in self._waiting), began))
+            batch = self._take(
+                self._scheduler.share((waiting.run_pk for waiting in self._waiting), began)
+            )
             if not batch:
                 continue
             started = loop.time()
@@ -139,28 +138,27 @@ class SegmentWriter:
             metrics.COMMIT_SECONDS.observe(spent)
             metrics.COMMIT_RUNS.observe(len(batch))
             await asyncio.sleep(
-                self._pace.pause([write.run_pk for write, _ in batch], began, spent)
+                self._scheduler.pause([write.run_pk for write, _ in batch], began, spent)
             )
 
     def _take(self, most: int) -> list[tuple[SegmentWrite, asyncio.Future[None]]]:
-        """The writes of those who wait longest, ``most`` of them, or as many as one transaction should
-        carry."""
+        """The ``most`` writes that wait longest, or as many as fit into one transaction."""
         batch: list[tuple[SegmentWrite, asyncio.Future[None]]] = []
         size = 0
         while self._waiting:
             if len(batch) == most:
                 self._wanted.set()
                 break
-            turn = self._waiting.popleft()
-            write = _answer(turn)
+            waiting = self._waiting.popleft()
+            write = _write_of(waiting)
             if write is None:
                 continue
             size += write.size_bytes
             if batch and size > COMMIT_BYTES:
-                self._waiting.appendleft(turn._replace(ask=partial(_same, write)))
+                self._waiting.appendleft(waiting._replace(take_write=partial(_same, write)))
                 self._wanted.set()
                 break
-            batch.append((write, turn.committed))
+            batch.append((write, waiting.committed))
         return batch
 
     async def _commit(self, batch: list[tuple[SegmentWrite, asyncio.Future[None]]]) -> None:
@@ -180,8 +178,8 @@ class SegmentWriter:
             try:
                 return await self._commit_once(writes)
             except Exception as error:
-                # The database is away, or the machine has no thread for us. Whatever it is: what
-                # was read is kept until it can be written, or nobody's runs would ever end.
+                # The database is unavailable, or no thread can be started. Events are kept until they
+                # can be written, whatever the error is; otherwise no run could end.
                 metrics.COMMIT_FAILURES.inc()
                 logger.warning(
                     "log.unavailable runs=%d error=%s", len(writes), type(error).__name__
@@ -190,13 +188,17 @@ class SegmentWriter:
                 pause = min(longest, pause * 2)
 
     async def _commit_once(self, writes: list[SegmentWrite]) -> list[Exception | None]:
-        """By the line where it can say all of it; what it does not keep is looked at by the thread,
-        which finds what was committed nevertheless."""
-        if self._line is not None and self._line.is_usable and _fits_async_writer(writes):
+        """Uses the asynchronous connection where it can express all writes. The thread checks the others,
+        and finds those that were committed in spite of an error."""
+        if (
+            self._async_writer is not None
+            and self._async_writer.is_usable
+            and _fits_async_writer(writes)
+        ):
             try:
-                kept = await self._line.first_column(*segments.statement(writes))
+                kept = await self._async_writer.first_column(*segments.statement(writes))
             except Exception as error:
-                logger.info("log.line error=%s", type(error).__name__)
+                logger.info("log.async_writer error=%s", type(error).__name__)
             else:
                 if len(kept) == len(writes):
                     return [None] * len(writes)
@@ -204,19 +206,22 @@ class SegmentWriter:
 
 
 def _fits_async_writer(writes: list[SegmentWrite]) -> bool:
-    return segments.is_plain(writes) and sum(write.size_bytes for write in writes) <= LINE_BYTES
+    return (
+        segments.is_plain(writes)
+        and sum(write.size_bytes for write in writes) <= ASYNC_WRITER_BYTES
+    )
 
 
-def _answer(turn: _Turn) -> SegmentWrite | None:
-    """What is to be committed; who has nothing, or fails, hears of it at once."""
+def _write_of(waiting: _WaitingRun) -> SegmentWrite | None:
+    """The write of a waiting run. A run without one, or with an error, is answered at once."""
     try:
-        write = turn.ask()
+        write = waiting.take_write()
     except Exception as error:
-        if not turn.committed.done():
-            turn.committed.set_exception(error)
+        if not waiting.committed.done():
+            waiting.committed.set_exception(error)
         return None
-    if write is None and not turn.committed.done():
-        turn.committed.set_result(None)
+    if write is None and not waiting.committed.done():
+        waiting.committed.set_result(None)
     return write
 
 

@@ -113,7 +113,7 @@ async def test_run_with_nothing_to_write_is_not_committed(
 
     asks: list[Callable[[], SegmentWrite | None]] = [lambda: None, fail]
     new_writer.start()
-    waiting = [new_writer.append_when_asked(run_pk, ask) for run_pk, ask in enumerate(asks)]
+    waiting = [new_writer.append_at_commit(run_pk, ask) for run_pk, ask in enumerate(asks)]
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     await new_writer.close()
 
@@ -143,9 +143,9 @@ async def test_runs_are_asked_only_when_the_commit_is_due(
 
     monkeypatch.setattr(segments, "commit", commit)
     new_writer.start()
-    first = asyncio.create_task(new_writer.append_when_asked(1, ask("first")))
+    first = asyncio.create_task(new_writer.append_at_commit(1, ask("first")))
     await until(has_begun.is_set)
-    second = asyncio.create_task(new_writer.append_when_asked(1, ask("second")))
+    second = asyncio.create_task(new_writer.append_at_commit(1, ask("second")))
     await let_others_work()
     order.append("ended")
     may_end.set()

@@ -123,7 +123,7 @@ async def test_outage_gives_silent_runners_time_to_beat(
 
     clock_guard = runner._clock_guard
     clock_guard._judges_from = 0
-    clock_guard._heard_at -= 60
+    clock_guard._noted_at -= 60
     await check_silence_counts_later(runner, run)
 
 
@@ -308,12 +308,12 @@ async def test_run_returned_while_being_sent_is_as_never_begun(make_run: MakeRun
     await threads.call(Run.objects.filter(pk=run.pk).update, request_sent_at=timezone.now())
     await threads.call(Attempt.objects.create, run=run, number=1)
 
-    assert await threads.call(reaper.give_back, me.pk, run.pk)
+    assert await threads.call(reaper.requeue_unaccepted, me.pk, run.pk)
 
     run = await row_of(run)
     assert (run.status, run.runner_id, run.request_sent_at) == ("queued", None, None)
     assert not await threads.call(Attempt.objects.exists)
-    assert not await threads.call(reaper.give_back, me.pk, run.pk)
+    assert not await threads.call(reaper.requeue_unaccepted, me.pk, run.pk)
     await threads.close()
 
 

@@ -47,9 +47,9 @@ def by_thread_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def backend_of(writer: SegmentWriter) -> int:
-    assert writer._line is not None
-    assert writer._line._link is not None
-    return writer._line._link._pgconn.backend_pid
+    assert writer._async_writer is not None
+    assert writer._async_writer._link is not None
+    return writer._async_writer._link._pgconn.backend_pid
 
 
 def end_backend(pid: int) -> None:
@@ -85,7 +85,7 @@ async def test_commit_larger_than_the_socket_buffer_arrives(
     by_thread_counts: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_writer, "LINE_BYTES", 2 * LARGE_BYTES)
+    monkeypatch.setattr(log_writer, "ASYNC_WRITER_BYTES", 2 * LARGE_BYTES)
     run = await threads.call(claim)
     raw = bytes(range(256)) * (LARGE_BYTES // 256)
 
@@ -116,7 +116,7 @@ async def test_connection_that_ended_while_idle_is_replaced(
     await writer.append(write(run, deltas("one")))
     first = backend_of(writer)
     await threads.call(end_backend, first)
-    await until(lambda: writer._line._link.has_ended)  # type: ignore[union-attr]
+    await until(lambda: writer._async_writer._link.has_ended)  # type: ignore[union-attr]
 
     await writer.append(write(run, deltas("two", after=1)))
 

@@ -229,7 +229,7 @@ def test_concurrent_claims_take_each_run_once(
     runs = [make_run(concurrency_limit=3) for _ in range(6)]
     other = Runner.objects.create(host="there", pid=2).uuid
     both = threading.Barrier(2)
-    ready = queue._judged(queue.CANDIDATES)
+    ready = queue._queued_with_rights(queue.CANDIDATES)
 
     class Together:
         def all(self) -> list[Run]:
@@ -244,7 +244,7 @@ def test_concurrent_claims_take_each_run_once(
             connections.close_all()
 
     with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
-        patch.setattr(queue, "_judged", lambda count: Together())
+        patch.setattr(queue, "_queued_with_rights", lambda count: Together())
         claims = [pool.submit(claim, runner) for runner in (me, other)]
         claimed = [key for each in claims for key in each.result(timeout=60)]
     claimed += queue.claim(me, limit=10)

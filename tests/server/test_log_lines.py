@@ -52,7 +52,9 @@ def raised(error: BaseException) -> logging.LogRecord:
         raise error
     except BaseException as caught:
         return record(
-            "run.broken run=%s", "r", exc_info=(type(caught), caught, caught.__traceback__)
+            "run.failed_unexpectedly run=%s",
+            "r",
+            exc_info=(type(caught), caught, caught.__traceback__),
         )
 
 

@@ -54,7 +54,7 @@ class TabPool:
             self._contexts[key] = signed_in_context(self._browser, site, name)
         return Tab(self._contexts[key].new_page(), site)
 
-    def give_back(self, taken: list[tuple[str, Tab]], *, has_failed: bool) -> None:
+    def requeue_unaccepted(self, taken: list[tuple[str, Tab]], *, has_failed: bool) -> None:
         for key in {(tab.site.url, name) for name, tab in taken}:
             tabs = [tab for name, tab in taken if (tab.site.url, name) == key]
             if has_failed or not self._reset(key, tabs):
@@ -162,4 +162,4 @@ class People:
         for context in self._opened:
             context.close()
         if self._pool:
-            self._pool.give_back(self._taken, has_failed=has_failed)
+            self._pool.requeue_unaccepted(self._taken, has_failed=has_failed)
