@@ -23,7 +23,6 @@ from chat.core.prepared import Prepared
 from chat.core.threads import DatabaseThreads
 from chat.dialects import DIALECTS
 from chat.models import FetchStatus, Mockup, MockupFile, MockupVersion, StoredFile, Upstream
-from chat.models import file as models_file
 from chat.runs.runner import Job
 from chat.upstreams.client import Client, fetch_file
 from chat.upstreams.failures import UpstreamError
@@ -291,7 +290,7 @@ def _arrived(job: FetchJob, body: bytes) -> None:
 
 def _keep(wanting: Sequence[MockupFile], body: bytes, sha256: str) -> None:
     first = wanting[0]
-    stored = models_file.store(
+    stored = StoredFile.objects.store(
         first.version.mockup.conversation_id,
         name=first.path.rsplit("/", 1)[-1],
         media_type=first.content_type,

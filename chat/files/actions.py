@@ -20,8 +20,7 @@ from chat import events
 from chat.core.errors import ActionRefused
 from chat.core.text import clean
 from chat.events import MediaItem, MediaUpdate, Result
-from chat.models import AnswerFile, Attachment, Message, Run, RunSegment, User
-from chat.models.file import store
+from chat.models import AnswerFile, Attachment, Message, Run, RunSegment, StoredFile, User
 from chat.rendering.media import read_picture
 from chat.result import media_name
 from chat.runs.outcomes import OutcomeStep
@@ -95,7 +94,7 @@ def attach(
     """
     kept = [each.file for each in earlier.attachments.all()] if earlier else []
     new = [
-        store(
+        StoredFile.objects.store(
             message.conversation_id,
             name=picture.name,
             media_type=picture.media_type,
@@ -160,7 +159,7 @@ def _output_file(medium: Medium, body: bytes) -> OutputFile:
 def store_output_files(run: Run, result: Result, prepared: object) -> None:
     """Stores the files of an answer. Call in the transaction that ends the run."""
     for each in cast("list[OutputFile]", prepared):
-        file = store(
+        file = StoredFile.objects.store(
             run.conversation_id,
             name=each.name,
             media_type=each.media_type,

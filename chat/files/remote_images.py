@@ -21,7 +21,7 @@ from chat import access
 from chat.core.errors import ActionRefused
 from chat.files import actions
 from chat.live.snapshot import pictures_in
-from chat.models import Run, StoredFile, User, file
+from chat.models import Run, StoredFile, User
 from chat.upstreams.addresses import AddressRefused
 from chat.upstreams.client import fetch_file
 from chat.upstreams.configured import configured_client, picture_policy
@@ -68,7 +68,7 @@ def keep(run: Run, address: str, body: bytes, *, by: User) -> UUID:
     id = id_of(run, address)
     try:
         with transaction.atomic():
-            file.store(
+            StoredFile.objects.store(
                 run.conversation_id,
                 name=picture.name,
                 media_type=picture.media_type,

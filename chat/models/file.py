@@ -15,10 +15,33 @@ from chat.models.user import User
 
 
 class StoredFileManager(models.Manager["StoredFile"]):
-    """Leaves the bytes where they are until somebody asks for them."""
+    """Loads the bytes of a file only when they are used."""
 
     def get_queryset(self) -> models.QuerySet[StoredFile]:
         return super().get_queryset().defer("body")
+
+    def store(
+        self,
+        conversation_id: int,
+        *,
+        name: str,
+        media_type: str,
+        body: bytes,
+        sha256: str,
+        by: User | None = None,
+        public_id: UUID | None = None,
+    ) -> StoredFile:
+        """Creates a file. ``sha256`` is that of ``body``: callers hash before their transaction."""
+        return self.create(
+            public_id=public_id or uuid4(),
+            conversation_id=conversation_id,
+            name=name[:255],
+            media_type=media_type[:100] or "application/octet-stream",
+            size_bytes=len(body),
+            sha256=sha256,
+            body=body,
+            created_by=by,
+        )
 
 
 class StoredFile(models.Model):
@@ -86,26 +109,3 @@ class AnswerFile(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_id}: {self.file_id}"
-
-
-def store(
-    conversation_id: int,
-    *,
-    name: str,
-    media_type: str,
-    body: bytes,
-    sha256: str,
-    by: User | None = None,
-    public_id: UUID | None = None,
-) -> StoredFile:
-    """A file of these bytes. ``sha256`` is that of ``body``: hashing is not for transactions."""
-    return StoredFile.objects.create(
-        public_id=public_id or uuid4(),
-        conversation_id=conversation_id,
-        name=name[:255],
-        media_type=media_type[:100] or "application/octet-stream",
-        size_bytes=len(body),
-        sha256=sha256,
-        body=body,
-        created_by=by,
-    )

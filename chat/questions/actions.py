@@ -21,6 +21,7 @@ from django.utils import timezone
 from chat import events
 from chat.core import notify
 from chat.core.errors import ActionRefused, storage_errors
+from chat.core.text import clean
 from chat.models import (
     OPEN_STATUSES,
     Conversation,
@@ -131,9 +132,9 @@ def answer(
     """
     _check_kind(question, QuestionKind.ASK)
     reply = {
-        "text": _clean(text).strip(),
-        "selected": [_clean(value) for value in dict.fromkeys(selected)],
-        "fields": {_clean(name): _clean(value) for name, value in fields.items()},
+        "text": clean(text).strip(),
+        "selected": [clean(value) for value in dict.fromkeys(selected)],
+        "fields": {clean(name): clean(value) for name, value in fields.items()},
     }
     _check_size(reply["text"], *reply["selected"], *reply["fields"].values())
     _check_fit(question, **reply)
@@ -145,7 +146,7 @@ def approve(user: User, question: Question, *, is_approved: bool, reason: str = 
     _check_kind(question, QuestionKind.APPROVAL)
     if not is_approved:
         return refuse(user, question, reason)
-    reason = _clean(reason).strip()
+    reason = clean(reason).strip()
     _check_size(reason)
     reply = {"is_approved": True, "reason": reason}
     return _settle(user, question, QuestionStatus.ANSWERED, reply)
@@ -156,7 +157,7 @@ def give_result(
 ) -> Run | None:
     """What a tool gave; nothing but its size is checked. Returns and raises as ``answer`` does."""
     _check_kind(question, QuestionKind.TOOL)
-    output = _clean(output)
+    output = clean(output)
     _check_size(output)
     reply = {"output": output, "is_error": is_error}
     return _settle(user, question, QuestionStatus.ANSWERED, reply)
@@ -167,7 +168,7 @@ def refuse(user: User, question: Question, reason: str = "") -> Run | None:
 
     Returns and raises as ``answer`` does.
     """
-    reason = _clean(reason).strip()
+    reason = clean(reason).strip()
     _check_size(reason)
     return _settle(user, question, QuestionStatus.DECLINED, {"reason": reason})
 
@@ -296,11 +297,6 @@ def _check_size(*texts: str) -> None:
             f"This has {size:,} bytes, and at most {settings.TOOL_RESULT_BYTES:,} are taken. "
             "Shorten it."
         )
-
-
-def _clean(text: str) -> str:
-    """Text that every database and every server takes."""
-    return text.encode("utf-8", "replace").decode().replace("\x00", "\u2400")
 
 
 def _check_fit(

@@ -1,4 +1,4 @@
-"""The log of runs in the database: how it is written, read, and compacted."""
+"""Segments: the log of runs in the database, written, read and compacted."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from chat.models import Run, RunSegment
 from chat.runs.event_buffer import Entry
 from chat.runs.outcomes import PreparedOutcome, has_consequences, record_outcome, touch_room
 
-# Rows of a log that a follower gets at once; it comes back for the next ones.
+# Most rows of a log that a follower gets at once.
 CHUNK_SEGMENTS = 200
 
 
 class OwnershipLost(Exception):
-    """Another process ended this run, or reaped this runner: nothing may be written any more."""
+    """Another process has ended the run or reaped the runner. Nothing may be written any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ def commit(writes: Sequence[SegmentWrite]) -> list[Exception | None]:
 
 
 def _refusal(write: SegmentWrite, error: Exception) -> Exception:
-    """A last segment that cannot be inserted: somebody else has written it."""
+    """The last segment cannot be inserted, because another process has written it."""
     if write.is_end and isinstance(error, IntegrityError):
         return OwnershipLost(write.run_pk)
     return error
@@ -85,7 +85,7 @@ def _refusal(write: SegmentWrite, error: Exception) -> Exception:
 def _commit_together(writes: Sequence[SegmentWrite]) -> list[Exception | None]:
     with nullcontext() if _is_one_statement(writes) else transaction.atomic():
         kept = _append([write for write in writes if not write.is_end])
-        # Rooms are locked in one order by everybody, or two runners could wait for each other.
+        # Conversations are locked in one order everywhere, so that runners cannot deadlock.
         for write in sorted(writes, key=lambda write: write.conversation_pk):
             if write.is_end and _end(write):
                 kept.add(write.run_pk)
@@ -94,7 +94,7 @@ def _commit_together(writes: Sequence[SegmentWrite]) -> list[Exception | None]:
 
 
 def _is_one_statement(writes: Sequence[SegmentWrite]) -> bool:
-    """Whether all of it is in one statement, which is a transaction by itself."""
+    """Whether everything fits into one statement, which is a transaction by itself."""
     if connection.vendor != "postgresql":
         return False
     if any(write.is_end for write in writes):
@@ -103,11 +103,11 @@ def _is_one_statement(writes: Sequence[SegmentWrite]) -> bool:
 
 
 def is_plain(writes: Sequence[SegmentWrite]) -> bool:
-    """Whether `statement` says all that is to be written."""
+    """Whether `statement` can express all of these writes."""
     return not any(write.is_end or write.columns.keys() - TIMES for write in writes)
 
 
-# Of the columns that are set with a segment these are told to the statement that inserts it.
+# Columns that the inserting statement can set as well.
 TIMES = {"first_event_at", "first_token_at"}
 
 
@@ -134,9 +134,9 @@ def _append(writes: Sequence[SegmentWrite]) -> set[int]:
     return kept
 
 
-# Of the segments that are wanted those whose run still is their writer's, and whose number is the next.
-# The run is looked up by its key alone: in a join PostgreSQL may come by the index of runners, and
-# read all that a runner ever had for each of its segments.
+# Inserts the segments whose run still belongs to the writer and whose seq is the next. The run is found
+# by its key alone: for a join PostgreSQL may use the index of runners, and read all runs that a
+# runner ever had for each segment.
 _KEEP = """
     INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body, raw)
     SELECT wanted.run_id, wanted.first_seq, wanted.last_seq, FALSE, wanted.body, {raw}
@@ -152,11 +152,10 @@ _KEEP = """
     RETURNING run_id
 """
 _NO_RAW = "NULLIF(wanted.raw, '')"
-# Before a statement begins the server sets up every table and expression in it, used or not. So there
-# are three texts: a run alone, many, and many with the times of their first events: 0.24, 0.36 and
-# 0.63 ms of PostgreSQL's time for one run. Each is the same however many runs write, so that its plan
-# is made once. `%b`: as text, arrays cost the driver three times as much to write and the server as
-# much as an index to read.
+# PostgreSQL prepares every table and expression of a statement, used or not. Hence three texts: for one
+# run, for many, and for many with the times of their first events (0.24, 0.36 and 0.63 ms of its CPU
+# for one run). The texts do not depend on the number of runs, so that their plans are reused. `%b`
+# sends arrays in binary form, which costs the driver a third.
 _APPEND_ONE = _KEEP.format(
     raw=_NO_RAW,
     wanted="""(
@@ -194,7 +193,7 @@ _APPEND_WITH_TIMES = f"""
 
 
 def statement(writes: Sequence[SegmentWrite]) -> tuple[str, list[object]]:
-    """What inserts these segments in PostgreSQL, with the times beside them, and its values."""
+    """The statement that inserts these segments in PostgreSQL, with their times, and its values."""
     if any(write.columns.keys() & TIMES for write in writes):
         return _APPEND_WITH_TIMES, [*_arrays(writes), *_times(writes)]
     if len(writes) == 1:
@@ -204,7 +203,7 @@ def statement(writes: Sequence[SegmentWrite]) -> tuple[str, list[object]]:
 
 def _arrays(writes: Sequence[SegmentWrite]) -> list[list[object]]:
     return [
-        # Of one kind whatever their size: to the server other kinds are another statement.
+        # The same type for any size, because other types make another statement for the server.
         [Int8(write.run_pk) for write in writes],
         [write.runner for write in writes],
         [Int8(write.entries[0].seq) for write in writes],
@@ -222,7 +221,7 @@ def _times(writes: Sequence[SegmentWrite]) -> list[list[object]]:
 
 
 def _insert_segments(writes: Sequence[SegmentWrite]) -> set[int]:
-    """As ``statement`` does, for a database that takes no arrays."""
+    """As ``statement``, for a database without arrays."""
     values: list[int | UUID | bytes | None] = []
     for write in writes:
         values += [write.run_pk, write.runner, *_segment(write)]
@@ -235,7 +234,7 @@ def _insert_segments(writes: Sequence[SegmentWrite]) -> set[int]:
 
 
 def _segment(write: SegmentWrite) -> list[int | bytes | None]:
-    """First and last number, body, raw frames."""
+    """First and last seq, body, raw frames."""
     first, last = write.entries[0].seq, write.entries[-1].seq
     return [first, last, _body(write.entries), write.raw or None]
 
@@ -262,7 +261,7 @@ def _has_consequences(write: SegmentWrite) -> bool:
 
 
 def _end(write: SegmentWrite) -> bool:
-    """The terminal change of a run: its status, result and last segment, or nothing at all."""
+    """Ends a run: its status, result and last segment, or nothing of them."""
     is_postgres = connection.vendor == "postgresql"
     if not (_end_at_once(write) if is_postgres else _end_step_by_step(write)):
         return False
@@ -271,8 +270,8 @@ def _end(write: SegmentWrite) -> bool:
     return True
 
 
-# Nothing where the run is not ours, or its log is not the one that this ends: a backup was
-# restored. Its row is locked before the room's.
+# Changes nothing if another process owns the run, or if its log is another one after a restored backup.
+# The run is locked before its conversation.
 _END = """
     UPDATE chat_run SET {assignments}
     WHERE id = %s AND runner_id = %s AND status = 'running' AND %s = 1 + COALESCE((
@@ -328,7 +327,7 @@ _FIELDS = {field.attname: field for field in Run._meta.concrete_fields}
 
 
 def _assignments(columns: Mapping[str, object]) -> tuple[str, list[object]]:
-    """What sets these columns of a run, and the values as the database takes them."""
+    """The assignments for these columns of a run, and the values for the database."""
     fields = [_FIELDS[name] for name in columns]
     names = ", ".join(f'"{field.column}" = %s' for field in fields)
     pairs = zip(fields, columns.values(), strict=True)
@@ -343,20 +342,20 @@ def _body(entries: Sequence[Entry]) -> bytes:
 
 
 def read_entries(run_pk: int, after: int = 0, *, limit_bytes: int = 0) -> list[Entry]:
-    """Committed events behind ``after``, in order and without a gap.
+    """Committed events after ``after``, in order and without a gap.
 
     With ``limit_bytes`` the list ends after the segment that passes the limit, or after some
     segments. It also ends at a gap, should there ever be one: a number is never skipped.
     """
     found = RunSegment.objects.filter(run_id=run_pk, last_seq__gt=after)
     if after:
-        # The segment with the next number is the last one that begins at or before it: found in
-        # the index, however long the log is.
+        # The segment with the next seq is the last one that starts at or before it. The index
+        # finds it in a log of any length.
         earlier = RunSegment.objects.filter(run_id=run_pk, first_seq__lte=after + 1)
         start = earlier.order_by("-first_seq").values("first_seq")[:1]
         found = found.filter(first_seq__gte=Coalesce(Subquery(start), 0))
     rows = found.order_by("first_seq").values_list("first_seq", "is_compressed", "body")
-    # Plain statements: for an iterator PostgreSQL makes a cursor, which is three times the way.
+    # No iterator: for it PostgreSQL would create a cursor, with three round trips.
     return entries_of(rows[:CHUNK_SEGMENTS] if limit_bytes else rows, after, limit_bytes)
 
 
@@ -374,7 +373,7 @@ def read_logs(run_pks: Sequence[int]) -> dict[int, list[Entry]]:
 def entries_of(
     rows: Iterable[tuple[int, bool, bytes | memoryview]], after: int = 0, limit_bytes: int = 0
 ) -> list[Entry]:
-    """The events behind ``after`` in these segments, up to the first gap. Raises whatever a body
+    """The events after ``after`` in these segments, up to the first gap. Raises whatever a body
     that is none of ours makes of itself."""
     entries: list[Entry] = []
     size = 0
@@ -391,12 +390,12 @@ def entries_of(
 
 
 def read_events(run: Run, after: int = 0) -> list[canonical.Event]:
-    """The committed events of a run behind ``after``."""
+    """The committed events of a run after ``after``."""
     return [canonical.decode(entry.body) for entry in read_entries(run.pk, after)]
 
 
 def read_raw(run: Run, *, limit_bytes: int = 0) -> bytes:
-    """What the upstream sent, as far as it is still kept; its first ``limit_bytes``, or all."""
+    """The raw bytes that the upstream sent, if they are still stored: all, or the first ``limit_bytes``."""
     pieces: list[bytes] = []
     size = 0
     for is_compressed, stored in fetch(_RAW, [run.pk, run.pk, limit_bytes or ALL_BYTES]):
@@ -411,8 +410,8 @@ def read_raw(run: Run, *, limit_bytes: int = 0) -> bytes:
 
 # More than any log holds.
 ALL_BYTES = 1 << 62
-# Beside its segments while a run is live, then in a row of their own. One statement: of two, one
-# would see a compaction that is done between them twice, or not at all.
+# Stored with the segments while a run is live, later in rows of their own. One statement reads both:
+# between two, a compaction could make the bytes appear twice or not at all.
 _RAW = """
     SELECT is_compressed, body FROM (
         SELECT part, place, is_compressed, body,
@@ -443,8 +442,8 @@ def compact(run: Run) -> int:
     body = zlib.compress(plain, level=6)
     raw = read_raw(run)
     with transaction.atomic():
-        # Replaces the first row and removes the others: followers never see a gap. The first is
-        # what two who compact the same run wait for each other at.
+        # Replaces the first row and deletes the others, so that followers never see a gap. The
+        # first row is also the lock for concurrent compactions of the same run.
         fetch(_REPLACE, [run.last_seq, body, run.pk])
         fetch("DELETE FROM chat_runsegment WHERE run_id = %s AND first_seq > 1", [run.pk])
         _keep_as_one(run, raw)
@@ -452,7 +451,7 @@ def compact(run: Run) -> int:
 
 
 def compact_raw(run: Run) -> None:
-    """The raw frames of an ended run whose log cannot be compacted: their time is over some day."""
+    """Moves the raw frames of an ended run whose log cannot be compacted, so that they can expire."""
     raw = read_raw(run)
     with transaction.atomic():
         fetch(_RAW_AWAY, [run.pk])

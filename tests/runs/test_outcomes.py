@@ -1,4 +1,4 @@
-"""What features add to runs: `ChatConfig.ready` registers it, in every kind of process."""
+"""What features add to runs: `ChatConfig.ready` registers it, which every process calls."""
 
 from chat.runs import outcomes, runner
 
