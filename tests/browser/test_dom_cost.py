@@ -68,19 +68,24 @@ def test_touched_nodes_grow_linearly_with_the_answer(
     site: BrowserSite, tab: OpenTab, kind: Callable[[int], str]
 ) -> None:
     deltas = DELTAS if kind is paragraphs else DELTAS_OF_A_BLOCK
-    short = touched(site, tab, kind, deltas)
-    long = touched(site, tab, kind, TIMES * deltas)
+    # How many frames the deltas come in depends on what else the machine does: the short answer is
+    # measured before and after the long one.
+    before = touched(site, tab, kind, deltas, "before")
+    long = touched(site, tab, kind, TIMES * deltas, "long")
+    after = touched(site, tab, kind, deltas, "after")
 
-    assert long / short <= MOST_TIMES_THE_COST, (short, long)
+    assert long / max(before, after) <= MOST_TIMES_THE_COST, (before, long, after)
 
 
-def touched(site: BrowserSite, tab: OpenTab, kind: Callable[[int], str], deltas: int) -> int:
+def touched(
+    site: BrowserSite, tab: OpenTab, kind: Callable[[int], str], deltas: int, gates: str
+) -> int:
     """How many nodes of the page an answer of so many deltas has touched."""
     batches = range(0, deltas, BATCH)
     steps: list[Send | Gate] = []
     for start in batches:
         events = [streams.say(kind(number)) for number in range(start, start + BATCH)]
-        name = f"{kind.__name__}-{deltas}-{start}"
+        name = f"{kind.__name__}-{gates}-{start}"
         steps += [streams.gate(name), Send(base64=lmstudio_events(events))]
     site.fake.script(
         streams.scripted(
@@ -94,7 +99,7 @@ def touched(site: BrowserSite, tab: OpenTab, kind: Callable[[int], str], deltas:
     alice = tab("Alice", site.room(site.send("Much.")))
     alice.page.evaluate(COUNT)
     for start in batches:
-        site.fake.release(f"{kind.__name__}-{deltas}-{start}")
+        site.fake.release(f"{kind.__name__}-{gates}-{start}")
         marker = str(start + BATCH - 1)
         alice.page.wait_for_function(IS_SHOWN, arg=marker, polling=50, timeout=BUSY_MS)
     alice.until_ended()
