@@ -81,6 +81,7 @@ def test_lost_network_loses_and_doubles_nothing(people: People, site: BrowserSit
     run = site.send("Count.")
     alice = people.tab(site, "Alice", site.room(run)).shows("One,")
     bob = people.tab(site, "Bob", site.room(run)).shows("One,")
+    alice.until_live()
 
     alice.page.context.set_offline(True)
     alice.close_sockets()

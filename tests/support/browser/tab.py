@@ -198,6 +198,11 @@ class Tab:
         expect(self.answer).to_contain_text(text)
         return self
 
+    def until_live(self) -> "Tab":
+        """Waits for the first message of the socket; text alone may have come with the page."""
+        self.until(lambda: self.messages, "the page is connected")
+        return self
+
     def until_ended(self) -> "Tab":
         """Waits until the newest answer has ended, and its actions are those of an ended one.
 
