@@ -32,7 +32,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "web": (),
     "demo": (),
     "tools": (),
-    "servers": (),
+    "servers": ("demo.models",),
     "accounts": ("servers.actions",),
     "artifacts": (),
     "files": ("artifacts.actions", "artifacts.file_rows"),

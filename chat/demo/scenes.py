@@ -1,382 +1,313 @@
-"""Scenes of the demo: which words in a prompt choose which answer, and its pace."""
+"""Scenes: what the demo says and does, read from `data/`, and which of them answers a request.
 
-import asyncio
-import random
+`data/README.md` describes the files.
+"""
+
+import base64
+import functools
+import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, replace
+import secrets
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
-from chat.demo import prose
+from chat.demo.requests import DemoRequest, JsonObject, arguments_for
 
-JsonObject = dict[str, Any]
-Ending = Literal["whole", "error", "cut"]
+DATA = Path(__file__).parent / "data"
 
+TextKind = Literal["reasoning", "message", "refusal"]
+Ending = Literal["whole", "error", "preempted", "cut"]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What a person asked, however it came in."""
-
-    text: str
-    number: int = 1
-    previous_question: str = ""
-    # Short descriptions of what came along: a system prompt, pictures, parameters.
-    received: tuple[str, ...] = ()
-    # Whether the model thinks without being asked to; ``None`` where a person switched it off.
-    thinks: bool | None = False
-    # Results of the calls that an earlier answer of this turn asked for.
-    tool_results: tuple[str, ...] = ()
-    # Whether tools are run by the upstream; where not, an answer ends with its calls.
-    runs_tools: bool = True
+PROMPT_SECONDS = 0.6
+SLOW_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reasoning:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """``splits_a_pair``: the first character beyond the first plane comes as two halves of a
-    surrogate pair in two deltas, as servers that count in UTF-16 do."""
-
-    text: str
-    splits_a_pair: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Text:
+    kind: TextKind
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
-    tool: str
-    arguments: JsonObject
-    output: str
-    server_label: str = "river"
-    seconds: float = 0.9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolFailure:
-    """A call that names a tool which does not exist."""
+class Call:
+    """A call of a tool. With an `error` it fails. `broken` is what a model writes that spoils its arguments."""
 
     tool: str
-    reason: str
-    # What a model without a server to check them would send as arguments: not JSON.
-    broken_arguments: str
+    arguments: JsonObject = field(default_factory=dict)
+    output: str = ""
+    error: str = ""
+    broken: str = ""
+
+    @property
+    def written(self) -> str:
+        """The arguments as the model wrote them."""
+        return self.broken or json.dumps(self.arguments)
 
 
-Part = Reasoning | Message | Refusal | ToolCall | ToolFailure
+@dataclass(frozen=True, slots=True)
+class Wait:
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of one API, sent as it stands once its placeholders are filled."""
+
+    name: str
+    data: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The answer is complete. Without a `reason` it is the usual one. Events may follow."""
+
+    reason: str = ""
+    explanation: str = ""
+
+
+Step = Text | Call | Wait | Event | Finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    parts: tuple[Part, ...]
-    prompt_seconds: float = 0.6
-    forgets_model: bool = False
+    steps: tuple[Step, ...]
+    prompt_seconds: float = PROMPT_SECONDS
+    reloads_model: bool = False
     ending: Ending = "whole"
 
-
-# --- the answers -----------------------------------------------------------------------------
-
-
-def _welcome(turn: Turn) -> tuple[Part, ...]:
-    if turn.number > 1:
-        return (Message(prose.WELCOME_BACK + _received(turn)),)
-    return (Message(prose.WELCOME + _received(turn)),)
+    def with_first_message(self, words: str) -> "Scene":
+        """The scene with these words before its first message."""
+        return replace(self, steps=_with_first_message(self.steps, words))
 
 
-def _received(turn: Turn) -> str:
-    if not turn.received:
-        return ""
-    return f"\nWith this turn came {_listed(turn.received)}.\n"
+# --- files ---------------------------------------------------------------------------------------
+
+_TEXT_KINDS: Mapping[str, TextKind] = {
+    "think": "reasoning",
+    "say": "message",
+    "refuse": "refusal",
+}
+
+
+@functools.cache
+def load(name: str) -> tuple[Step, ...]:
+    """The steps of the scene `data/scenes/<name>.sse`; texts that follow each other are one."""
+    steps: list[Step] = []
+    for event, data in _events(DATA.joinpath("scenes", f"{name}.sse").read_text()):
+        step = _step(event, data)
+        last = steps[-1] if steps else None
+        if isinstance(step, Text) and isinstance(last, Text) and step.kind == last.kind:
+            steps[-1] = Text(step.kind, last.text + step.text)
+        else:
+            steps.append(step)
+    return tuple(steps)
+
+
+def _events(text: str) -> Iterator[tuple[str, str]]:
+    for block in text.split("\n\n"):
+        lines = [line for line in block.split("\n") if line and not line.startswith(":")]
+        if lines:
+            name, *data = lines
+            rest = (line.removeprefix("data:").removeprefix(" ") for line in data)
+            yield name.removeprefix("event: "), "\n".join(rest)
+
+
+def _step(event: str, data: str) -> Step:
+    kind = _TEXT_KINDS.get(event.removesuffix("-file"))
+    if kind:
+        return Text(kind, _repeated(data) if event.endswith("-file") else data)
+    if event == "wait":
+        return Wait(float(data))
+    members = json.loads(data)
+    if event == "call":
+        return Call(**members)
+    return Finish(**members) if event == "finish" else Event(event, members)
+
+
+def _repeated(data: str) -> str:
+    name, _, times = data.partition(" ")
+    return text(name) * int(times or 1)
+
+
+@functools.cache
+def text(name: str) -> str:
+    """A file of `data/texts/`."""
+    # Without translation of newlines, which would change the line separators of one of them.
+    return DATA.joinpath("texts", name).read_bytes().decode()
+
+
+# --- placeholders ----------------------------------------------------------------------------------
+
+_PLACEHOLDER = re.compile(r"\{\{([\w:.-]+)\}\}")
+_NEW_ID = re.compile(r"([a-z]+)_\d+")
+
+
+class Values(dict[str, Any]):
+    """What stands for the placeholders of one answer."""
+
+    def __missing__(self, name: str) -> Any:
+        if name.startswith("file:"):
+            data = DATA.joinpath("media", name.removeprefix("file:")).read_bytes()
+            return base64.b64encode(data).decode()
+        found = _NEW_ID.fullmatch(name)
+        if found is None:
+            raise KeyError(name)
+        self[name] = f"{found[1]}_{secrets.token_hex(16)}"
+        return self[name]
+
+    def fill(self, value: Any) -> Any:
+        """The value with all placeholders filled; one that stands alone may become any value."""
+        if isinstance(value, dict):
+            return {name: self.fill(member) for name, member in value.items()}
+        if isinstance(value, list):
+            return [self.fill(member) for member in value]
+        if not isinstance(value, str):
+            return value
+        alone = _PLACEHOLDER.fullmatch(value)
+        return self[alone[1]] if alone else self.fill_text(value)
+
+    def fill_text(self, value: str) -> str:
+        return _PLACEHOLDER.sub(lambda found: str(self[found[1]]), value)
+
+
+def values_for(asked: DemoRequest) -> Values:
+    received = f"\nWith this message came {_listed(asked.received)}.\n" if asked.received else ""
+    quotes = (f"```\n{result[:2000]}\n```" for result in asked.tool_results)
+    return Values(
+        turn=asked.turn,
+        question=_short(asked.text, 40),
+        received=received,
+        tool_results="\n\n".join(quotes),
+        # What was said so far.
+        said="",
+        **asked.values,
+    )
 
 
 def _listed(words: tuple[str, ...]) -> str:
     return ", ".join(words[:-1]) + " and " + words[-1] if len(words) > 1 else words[0]
 
 
-def _long(turn: Turn) -> tuple[Part, ...]:
-    return (Message(prose.ESSAY),)
+def _short(question: str, characters: int) -> str:
+    line = " ".join(question.split())
+    return line if len(line) <= characters else line[: characters - 1] + "…"
 
 
-def _very_long(turn: Turn) -> tuple[Part, ...]:
-    return (Message("".join(prose.book())),)
+# --- choosing ---------------------------------------------------------------------------------------
 
 
-def _code(turn: Turn) -> tuple[Part, ...]:
-    return (Message(prose.CODE),)
-
-
-def _table(turn: Turn) -> tuple[Part, ...]:
-    return (Message(prose.TABLE),)
-
-
-def _unicode(turn: Turn) -> tuple[Part, ...]:
-    return (Message(prose.UNICODE, splits_a_pair=True),)
-
-
-def _think(turn: Turn) -> tuple[Part, ...]:
-    return (Reasoning(prose.RIDDLE_THOUGHTS), Message(prose.RIDDLE_ANSWER))
-
-
-def _refuse(turn: Turn) -> tuple[Part, ...]:
-    return (Refusal(prose.REFUSAL),)
-
-
-_READ_GAUGE = ToolCall(
-    tool="read_gauge",
-    arguments={"station": "Mill Bridge", "hours": 12, "series": ["level_m", "flow_m3s"]},
-    output='[{"type":"text","text":"{\\"station\\":\\"Mill Bridge\\",\\"readings\\":['
-    '{\\"time\\":\\"06:00\\",\\"level_m\\":1.94,\\"flow_m3s\\":41},'
-    '{\\"time\\":\\"12:00\\",\\"level_m\\":2.12,\\"flow_m3s\\":49},'
-    '{\\"time\\":\\"18:00\\",\\"level_m\\":2.31,\\"flow_m3s\\":58}]}"}]',
-)
-_OPEN_SLUICE = ToolFailure(
-    tool="open_sluice",
-    reason="Cannot find tool with name open_sluice.",
-    broken_arguments='{"sluice": "upper", "notches": ',
-)
-
-
-def _tool(turn: Turn) -> tuple[Part, ...]:
-    if turn.tool_results:
-        return (Message(_citing(turn.tool_results)),)
-    fails = bool(_FAIL.search(turn.text))
-    calls: tuple[Part, ...] = (_READ_GAUGE, _OPEN_SLUICE) if fails else (_READ_GAUGE,)
-    before = (Reasoning(prose.TOOL_THOUGHTS),)
-    if not turn.runs_tools:
-        return (*before, Message(prose.TOOL_OUTSIDE), *calls)
-    after = prose.TOOL_ANSWER + ("\n" + prose.TOOL_FAILED_ANSWER if fails else "")
-    return (*before, Message(prose.TOOL_FIRST_WORDS), *calls, Message(after))
-
-
-def _citing(results: tuple[str, ...]) -> str:
-    quotes = "\n\n".join(f"```\n{result[:2000]}\n```" for result in results)
-    return f"Thank you. The tool answered:\n\n{quotes}\n\nSo that is the state of the river.\n"
-
-
-# --- choosing ----------------------------------------------------------------------------------
-
-
-def _word(pattern: str) -> re.Pattern[str]:
+@functools.cache
+def _contains(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)
 
 
-_FAIL = _word("fail(?:s|ed|ing|ure)?")
-_SLOW = _word("slow(?:ly)?")
-_LOAD = _word("load(?:s|ed|ing)?")
-_ERROR = _word("errors?")
-_CUT = _word("cuts?")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """An entry of `scenes.toml`."""
 
-# The first that is found decides, so the more special ones come first.
-_ANSWERS: tuple[tuple[re.Pattern[str], Callable[[Turn], tuple[Part, ...]]], ...] = (
-    (_word("very long"), _very_long),
-    (_word("tools?"), _tool),
-    (_word("codes?"), _code),
-    (_word("tables?"), _table),
-    (_word("unicode"), _unicode),
-    (_word("refuse[sd]?"), _refuse),
-    (_word("think(?:s|ing)?|reason(?:s|ing)?"), _think),
-    (_word("long"), _long),
+    name: str
+    dialect: str = ""
+    model: str = ""
+    words: str | list[str] = ""
+    unless: str = ""
+    turn: str = ""
+
+    def fits(self, asked: DemoRequest) -> bool:
+        patterns = [self.words] if isinstance(self.words, str) else self.words
+        return (
+            self.dialect in ("", asked.dialect)
+            and self.model in ("", asked.model)
+            and self.turn in ("", "first" if asked.turn == 1 else "later")
+            and all(_contains(pattern).search(asked.text) for pattern in patterns if pattern)
+            and not (self.unless and _contains(self.unless).search(asked.text))
+        )
+
+
+_RULES = tuple(
+    _Rule(**entry) for entry in tomllib.loads((DATA / "scenes.toml").read_text())["scenes"]
 )
-# What stands in for the answer where only a manner was asked for.
-_MANNERS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (_CUT, prose.BEFORE_THE_BREAK),
-    (_ERROR, prose.BEFORE_THE_BREAK),
-    (_SLOW, prose.SLOWLY),
-    (_LOAD, prose.LOADED),
-)
-
-SLOW_SECONDS = 15.0
+# What some models add to every answer.
+_ADDED = {"tributary/demo-gateway": "openai/sources-and-media"}
 
 
-def choose(turn: Turn) -> Scene:
-    """The scene for a turn: an answer by its words, and the manner in which it is given."""
-    parts = _tool(turn) if turn.tool_results else _parts(turn)
+def choose(asked: DemoRequest) -> Scene:
+    """The scene that answers a request, in the manner that the words of the question ask for."""
+    name = asked.scene or ("tool-answer" if asked.tool_results else "")
+    steps = load(name or next(rule.name for rule in _RULES if rule.fits(asked)))
+    if not asked.tool_results and not asked.runs_tools:
+        steps = _with_offered_tools(steps, asked)
+    steps = _with_thought(steps, asked)
+    if asked.turn > 1 and not name:
+        steps = _with_memory(steps, asked)
+    steps += load(_ADDED[asked.model]) if asked.model in _ADDED else ()
     return Scene(
-        parts=_remembering(turn, _thinking(turn, parts)),
-        prompt_seconds=SLOW_SECONDS if _SLOW.search(turn.text) else 0.6,
-        forgets_model=bool(_LOAD.search(turn.text)),
-        ending=_ending(turn.text),
+        steps=steps if any(isinstance(step, Finish) for step in steps) else (*steps, Finish()),
+        prompt_seconds=SLOW_SECONDS if _asks_for(asked, "slow(ly)?") else PROMPT_SECONDS,
+        reloads_model=_asks_for(asked, "load(s|ed|ing)?"),
+        ending=_ending(asked),
     )
 
 
-def _parts(turn: Turn) -> tuple[Part, ...]:
-    for pattern, answer in _ANSWERS:
-        if pattern.search(turn.text):
-            return answer(turn)
-    for pattern, text in _MANNERS:
-        if pattern.search(turn.text):
-            return (Message(text),)
-    return _welcome(turn)
+def _asks_for(asked: DemoRequest, words: str) -> bool:
+    return bool(_contains(words).search(asked.text))
 
 
-def _ending(text: str) -> Ending:
-    if _CUT.search(text):
-        return "cut"
-    return "error" if _ERROR.search(text) else "whole"
+def _ending(asked: DemoRequest) -> Ending:
+    endings: Mapping[Ending, str] = {"cut": "cuts?", "error": "errors?", "preempted": "preempted"}
+    return next((ending for ending, words in endings.items() if _asks_for(asked, words)), "whole")
 
 
-def _thinking(turn: Turn, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def _with_offered_tools(steps: tuple[Step, ...], asked: DemoRequest) -> tuple[Step, ...]:
+    """The steps with calls of the tools that were offered in place of their own, which the demo has no
+    right to call; without any tool it says so."""
+    if asked.schema is not None:
+        words = json.dumps(arguments_for(asked.schema), indent=1, ensure_ascii=False)
+        return (Text("message", words),)
+    calls = [step for step in steps if isinstance(step, Call)]
+    if not calls and asked.tool_choice in ("auto", "none"):
+        return steps
+    thoughts = tuple(step for step in steps if isinstance(step, Text) and step.kind == "reasoning")
+    if not asked.tools or asked.tool_choice == "none":
+        return (*thoughts, *load("tool-missing"))
+    return (*thoughts, *load("tool-offered"), *_offered_calls(asked, fails=len(calls) > 1))
+
+
+def _offered_calls(asked: DemoRequest, *, fails: bool) -> list[Step]:
+    wanted = [tool for tool in asked.tools if tool.name in (asked.tool_choice, *asked.text.split())]
+    if not wanted:
+        wanted = list(asked.tools[: 2 if _asks_for(asked, "both|two") else 1])
+    found: list[Step] = [
+        Call(tool=tool.name, arguments=arguments_for(tool.schema)) for tool in wanted
+    ]
+    if fails:
+        found.append(Call(tool=wanted[-1].name, error="broken", broken='{"month": "2026-10", "in'))
+    return found if asked.is_parallel else found[:1]
+
+
+def _with_thought(steps: tuple[Step, ...], asked: DemoRequest) -> tuple[Step, ...]:
     """A model that reasons thinks first, unless the scene does; none thinks that was told not to."""
-    if turn.thinks is None:
-        return tuple(part for part in parts if not isinstance(part, Reasoning))
-    if turn.thinks and not isinstance(parts[0], Reasoning):
-        return (Reasoning(prose.THOUGHT), *parts)
-    return parts
+    if asked.thinks is None:
+        return tuple(s for s in steps if not isinstance(s, Text) or s.kind != "reasoning")
+    has_thought = any(isinstance(step, Text) and step.kind == "reasoning" for step in steps)
+    return (*load("thought"), *steps) if asked.thinks and not has_thought else steps
 
 
-def _remembering(turn: Turn, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def _with_memory(steps: tuple[Step, ...], asked: DemoRequest) -> tuple[Step, ...]:
     """From the second turn on, the first message says which conversation it continues."""
-    if turn.number < 2 or turn.tool_results:
-        return parts
-    found = list(parts)
-    for position, part in enumerate(found):
-        if isinstance(part, Message):
-            found[position] = replace(part, text=_memory(turn) + part.text)
+    return _with_first_message(
+        steps,
+        f"*This is turn {asked.turn} of our conversation; before that you asked: "
+        f"“{_short(asked.previous_question, 80)}”*\n\n",
+    )
+
+
+def _with_first_message(steps: tuple[Step, ...], words: str) -> tuple[Step, ...]:
+    found = list(steps)
+    for position, step in enumerate(found):
+        if isinstance(step, Text) and step.kind == "message":
+            found[position] = replace(step, text=words + step.text)
             break
     return tuple(found)
-
-
-def _memory(turn: Turn) -> str:
-    question = " ".join(turn.previous_question.split())
-    short = question if len(question) <= 80 else question[:79] + "…"
-    return f"*This is turn {turn.number} of our conversation; before that you asked: “{short}”*\n\n"
-
-
-# Saying a scene: its parts as tokens, at the pace of a model on a good machine.
-
-# Without pauses the loop still has to see what clients do; every so many tokens is enough.
-TOKENS_PER_BREATH = 16
-# An error or a cut comes this far into the last text.
-BREAK_AT = 0.6
-_BEYOND_FIRST_PLANE = re.compile("[\U00010000-\U0010ffff]")
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-_sleep = asyncio.sleep
-
-
-class Pace:
-    """True time divided by ``speed``, along a schedule that does not drift; 0 means no pauses.
-
-    ``seconds`` is the time that the answer takes at normal speed. All figures in an answer come
-    from it, so that they are plausible, and the same, at any speed.
-    """
-
-    def __init__(self, speed: float) -> None:
-        self.seconds = 0.0
-        self._speed = speed
-        self._started = _now()
-        self._waits = 0
-
-    def beside(self) -> "Pace":
-        """Another schedule from now on at the same speed, for what is said at the same time."""
-        return Pace(self._speed)
-
-    async def wait(self, seconds: float) -> None:
-        self.seconds += seconds
-        self._waits += 1
-        delay = self._due() - _now() if self._speed else 0.0
-        if delay > 0:
-            await _sleep(delay)
-        elif self._waits % TOKENS_PER_BREATH == 0:
-            await _sleep(0)
-
-    def _due(self) -> float:
-        return self._started + self.seconds / self._speed
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    part: Reasoning | Message | Refusal
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    part: Reasoning | Message | Refusal
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    part: Reasoning | Message | Refusal
-
-
-@dataclass(frozen=True, slots=True)
-class Break:
-    """The answer ends in this part although it has more to say."""
-
-    part: Reasoning | Message | Refusal
-    cause: Literal["error", "cut", "length"]
-
-
-Said = Begin | Token | End | ToolCall | ToolFailure | Break
-
-
-def tokens(text: str, *, splits_a_pair: bool = False) -> Iterator[str]:
-    """The text in pieces of 3 to 6 characters, always the same for the same text."""
-    chance = random.Random(len(text))  # noqa: S311 (token lengths are no secret)
-    start = 0
-    while start < len(text):
-        end = start + chance.randint(3, 6)
-        token = text[start:end]
-        start = end
-        pair = _BEYOND_FIRST_PLANE.search(token) if splits_a_pair else None
-        if pair:
-            splits_a_pair = False
-            high, low = _halves(pair.group())
-            yield token[: pair.start()] + high
-            yield low + token[pair.end() :]
-        else:
-            yield token
-
-
-def _halves(character: str) -> tuple[str, str]:
-    units = character.encode("utf-16-be")
-    return tuple(  # type: ignore[return-value]
-        units[at : at + 2].decode("utf-16-be", "surrogatepass") for at in (0, 2)
-    )
-
-
-def paired(text: str) -> str:
-    """The text with halves of surrogate pairs, which came in two tokens, joined again."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-async def say(
-    scene: Scene, pace: Pace, *, tokens_per_second: float, limit: int | None = None
-) -> AsyncIterator[Said]:
-    """The parts of a scene in order; stops with a ``Break`` where the scene or the limit says so."""
-    left = limit if limit is not None else 1 << 60
-    last = _last_text(scene.parts)
-    for part in scene.parts:
-        if isinstance(part, ToolCall | ToolFailure):
-            yield part
-            continue
-        pieces = list(tokens(part.text, splits_a_pair=getattr(part, "splits_a_pair", False)))
-        breaks = scene.ending != "whole" and part is last
-        count = int(len(pieces) * BREAK_AT) if breaks else len(pieces)
-        yield Begin(part)
-        for text in pieces[: min(count, left)]:
-            await pace.wait(1 / tokens_per_second)
-            yield Token(part, text)
-        if left < count:
-            yield Break(part, "length")
-            return
-        left -= count
-        if breaks and scene.ending != "whole":
-            yield Break(part, scene.ending)
-            return
-        yield End(part)
-
-
-def _last_text(parts: tuple[Part, ...]) -> Part | None:
-    texts = [part for part in parts if not isinstance(part, ToolCall | ToolFailure)]
-    return texts[-1] if texts else None

@@ -14,6 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from chat.accounts.actions import setup
+from chat.demo.models import DEMO_SERVERS
 from chat.models import AuditEvent, Membership, Team, TeamRole, Upstream, User
 from chat.servers.actions import demo as actions_demo
 from tests.accounts.conftest import NEW_PASSWORD, run_at_once
@@ -166,7 +167,7 @@ def demo(settings: Any) -> None:
 
 def demo_addresses(root: str) -> set[str]:
     """Where the demo's servers are, below its root; every dialect has a path of its own."""
-    found = [f"{root}{server.path}" for server in actions_demo.DEMO_SERVERS]
+    found = [f"{root}{server.path}" for server in DEMO_SERVERS]
     assert len(set(found)) == len(found)
     return set(found)
 
@@ -177,13 +178,14 @@ def test_demo_has_a_server_for_every_dialect(settings: Any) -> None:
     actions_demo.ensure_demo_upstream()
 
     rows = {row.dialect: row for row in Upstream.objects.all()}
-    assert set(rows) == {server.dialect for server in actions_demo.DEMO_SERVERS}
+    assert set(rows) == {server.dialect for server in DEMO_SERVERS}
     assert rows["lmstudio"].base_url == DEMO_URL
     assert rows["openai_chat"].base_url == f"{DEMO_URL}/v1"
     assert all(row.is_demo for row in rows.values())
     assert {row.base_url for row in rows.values()} == demo_addresses(DEMO_URL)
-    for server in actions_demo.DEMO_SERVERS:
-        assert {model["id"] for model in rows[server.dialect].model_list} == set(server.models)
+    for server in DEMO_SERVERS:
+        listed = {model["id"] for model in rows[server.dialect].model_list}
+        assert listed == {model.id for model in server.models if model.label}
 
 
 def test_demo_servers_follow_the_port(demo: None, settings: Any) -> None:
@@ -205,9 +207,9 @@ def test_new_demo_models_join_the_listed_ones(demo: None) -> None:
 
     row.refresh_from_db()
     listed = [entry["id"] for entry in row.model_list]
-    (server,) = [each for each in actions_demo.DEMO_SERVERS if each.dialect == "openai_chat"]
+    (server,) = [each for each in DEMO_SERVERS if each.dialect == "openai_chat"]
     assert row.model_list[:3] == known
-    assert set(server.models) < set(listed)
+    assert {model.id for model in server.models if model.label} < set(listed)
     assert len(listed) == len(set(listed))
 
 
@@ -229,7 +231,7 @@ def test_demo_is_enabled_only_while_it_has_an_address(demo: None, settings: Any)
     actions_demo.ensure_demo_upstream()
 
     assert without_address == 0
-    assert enabled.count() == len(actions_demo.DEMO_SERVERS)
+    assert enabled.count() == len(DEMO_SERVERS)
 
 
 def test_demo_leaves_servers_of_the_same_name_alone(settings: Any) -> None:
@@ -240,4 +242,4 @@ def test_demo_leaves_servers_of_the_same_name_alone(settings: Any) -> None:
     actions_demo.ensure_demo_upstream()
 
     assert Upstream.objects.get(name="Demo (OpenAI)").base_url == own
-    assert Upstream.objects.filter(is_demo=True).count() == len(actions_demo.DEMO_SERVERS)
+    assert Upstream.objects.filter(is_demo=True).count() == len(DEMO_SERVERS)

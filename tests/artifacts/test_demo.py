@@ -36,7 +36,7 @@ Ask = Callable[..., Run]
 async def running(transactional_db: None, upstream: Upstream) -> AsyncIterator[None]:
     """The demo of one dialect, and a runner that asks it."""
     async with FakeUpstream() as fake:
-        fields = {"dialect": "xerotier", "base_url": f"{fake.url}/xerotier/proj_demo/river/v1"}
+        fields = {"dialect": "xerotier", "base_url": f"{fake.url}/xerotier/proj_demo/team/v1"}
         await threads.call(Upstream.objects.filter(pk=upstream.pk).update, **fields)
         runner = Runner(buffer=MemoryEventBuffer(), notifier=ChangeNotifier())
         await runner.start()

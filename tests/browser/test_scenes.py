@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import pytest
 from playwright.sync_api import Locator, expect
 
-from chat.servers.actions.demo import DEMO_SERVERS
+from chat.demo.models import DEMO_SERVERS
 from tests.support.browser.displays import (
     ALL_DISPLAYS,
     DESKTOP_DARK,
@@ -51,8 +51,8 @@ XEROTIER = [
     Scene("xerotier", "demo-research", "preempted", "failed"),
 ]
 SCENES = [
-    Scene("lmstudio", "demo-reasoner", "tool", shows=("read_gauge",)),
-    Scene("lmstudio", "demo-reasoner", "tool fail", shows=("read_gauge", "open_sluice")),
+    Scene("lmstudio", "demo-reasoner", "tool", shows=("find_invoices",)),
+    Scene("lmstudio", "demo-reasoner", "tool fail", shows=("find_invoices", "send_reminder")),
     Scene("lmstudio", "demo-reasoner", "load think"),
     Scene("lmstudio", "demo-writer", "unicode"),
     Scene("lmstudio", "demo-writer", "long"),
@@ -118,9 +118,9 @@ DIALECTS = sorted({scene.dialect for scene in SCENES})
 
 def test_every_demo_model_has_a_scene() -> None:
     offered = {
-        (server.dialect, model.removeprefix("tributary/"))
+        (server.dialect, model.id.removeprefix("tributary/"))
         for server in DEMO_SERVERS
-        for model in server.all_models
+        for model in server.models
     }
 
     # The coder plays the scenes of the writer, faster.

@@ -18,7 +18,7 @@ BASES = {
     "openai_chat": "/v1",
     "openai_completions": "/completions/v1",
     "openai_responses": "/responses/v1",
-    "xerotier": "/xerotier/proj_demo/river/v1",
+    "xerotier": "/xerotier/proj_demo/team/v1",
 }
 
 

@@ -9,11 +9,11 @@ import pytest
 import pytest_asyncio
 
 from chat import dialects, result
-from chat.demo import prose
 from chat.demo.apis.anthropic.requests import signature_of
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import ToolDefinition, Turn
 from chat.events import MessageItem, ReasoningItem, RefusalItem, Result
+from tests.demo import texts
 from tests.demo.answers import (
     BASES,
     answer_to,
@@ -114,9 +114,9 @@ async def test_thinking_ends_with_its_signature(api: httpx.AsyncClient) -> None:
     events = await events_for(api, "think")
 
     thought = content_of(events, "thinking_delta", "thinking")
-    assert thought == prose.RIDDLE_THOUGHTS
+    assert thought == texts.REASONING
     assert content_of(events, "signature_delta", "signature") == signature_of(thought)
-    assert content_of(events, "text_delta", "text") == prose.RIDDLE_ANSWER
+    assert content_of(events, "text_delta", "text") == texts.REASONED_ANSWER
 
 
 async def test_thinking_can_be_omitted_or_disabled(api: httpx.AsyncClient) -> None:
@@ -148,7 +148,7 @@ async def test_refusal_has_an_explanation(api: httpx.AsyncClient) -> None:
     stop = stop_of(await events_for(api, "refuse"))
 
     assert stop["stop_reason"] == "refusal"
-    assert stop["stop_details"]["explanation"] == prose.REFUSAL
+    assert stop["stop_details"]["explanation"] == texts.REFUSAL
 
 
 async def test_error_in_mid_stream_is_the_last_event(api: httpx.AsyncClient) -> None:
@@ -379,7 +379,7 @@ async def test_paused_answer_continues_until_complete(fake: FakeUpstream) -> Non
 
     messages = [item for item in last.output if isinstance(item, MessageItem)]
     assert last.ext.status == "completed"
-    assert messages[-1].content.startswith("Herons do live here. Two pairs nest")
+    assert messages[-1].content.startswith("Yes: the library rents out a room")
     assert len(messages[-1].citations) == 2
     assert after.ext.status == "completed"
 
@@ -401,4 +401,4 @@ async def test_refused_answer_is_left_out_of_the_history(fake: FakeUpstream) -> 
     assert refused.ext.status == "incomplete"
     # Both questions are one message of the person now, and the table is asked for in it.
     assert second.ext.status == "completed"
-    assert "A field guide to the Elder" in result.plain_text(second)
+    assert "Plan for the team day" in result.plain_text(second)

@@ -6,10 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-from chat.demo import prose
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import ToolDefinition, Turn
 from chat.events import JsonObject, Result
+from tests.demo import texts
 from tests.demo.answers import answer_to, make_prompt, native, text_in, with_outputs
 from tests.demo.streams import blocks_of, read_until_broken
 
@@ -46,7 +46,7 @@ async def test_calls_come_in_one_chunk(client: httpx.AsyncClient) -> None:
     chunks = chunks_in((await post(client, "tool", tools=[tool])).content)
 
     (call,) = chunks[-2]["choices"][0]["delta"]["tool_calls"]
-    assert json.loads(call["function"]["arguments"]) == {"place": "Mill Bridge"}
+    assert json.loads(call["function"]["arguments"]) == {"place": "October"}
     assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
 
 
@@ -124,5 +124,5 @@ async def test_history_is_understood(fake: FakeUpstream) -> None:
 
     found = await answer(fake, "a table", native(first), "code")
 
-    assert text_in(first) == prose.TABLE
+    assert text_in(first) == texts.TABLE
     assert "turn 2 of our conversation; before that you asked: “a table”" in text_in(found)

@@ -6,12 +6,12 @@ from typing import Any
 import httpx
 import pytest
 
-from chat.demo import prose
-from chat.demo.apis.completions import MODELS, questions_in
+from chat.demo.apis.openai_completions import SERVER, questions_in
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import AssistantTurn, Turn
 from chat.dialects.openai_completions.prompt_templates import TEMPLATES
 from chat.events import JsonObject, MessageItem, ReasoningItem, Result
+from tests.demo import texts
 from tests.demo.answers import answer_to, make_prompt
 from tests.demo.streams import blocks_of, chunks_in, joined, read_until_broken
 
@@ -43,7 +43,7 @@ async def test_chunks_have_text_and_a_finish_reason(client: httpx.AsyncClient) -
     assert {chunk["object"] for chunk in chunks} == {"text_completion"}
     assert set(chunks[0]) == {"id", "object", "created", "model", "choices"}
     assert set(chunks[0]["choices"][0]) == {"index", "text", "logprobs", "finish_reason"}
-    assert text_of(chunks) == prose.TABLE
+    assert text_of(chunks) == texts.TABLE
     assert reasons_of(chunks) == ["stop"]
 
 
@@ -55,9 +55,9 @@ async def test_default_limit_is_16_tokens(client: httpx.AsyncClient) -> None:
 
 
 async def test_stop_text_ends_the_answer(client: httpx.AsyncClient) -> None:
-    chunks = await chunks_for(client, "a table", stop=["field guide"])
+    chunks = await chunks_for(client, "a table", stop=["team day"])
 
-    assert "field guide" not in text_of(chunks)
+    assert "team day" not in text_of(chunks)
     assert reasons_of(chunks) == ["stop"]
 
 
@@ -72,7 +72,7 @@ async def test_usage_is_a_last_chunk_on_request(client: httpx.AsyncClient) -> No
 async def test_echo_repeats_the_prompt(client: httpx.AsyncClient) -> None:
     chunks = await chunks_for(client, "a table", echo=True)
 
-    assert text_of(chunks) == "a table" + prose.TABLE
+    assert text_of(chunks) == "a table" + texts.TABLE
 
 
 async def test_logprobs_are_parallel_lists(client: httpx.AsyncClient) -> None:
@@ -87,9 +87,9 @@ async def test_choices_interleave(client: httpx.AsyncClient) -> None:
     chunks = await chunks_for(client, "a table", n=2)
 
     assert [chunk["choices"][0]["index"] for chunk in chunks[:4]] == [0, 1, 0, 1]
-    assert text_of(chunks) == prose.TABLE
-    assert text_of(chunks, 1).endswith(prose.TABLE)
-    assert text_of(chunks, 1) != prose.TABLE
+    assert text_of(chunks) == texts.TABLE
+    assert text_of(chunks, 1).endswith(texts.TABLE)
+    assert text_of(chunks, 1) != texts.TABLE
 
 
 async def test_unstreamed_completion_equals_the_chunks(client: httpx.AsyncClient) -> None:
@@ -150,7 +150,7 @@ async def test_invalid_json_is_refused(client: httpx.AsyncClient) -> None:
 async def test_models_are_listed(client: httpx.AsyncClient) -> None:
     listed = (await client.get("/completions/v1/models")).json()
 
-    assert [entry["id"] for entry in listed["data"]] == list(MODELS)
+    assert [entry["id"] for entry in listed["data"]] == [model.id for model in SERVER.models]
 
 
 # --- together with the dialect ---------------------------------------------------------------

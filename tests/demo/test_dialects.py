@@ -7,9 +7,9 @@ import pytest
 
 from chat import dialects, result
 from chat.demo.fake import FakeUpstream
+from chat.demo.models import DEMO_SERVERS
 from chat.dialects.base import AssistantTurn, Turn
 from chat.events import Result
-from chat.servers.actions.demo import DEMO_SERVERS
 from tests.demo.answers import answer_to, connect, make_prompt, native
 
 STATUSES = {
@@ -74,7 +74,7 @@ async def test_sent_history_is_understood(fake: FakeUpstream, subtests: pytest.S
 
             text = result.plain_text(found)
             assert "turn 2 of our conversation; before that you asked: “show code”" in text
-            assert "A field guide to the Elder" in text
+            assert "Plan for the team day" in text
 
 
 async def test_stored_history_is_continued(fake: FakeUpstream) -> None:
@@ -118,4 +118,4 @@ async def test_demo_servers_have_their_models(
                 )
 
             listed = {model.id for model in dialect.read_models(response.content)}
-            assert set(server.all_models) <= listed
+            assert {model.id for model in server.models} <= listed

@@ -24,7 +24,7 @@ async def test_script_replaces_one_answer(fake: FakeUpstream, ask_native: Ask) -
     scene = await ask_native("code")
 
     assert scripted.content == RUN
-    assert text_of(named_events_in(scene.content)).startswith("Several streams")
+    assert text_of(named_events_in(scene.content)).startswith("Here is one small job")
     assert [record.is_scripted for record in fake.requests] == [True, False]
 
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 import httpx
 import pytest
 
-from chat.demo import prose
-from chat.demo.catalogue import VENDOR_MODELS
+from chat.demo.apis.openai.requests import SERVER
+from tests.demo import texts
 from tests.demo.conftest import Ask
 from tests.demo.streams import (
     JsonObject,
@@ -85,14 +85,14 @@ async def test_usage_is_a_last_chunk_on_request(ask_openai: Ask) -> None:
 async def test_reasoning_has_its_own_member(ask_openai: Ask) -> None:
     chunks = await chunks_for(ask_openai, "think")
 
-    assert content_of(chunks, "reasoning_content") == prose.RIDDLE_THOUGHTS
-    assert content_of(chunks) == prose.RIDDLE_ANSWER
+    assert content_of(chunks, "reasoning_content") == texts.REASONING
+    assert content_of(chunks) == texts.REASONED_ANSWER
 
 
 async def test_refusal_has_its_own_member(ask_openai: Ask) -> None:
     chunks = await chunks_for(ask_openai, "refuse")
 
-    assert content_of(chunks, "refusal") == prose.REFUSAL
+    assert content_of(chunks, "refusal") == texts.REFUSAL
     assert content_of(chunks) == ""
 
 
@@ -109,7 +109,7 @@ async def test_tool_call_ends_the_answer(ask_openai: Ask) -> None:
 
     (call,) = calls_in(chunks).values()
     assert call["name"] == "read_gauge"
-    assert json.loads(call["arguments"]) == {"station": "Mill Bridge", "hours": 12}
+    assert json.loads(call["arguments"]) == {"station": "October", "hours": 12}
     assert finish_reasons(chunks) == ["tool_calls"]
 
 
@@ -121,7 +121,7 @@ async def test_tools_are_called_only_when_offered(
             chunks = await chunks_for(ask_openai, "tool", **members)
 
             assert calls_in(chunks) == {}
-            assert content_of(chunks) == prose.NO_TOOLS
+            assert content_of(chunks) == texts.TOOL_MISSING
             assert finish_reasons(chunks) == ["stop"]
 
 
@@ -153,24 +153,24 @@ async def test_choices_interleave(ask_openai: Ask) -> None:
     chunks = await chunks_for(ask_openai, "table", n=3, stream_options={"include_usage": True})
 
     order = [choice["index"] for chunk in chunks for choice in chunk["choices"]]
-    texts = [
+    said = [
         content_of([c for c in chunks if c["choices"] and c["choices"][0]["index"] == number])
         for number in range(3)
     ]
     assert order[:6] == [0, 1, 2, 0, 1, 2]
-    assert texts[0] == prose.TABLE
-    assert texts[2] == f"*Another answer, number 3.* {prose.TABLE}"
+    assert said[0] == texts.TABLE
+    assert said[2] == f"*Another answer, number 3.* {texts.TABLE}"
     assert finish_reasons(chunks) == ["stop"] * 3
-    assert chunks[-1]["usage"]["completion_tokens"] > 3 * len(prose.TABLE) // 6
+    assert chunks[-1]["usage"]["completion_tokens"] > 3 * len(texts.TABLE) // 6
 
 
 async def test_unstreamed_choices_are_one_completion(ask_openai: Ask) -> None:
     whole = (await ask_openai("table", n=2, stream=False, logprobs=True)).json()
 
     assert [choice["index"] for choice in whole["choices"]] == [0, 1]
-    assert whole["choices"][0]["message"]["content"] == prose.TABLE
+    assert whole["choices"][0]["message"]["content"] == texts.TABLE
     tokens = [entry["token"] for entry in whole["choices"][0]["logprobs"]["content"]]
-    assert "".join(tokens) == prose.TABLE
+    assert "".join(tokens) == texts.TABLE
 
 
 async def test_logprobs_on_request(ask_openai: Ask) -> None:
@@ -182,7 +182,7 @@ async def test_logprobs_on_request(ask_openai: Ask) -> None:
         for choice in chunk["choices"]
         if choice["logprobs"]
     ]
-    assert "".join(entry["token"] for entry in entries) == prose.TABLE
+    assert "".join(entry["token"] for entry in entries) == texts.TABLE
     assert all(len(entry["top_logprobs"]) == 2 for entry in entries)
     assert all(entry["top_logprobs"][0]["token"] == entry["token"] for entry in entries)
     assert bytes(entries[0]["bytes"]).decode() == entries[0]["token"]
@@ -277,7 +277,7 @@ async def test_history_is_the_list_of_messages(ask_openai: Ask) -> None:
     chunks = await chunks_for(ask_openai, "", messages=messages)
 
     assert content_of(chunks).startswith(
-        "*This is turn 3 of our conversation; before that you asked: “second?”*\n\n# A field guide"
+        "*This is turn 3 of our conversation; before that you asked: “second?”*\n\n# Plan for"
     )
 
 
@@ -286,7 +286,9 @@ async def test_image_of_the_last_question_is_described(ask_openai: Ask) -> None:
     messages = [{"role": "user", "content": [{"type": "text", "text": "hello"}, picture]}]
     chunks = await chunks_for(ask_openai, "", messages=messages, temperature=0.5)
 
-    assert "With this turn came a picture (image/jpeg) and `temperature` 0.5." in content_of(chunks)
+    assert "With this message came a picture (image/jpeg) and `temperature` 0.5." in content_of(
+        chunks
+    )
 
 
 async def test_token_limit_gives_finish_reason_length(
@@ -312,12 +314,7 @@ async def test_model_list_holds_chat_models(client: httpx.AsyncClient) -> None:
     listed = (await client.get("/v1/models")).json()
 
     assert listed["object"] == "list"
-    assert [model["id"] for model in listed["data"]] == [
-        "tributary/demo-reasoner",
-        "tributary/demo-writer",
-        "tributary/demo-coder",
-        *VENDOR_MODELS,
-    ]
+    assert [model["id"] for model in listed["data"]] == [model.id for model in SERVER.models]
 
 
 INVALID = [

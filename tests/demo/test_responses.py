@@ -10,17 +10,16 @@ import pytest
 import pytest_asyncio
 
 from chat import dialects, result
-from chat.demo import prose
-from chat.demo.apis.responses.requests import AGENT, MODELS, OPEN_AGENT
-from chat.demo.apis.responses.server import api as demo_api
+from chat.demo.apis.responses import SERVER
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import Image, Reply, ToolDefinition, Turn, UserTurn
 from chat.events import ErrorInfo, MediaItem, MessageItem, ReasoningItem, RefusalItem, Result
-from chat.servers.actions.demo import DEMO_SERVERS
+from tests.demo import texts
 from tests.demo.answers import answer_to, calls_in, connect, make_prompt, native, with_outputs
 from tests.demo.streams import JsonObject, events_in, joined, read_until_broken
 
 RESPONSES = dialects.get("openai_responses")
+AGENT, OPEN_AGENT = (model.id for model in SERVER.models)
 TOOL = ToolDefinition(
     name="read_gauge", schema={"type": "object", "properties": {"station": {"type": "string"}}}
 )
@@ -167,13 +166,6 @@ async def test_cut_ends_without_a_terminator(api: httpx.AsyncClient) -> None:
     assert b"event: response.output_text.delta" in received
 
 
-def test_demo_servers_include_this_api() -> None:
-    (row,) = (server for server in DEMO_SERVERS if server.dialect == demo_api.dialect)
-
-    assert row.path == demo_api.path
-    assert list(row.all_models) == list(MODELS)
-
-
 # --- with our own dialect -------------------------------------------------------------
 
 
@@ -227,7 +219,7 @@ async def test_thinking_is_a_summary_or_full(fake: FakeUpstream, subtests: pytes
 
             (thought,) = (item for item in found.output if isinstance(item, ReasoningItem))
             assert thought.kind == kind
-            assert thought.content.strip() == prose.RIDDLE_THOUGHTS.strip()
+            assert thought.content.strip() == texts.REASONING.strip()
 
 
 async def test_search_is_cited(fake: FakeUpstream) -> None:
@@ -236,7 +228,10 @@ async def test_search_is_cited(fake: FakeUpstream) -> None:
     last = found.output[-1]
     assert isinstance(last, MessageItem)
     quoted = [last.content[cited.start : cited.end] for cited in last.citations]
-    assert quoted == ["Two pairs nest above the weir", "it was built of oak in 1788"]
+    assert quoted == [
+        "the library rents out a room with 24 seats",
+        "a whole day costs 180 euros",
+    ]
 
 
 async def test_code_and_images_are_shown(fake: FakeUpstream) -> None:
@@ -244,8 +239,8 @@ async def test_code_and_images_are_shown(fake: FakeUpstream) -> None:
     drawn = await answer(fake, "draw")
 
     (run,) = calls_in(code)
-    assert run.output == "mean 2.12 m\n"
-    assert str(run.arguments["code"]).startswith("levels = ")
+    assert run.output == "mean 39.0 minutes\n"
+    assert str(run.arguments["code"]).startswith("minutes = ")
     for found in (code, drawn):
         (medium,) = (item for item in found.output if isinstance(item, MediaItem))
         assert medium.media_type == "image/png"
@@ -299,7 +294,7 @@ async def test_tool_result_continues_the_answer(
 
 async def test_approval_continues_the_answer(fake: FakeUpstream, subtests: pytest.Subtests) -> None:
     question = "may I have your approval?"
-    outcomes = [(False, "You allowed it", ["open_sluice"]), (True, "You declined", [])]
+    outcomes = [(False, "You allowed it", ["book_room"]), (True, "You declined", [])]
     for options, (is_declined, words, called) in product(HISTORIES, outcomes):
         with subtests.test(options=options, is_declined=is_declined):
             first = await answer(fake, question, options=options)
@@ -338,4 +333,4 @@ async def test_lost_history_is_sent_again(fake: FakeUpstream, api: httpx.AsyncCl
 async def test_models_are_listed(api: httpx.AsyncClient) -> None:
     listed = await api.get(RESPONSES.models_path)
 
-    assert [model.id for model in RESPONSES.read_models(listed.content)] == list(MODELS)
+    assert [model.id for model in RESPONSES.read_models(listed.content)] == [AGENT, OPEN_AGENT]

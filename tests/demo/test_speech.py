@@ -7,21 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.demo import prose, scenes, script
+from chat.demo import encoder, scenes, script
 from chat.demo.script import Send
 from tests.demo.streams import named_events_in, openai_chunks_in
 
 
 @given(st.text())
 def test_tokens_joined_are_the_text(text: str) -> None:
-    assert "".join(scenes.tokens(text)) == text
+    pieces = list(encoder.tokens(text))
 
-
-@given(st.text(), st.booleans())
-def test_split_pair_joins_again(text: str, splits: bool) -> None:
-    pieces = list(scenes.tokens(text, splits_a_pair=splits))
-
-    assert scenes.paired("".join(pieces)) == text
+    assert encoder.paired("".join(pieces)) == text
     assert all(json.loads(script.json_bytes(piece)) == piece for piece in pieces)
 
 
@@ -40,18 +35,17 @@ async def test_pace_divides_time_by_speed(
     for speed, slept in [(1.0, [2.0, 3.0]), (4.0, [0.5, 0.75])]:
         with subtests.test(speed=speed):
             clock = Clock(monkeypatch)
-            pace = scenes.Pace(speed)
+            pace = encoder.Pace(speed)
 
             await pace.wait(2)
             await pace.wait(3)
 
             assert clock.slept == slept
-            assert pace.seconds == 5
 
 
 async def test_pace_catches_up_after_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    pace = scenes.Pace(1.0)
+    pace = encoder.Pace(1.0)
 
     clock.now += 1.5
     await pace.wait(1)
@@ -62,13 +56,12 @@ async def test_pace_catches_up_after_a_delay(monkeypatch: pytest.MonkeyPatch) ->
 
 async def test_speed_0_has_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    pace = scenes.Pace(0)
+    pace = encoder.Pace(0)
 
     for _ in range(100):
         await pace.wait(60)
 
     assert set(clock.slept) == {0}
-    assert pace.seconds == 6000
 
 
 class Clock:
@@ -77,8 +70,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         self.slept: list[float] = []
-        monkeypatch.setattr(scenes, "_now", lambda: self.now)
-        monkeypatch.setattr(scenes, "_sleep", self._sleep)
+        monkeypatch.setattr(encoder, "_now", lambda: self.now)
+        monkeypatch.setattr(encoder, "_sleep", self._sleep)
 
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -86,11 +79,15 @@ class Clock:
         await asyncio.sleep(0)
 
 
-def test_book_is_long_and_constant() -> None:
-    book = "".join(prose.book())
-
-    assert 20_000 <= len(book.split()) <= 21_000
-    assert book == "".join(prose.book())
+def test_every_scene_is_used_and_can_be_read(subtests: pytest.Subtests) -> None:
+    folder = scenes.DATA / "scenes"
+    places = [scenes.DATA / "scenes.toml", *scenes.DATA.parent.rglob("*.py")]
+    used = "".join(place.read_text() for place in places)
+    for path in sorted(folder.rglob("*.sse")):
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        with subtests.test(name):
+            assert scenes.load(name)
+            assert f'"{name}"' in used
 
 
 def test_builders_give_complete_streams() -> None:

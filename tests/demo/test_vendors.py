@@ -4,10 +4,12 @@ import json
 
 import pytest
 
-from chat.demo import catalogue, prose
+from chat.demo.apis.openai.requests import SERVER
+from chat.demo.apis.openai.vendors import VENDORS
 from chat.demo.fake import FakeUpstream
 from chat.dialects.base import ToolDefinition, Turn
 from chat.events import JsonObject, MediaItem, MessageItem, ReasoningItem, Result
+from tests.demo import texts
 from tests.demo.answers import answer_to, calls_in, make_prompt, text_in, with_outputs
 from tests.demo.conftest import Ask
 from tests.demo.streams import blocks_of
@@ -15,14 +17,24 @@ from tests.demo.streams import blocks_of
 TIDE = ToolDefinition(
     name="tide", schema={"type": "object", "properties": {"place": {"type": "string"}}}
 )
-ALL = tuple(catalogue.VENDOR_MODELS)
-THINKING = tuple(key for key, model in catalogue.VENDOR_MODELS.items() if model.reasons)
+OPENROUTER = "tributary/demo-openrouter"
+VLLM = "tributary/demo-vllm"
+DEEPSEEK = "tributary/demo-deepseek"
+GROQ = "tributary/demo-groq"
+MISTRAL = "tributary/demo-mistral"
+LLAMA_CPP = "tributary/demo-llama-cpp"
+OLLAMA = "tributary/demo-ollama"
+FIREWORKS = "tributary/demo-fireworks"
+GATEWAY = "tributary/demo-gateway"
+FRIENDLI = "tributary/demo-friendli"
+ALL = (*VENDORS, GATEWAY)
+THINKING = tuple(model.id for model in SERVER.models if model.thinks and model.id in VENDORS)
 # What these servers demand of a history with calls.
 OPTIONS = {
-    catalogue.DEEPSEEK: {"replay_reasoning": "tool_turns"},
-    catalogue.MISTRAL: {"tool_call_ids": "nine_letters"},
+    DEEPSEEK: {"replay_reasoning": "tool_turns"},
+    MISTRAL: {"tool_call_ids": "nine_letters"},
 }
-CALLING = tuple(key for key in ALL if key != catalogue.TOOL_RUNNER)
+CALLING = tuple(key for key in ALL if key != FRIENDLI)
 
 
 async def answer(fake: FakeUpstream, model: str, *turns: Turn | str, **members: object) -> Result:
@@ -34,7 +46,7 @@ async def test_vendor_streams_are_understood(fake: FakeUpstream, subtests: pytes
         with subtests.test(model):
             found = await answer(fake, model, "table")
 
-            assert text_in(found) == prose.TABLE
+            assert text_in(found) == texts.TABLE
             assert found.ext.status == "completed"
             assert found.ext.vendor == []
             assert found.stats.total_output_tokens
@@ -48,7 +60,7 @@ async def test_vendor_reasoning_is_understood(
         with subtests.test(model):
             found = await answer(fake, model, "table")
 
-            assert text_in(found, ReasoningItem) == prose.THOUGHT
+            assert text_in(found, ReasoningItem) == texts.THOUGHT
 
 
 async def test_vendor_calls_continue_with_the_result(
@@ -63,7 +75,7 @@ async def test_vendor_calls_continue_with_the_result(
             found = await answer(fake, model, "tool", with_outputs(waiting, "2.4 m"), **members)
 
             assert waiting.ext.status == "waiting"
-            assert call.arguments == {"place": "Mill Bridge"}
+            assert call.arguments == {"place": "October"}
             assert "2.4 m" in text_in(found)
             assert found.ext.status == "completed"
 
@@ -71,7 +83,7 @@ async def test_vendor_calls_continue_with_the_result(
 async def test_strict_vendors_refuse_foreign_histories(
     ask_openai: Ask, subtests: pytest.Subtests
 ) -> None:
-    for model in [catalogue.DEEPSEEK, catalogue.MISTRAL]:
+    for model in [DEEPSEEK, MISTRAL]:
         with subtests.test(model):
             call = {
                 "id": "call_1",
@@ -91,7 +103,7 @@ async def test_strict_vendors_refuse_foreign_histories(
 
 
 async def test_invalid_arguments_of_ollama_stay_text(fake: FakeUpstream) -> None:
-    found = await answer(fake, catalogue.OLLAMA, "tool fail", tools=(TIDE,))
+    found = await answer(fake, OLLAMA, "tool fail", tools=(TIDE,))
 
     assert [item.__class__.__name__ for item in found.output][-2:] == [
         "ToolCallItem",
@@ -101,28 +113,28 @@ async def test_invalid_arguments_of_ollama_stay_text(fake: FakeUpstream) -> None
 
 
 async def test_friendli_runs_its_tools(fake: FakeUpstream) -> None:
-    found = await answer(fake, catalogue.TOOL_RUNNER, "tool fail")
+    found = await answer(fake, FRIENDLI, "tool fail")
 
     calls = calls_in(found)
     assert [call.status for call in calls] == ["done", "failed"]
-    assert calls[0].arguments["station"] == "Mill Bridge"
+    assert calls[0].arguments["month"] == "2026-10"
     assert any(isinstance(item, MediaItem) for item in found.output)
     assert found.ext.activity[0]["phase"] == "done"
     assert found.ext.status == "completed"
 
 
 async def test_gateway_adds_sources_and_media(fake: FakeUpstream) -> None:
-    found = await answer(fake, catalogue.GATEWAY, "hello")
+    found = await answer(fake, GATEWAY, "hello")
 
     (message,) = (item for item in found.output if isinstance(item, MessageItem))
-    assert message.citations[0].url == "https://example.org/elder/weir"
+    assert message.citations[0].url == "https://example.org/reports/third-quarter"
     media = [item for item in found.output if isinstance(item, MediaItem)]
     assert [item.media_type for item in media] == ["image/png", "audio/*"]
-    assert media[1].transcript == "The water murmurs."
+    assert media[1].transcript == "A short chime."
 
 
 async def test_openrouter_error_is_in_a_choice(fake: FakeUpstream) -> None:
-    found = await answer(fake, catalogue.OPENROUTER, "error")
+    found = await answer(fake, OPENROUTER, "error")
 
     assert found.ext.status == "failed"
     assert found.ext.error is not None
@@ -136,14 +148,14 @@ def chunks_in(body: bytes) -> list[JsonObject]:
 
 
 BYTES = [
-    (catalogue.OPENROUTER, b": OPENROUTER PROCESSING"),
-    (catalogue.DEEPSEEK, b": keep-alive"),
-    (catalogue.VLLM, b'"reasoning":"'),
-    (catalogue.GROQ, b'"x_groq":{"id":"req_demo","usage":{'),
-    (catalogue.MISTRAL, b'"content":[{"type":"thinking","thinking":[{"type":"text"'),
-    (catalogue.LLAMA_CPP, b'"timings":{"prompt_ms":80.5'),
-    (catalogue.FIREWORKS, b'"perf_metrics":{"prompt-tokens":'),
-    (catalogue.TOOL_RUNNER, b"event: token\ndata: {"),
+    (OPENROUTER, b": OPENROUTER PROCESSING"),
+    (DEEPSEEK, b": keep-alive"),
+    (VLLM, b'"reasoning":"'),
+    (GROQ, b'"x_groq":{"id":"req_demo","usage":{'),
+    (MISTRAL, b'"content":[{"type":"thinking","thinking":[{"type":"text"'),
+    (LLAMA_CPP, b'"timings":{"prompt_ms":80.5'),
+    (FIREWORKS, b'"perf_metrics":{"prompt-tokens":'),
+    (FRIENDLI, b"event: token\ndata: {"),
 ]
 
 

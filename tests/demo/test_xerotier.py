@@ -10,14 +10,12 @@ import pytest
 import pytest_asyncio
 
 from chat import dialects, result
-from chat.demo.apis.xerotier.mockup import Bundles, files_of
-from chat.demo.apis.xerotier.scenes import SceneRequest, choose
-from chat.demo.apis.xerotier.server import TOKENS_PER_SECOND
-from chat.demo.apis.xerotier.steps import Say, Wait
+from chat.demo.apis.xerotier import SERVER, XerotierEncoder, files_of
 from chat.demo.fake import FakeUpstream
+from chat.demo.requests import DemoRequest
+from chat.demo.scenes import Text, Wait, choose
 from chat.dialects.base import Reply, Turn
 from chat.events import JsonObject, MessageItem, Result
-from chat.servers.actions.demo import DEMO_SERVERS
 from chat.upstreams import client as upstreams
 from chat.upstreams.addresses import AddressPolicy
 from tests.demo.answers import BASES, answer_to, connect, make_prompt, native
@@ -102,18 +100,20 @@ async def test_silence_has_heartbeats(api: httpx.AsyncClient) -> None:
 
 
 def _models() -> tuple[str, ...]:
-    (server,) = (each for each in DEMO_SERVERS if each.dialect == "xerotier")
-    return server.all_models
+    return tuple(model.id for model in SERVER.models)
 
 
 def test_scenes_last_3_to_45_seconds(subtests: pytest.Subtests) -> None:
     for model in _models():
         with subtests.test(model):
-            steps = choose(SceneRequest(model=model, text="two"), Bundles()).steps
+            asked = DemoRequest(
+                dialect=XEROTIER.name, model=model, text="two", body={}, runs_tools=True
+            )
+            steps = choose(asked).steps
             waiting = sum(step.seconds for step in steps if isinstance(step, Wait))
-            writing = sum(len(step.text) / 4.5 for step in steps if isinstance(step, Say))
+            writing = sum(len(step.text) / 4.5 for step in steps if isinstance(step, Text))
 
-            assert 3 <= waiting + writing / TOKENS_PER_SECOND <= 45
+            assert 3 <= waiting + writing / XerotierEncoder.tokens_per_second <= 45
 
 
 async def test_research_shows_pages_with_durations(fake: FakeUpstream) -> None:
@@ -206,11 +206,11 @@ async def test_second_turn_changes_and_deletes_files(
 
     (bundle,) = second.ext.mockups
     assert (bundle["bundle_id"], bundle["op"]) == (bundle_id, "updated")
-    assert set(bundle["changed"]) == {"index.html", "js/board.js", "css/night.css"}
+    assert set(bundle["changed"]) == {"index.html", "js/board.js", "css/dark.css"}
     assert bundle["deleted"] == ["docs/notes.md"]
     assert (await file(api, bundle_id, "index.html")).content != before.content
     assert (await file(api, bundle_id, "docs/notes.md")).status_code == 404
-    assert (await file(api, bundle_id, "css/night.css")).status_code == 200
+    assert (await file(api, bundle_id, "css/dark.css")).status_code == 200
 
 
 async def test_one_turn_can_have_both_versions(fake: FakeUpstream) -> None:
@@ -230,7 +230,7 @@ async def test_other_paths_are_not_served(
 
             response = await api.get(url)
 
-            assert b"Mill Bridge" not in response.content
+            assert b"Team board" not in response.content
             assert response.status_code == 404 or "error" in response.json()
 
 
@@ -252,7 +252,7 @@ async def test_files_need_the_key() -> None:
 
 
 def test_mockup_image_is_a_png() -> None:
-    media_type, data = files_of(1)["img/river.png"]
+    media_type, data = files_of(1)["img/team.png"]
 
     assert media_type == "image/png"
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
@@ -285,14 +285,14 @@ async def test_replies_continue_the_answer(fake: FakeUpstream, subtests: pytest.
 
 async def test_option_and_text_are_both_used(fake: FakeUpstream) -> None:
     waiting = await answer(fake, "question", "Plan it")
-    chosen = Reply(ask_id=waiting.ext.asks[0]["ask_id"], selected=("left",))
+    chosen = Reply(ask_id=waiting.ext.asks[0]["ask_id"], selected=("thursday",))
     explained = replace(chosen, text="before noon")
 
     found = await answer(fake, "question", "Plan it", native(waiting, explained))
     plain = await answer(fake, "question", "Plan it", native(waiting, chosen))
 
-    assert "- left; before noon" in result.plain_text(found)
-    assert "- left\n" in result.plain_text(plain)
+    assert "- thursday; before noon" in result.plain_text(found)
+    assert "- thursday\n" in result.plain_text(plain)
 
 
 async def test_declined_question_is_understood(fake: FakeUpstream) -> None:

@@ -21,7 +21,7 @@ SERVERS = [
     ("Responses", "/responses/v1", "openai_responses", "tributary/demo-agent"),
     ("Completions", "/completions/v1", "openai_completions", "tributary/demo-base"),
     ("Bitseek", "/bitseek/v1", "bitseek", "tributary/demo-bitseek"),
-    ("Xerotier", "/xerotier/proj_demo/river/v1", "xerotier", "tributary/demo-question"),
+    ("Xerotier", "/xerotier/proj_demo/team/v1", "xerotier", "tributary/demo-question"),
 ]
 MODELS = [model for *_, model in SERVERS]
 

@@ -66,7 +66,7 @@ async def test_pause_continues_by_itself_and_is_one_answer(fake: FakeUpstream, a
     runs = await until_completed(run)
 
     assert [run.status for run in runs] == ["incomplete", "incomplete", "completed"]
-    assert "Two pairs nest above the weir" in plain_text(await threads.call(whole, run))
+    assert "a room with 24 seats" in plain_text(await threads.call(whole, run))
     assert [len(messages) for messages in messages_of(fake)] == [1, 2, 2]
     last = messages_of(fake)[-1][-1]
     assert last["role"] == "assistant"

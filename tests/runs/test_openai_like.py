@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from chat import events as canonical
-from chat.demo import catalogue, prose
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import chunk, openai_chunks, stream
 from chat.models import Attempt, Team, User
 from chat.questions import actions
 from chat.tools import actions as tools
+from tests.demo import texts
 from tests.runs.helpers import text_of, threads, until_ended
 from tests.runs.waiting import question_of
 from tests.support.run_fixtures import Execute
@@ -34,7 +34,7 @@ async def test_answer_arrives(
     ended = await execute(text="a table", dialect=dialect, choice=choice)
 
     assert ended.status == "completed"
-    assert text_of(ended) == prose.TABLE.strip()
+    assert text_of(ended) == texts.TABLE.strip()
     assert fake.posts == 1
 
 
@@ -44,7 +44,7 @@ async def test_server_that_wants_its_reasoning_back_gets_it(
     tide = await threads.call(
         tools.create_tool, alice, team, name="tide", description="Now", schema=SCHEMA
     )
-    choice = {"model": catalogue.DEEPSEEK}
+    choice = {"model": "tributary/demo-deepseek"}
     waiting = await execute(text="tool", dialect="openai_chat", choice=choice, tools=[tide])
 
     question = await threads.call(question_of, waiting)
@@ -60,7 +60,7 @@ async def test_server_that_wants_its_reasoning_back_gets_it(
     assert "2.4 m" in text_of(ended)
     assert attempts == ["refused", "eof"]
     (turn,) = (m for m in fake.requests[-1].body["messages"] if m["role"] == "assistant")
-    assert turn["reasoning_content"] == prose.TOOL_THOUGHTS
+    assert turn["reasoning_content"] == texts.TOOL_THOUGHT
 
 
 async def test_call_without_an_id_is_named_after_its_run(execute: Execute) -> None:

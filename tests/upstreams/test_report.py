@@ -151,7 +151,7 @@ DIALECT_ENDS = [
     ("openai_chat", "/v1", "[DONE]"),
     ("anthropic_messages", "/anthropic/v1", "the event message_stop"),
     ("openai_completions", "/completions/v1", "[DONE]"),
-    ("xerotier", "/xerotier/proj_demo/river/v1", "[DONE]"),
+    ("xerotier", "/xerotier/proj_demo/team/v1", "[DONE]"),
 ]
 
 

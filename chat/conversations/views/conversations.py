@@ -106,22 +106,22 @@ STARTERS = (
     Starter(
         icon="brain",
         title="Watch it think",
-        text="Think it through: which of two tributaries carries a river's name?",
+        text="Think it through: three people need eight days. One leaves after two. When are they done?",
     ),
     Starter(
         icon="wrench",
         title="Let it use a tool",
-        text="Use a tool to read the gauge at Mill Bridge.",
+        text="Use a tool to find the unpaid invoices of October.",
     ),
     Starter(
         icon="code",
         title="Read some code",
-        text="Show me the code that follows a stream of events.",
+        text="Show me the code that finds overdue invoices.",
     ),
     Starter(
         icon="table",
         title="Compare in a table",
-        text="Compare four rivers in a table.",
+        text="Put the plan for the team day into a table.",
     ),
 )
 

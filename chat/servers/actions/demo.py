@@ -2,42 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-
 from django.conf import settings
 from django.db.models import QuerySet
 
+from chat.demo.models import DEMO_SERVERS, DemoServer
 from chat.models import Upstream
-
-LIST = Path(__file__).parent.parent / "demo_servers.toml"
-
-
-@dataclass(frozen=True, slots=True)
-class DemoServer:
-    name: str
-    dialect: str
-    # What the dialect expects behind the demo's root.
-    path: str
-    # Id to label, as the picker shows them.
-    models: Mapping[str, str]
-    # Further models, which can be asked for by name.
-    unlisted: Sequence[str] = ()
-
-    @property
-    def all_models(self) -> tuple[str, ...]:
-        return (*self.models, *self.unlisted)
-
-
-def _read_list() -> tuple[DemoServer, ...]:
-    servers = tomllib.loads(LIST.read_text())["servers"]
-    return tuple(DemoServer(**{**each, "models": dict(each["models"])}) for each in servers)
-
-
-# Known here, so that the first message needs no request for a list of models before it.
-DEMO_SERVERS = _read_list()
 
 
 def ensure_demo_upstream() -> None:
@@ -64,7 +33,7 @@ def _ensure(server: DemoServer, base_url: str) -> None:
         dialect=server.dialect,
         base_url=base_url,
         is_demo=True,
-        model_list=[_model_entry(model, label) for model, label in server.models.items()],
+        model_list=_model_list(server),
     )
 
 
@@ -72,18 +41,19 @@ def _offer_new_models(rows: QuerySet[Upstream], server: DemoServer) -> None:
     """A newer version of the demo may have more models; those that are listed stay as they are."""
     for row in rows:
         listed = {entry["id"] for entry in row.model_list}
-        new = [
-            _model_entry(model, label)
-            for model, label in server.models.items()
-            if model not in listed
-        ]
+        new = [entry for entry in _model_list(server) if entry["id"] not in listed]
         if new:
             row.model_list = [*row.model_list, *new]
             row.save(update_fields=["model_list"])
 
 
-def _model_entry(model: str, label: str) -> dict[str, object]:
-    return {"id": model, "label": label, "detail": {}, "is_typed": False}
+def _model_list(server: DemoServer) -> list[dict[str, object]]:
+    """The models of the picker. Known here, so that the first message waits for no request for a list."""
+    return [
+        {"id": model.id, "label": model.label, "detail": {}, "is_typed": False}
+        for model in server.models
+        if model.label
+    ]
 
 
 def _free_name(name: str) -> str:

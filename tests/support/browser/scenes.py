@@ -12,7 +12,7 @@ from tests.support.processes.site import ROOT, environment
 
 # Scenes that take seconds for a person take a moment here, but still arrive piece by piece.
 SPEED = 40.0
-TOOLS = ("read_gauge", "open_sluice")
+TOOLS = ("find_invoices", "send_reminder")
 
 MAKE = f"""
 import django
