@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from chat.dialects.reading import as_object, has_surrogates, join_surrogates, repair_text
+from chat.dialects.reading import as_object, join_surrogates, repair_text
 from chat.events import (
     UNFINISHED_CALL,
     ChatStart,
@@ -176,21 +176,6 @@ class ItemTracker:
         content = self._whole_characters(item, content)
         if content:
             self._delta(item, content, category)
-
-    def plain_delta(self, item: Item, content: str) -> Event | None:
-        """The event of a delta for this open block, not emitted but given back at a third of the
-        cost; ``None`` where its text needs more care: then ``block_text`` takes it."""
-        if not content or item.held or "\x00" in content:
-            return None
-        if not content.isascii() and has_surrogates(content):
-            return None
-        if item.kind not in ("message", "reasoning"):
-            return None
-        if self._keeps_text:
-            add_piece(item.pieces, content, first=item.kept_pieces)
-        if item.kind == "message":
-            return MessageDelta(item=item.number, choice=item.choice, content=content)
-        return ReasoningDelta(item=item.number, choice=item.choice, content=content)
 
     def close(self, item: Item, *, is_complete: bool = True) -> None:
         """Ends this very item, unless it has ended."""

@@ -221,28 +221,6 @@ def test_cost_is_linear(subtests: pytest.Subtests) -> None:
             assert_linear(MESSAGES.name, stream)
 
 
-def test_fast_path_reads_plain_deltas(monkeypatch: pytest.MonkeyPatch) -> None:
-    general: list[str] = []
-    handle = AnthropicParser.on_payload
-
-    def spy(self: AnthropicParser, event: str | None, data: dict[str, object]) -> None:
-        general.append(str(data.get("type")))
-        handle(self, event, data)
-
-    monkeypatch.setattr(AnthropicParser, "on_payload", spy)
-    thought = started(1, type="thinking", thinking="")
-    call = started(2, type="tool_use", id="t", name="n", input={})
-    result_of(
-        *(START, TEXT, thought, call),
-        delta(0, "text_delta", text="ä"),
-        delta(1, "thinking_delta", thinking="b"),
-        delta(2, "input_json_delta", partial_json="{}"),
-        END,
-    )
-
-    assert "content_block_delta" not in general
-
-
 # --- whatever comes ----------------------------------------------------------------------------
 
 WORDS = st.sampled_from(
@@ -328,19 +306,6 @@ def test_any_events_can_be_stored_and_sent_back(events: list[JsonObject], cause:
     prompt = Prompt(model="m", turns=(UserTurn(text="a"), answer, UserTurn(text="b")))
     messages = json.loads(MESSAGES.request(prompt).body)["messages"]
     assert all(message["content"] for message in messages)
-
-
-@given(events=st.lists(EVENTS, max_size=14))
-@examples(50)
-def test_fast_path_agrees_with_the_general_path(events: list[JsonObject]) -> None:
-    sent = [Frame(name_of_event(event), json.dumps(event)) for event in events]
-
-    with pytest.MonkeyPatch.context() as patch:
-        quick = decode(MESSAGES, sent, "eof")
-        patch.setattr(AnthropicParser, "has_quick_way", False)
-        general = decode(MESSAGES, sent, "eof")
-
-    assert quick == general
 
 
 def name_of_event(event: JsonObject) -> str | None:

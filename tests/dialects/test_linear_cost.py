@@ -46,7 +46,8 @@ def openai_thinking_inside(count: int) -> bytes:
 
 
 def openai_blanks(count: int) -> bytes:
-    return openai_line({"content": " "}) * count
+    """The first 256 blanks are held back, in case a tag follows; those after them are text."""
+    return openai_line({"content": " "}) * (256 + count)
 
 
 def openai_alternating(count: int) -> bytes:

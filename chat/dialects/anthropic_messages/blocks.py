@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from chat.dialects.items import Call, Item, ItemTracker
 from chat.dialects.reading import write_json
@@ -74,24 +74,6 @@ def read_counts(usage: JsonObject) -> tuple[int | None, int | None]:
 
 # The content blocks of a Messages answer: what each reports, and how it goes back later.
 
-# --- deltas of one text, as the quick way decodes them -------------------------------
-
-
-class TextDelta(Struct, tag_field="type", tag="text_delta", forbid_unknown_fields=True, gc=False):
-    content: str = field(name="text")
-
-
-class ThinkingDelta(
-    Struct, tag_field="type", tag="thinking_delta", forbid_unknown_fields=True, gc=False
-):
-    content: str = field(name="thinking")
-
-
-class InputDelta(
-    Struct, tag_field="type", tag="input_json_delta", forbid_unknown_fields=True, gc=False
-):
-    content: str = field(name="partial_json")
-
 
 class Answer(Struct, kw_only=True, eq=False):
     """What the blocks of one answer share. ``calls`` are those that the upstream runs, by id.
@@ -116,10 +98,9 @@ class Block:
     text), then ``stop`` or, at the end of a broken answer, ``break_off``; ``native`` is asked last.
     """
 
-    # The delta that ``add`` takes, by its wire name and as the quick way decodes it.
+    # The delta that ``add`` takes, by its wire name.
     text_delta: ClassVar[str] = ""
     text_member: ClassVar[str] = ""
-    quick_delta: ClassVar[type | None] = None
     # The item whose text the block is, if it is one.
     item: Item | None = None
 
@@ -170,7 +151,6 @@ class TextBlock(Block):
 
     text_delta = "text_delta"
     text_member = "text"
-    quick_delta = TextDelta
     item: Item
     citations: list[JsonObject]
     _from: int
@@ -231,7 +211,6 @@ class TextBlock(Block):
 class ThinkingBlock(Block):
     text_delta = "thinking_delta"
     text_member = "thinking"
-    quick_delta = ThinkingDelta
     item: Item
 
     def start(self) -> None:

@@ -1,17 +1,10 @@
 """The stream of the Messages API, as Anthropic, Friendli, Fireworks and LM Studio send it."""
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
-
-import msgspec
-from msgspec import Struct
 
 from chat.dialects.anthropic_messages.blocks import (
     Answer,
     Block,
-    InputDelta,
-    TextDelta,
-    ThinkingDelta,
     read_counts,
 )
 from chat.dialects.anthropic_messages.tool_blocks import ToolUseBlock, block_of, missing_start
@@ -27,7 +20,6 @@ from chat.dialects.stream import (
 from chat.events import (
     Ending,
     ErrorInfo,
-    Event,
     Json,
     JsonObject,
     ReplayData,
@@ -37,7 +29,6 @@ from chat.events import (
     Usage,
     UsageUpdate,
 )
-from chat.wire.sse import Frame
 
 NO_ANSWER_MESSAGE = "The server sent no answer."
 
@@ -85,25 +76,8 @@ _GIVEN = frozenset(
 _COUNTED = _GIVEN | {"output_tokens"}
 
 
-# --- the quick way ------------------------------------------------------------------
-# Nearly every event of a long answer adds to one text and says nothing else. These types accept
-# exactly that; whatever they refuse goes the general way, which gives the same events.
-
-
-class _QuickEvent(
-    Struct, tag_field="type", tag="content_block_delta", forbid_unknown_fields=True, gc=False
-):
-    index: int
-    delta: TextDelta | ThinkingDelta | InputDelta
-
-
-_decode_quickly = msgspec.json.Decoder(_QuickEvent).decode
-
-
 class AnthropicParser(StreamParser):
     """Events to blocks. Several blocks may be open at once; their index tells them apart."""
-
-    has_quick_way: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -130,23 +104,6 @@ class AnthropicParser(StreamParser):
         self._has_refused = False
 
     # --- frames -----------------------------------------------------------------------
-
-    def feed(self, frame: Frame) -> list[Event]:
-        if frame.event == "content_block_delta" and self.has_quick_way and not self.is_done:
-            try:
-                quick = _decode_quickly(frame.data)
-            except (msgspec.DecodeError, UnicodeError):
-                return super().feed(frame)
-            block = self._open.get(quick.index)
-            delta = quick.delta
-            if block is not None and type(delta) is block.quick_delta:
-                if block.item is not None:
-                    plain = self.tracker.plain_delta(block.item, delta.content)
-                    if plain is not None:
-                        return [plain]
-                block.add(delta.content)
-                return self._take()
-        return super().feed(frame)
 
     def on_payload(self, event: str | None, data: JsonObject) -> None:
         name = text_of(data, "type") or event or ""

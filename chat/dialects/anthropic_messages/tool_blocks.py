@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 from chat.dialects.anthropic_messages.blocks import (
     Answer,
     Block,
-    InputDelta,
     RedactedBlock,
     TextBlock,
     ThinkingBlock,
@@ -30,7 +29,6 @@ class CallBlock(Block):
 
     text_delta = "input_json_delta"
     text_member = "partial_json"
-    quick_delta = InputDelta
     executes: ClassVar[Literal["upstream", "client"]] = "client"
     call: Call
 

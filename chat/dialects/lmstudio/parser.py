@@ -2,12 +2,10 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal
 
 import msgspec
 from msgspec import Struct
 
-from chat.dialects.delta_fast_path import Repeated
 from chat.dialects.items import Call, TextKind
 from chat.dialects.lmstudio.result import failure_of, provider_of, reconcile, text_output
 from chat.dialects.lmstudio.tributary_stream import Relay, is_relayed
@@ -36,7 +34,6 @@ from chat.events import (
     Usage,
     UsageUpdate,
 )
-from chat.wire.sse import Frame
 
 # LM Studio ends an answer when its reader leaves. A Tributary lets it go on, unless it is told not
 # to: whoever stops the answer here means it there, too.
@@ -80,36 +77,8 @@ class _WireArguments(Struct):
     arguments: msgspec.Raw = msgspec.Raw()
 
 
-class _QuickDelta(Struct, forbid_unknown_fields=True):
-    """Nearly every event of a long answer; what this refuses goes the general way."""
-
-    type: Literal["message.delta", "reasoning.delta"]
-    content: str
-
-
-_quick_decoder = msgspec.json.Decoder(_QuickDelta)
-_QUICK_KINDS: Mapping[str | None, TextKind] = {
-    "message.delta": "message",
-    "reasoning.delta": "reasoning",
-}
-
-
-def _read_quickly(frame: Frame) -> tuple[TextKind, str] | None:
-    """The kind of text that a delta brings, and the text; ``None`` for anything else."""
-    kind = _QUICK_KINDS.get(frame.event)
-    if kind is None:
-        return None
-    try:
-        delta = _quick_decoder.decode(frame.data)
-    except (msgspec.DecodeError, UnicodeError):
-        return None
-    return (kind, delta.content) if delta.type == frame.event else None
-
-
 class LmStudioParser(StreamParser):
     """Events keep their names; what is added are item numbers and what is missing."""
-
-    has_quick_way: ClassVar[bool] = True
 
     def __init__(self, *, model: str, endpoint: str, options: Mapping[str, object]) -> None:
         super().__init__(dialect="lmstudio", model=model, endpoint=endpoint)
@@ -124,29 +93,6 @@ class LmStudioParser(StreamParser):
         self._is_model_unknown = False
         # Set once an event of our own stream was seen.
         self._relay: Relay | None = None
-        self._repeated: Repeated[TextKind] = Repeated()
-        # What the last quick delta was one of.
-        self._kind: TextKind = "message"
-
-    def feed(self, frame: Frame) -> list[Event]:
-        if not self.has_quick_way or self.is_done or not self.tracker.has_started:
-            return super().feed(frame)
-        if self._relay is not None:
-            is_taken = frame.event in _QUICK_KINDS and self._relay.take_quickly(frame.data)
-            return self._take() if is_taken else super().feed(frame)
-        text = self._repeated.again(frame)
-        if text is None:
-            found = self._repeated.read(frame, _read_quickly)
-            if found is None:
-                return super().feed(frame)
-            self._kind, text = found
-        else:
-            item = self.tracker.current(self._kind)
-            event = self.tracker.plain_delta(item, text) if item is not None else None
-            if event is not None:
-                return [event]
-        self.tracker.text(self._kind, text)
-        return self._take()
 
     def on_payload(self, event: str | None, data: JsonObject) -> None:
         name = text_of(data, "type") or event or ""

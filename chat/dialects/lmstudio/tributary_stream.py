@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
 
 from chat.dialects.items import Call, Item, TextKind
 from chat.dialects.reading import repair_text
@@ -51,22 +50,6 @@ RELAYED = "reply"
 LABEL_LENGTH = 200
 
 
-class QuickDelta(Struct, forbid_unknown_fields=True):
-    """Nearly every event of a long answer; what this refuses goes the general way."""
-
-    run: str
-    type: str
-    seq: int
-    item: int
-    content: str
-    t: int = 0
-    choice: int = 0
-
-
-_quick_decoder = msgspec.json.Decoder(QuickDelta)
-_TEXT_KINDS: Mapping[str, TextKind] = {"message.delta": "message", "reasoning.delta": "reasoning"}
-
-
 def is_relayed(data: JsonObject) -> bool:
     """Whether an event is one of ours."""
     return "run" in data and "seq" in data and data.get("type") in EVENT_TYPES
@@ -95,18 +78,6 @@ class Relay:
             self._pass(event)
             return True
         return handler(self, event)
-
-    def take_quickly(self, text: str) -> bool:
-        """Whether this was a delta of an open text."""
-        try:
-            delta = _quick_decoder.decode(text)
-        except (msgspec.DecodeError, UnicodeError):
-            return False
-        item = self._items.get((delta.choice, delta.item))
-        if item is None or not item.is_open or item.kind != _TEXT_KINDS.get(delta.type):
-            return False
-        self._tracker.block_text(item, delta.content)
-        return True
 
     # --- what belongs to no item ---------------------------------------------------------
 

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from msgspec import Struct
-
 from chat.dialects.items import Call, Item
 from chat.dialects.reading import NotJson, read_json, write_json
 from chat.dialects.stream import StreamParser, object_of, objects_of, text_of, whole_of
@@ -26,13 +24,6 @@ from chat.events.text_buffer import add_piece
 _MOST_PROBED_CHARACTERS = 16 * 1024
 
 _CALL_MEMBERS = frozenset(("index", "id", "type", "function", "custom", "extra_content"))
-
-
-class Aim(Struct, frozen=True):
-    """An open item, and the list that keeps its text for the turn that goes back."""
-
-    item: Item
-    original: list[str]
 
 
 class ChoiceState:
@@ -84,14 +75,6 @@ class ChoiceState:
             self._report(self._splitter.disable())
         add_piece(self._reasoning.setdefault(member, []), text)
         self._tracker.switch_text("reasoning", text, choice=self.number)
-
-    def aim(self, member: str) -> Aim | None:
-        """Where more text of this member goes unchanged, for as long as nothing else comes."""
-        is_content = member == "content"
-        item = self._tracker.current("message" if is_content else "reasoning", choice=self.number)
-        if item is None or not self._splitter.is_transparent:
-            return None
-        return Aim(item, self._original if is_content else self._reasoning[member])
 
     def _report(self, pieces: list[Piece]) -> None:
         for kind, text in pieces:

@@ -101,7 +101,7 @@ class ResponsesParser(StreamParser):
     """Items are found by their id, else by their place; the streamed items are the record, and
     what is said about them again later only fills gaps."""
 
-    has_quick_way: ClassVar[bool] = True
+    has_fast_path: ClassVar[bool] = True
 
     def __init__(self, *, model: str, endpoint: str, options: Mapping[str, object]) -> None:
         super().__init__(dialect="openai_responses", model=model, endpoint=endpoint)
@@ -125,7 +125,7 @@ class ResponsesParser(StreamParser):
 
     def feed(self, frame: Frame) -> list[Event]:
         target = self._target
-        if target is None or self.is_done or not self.has_quick_way:
+        if target is None or self.is_done or not self.has_fast_path:
             return super().feed(frame)
         try:
             delta = _quick_decoder.decode(frame.data)
@@ -147,9 +147,6 @@ class ResponsesParser(StreamParser):
         if number is not None:
             self._number, self._next_number = number, number + 1
         target.pieces.append(delta.delta)
-        plain = self.tracker.plain_delta(target.item, delta.delta)
-        if plain is not None:
-            return [plain]
         self.tracker.block_text(target.item, delta.delta)
         return self._take()
 
