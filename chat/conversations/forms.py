@@ -13,7 +13,7 @@ from django.forms.boundfield import BoundField
 
 from chat.conversations.actions.messages import TEXT_LIMIT, ModelChoice
 from chat.dialects import DIALECTS
-from chat.dialects.base import Parameter
+from chat.dialects.parameters import Parameter
 from chat.models import Conversation, Team, Tool, Upstream, Visibility
 from chat.web.forms import JsonField, Sentences, WordsField
 

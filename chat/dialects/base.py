@@ -1,12 +1,12 @@
 """The interface of a dialect: prompt to request, frames to canonical events."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 from urllib.parse import urlencode
 
 from chat.dialects.items import ItemTracker
+from chat.dialects.parameters import Parameter
 from chat.dialects.reading import NotJson, read_json, scrub
 from chat.events import Cause, Ending, ErrorInfo, Event, JsonObject, Result
 from chat.wire.sse import Frame
@@ -131,34 +131,6 @@ class UpstreamRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """A field of the request, or an option of an upstream; the form is built from it.
-
-    ``None`` as the default means: not sent, the upstream decides.
-    """
-
-    name: str
-    label: str
-    # ``text`` is one line or a few words, ``lines`` a longer text, ``json`` an object or a list.
-    kind: Literal["number", "integer", "choice", "text", "lines", "json", "boolean"]
-    minimum: float | None = None
-    maximum: float | None = None
-    step: float | None = None
-    choices: tuple[str, ...] = ()
-    default: object = None
-    help: str = ""
-    # Holds credentials: stored sealed, never shown again, redacted wherever it would appear.
-    is_secret: bool = False
-
-    def accepts(self, value: object) -> bool:
-        """Whether the parameter's field can show a stored value. Dialects call different things by
-        one name: the log probabilities of one are switched on, those of another are a number."""
-        # To Python true and false are numbers too.
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return is_number or self.kind not in ("number", "integer")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
     """One entry of an upstream's model list."""
 
@@ -232,85 +204,6 @@ class Dialect:
     def read_models(self, body: bytes) -> list[ModelInfo]:
         """The models of a list; nothing where the body is no list. Never raises."""
         return [model for entry in model_entries(body) if (model := model_of(entry))]
-
-
-# --- what dialects share in asking ---------------------------------------------------
-
-
-def read_parameters(
-    declared: tuple[Parameter, ...], values: Mapping[str, object]
-) -> tuple[dict[str, object], list[str]]:
-    """The declared values, typed and within bounds, and a sentence for each that was mended."""
-    known = {parameter.name: parameter for parameter in declared}
-    result = {name: p.default for name, p in known.items() if p.default is not None}
-    notes: list[str] = []
-    for name, value in values.items():
-        if value is None or value == "":
-            continue
-        parameter = known.get(name)
-        accepted = None if parameter is None else _accept(parameter, value)
-        if parameter is None or accepted is None:
-            notes.append(f"The parameter {name} was left out: this upstream has no such value.")
-            continue
-        is_number = parameter.kind in ("number", "integer")
-        if is_number and accepted != _as_float(value):
-            notes.append(f"The parameter {name} was set to {accepted}, the nearest value allowed.")
-        result[name] = accepted
-    return result, notes
-
-
-def read_options(
-    declared: tuple[Parameter, ...], values: Mapping[str, object]
-) -> dict[str, object]:
-    """The declared options with their defaults; other names are none of its business."""
-    names = {parameter.name for parameter in declared}
-    return read_parameters(declared, {k: v for k, v in values.items() if k in names})[0]
-
-
-def _accept(parameter: Parameter, value: object) -> object:
-    if parameter.kind == "boolean":
-        return _as_boolean(value)
-    if parameter.kind == "choice":
-        return value if value in parameter.choices else None
-    if parameter.kind in ("text", "lines"):
-        return value if isinstance(value, str) else None
-    if parameter.kind == "json":
-        return _as_json(value)
-    number = _as_float(value)
-    if number is None:
-        return None
-    if parameter.minimum is not None:
-        number = max(number, parameter.minimum)
-    if parameter.maximum is not None:
-        number = min(number, parameter.maximum)
-    return round(number) if parameter.kind == "integer" else number
-
-
-def _as_float(value: object) -> float | None:
-    if not isinstance(value, str | int | float):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _as_json(value: object) -> object:
-    """An object or a list, as it is or as text."""
-    if isinstance(value, str):
-        try:
-            value = read_json(value)[0]
-        except NotJson:
-            return None
-    return value if isinstance(value, dict | list) else None
-
-
-def _as_boolean(value: object) -> bool | None:
-    if isinstance(value, bool):
-        return value
-    words = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
-    return words.get(str(value).lower())
 
 
 def data_url(image: Image) -> str:

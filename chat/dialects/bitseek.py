@@ -4,14 +4,17 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from chat.dialects.base import Parameter, Prompt, ToolDefinition
+from chat.dialects.base import Prompt, ToolDefinition
 from chat.dialects.history import left_out
-from chat.dialects.openai import parameters as wire
+from chat.dialects.openai import request_members as wire
 from chat.dialects.openai_chat.dialect import OpenAiChatDialect
 from chat.dialects.openai_chat.messages import build_messages
 from chat.dialects.openai_chat.parser import OpenAiChatParser
+from chat.dialects.parameters import Parameter, declared
 from chat.dialects.stream import objects_of, text_of
 from chat.events import Cause, Ending, ErrorInfo, JsonObject
+
+_DECLARED = declared("bitseek.toml")
 
 # What a header can carry: anything else would begin another one.
 _HEADER_TEXT = re.compile(r"[!-~]{1,200}\Z")
@@ -58,48 +61,8 @@ class BitseekDialect(OpenAiChatDialect):
     models_path: ClassVar[str] = ""
     takes_images: ClassVar[bool] = False
     parser_type: ClassVar[type[OpenAiChatParser]] = BitseekParser
-    parameters: ClassVar[tuple[Parameter, ...]] = (
-        wire.TEMPERATURE,
-        Parameter(
-            name="web_search",
-            label="Search of the web",
-            kind="choice",
-            choices=("off", "auto", "force"),
-            default="off",
-            help="auto lets the model decide.",
-        ),
-        Parameter(
-            name="web_search_results",
-            label="Results of the search",
-            kind="integer",
-            minimum=1,
-            maximum=8,
-            help="5 unless said otherwise.",
-        ),
-        Parameter(
-            name="web_search_freshness",
-            label="Age of the results",
-            kind="choice",
-            choices=("day", "week", "month", "any"),
-            help="A week unless said otherwise.",
-        ),
-        Parameter(
-            name="web_search_language",
-            label="Language of the results",
-            kind="choice",
-            choices=("auto", "zh", "en"),
-        ),
-    )
-    options: ClassVar[tuple[Parameter, ...]] = (
-        Parameter(
-            name="conversation_id",
-            label="Conversation",
-            kind="text",
-            help="The id of a conversation that exists at Bitseek; every request is added to it.",
-        ),
-        wire.INLINE_THINK,
-        wire.EXTRA_BODY,
-    )
+    parameters: ClassVar[tuple[Parameter, ...]] = _DECLARED.parameters
+    options: ClassVar[tuple[Parameter, ...]] = _DECLARED.options
 
     def request_options(self, prompt: Prompt) -> dict[str, object]:
         """The settings of chat completions that this server leaves no choice in."""

@@ -17,7 +17,8 @@ from chat.conversations.actions.conversation import switch_tools
 from chat.conversations.actions.messages import ModelChoice
 from chat.core.errors import ActionRefused, storage_errors
 from chat.dialects import DIALECTS
-from chat.dialects.base import Dialect, Parameter, read_parameters
+from chat.dialects.base import Dialect
+from chat.dialects.parameters import Parameter, read_parameters
 from chat.events import Json
 from chat.files.actions import Picture, check_picture_count, picture_of, shows
 from chat.models import AccessToken, Question, QuestionKind, Run, Tool

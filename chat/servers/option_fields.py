@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from django import forms
 from django.core.exceptions import ValidationError
 
-from chat.dialects.base import Dialect, Parameter
+from chat.dialects.base import Dialect
+from chat.dialects.parameters import Parameter
 
 OPTION_PREFIX = "option_"
 CLEAR_PREFIX = "clear_option_"

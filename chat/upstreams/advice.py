@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from chat.dialects.base import Dialect, Parameter
+from chat.dialects.base import Dialect
 from chat.dialects.event_counts import COMMENT
+from chat.dialects.parameters import Parameter
 from chat.upstreams.stream_probe import ProbeObservation
 
 # Of unknown kinds the report names a few; all of them are on the server's page, with samples.

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat import dialects
-from chat.dialects.anthropic_messages.parser import AnthropicParser
 from chat.dialects.base import AssistantTurn, Cause, Prompt, UserTurn
 from chat.events import ChatEnd, JsonObject, ReplayData, Result
 from chat.wire.sse import Frame

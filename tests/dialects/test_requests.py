@@ -7,7 +7,10 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from chat import dialects
-from chat.dialects.base import Prompt, UserTurn, read_options
+from chat.dialects.base import Prompt, UserTurn
+from chat.dialects.openai.request_members import SERVERS
+from chat.dialects.openai_completions.prompt_templates import TEMPLATES
+from chat.dialects.parameters import FOLDER, SHARED, declared, read_options
 from chat.events import MessageItem
 from tests.dialects.prompts import HELLO, MORE, SAID, body_of, make_answer, make_call, make_prompt
 from tests.dialects.strategies import examples, json_values
@@ -17,6 +20,27 @@ OPENAI = dialects.get("openai_chat")
 BITSEEK = dialects.get("bitseek")
 # Stands for the largest value that a dialect allows.
 HIGHEST = object()
+
+
+def choices_of(dialect: str, name: str) -> list[str]:
+    (option,) = (each for each in dialects.get(dialect).options if each.name == name)
+    return list(option.choices)
+
+
+def test_declared_choices_agree_with_the_code() -> None:
+    assert choices_of("openai_chat", "extras") == list(SERVERS)
+    assert choices_of("openai_completions", "prompt_template") == [*TEMPLATES, "custom"]
+
+
+def test_declared_tables_are_all_listed(subtests: pytest.Subtests) -> None:
+    for path in sorted(FOLDER.rglob("*.toml")):
+        name = path.relative_to(FOLDER).as_posix()
+        if name in (SHARED, "openai/servers.toml"):
+            continue
+        with subtests.test(name):
+            found = declared(name, "openai_chat/parameters.toml")
+
+            assert found.own <= {each.name for each in (*found.parameters, *found.options)}
 
 
 BOUNDED = [

@@ -9,8 +9,8 @@ from django.test import Client
 from django.utils import timezone
 
 from chat.dialects import DIALECTS
-from chat.dialects.base import Parameter
 from chat.dialects.event_counts import Seen
+from chat.dialects.parameters import Parameter
 from chat.models import AuditEvent, SeenEvent, Upstream, User
 from chat.runs.seen_events import record_seen
 from chat.servers.actions import servers as actions

@@ -28,7 +28,8 @@ HEADERS = json.dumps({"Authorization": f"Bearer {TOKEN}"})
 MODULE = """
 from typing import ClassVar
 
-from chat.dialects.base import Dialect, Parameter
+from chat.dialects.base import Dialect
+from chat.dialects.parameters import Parameter
 
 
 class SmokeSignals(Dialect):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.dialects.base import Dialect, Parameter
+from chat.dialects.base import Dialect
+from chat.dialects.parameters import Parameter
 from chat.events import ErrorInfo
 from chat.upstreams.redaction import MARK, Redactor, credentials_of
 from tests.upstreams.conftest import KEY as SECRET

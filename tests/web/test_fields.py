@@ -6,7 +6,7 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from chat.conversations.forms import parameter_field
-from chat.dialects.base import Parameter
+from chat.dialects.parameters import Parameter
 from chat.web.forms import JsonField
 
 

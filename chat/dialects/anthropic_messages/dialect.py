@@ -7,18 +7,10 @@ from typing import ClassVar
 
 import msgspec
 
-from chat.dialects.anthropic_messages.parameters import OPTIONS, PARAMETERS
 from chat.dialects.anthropic_messages.parser import AnthropicParser
-from chat.dialects.anthropic_messages.request import build_body
-from chat.dialects.base import (
-    AssistantTurn,
-    Dialect,
-    Parameter,
-    Parser,
-    Prompt,
-    UpstreamRequest,
-    read_options,
-)
+from chat.dialects.anthropic_messages.request import DECLARED, build_body
+from chat.dialects.base import AssistantTurn, Dialect, Parser, Prompt, UpstreamRequest
+from chat.dialects.parameters import Parameter, read_options
 from chat.dialects.reading import scrub
 from chat.events import ErrorInfo
 
@@ -50,11 +42,11 @@ class AnthropicMessagesDialect(Dialect):
     models_path: ClassVar[str] = "/models?limit=1000"
     takes_tools: ClassVar[bool] = True
     takes_images: ClassVar[bool] = True
-    parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
-    options: ClassVar[tuple[Parameter, ...]] = OPTIONS
+    parameters: ClassVar[tuple[Parameter, ...]] = DECLARED.parameters
+    options: ClassVar[tuple[Parameter, ...]] = DECLARED.options
 
     def headers(self, key: str, options: Mapping[str, object] | None = None) -> dict[str, str]:
-        values = read_options(OPTIONS, options or {})
+        values = read_options(self.options, options or {})
         found = {"anthropic-version": str(values["version"])}
         for name, header in (("beta", "anthropic-beta"), ("friendli_team", "X-Friendli-Team")):
             text = str(values.get(name, "")).strip()

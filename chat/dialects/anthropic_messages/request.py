@@ -8,22 +8,15 @@ from chat.dialects.anthropic_messages.history import (
     is_loop_without_thinking,
     tools_named_in,
 )
-from chat.dialects.anthropic_messages.parameters import (
-    DEFAULT_MAX_TOKENS,
-    LEAST_THINKING_TOKENS,
-    OPTIONS,
-    PARAMETERS,
-)
-from chat.dialects.base import (
-    AssistantTurn,
-    Prompt,
-    ToolDefinition,
-    read_options,
-    read_parameters,
-)
+from chat.dialects.base import AssistantTurn, Prompt, ToolDefinition
+from chat.dialects.parameters import declared, read_options, read_parameters
 from chat.dialects.stream import object_of, text_of
 from chat.events import Json, JsonObject
 
+DECLARED = declared("anthropic_messages/parameters.toml")
+# Of the answer; the API wants a limit, and every model of the last years allows this much.
+DEFAULT_MAX_TOKENS = 8192
+LEAST_THINKING_TOKENS = 1024
 # A budget must leave room for the answer itself.
 DEFAULT_THINKING_TOKENS = 4096
 # With thinking on, Anthropic takes no lower value.
@@ -50,8 +43,8 @@ _EFFORTS: Mapping[str, frozenset[str]] = {
 
 def build_body(prompt: Prompt) -> tuple[JsonObject, list[str]]:
     """The body, and a sentence for each thing that was mended or left out."""
-    options = read_options(OPTIONS, prompt.options)
-    chosen, notes = read_parameters(PARAMETERS, prompt.parameters)
+    options = read_options(DECLARED.options, prompt.options)
+    chosen, notes = read_parameters(DECLARED.parameters, prompt.parameters)
     _apply_refusals(chosen, prompt.options, notes)
     _apply_capabilities(chosen, prompt, notes)
     server = str(options["server"])

@@ -12,7 +12,6 @@ from chat.dialects.base import (
     Dialect,
     Image,
     ModelInfo,
-    Parameter,
     Parser,
     Prompt,
     Turn,
@@ -21,30 +20,18 @@ from chat.dialects.base import (
     data_url,
     model_entries,
     model_of,
-    read_options,
-    read_parameters,
 )
 from chat.dialects.history import is_run_by_client, item_text, left_out, render_turns, replies_text
 from chat.dialects.lmstudio.parser import LEAVING_ENDS_IT, LmStudioParser
+from chat.dialects.parameters import Parameter, declared, read_options, read_parameters
 from chat.dialects.reading import scrub
 from chat.dialects.stream import count_of, object_of, text_of
 from chat.events import ErrorInfo, Json, JsonObject, ToolCallItem
 
+_DECLARED = declared("lmstudio/parameters.toml")
+
 # More in one request is a mistake, such as a whole configuration pasted twice.
 MOST_INTEGRATIONS = 32
-
-INTEGRATIONS = Parameter(
-    name="integrations",
-    label="Tools run by LM Studio",
-    kind="json",
-    # Headers of MCP servers hold credentials.
-    is_secret=True,
-    help='A JSON list. "mcp/name" is a server of LM Studio\'s own mcp.json; {"type": "plugin", '
-    '"id": "mcp/name", "allowed_tools": ["…"]} offers some of its tools; {"type": '
-    '"ephemeral_mcp", "server_label": "…", "server_url": "https://…", "allowed_tools": ["…"], '
-    '"headers": {"Authorization": "Bearer …"}} is a remote MCP server for the requests of this '
-    "upstream. LM Studio must allow each kind in its server settings.",
-)
 
 _LEFT_OUT = "Entry {number} of the integrations was left out: {reason}."
 
@@ -152,64 +139,9 @@ class LmStudioDialect(Dialect):
     models_path: ClassVar[str] = "/api/v1/models"
     keeps_history: ClassVar[bool] = True
     takes_images: ClassVar[bool] = True
-    parameters: ClassVar[tuple[Parameter, ...]] = (
-        Parameter(
-            name="temperature",
-            label="Temperature",
-            kind="number",
-            minimum=0,
-            maximum=1,
-            step=0.05,
-            help="0 gives the likeliest words, 1 the most varied.",
-        ),
-        Parameter(name="top_p", label="Top p", kind="number", minimum=0, maximum=1, step=0.05),
-        Parameter(name="top_k", label="Top k", kind="integer", minimum=0, maximum=1000),
-        Parameter(name="min_p", label="Min p", kind="number", minimum=0, maximum=1, step=0.01),
-        Parameter(
-            name="repeat_penalty",
-            label="Repeat penalty",
-            kind="number",
-            minimum=0,
-            maximum=2,
-            step=0.05,
-            help="1 is none.",
-        ),
-        Parameter(
-            name="max_output_tokens",
-            label="Longest answer",
-            kind="integer",
-            minimum=1,
-            maximum=1_000_000,
-            help="In tokens.",
-        ),
-        Parameter(
-            name="context_length",
-            label="Context length",
-            kind="integer",
-            minimum=1,
-            maximum=10_000_000,
-            help="In tokens; a longer one needs more memory.",
-        ),
-        Parameter(
-            name="reasoning",
-            label="Reasoning",
-            kind="choice",
-            choices=("off", "low", "medium", "high", "on"),
-            help="Models accept different values; the model list tells which.",
-        ),
-    )
+    parameters: ClassVar[tuple[Parameter, ...]] = _DECLARED.parameters
 
-    options: ClassVar[tuple[Parameter, ...]] = (
-        INTEGRATIONS,
-        Parameter(
-            name="store",
-            label="Let the server keep the conversation",
-            kind="boolean",
-            default=True,
-            help="Switched off, the server forgets each answer, and the earlier turns are sent as "
-            "text with every message.",
-        ),
-    )
+    options: ClassVar[tuple[Parameter, ...]] = _DECLARED.options
 
     def request(self, prompt: Prompt) -> UpstreamRequest:
         options = read_options(self.options, prompt.options)

@@ -6,30 +6,16 @@ from typing import ClassVar
 
 import msgspec
 
-from chat.dialects.base import (
-    Dialect,
-    Parameter,
-    Parser,
-    Prompt,
-    ToolDefinition,
-    UpstreamRequest,
-    read_options,
-    read_parameters,
-)
-from chat.dialects.openai import parameters as wire
+from chat.dialects.base import Dialect, Parser, Prompt, ToolDefinition, UpstreamRequest
+from chat.dialects.openai import request_members as wire
 from chat.dialects.openai_chat.messages import build_messages
 from chat.dialects.openai_chat.parser import OpenAiChatParser
+from chat.dialects.parameters import Parameter, declared, read_options, read_parameters
 from chat.dialects.reading import scrub
 from chat.events import ErrorInfo, JsonObject
 
-_MAX_TOKENS = Parameter(
-    name="max_tokens",
-    label="Longest answer",
-    kind="integer",
-    minimum=1,
-    maximum=1_000_000,
-    help="In tokens.",
-)
+_DECLARED = declared("openai_chat/parameters.toml")
+
 _REASONING_IS_MISSING = ("passed back", "must be", "missing", "required")
 
 
@@ -48,78 +34,8 @@ class OpenAiChatDialect(Dialect):
     takes_images: ClassVar[bool] = True
     path: ClassVar[str] = "/chat/completions"
     parser_type: ClassVar[type[OpenAiChatParser]] = OpenAiChatParser
-    parameters: ClassVar[tuple[Parameter, ...]] = (
-        wire.TEMPERATURE,
-        wire.TOP_P,
-        _MAX_TOKENS,
-        wire.SEED,
-        *wire.PENALTIES,
-        wire.REASONING_EFFORT,
-        wire.STOP,
-        *wire.CHAT_ONLY,
-        *wire.EXTRA_PARAMETERS,
-    )
-    options: ClassVar[tuple[Parameter, ...]] = (
-        wire.EXTRAS,
-        wire.EXTRA_MEMBERS,
-        wire.STREAM_OPTIONS,
-        Parameter(
-            name="max_tokens_member",
-            label="Name of the length limit",
-            kind="choice",
-            choices=("max_tokens", "max_completion_tokens"),
-            default="max_tokens",
-            help="OpenAI's newer models accept only max_completion_tokens.",
-        ),
-        Parameter(
-            name="system_role",
-            label="Role of the system prompt",
-            kind="choice",
-            choices=("system", "developer", "user"),
-            default="system",
-            help="user puts it before the first message, for models whose template knows no "
-            "system prompt.",
-        ),
-        wire.INLINE_THINK,
-        Parameter(
-            name="replay_reasoning",
-            label="Send reasoning back",
-            kind="choice",
-            choices=("never", "tool_turns", "always"),
-            default="never",
-            help="Some servers want their reasoning back on turns with tool calls.",
-        ),
-        Parameter(
-            name="reasoning_member",
-            label="Name of the reasoning sent back",
-            kind="choice",
-            choices=("as_received", "reasoning_content", "reasoning"),
-            default="as_received",
-        ),
-        Parameter(
-            name="tool_call_ids",
-            label="Ids of tool calls",
-            kind="choice",
-            choices=("as_received", "nine_letters"),
-            default="as_received",
-            help="Mistral's own server accepts only ids of nine letters and digits.",
-        ),
-        Parameter(
-            name="legacy_functions",
-            label="Legacy function calls",
-            kind="boolean",
-            default=False,
-            help="Sends calls back as function_call and their results under the role function.",
-        ),
-        wire.PERF_METRICS,
-        Parameter(
-            name="user",
-            label="Name for the provider",
-            kind="text",
-            help="Sent as the member user with every request, for the provider's own records.",
-        ),
-        wire.EXTRA_BODY,
-    )
+    parameters: ClassVar[tuple[Parameter, ...]] = _DECLARED.parameters
+    options: ClassVar[tuple[Parameter, ...]] = _DECLARED.options
 
     def request(self, prompt: Prompt) -> UpstreamRequest:
         options = self.request_options(prompt)

@@ -7,28 +7,20 @@ from typing import ClassVar
 import msgspec
 from msgspec import Struct
 
-from chat.dialects.base import (
-    Dialect,
-    Parameter,
-    Parser,
-    Prompt,
-    UpstreamRequest,
-    read_options,
-    read_parameters,
-)
+from chat.dialects.base import Dialect, Parser, Prompt, UpstreamRequest
 from chat.dialects.history import left_out
-from chat.dialects.openai import parameters as wire
+from chat.dialects.openai import request_members as wire
 from chat.dialects.openai_chat.parser import OpenAiChatParser, Saying
 from chat.dialects.openai_completions.prompt_templates import (
-    CUSTOM_HELP,
-    DEFAULT,
-    TEMPLATES,
     render,
     template_of,
 )
+from chat.dialects.parameters import Parameter, declared, read_options, read_parameters
 from chat.dialects.reading import scrub
 from chat.events import ErrorInfo, Json, JsonObject
 from chat.wire.sse import Frame
+
+_DECLARED = declared("openai_completions/parameters.toml")
 
 # The chat form's parameters that few servers know here.
 _FEW_KNOW: Mapping[str, frozenset[str]] = {
@@ -97,55 +89,8 @@ class OpenAiCompletionsDialect(Dialect):
         "template. The conversation becomes one prompt. The base URL usually ends in /v1."
     )
     models_path: ClassVar[str] = "/models"
-    parameters: ClassVar[tuple[Parameter, ...]] = (
-        wire.TEMPERATURE,
-        wire.TOP_P,
-        Parameter(
-            name="max_tokens",
-            label="Longest answer",
-            kind="integer",
-            minimum=1,
-            maximum=1_000_000,
-            # Without one, servers of this API end after 16 tokens.
-            default=1024,
-            help="In tokens; 1024 unless said otherwise.",
-        ),
-        wire.SEED,
-        *wire.PENALTIES,
-        wire.STOP,
-        wire.ALTERNATIVES,
-        Parameter(
-            name="logprobs",
-            label="Log probabilities",
-            kind="integer",
-            minimum=0,
-            maximum=5,
-            help="How likely each token was, and this many others.",
-        ),
-        wire.REASONING_EFFORT,
-        *wire.RESPONSE_FORM,
-        *wire.EXTRA_PARAMETERS,
-    )
-    options: ClassVar[tuple[Parameter, ...]] = (
-        Parameter(
-            name="prompt_template",
-            label="Prompt template",
-            kind="choice",
-            choices=(*TEMPLATES, "custom"),
-            default=DEFAULT,
-            help="How the turns of a conversation are marked. Take the one that the model was "
-            "trained with; plain suits models that were trained with none.",
-        ),
-        Parameter(
-            name="custom_template", label="Your own template", kind="lines", help=CUSTOM_HELP
-        ),
-        wire.EXTRAS,
-        wire.EXTRA_MEMBERS,
-        wire.STREAM_OPTIONS,
-        wire.INLINE_THINK,
-        wire.PERF_METRICS,
-        wire.EXTRA_BODY,
-    )
+    parameters: ClassVar[tuple[Parameter, ...]] = _DECLARED.parameters
+    options: ClassVar[tuple[Parameter, ...]] = _DECLARED.options
 
     def request(self, prompt: Prompt) -> UpstreamRequest:
         options = read_options(self.options, prompt.options)

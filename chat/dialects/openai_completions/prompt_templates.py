@@ -76,14 +76,6 @@ DEFAULT = "plain"
 
 # --- a template of one's own ----------------------------------------------------------
 
-CUSTOM_HELP = (
-    "For the template custom. Each part begins with a line that holds its name alone: [begin], "
-    "[system], [first user], [user], [assistant], [answer], [stop]. In a part, {text} stands for "
-    "the words of that turn, and in [first user] {system} for the system prompt (write that part "
-    "instead of [system] where a model knows no system prompt). [answer] is what the prompt ends "
-    "with, [stop] has one stop text on each line. The line break before the next name does not "
-    "belong to a part: leave an empty line where one is wanted. [user] and [assistant] are needed."
-)
 _PARTS = ("begin", "system", "first user", "user", "assistant", "answer", "stop")
 _PART_NAME = re.compile(rf"\[({'|'.join(_PARTS)})\][ \t]*\Z")
 _NOT_USABLE = (

@@ -7,22 +7,15 @@ from typing import ClassVar
 
 import msgspec
 
-from chat.dialects.base import (
-    Dialect,
-    Parameter,
-    Parser,
-    Prompt,
-    ToolDefinition,
-    UpstreamRequest,
-    read_options,
-    read_parameters,
-)
-from chat.dialects.openai.parameters import INLINE_THINK, REASONING_EFFORT, TEMPERATURE, TOP_P
+from chat.dialects.base import Dialect, Parser, Prompt, ToolDefinition, UpstreamRequest
 from chat.dialects.openai_responses.input import newest_items, whole_items
 from chat.dialects.openai_responses.parser import ResponsesParser
+from chat.dialects.parameters import Parameter, declared, read_options, read_parameters
 from chat.dialects.reading import scrub
 from chat.dialects.stream import text_of
 from chat.events import ErrorInfo, Json, JsonObject
+
+_DECLARED = declared("openai_responses/parameters.toml")
 
 HISTORY_SENT_AGAIN = "This server did not have the conversation any more; it was sent as a whole."
 REFUSED = "The parameter {} was left out: this server refused it."
@@ -68,106 +61,8 @@ class OpenAiResponsesDialect(Dialect):
     keeps_history: ClassVar[bool] = True
     takes_tools: ClassVar[bool] = True
     takes_images: ClassVar[bool] = True
-    parameters: ClassVar[tuple[Parameter, ...]] = (
-        REASONING_EFFORT,
-        Parameter(
-            name="reasoning_summary",
-            label="Summary of the thinking",
-            kind="choice",
-            choices=("auto", "concise", "detailed"),
-            help="Without it OpenAI's models think unseen.",
-        ),
-        Parameter(
-            name="verbosity",
-            label="Verbosity",
-            kind="choice",
-            choices=("low", "medium", "high"),
-        ),
-        Parameter(
-            name="max_output_tokens",
-            label="Longest answer",
-            kind="integer",
-            minimum=1,
-            maximum=1_000_000,
-            help="In tokens, thinking included.",
-        ),
-        TEMPERATURE,
-        TOP_P,
-        Parameter(
-            name="top_logprobs",
-            label="Log probabilities",
-            kind="integer",
-            minimum=0,
-            maximum=20,
-            help="How many of the likeliest tokens are told at each place.",
-        ),
-        Parameter(
-            name="max_tool_calls",
-            label="Most calls of the server's own tools",
-            kind="integer",
-            minimum=1,
-            maximum=1000,
-        ),
-        Parameter(
-            name="tool_choice",
-            label="Use of tools",
-            kind="text",
-            help="auto, none, required, or the name of the one tool to be used.",
-        ),
-        Parameter(
-            name="parallel_tool_calls",
-            label="Several tool calls at once",
-            kind="boolean",
-        ),
-        Parameter(
-            name="truncation",
-            label="Where the context is too small",
-            kind="choice",
-            choices=("disabled", "auto"),
-            help="auto drops what stands in the middle; disabled gives an error.",
-        ),
-        Parameter(
-            name="service_tier",
-            label="Service tier",
-            kind="choice",
-            choices=("auto", "default", "flex", "scale", "priority"),
-        ),
-        Parameter(
-            name="text_format",
-            label="Form of the answer",
-            kind="json",
-            help='Such as {"type": "json_schema", "name": "place", "schema": {…}}.',
-        ),
-    )
-    options: ClassVar[tuple[Parameter, ...]] = (
-        Parameter(
-            name="history",
-            label="Who keeps the conversation",
-            kind="choice",
-            choices=("stateful", "stateless", "bare"),
-            default="stateful",
-            help="stateful: the server, and only what is new is sent. stateless: we, and the "
-            "server is told to store nothing. bare: as stateless, for servers that know neither "
-            "store nor include, such as Friendli.",
-        ),
-        Parameter(
-            name="extra_tools",
-            label="Tools of the server",
-            kind="json",
-            is_secret=True,
-            help='A list, such as [{"type": "web_search"}] or MCP servers with their headers. It '
-            "is offered to the model with every message.",
-        ),
-        INLINE_THINK,
-        Parameter(
-            name="is_unpadded",
-            label="Ask for deltas without padding",
-            kind="boolean",
-            default=False,
-            help="OpenAI pads each delta, so that its length tells nothing to whoever listens on "
-            "the line. Without it streams are smaller.",
-        ),
-    )
+    parameters: ClassVar[tuple[Parameter, ...]] = _DECLARED.parameters
+    options: ClassVar[tuple[Parameter, ...]] = _DECLARED.options
 
     def request(self, prompt: Prompt) -> UpstreamRequest:
         options = read_options(self.options, prompt.options)

@@ -6,88 +6,18 @@ from typing import ClassVar
 
 import msgspec
 
-from chat.dialects.base import (
-    AssistantTurn,
-    Parameter,
-    Prompt,
-    Reply,
-    UpstreamRequest,
-    read_options,
-    read_parameters,
-)
+from chat.dialects.base import AssistantTurn, Prompt, Reply, UpstreamRequest
 from chat.dialects.openai_chat.dialect import OpenAiChatDialect
 from chat.dialects.openai_chat.parser import OpenAiChatParser
+from chat.dialects.parameters import Parameter, declared, read_options, read_parameters
 from chat.dialects.reading import scrub
 from chat.dialects.xerotier.history import with_replies
 from chat.dialects.xerotier.parser import XerotierParser
 from chat.events import ErrorInfo, Json, JsonObject
 
-# What the server's own tools are called, and what a person calls them.
-RESEARCH_TOOLS: Mapping[str, str] = {
-    "x_web_search": "Search the web",
-    "x_fetch_url": "Read pages",
-    "x_inspect_site": "Inspect sites",
-    "x_code_search": "Search code",
-    "x_repo_overview": "Look over repositories",
-    "x_repo_read": "Read repositories",
-    "x_calculator": "Calculate",
-}
-# Parameters of chat completions that say nothing about which provider is behind them.
-_STANDARD = (
-    *("temperature", "top_p", "max_tokens", "seed", "frequency_penalty", "presence_penalty"),
-    *("reasoning_effort", "stop", "n", "tool_choice", "parallel_tool_calls", "response_format"),
-    *("response_schema", "logprobs", "top_logprobs", "service_tier"),
-)
-_OWN_PARAMETERS = (
-    Parameter(
-        name="mode",
-        label="Mode",
-        kind="text",
-        help="The name of one of the modes that an administrator has set up for this server.",
-    ),
-    *(
-        Parameter(name=name, label=label, kind="boolean", help="A tool that the server runs.")
-        for name, label in RESEARCH_TOOLS.items()
-    ),
-    Parameter(
-        name="search_context_size",
-        label="Depth of the search",
-        kind="choice",
-        choices=("low", "medium", "high"),
-        help="How much of what is found the model gets to read.",
-    ),
-)
-_OWN_OPTIONS = (
-    Parameter(
-        name="modes",
-        label="Modes",
-        kind="json",
-        help='Named changes to the request, such as {"deep": {"some_member": true}}. People '
-        "choose one by its name; its members are merged into the request, null takes one out.",
-    ),
-    Parameter(
-        name="resume_style",
-        label="How replies to questions go back",
-        kind="choice",
-        choices=("tool_message", "user_message"),
-        default="tool_message",
-        help="As the result of the call that asked, or as an ordinary message.",
-    ),
-    Parameter(
-        name="ask_id_member",
-        label="Member for the question's id",
-        kind="text",
-        help="Where the request that resumes an answer names the question. Empty: nowhere.",
-    ),
-    Parameter(
-        name="mockup_prefix",
-        label="Address of mockup files",
-        kind="text",
-        help="What comes before /<bundle>/<path>: an address, or a path on the same server. Empty: "
-        "the base URL without its /v1, plus /v1/mockups.",
-    ),
-)
-_OWN_NAMES = frozenset(parameter.name for parameter in _OWN_PARAMETERS)
+_DECLARED = declared("xerotier/parameters.toml", "openai_chat/parameters.toml")
+# The parameters that chat completions do not have.
+_OWN = tuple(parameter for parameter in _DECLARED.parameters if parameter.name in _DECLARED.own)
 
 
 class XerotierDialect(OpenAiChatDialect):
@@ -100,16 +30,13 @@ class XerotierDialect(OpenAiChatDialect):
     # The list belongs to the project, one step above the endpoint.
     models_path: ClassVar[str] = "/../../v1/models"
     parser_type: ClassVar[type[OpenAiChatParser]] = XerotierParser
-    parameters: ClassVar[tuple[Parameter, ...]] = (
-        *_OWN_PARAMETERS,
-        *(known for known in OpenAiChatDialect.parameters if known.name in _STANDARD),
-    )
-    options: ClassVar[tuple[Parameter, ...]] = (*_OWN_OPTIONS, *OpenAiChatDialect.options)
+    parameters: ClassVar[tuple[Parameter, ...]] = _DECLARED.parameters
+    options: ClassVar[tuple[Parameter, ...]] = _DECLARED.options
 
     def request(self, prompt: Prompt) -> UpstreamRequest:
         options = read_options(self.options, prompt.options)
         own, others = _parted(prompt.parameters)
-        chosen, notes = read_parameters(_OWN_PARAMETERS, own)
+        chosen, notes = read_parameters(_OWN, own)
         turns = with_replies(prompt.turns, as_calls=options["resume_style"] == "tool_message")
         request = super().request(
             # Any name does: the endpoint decides, but an empty one is refused.
@@ -143,12 +70,13 @@ def _parted(
     parameters: Mapping[str, object],
 ) -> tuple[dict[str, object], dict[str, object]]:
     """The parameters of this dialect alone, and those of all chat completions."""
-    own = {name: value for name, value in parameters.items() if name in _OWN_NAMES}
+    own = {name: value for name, value in parameters.items() if name in _DECLARED.own}
     return own, {name: value for name, value in parameters.items() if name not in own}
 
 
 def _research(chosen: Mapping[str, object]) -> JsonObject:
-    tools = [name for name in RESEARCH_TOOLS if chosen.get(name)]
+    # The server's own tools are called x_web_search, x_fetch_url, …
+    tools = [each.name for each in _OWN if each.name.startswith("x_") and chosen.get(each.name)]
     size = chosen.get("search_context_size")
     options: JsonObject = {} if size is None else {"search_context_size": size}
     if tools:
