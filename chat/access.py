@@ -293,15 +293,10 @@ def get_usable_upstream(user: User, public_id: UUID, *, known: Upstream | None =
     if known is not None and known.public_id == public_id:
         upstream = known if known.is_enabled else None
     else:
-        upstream = _enabled_upstream.first(public_id=public_id)
+        upstream = Upstream.objects.filter(is_enabled=True, public_id=public_id).first()
     if upstream is None:
         raise Http404(NOT_HERE)
     return upstream
-
-
-_enabled_upstream = Prepared(
-    lambda public_id: Upstream.objects.filter(is_enabled=True, public_id=public_id)
-)
 
 
 def get_upstream(user: User, public_id: UUID) -> Upstream:

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 from django.conf import settings
@@ -19,7 +18,6 @@ from django.db.models.functions import Now
 from chat.artifacts.actions import BAD_PATH, FILES, TOO_LARGE, path_problem
 from chat.core.encryption import DecryptionError
 from chat.core.notify import publish_after_commit, room_topic
-from chat.core.prepared import Prepared
 from chat.core.threads import DatabaseThreads
 from chat.dialects import DIALECTS
 from chat.models import FetchStatus, Mockup, MockupFile, MockupVersion, StoredFile, Upstream
@@ -125,13 +123,10 @@ def _wanted_now() -> QuerySet[MockupFile]:
     )
 
 
-# Asked at the end of each answer, of which few bring files.
-_some_due: Prepared[Any] = Prepared(lambda: _wanted_now().values_list("pk", flat=True)[:1])
-
-
 def _due() -> list[MockupFile]:
     """The newest row of each path that is wanted and due, the longest waiting first."""
-    if not _some_due.all():
+    # Asked at the end of each answer, of which few bring files.
+    if not _wanted_now().exists():
         return []
     rows = (
         _wanted_now()

@@ -319,11 +319,6 @@ def page_before(path: Path, public_id: UUID) -> range | None:
     return None if end is None else range(max(0, end - PAGE_TURNS), end)
 
 
-_last_run_of = Prepared(
-    lambda answer: Run.objects.filter(message=answer).defer("result").order_by("-position")[:1]
-)
-
-
 def last_run(path: Path, turns: Iterable[Turn] = ()) -> Run | None:
     """The newest run of the last answer of the path; not read again if it is among the turns."""
     if path.tail is None:
@@ -331,7 +326,7 @@ def last_run(path: Path, turns: Iterable[Turn] = ()) -> Run | None:
     for turn in turns:
         if turn.message.pk == path.tail.pk and turn.last is not None:
             return turn.last.run
-    return _last_run_of.first(answer=path.tail.pk)
+    return Run.objects.filter(message=path.tail).defer("result").order_by("-position").first()
 
 
 def is_waiting(run: Run | None) -> bool:

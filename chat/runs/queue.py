@@ -216,7 +216,7 @@ def in_order(
     if len(runs) < 2:
         return runs
     # The latest claim of each waiting person at each server, if it was recent.
-    last_turns = {(upstream, person): at for upstream, person, at in _last_turns.all()}
+    last_turns = {(upstream, person): at for upstream, person, at in _last_turns()}
     ahead = {upstream: Counter(people) for upstream, people in running.items()}
     ranks: dict[int, tuple[int, datetime, datetime, int]] = {}
     for run in runs:
@@ -227,17 +227,16 @@ def in_order(
     return sorted(runs, key=lambda run: ranks[run.pk])
 
 
-_last_turns: Prepared[Any] = Prepared(
-    lambda: (
-        Run.objects.filter(
-            # The database's time, because the clocks of hosts differ.
-            claimed_at__gt=Now() - TURN_MEMORY,
-            requested_by__in=Run.objects.filter(status=RunStatus.QUEUED).values("requested_by"),
-        )
+def _last_turns() -> QuerySet[Run, Any]:
+    """Of each person with a queued run: when a run of theirs was last claimed, by server."""
+    queued = Run.objects.filter(status=RunStatus.QUEUED)
+    # The database's time, because the clocks of hosts differ.
+    recent = Run.objects.filter(claimed_at__gt=Now() - TURN_MEMORY)
+    return (
+        recent.filter(requested_by__in=queued.values("requested_by"))
         .values_list("upstream_id", "requested_by_id")
         .annotate(Max("claimed_at"))
     )
-)
 
 
 def check_queue_limit(user: User) -> None:
@@ -285,15 +284,11 @@ class QueuePositions:
     draining: frozenset[UUID] = frozenset()
 
 
-_draining: Prepared[Any] = Prepared(
-    lambda: Upstream.objects.filter(is_draining=True).values_list("pk", "public_id")
-)
-
-
 def read_queue(*, has_queue: bool = True, is_draining: bool = True) -> QueuePositions:
     """``has_queue`` and ``is_draining``: whether there are queued runs or draining servers, if the caller
     knows that already."""
-    draining = dict(_draining.all()) if is_draining else {}
+    servers = Upstream.objects.filter(is_draining=True)
+    draining = dict(servers.values_list("pk", "public_id")) if is_draining else {}
     places, numbers = _places(draining) if has_queue else ({}, {})
     return QueuePositions(places=places, numbers=numbers, draining=frozenset(draining.values()))
 

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 from weakref import WeakSet
 
 from django.conf import settings
@@ -19,7 +18,6 @@ from django.db.models.functions import Now
 
 from chat.core import metrics
 from chat.core.notify import QUEUED, STOPS, ChangeNotifier, Subscription, change_notifier
-from chat.core.prepared import Prepared
 from chat.core.threads import DatabaseThreads
 from chat.core.waiting import end, wait_at_most
 from chat.models import Run, RunStatus
@@ -325,7 +323,10 @@ class Runner:
 
     def _view(self, executing: list[int]) -> _View:
         """Reads this runner's runs. ``executing`` are those that were started before the read."""
-        rows = _own.all(runner=self.uuid)
+        # Only three columns, because hundreds of rows are read twice a second.
+        rows = Run.objects.filter(runner=self.uuid, status=RunStatus.RUNNING).values_list(
+            "pk", "stop_requested_at", "request_sent_at"
+        )
         ours = {pk for pk, _, _ in rows}
         stray = [(pk, sent_at) for pk, _, sent_at in rows if pk not in executing]
         return _View(
@@ -341,13 +342,6 @@ class Runner:
         for run in Run.objects.filter(pk__in=keys):
             reaper.end_lost(run, RunnerRow(uuid=self.uuid))
 
-
-# Only three columns, because hundreds of rows are read twice a second.
-_own: Prepared[Any] = Prepared(
-    lambda runner: Run.objects.filter(runner=runner, status=RunStatus.RUNNING).values_list(
-        "pk", "stop_requested_at", "request_sent_at"
-    )
-)
 
 # The runners of this process (more than one in tests), for the metrics.
 _runners: WeakSet[Runner] = WeakSet()

@@ -197,7 +197,7 @@ async def test_run_claimed_while_it_is_being_stopped_is_stopped(
 ) -> None:
     run = await queue_run(never())
 
-    def claimed_meanwhile(**_: object) -> int:
+    def claimed_meanwhile(*_: object) -> int:
         Run.objects.filter(pk=run.pk).update(status="running")
         return 0
 

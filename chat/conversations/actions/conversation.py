@@ -10,7 +10,6 @@ from django.utils import timezone
 from chat.conversations.actions.messages import _count_withdrawal
 from chat.core import notify
 from chat.core.errors import ActionRefused, storage_errors
-from chat.core.prepared import PreparedUpdate
 from chat.core.text import without_hidden
 from chat.models import Conversation, Run, RunStatus, Tool, User, Visibility, audit
 from chat.models.run import LIVE_STATUSES
@@ -42,7 +41,7 @@ def stop_run(user: User, run: Run) -> bool:
     the run that goes on is meant.
     """
     # Nearly always it is at work: one statement, which is a transaction by itself.
-    if _ask_running(run=run.pk, person=user.pk, now=timezone.now()) or _stop_waiting(user, run):
+    if _ask_running(user, run) or _stop_waiting(user, run):
         notify.publish_after_commit(notify.STOPS)
         notify.publish_after_commit(notify.room_topic(run.conversation.public_id))
         return True
@@ -52,12 +51,11 @@ def stop_run(user: User, run: Run) -> bool:
     return stop_run(user, goes_on) if goes_on is not None else False
 
 
-_ask_running = PreparedUpdate(
-    lambda run, person, now: (
-        Run.objects.filter(pk=run, status=RunStatus.RUNNING, stop_requested_at__isnull=True),
-        {"stop_requested_at": now, "stop_requested_by_id": person},
+def _ask_running(user: User, run: Run) -> int:
+    running = Run.objects.filter(
+        pk=run.pk, status=RunStatus.RUNNING, stop_requested_at__isnull=True
     )
-)
+    return running.update(stop_requested_at=timezone.now(), stop_requested_by=user)
 
 
 def _stop_waiting(user: User, run: Run) -> bool:

@@ -214,18 +214,15 @@ def choose_path(user: User, message: Message, *, is_kept: bool = False) -> None:
 def follow_newest(user: User, message: Message) -> None:
     """Forgets what this person chose among the siblings: they see the one that comes last."""
     if message.parent_id is None:
-        _forget_first_choice(person=user.pk, room=message.conversation_id)
+        BranchChoice.objects.filter(
+            user=user, conversation=message.conversation_id, parent__isnull=True
+        ).delete()
     else:
         _forget_choice(person=user.pk, parent=message.parent_id)
 
 
 _forget_choice = PreparedDelete(
     lambda person, parent: BranchChoice.objects.filter(user=person, parent=parent)
-)
-_forget_first_choice = PreparedDelete(
-    lambda person, room: BranchChoice.objects.filter(
-        user=person, conversation=room, parent__isnull=True
-    )
 )
 
 
@@ -252,16 +249,9 @@ def _check_parent(conversation: Conversation, parent: Message | None) -> None:
         raise ActionRefused("This message has no place in the conversation. Reload the page.")
     is_live = parent.is_live
     if is_live is None:
-        is_live = _live_run_of.first(answer=parent.pk) is not None
+        is_live = Run.objects.filter(message=parent, status__in=LIVE_STATUSES).exists()
     if is_live:
         raise AnswerLive("The answer above is still being written. Stop it, or wait.")
-
-
-_live_run_of = Prepared(
-    lambda answer: Run.objects.filter(message=answer, status__in=LIVE_STATUSES).values_list(
-        "pk", flat=True
-    )[:1]
-)
 
 
 def _earlier_run(user: User, idempotency_key: UUID) -> Run | None:
