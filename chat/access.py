@@ -6,7 +6,18 @@ from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Case, Exists, F, Func, IntegerField, OuterRef, QuerySet, Subquery, When
+from django.db.models import (
+    Case,
+    Exists,
+    F,
+    Func,
+    IntegerField,
+    Model,
+    OuterRef,
+    QuerySet,
+    Subquery,
+    When,
+)
 from django.http import Http404
 
 from chat.core.prepared import Prepared
@@ -55,7 +66,7 @@ def get_conversation(user: User, public_id: UUID, *, for_write: bool = False) ->
     conversation = _visible_conversation.first(user=user.pk, public_id=public_id)
     if conversation is None:
         raise Http404(NOT_HERE)
-    conversation.role_of = (user.pk, conversation.role)
+    conversation.role_of = (user.pk, _annotated(conversation, "role"))
     if for_write and not may_write(user, conversation):
         raise PermissionDenied("You may read this conversation, but not write in it.")
     return conversation
@@ -70,6 +81,11 @@ _visible_conversation = Prepared(
         .filter(public_id=public_id)
     )
 )
+
+
+def _annotated(row: Model, name: str) -> Any:
+    """What a query has added to a row, which its type does not know."""
+    return getattr(row, name)
 
 
 def readers_of(conversation: Conversation) -> QuerySet[Membership]:
@@ -102,10 +118,10 @@ def get_run(
     user: User, public_id: UUID, *, for_write: bool = False, team_id: int | None = None
 ) -> Run:
     """``team_id``: the only team that a program's token reaches; the others' are not there."""
-    run = _run.first(public_id=public_id)
-    if run is None or team_id not in (None, run.team):
+    run: Run | None = _run.first(public_id=public_id)
+    if run is None or team_id not in (None, _annotated(run, "team")):
         raise Http404(NOT_HERE)
-    run.conversation = get_conversation(user, run.room, for_write=for_write)
+    run.conversation = get_conversation(user, _annotated(run, "room"), for_write=for_write)
     return run
 
 

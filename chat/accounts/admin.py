@@ -16,13 +16,13 @@ from chat.accounts.actions.tokens import revoke_token
 from chat.core.text import check_name, one_line
 from chat.models import (
     AccessToken,
+    AuditEvent,
     Conversation,
     Invitation,
     Membership,
     Team,
     TeamRole,
     User,
-    audit,
 )
 from chat.web.admin import AdministratorsOnly, cell, changed_values, count_of
 
@@ -118,7 +118,9 @@ class UserAdmin(AdministratorsOnly):
             # What allauth remembers of the old address would still open the account.
             EmailAddress.objects.filter(user=obj).delete()
         values = changed_values(form, changed)
-        audit.record(request.user, "user.changed", subject=obj, target=obj.email, **values)
+        AuditEvent.objects.record(
+            request.user, "user.changed", subject=obj, target=obj.email, **values
+        )
 
 
 class MembershipFormSet(BaseInlineFormSet):
@@ -223,10 +225,10 @@ class TeamAdmin(AdministratorsOnly):
     ) -> None:
         super().save_model(request, obj, form, change)
         if not change:
-            audit.record(request.user, "team.created", target=obj.name)
+            AuditEvent.objects.record(request.user, "team.created", target=obj.name)
         elif form.changed_data:
             values = changed_values(form, form.changed_data)
-            audit.record(request.user, "team.changed", target=obj.name, **values)
+            AuditEvent.objects.record(request.user, "team.changed", target=obj.name, **values)
 
     def save_formset(
         self, request: HttpRequest, form: forms.ModelForm, formset: BaseInlineFormSet, change: bool
@@ -243,7 +245,9 @@ class TeamAdmin(AdministratorsOnly):
             *(("membership.removed", row, {"role": row.role}) for row in formset.deleted_objects),
         ]
         for verb, row, detail in changes:
-            audit.record(request.user, verb, subject=row.user, target=team.name, **detail)
+            AuditEvent.objects.record(
+                request.user, verb, subject=row.user, target=team.name, **detail
+            )
 
 
 class InvitationAdmin(AdministratorsOnly):

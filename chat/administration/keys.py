@@ -16,7 +16,7 @@ from django.db import connection, transaction
 
 from chat.core import encryption
 from chat.core.encryption import DecryptionError
-from chat.models import KeyKind, KeyMark, Upstream, audit
+from chat.models import AuditEvent, KeyKind, KeyMark, Upstream
 
 # Any number that nobody else uses: two processes that start at once take turns.
 _LOCK = 7_482_001
@@ -78,7 +78,7 @@ def accept_keys() -> KeyState:
             (KeyKind.SIGNING, _signing_marks()[:1]),
         ):
             KeyMark.objects.bulk_create(KeyMark(kind=kind, mark=mark) for mark in marks)
-        audit.record(None, "keys.accept")
+        AuditEvent.objects.record(None, "keys.accept")
     return key_state()
 
 
@@ -97,7 +97,9 @@ def rotate_keys() -> KeyState:
         if not state.outdated and not state.unreadable:
             newest, *_ = encryption.marks()
             KeyMark.objects.filter(kind=KeyKind.ENCRYPTION).exclude(mark=newest).delete()
-        audit.record(None, "keys.rotate", sealed=state.readable, unreadable=state.unreadable)
+        AuditEvent.objects.record(
+            None, "keys.rotate", sealed=state.readable, unreadable=state.unreadable
+        )
     return state
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import PurePosixPath
-from typing import cast
+from typing import Any, cast
 
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
@@ -45,7 +45,7 @@ class Picture:
         object.__setattr__(self, "sha256", hashlib.sha256(self.body).hexdigest())
 
 
-def read_pictures(uploads: Sequence[UploadedFile]) -> list[Picture]:
+def read_pictures(uploads: Sequence[UploadedFile[Any]]) -> list[Picture]:
     """The pictures of a form. Raises ``ActionRefused`` for what is none, too large or too many."""
     check_picture_count(len(uploads))
     return [_read_picture(upload) for upload in uploads]
@@ -59,7 +59,7 @@ def check_picture_count(count: int) -> None:
         )
 
 
-def _read_picture(upload: UploadedFile) -> Picture:
+def _read_picture(upload: UploadedFile[Any]) -> Picture:
     name = picture_name(upload.name or "")
     _check_picture_size(name, upload.size)
     return picture_of(name, upload.read())

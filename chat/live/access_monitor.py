@@ -376,9 +376,10 @@ def _is_visible(row: _Row, identity: Identity) -> bool:
 
 
 def _valid_tokens(keys: set[int | None]) -> set[int]:
-    if not keys:
+    known = keys - {None}
+    if not known:
         return set()
-    return set(AccessToken.objects.usable().filter(pk__in=keys).values_list("pk", flat=True))
+    return set(AccessToken.objects.usable().filter(pk__in=list(known)).values_list("pk", flat=True))
 
 
 # --- metrics ----------------------------------------------------------------------------

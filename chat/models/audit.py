@@ -8,6 +8,25 @@ from django.utils import timezone
 
 from chat.models.user import User
 
+# What the column holds; addresses may be longer, and a change must not fail for its record.
+TARGET_LENGTH = 200
+
+
+class AuditEventManager(models.Manager["AuditEvent"]):
+    def record(
+        self,
+        actor: User | None,
+        verb: str,
+        *,
+        subject: User | None = None,
+        target: str = "",
+        **detail: object,
+    ) -> AuditEvent:
+        """One row. Call it inside the transaction of the change that it reports."""
+        return self.create(
+            actor=actor, verb=verb, subject=subject, target=target[:TARGET_LENGTH], detail=detail
+        )
+
 
 class AuditEvent(models.Model):
     at = models.DateTimeField(default=timezone.now, editable=False, db_index=True)
@@ -23,28 +42,10 @@ class AuditEvent(models.Model):
     target = models.CharField(max_length=200, blank=True)
     detail = models.JSONField(default=dict, blank=True)
 
+    objects = AuditEventManager()
+
     class Meta:
         ordering = ["-id"]
 
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%d %H:%M} {self.verb}"
-
-
-# Writes the audit trail.
-
-# What the column holds; addresses may be longer, and a change must not fail for its record.
-TARGET_LENGTH = 200
-
-
-def record(
-    actor: User | None,
-    verb: str,
-    *,
-    subject: User | None = None,
-    target: str = "",
-    **detail: object,
-) -> AuditEvent:
-    """One row. Call it inside the transaction of the change that it reports."""
-    return AuditEvent.objects.create(
-        actor=actor, verb=verb, subject=subject, target=target[:TARGET_LENGTH], detail=detail
-    )

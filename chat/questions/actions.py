@@ -24,6 +24,7 @@ from chat.core.errors import ActionRefused, storage_errors
 from chat.core.text import clean
 from chat.models import (
     OPEN_STATUSES,
+    AuditEvent,
     Conversation,
     Message,
     Question,
@@ -33,7 +34,6 @@ from chat.models import (
     RunStatus,
     Upstream,
     User,
-    audit,
 )
 from chat.questions.asking import settle
 from chat.result.asks import Field, Option, fields_in, options_in
@@ -131,13 +131,12 @@ def answer(
     Raises ``ActionRefused`` where it does not fit the question, is too long, or comes too late.
     """
     _check_kind(question, QuestionKind.ASK)
-    reply = {
-        "text": clean(text).strip(),
-        "selected": [clean(value) for value in dict.fromkeys(selected)],
-        "fields": {clean(name): clean(value) for name, value in fields.items()},
-    }
-    _check_size(reply["text"], *reply["selected"], *reply["fields"].values())
-    _check_fit(question, **reply)
+    text = clean(text).strip()
+    selected = [clean(value) for value in dict.fromkeys(selected)]
+    fields = {clean(name): clean(value) for name, value in fields.items()}
+    _check_size(text, *selected, *fields.values())
+    _check_fit(question, text=text, selected=selected, fields=fields)
+    reply = {"text": text, "selected": selected, "fields": fields}
     return _settle(user, question, QuestionStatus.ANSWERED, reply)
 
 
@@ -230,7 +229,7 @@ def _second_time(
 
 
 def _audit_approval(user: User, question: Question, status: QuestionStatus) -> None:
-    audit.record(
+    AuditEvent.objects.record(
         user,
         "question.approved" if status == QuestionStatus.ANSWERED else "question.declined",
         subject=question.conversation.owner,
@@ -283,7 +282,7 @@ def _check_kind(question: Question, kind: QuestionKind) -> None:
 
 def _check_upstream(run: Run) -> None:
     # As it is now: it may have been removed since the run was fetched.
-    upstream = Upstream.objects.filter(pk=run.upstream_id).first()
+    upstream = Upstream.objects.filter(pk=run.upstream_id or 0).first()
     if upstream is None:
         raise ActionRefused(SERVER_REMOVED)
     if not upstream.is_enabled:

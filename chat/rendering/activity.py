@@ -75,8 +75,10 @@ class Step(Slot):
 
     def try_again(self, detail: Json, seq: int) -> None:
         told = detail.get("attempt") if isinstance(detail, dict) else None
-        is_count = type(told) is int and self.attempts < told <= MOST_PARTS
-        self.attempts = told if is_count else self.attempts + 1
+        if type(told) is int and self.attempts < told <= MOST_PARTS:
+            self.attempts = told
+        else:
+            self.attempts += 1
         self.touch(seq)
 
     def give_up(self, seq: int) -> None:

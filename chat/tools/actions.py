@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 
 from chat.core.errors import ActionRefused, storage_errors
 from chat.events import JsonObject
-from chat.models import Team, Tool, User, audit
+from chat.models import AuditEvent, Team, Tool, User
 
 # What every API accepts.
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -33,7 +33,7 @@ def create_tool(user: User, team: Team, *, name: str, description: str, schema: 
     values = _values(name, description, schema)
     with storage_errors(), _only_one_called(name), transaction.atomic():
         tool = Tool.objects.create(team=team, created_by=user, **values)
-        audit.record(user, "tool.created", target=team.name, tool=tool.name)
+        AuditEvent.objects.record(user, "tool.created", target=team.name, tool=tool.name)
     return tool
 
 
@@ -43,7 +43,7 @@ def change_tool(user: User, tool: Tool, *, name: str, description: str, schema: 
     with storage_errors(), _only_one_called(name), transaction.atomic():
         if not Tool.objects.filter(pk=tool.pk).update(**values):
             raise ActionRefused("This tool has been removed.")
-        audit.record(user, "tool.changed", target=tool.team.name, tool=values["name"])
+        AuditEvent.objects.record(user, "tool.changed", target=tool.team.name, tool=values["name"])
     tool.refresh_from_db()
     return tool
 
@@ -53,7 +53,7 @@ def remove_tool(user: User, tool: Tool) -> None:
     with storage_errors(), transaction.atomic():
         removed, _ = Tool.objects.filter(pk=tool.pk).delete()
         if removed:
-            audit.record(user, "tool.removed", target=tool.team.name, tool=tool.name)
+            AuditEvent.objects.record(user, "tool.removed", target=tool.team.name, tool=tool.name)
 
 
 # --- checks --------------------------------------------------------------------------------

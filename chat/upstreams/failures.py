@@ -192,28 +192,28 @@ def was_never_sent(exception: BaseException) -> bool:
     )
 
 
+# Kinds of exceptions in the order in which they are looked for: the code before the answer has begun,
+# and after.
+_CODES: tuple[tuple[tuple[type[BaseException], ...], str, str], ...] = (
+    ((httpx.ConnectTimeout, httpx.PoolTimeout), "connect_timeout", "connect_timeout"),
+    ((httpx.WriteTimeout,), "write_timeout", "write_timeout"),
+    ((httpx.TimeoutException, TimeoutError), "head_timeout", "idle_timeout"),
+    ((httpx.ProxyError,), "proxy", "proxy"),
+    ((httpx.UnsupportedProtocol, httpx.InvalidURL), "bad_url", "bad_url"),
+    ((httpx.LocalProtocolError,), "bad_header", "bad_header"),
+    ((httpx.RemoteProtocolError,), "not_http", "not_http"),
+    ((httpx.DecodingError,), "encoded", "encoded"),
+)
+
+
 def _code_of(exception: BaseException, *, has_output: bool) -> str:
-    match exception:
-        case httpx.ConnectTimeout() | httpx.PoolTimeout():
-            return "connect_timeout"
-        case httpx.ConnectError():
-            return _connect_code(exception)
-        case httpx.WriteTimeout():
-            return "write_timeout"
-        case httpx.TimeoutException() | TimeoutError():
-            return "idle_timeout" if has_output else "head_timeout"
-        case httpx.ProxyError():
-            return "proxy"
-        case httpx.UnsupportedProtocol() | httpx.InvalidURL():
-            return "bad_url"
-        case httpx.LocalProtocolError():
-            return "bad_header"
-        case httpx.TransportError() if _is_cut(exception):
-            return "cut" if has_output else "closed_early"
-        case httpx.RemoteProtocolError():
-            return "not_http"
-        case httpx.DecodingError():
-            return "encoded"
+    if isinstance(exception, httpx.ConnectError):
+        return _connect_code(exception)
+    if isinstance(exception, httpx.TransportError) and _is_cut(exception):
+        return "cut" if has_output else "closed_early"
+    for kinds, before, after in _CODES:
+        if isinstance(exception, kinds):
+            return after if has_output else before
     return "unknown"
 
 

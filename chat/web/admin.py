@@ -16,7 +16,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.text import Truncator
 
 from chat.access import NOT_HERE, may_read
-from chat.models import Conversation, User, audit
+from chat.models import AuditEvent, Conversation, User
 
 # Search words are kept as evidence, not as a copy of what was pasted into the field.
 WORDS_LIMIT = 200
@@ -32,7 +32,7 @@ def reading(actor: User, conversation: Conversation, **detail: object) -> Iterat
     with transaction.atomic():
         is_recorded = not may_read(actor, conversation)
         if is_recorded:
-            audit.record(
+            AuditEvent.objects.record(
                 actor,
                 "conversation.read_by_administrator",
                 subject=conversation.owner,
@@ -45,7 +45,9 @@ def reading(actor: User, conversation: Conversation, **detail: object) -> Iterat
 
 def record_search(actor: User, words: str) -> None:
     """A search through everybody's words tells something about them, too."""
-    audit.record(actor, "conversation.search_by_administrator", words=words[:WORDS_LIMIT])
+    AuditEvent.objects.record(
+        actor, "conversation.search_by_administrator", words=words[:WORDS_LIMIT]
+    )
 
 
 # What every record in the admin has in common: who may look, and that looking changes nothing.

@@ -15,7 +15,7 @@ class WordsField(forms.CharField):
     """Text as it was typed: forms send two letters for a newline, databases store no NUL."""
 
     def to_python(self, value: object) -> str:
-        return super().to_python(value).replace("\r\n", "\n").replace("\x00", "\u2400")
+        return (super().to_python(value) or "").replace("\r\n", "\n").replace("\x00", "\u2400")
 
 
 class JsonField(WordsField):

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from chat.conversations.titles import title_of
 from chat.core.text import check_name, one_line, without_hidden
-from chat.models import AuditEvent, Invitation, Team, User, audit
+from chat.models import AuditEvent, Invitation, Team, User
 from tests.accounts.conftest import NEW_PASSWORD, MakeInvitation, SignIn
 from tests.conftest import PASSWORD
 
@@ -133,7 +133,7 @@ def test_email_longer_than_its_column_is_refused(
 
 
 def test_long_target_of_a_record_is_cut(bob: User) -> None:
-    event = audit.record(bob, "test", target="t" * 500)
+    event = AuditEvent.objects.record(bob, "test", target="t" * 500)
 
     event.refresh_from_db()
     assert event.target == "t" * 200

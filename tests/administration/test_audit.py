@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from chat.models import AuditEvent, Conversation, Membership, Run, Team, TeamRole, User, audit
+from chat.models import AuditEvent, Conversation, Membership, Run, Team, TeamRole, User
 from tests.administration.pages import list_url, row_url, text_of
 
 READ = "conversation.read_by_administrator"
@@ -81,7 +81,7 @@ def test_nothing_is_shown_that_cannot_be_recorded(
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError("the disk is full")
 
-    monkeypatch.setattr(audit, "record", refuse)
+    monkeypatch.setattr(AuditEvent.objects, "record", refuse)
     admin_client.raise_request_exception = False
     row = private_run if kind == "run" else private_run.conversation
 

@@ -23,7 +23,7 @@ from chat import access
 from chat.accounts import adapter
 from chat.core.errors import ActionRefused
 from chat.core.notify import QUEUED, publish_after_commit
-from chat.models import Announcements, Invitation, Membership, Team, TeamRole, User, audit
+from chat.models import Announcements, AuditEvent, Invitation, Membership, Team, TeamRole, User
 
 # What each role may give, take and change. Administrators of the installation act as owners.
 GRANTS: dict[str, tuple[TeamRole, ...]] = {
@@ -60,7 +60,7 @@ def create_team(user: User, name: str) -> Team:
     with transaction.atomic():
         team = Team.objects.create(name=name)
         Membership.objects.create(team=team, user=user, role=TeamRole.OWNER)
-        audit.record(user, "team.created", target=team.name)
+        AuditEvent.objects.record(user, "team.created", target=team.name)
     return team
 
 
@@ -74,7 +74,7 @@ def change_role(user: User, membership: Membership, role: str) -> None:
         _check_grant(user, team, before, role)
         _keep_an_owner(team, without=membership)
         Membership.objects.filter(pk=membership.pk).update(role=role)
-        audit.record(
+        AuditEvent.objects.record(
             user,
             "membership.role_changed",
             subject=membership.user,
@@ -96,7 +96,7 @@ def remove_member(user: User, membership: Membership) -> None:
             _check_grant(user, team, role)
         _keep_an_owner(team, without=membership)
         Membership.objects.filter(pk=membership.pk).delete()
-        audit.record(
+        AuditEvent.objects.record(
             user, "membership.removed", subject=membership.user, target=team.name, role=role
         )
         # What waits in line for this person ends: whoever claims looks at that first.
@@ -141,7 +141,7 @@ def invite(
             invited_by=user,
             expires_at=timezone.now() + timedelta(days=min(days, INVITATION_DAYS_LIMIT)),
         )
-        audit.record(
+        AuditEvent.objects.record(
             user, "invitation.created", target=team.name, role=role, email=invitation.email
         )
     return invitation, f"{settings.SITE_URL}{reverse('invitation', kwargs={'token': token})}"
@@ -154,7 +154,7 @@ def revoke_invitation(user: User, invitation: Invitation) -> None:
         ).update(revoked_at=timezone.now())
         if not revoked:
             raise ActionRefused("This invitation was used or revoked already.")
-        audit.record(
+        AuditEvent.objects.record(
             user,
             "invitation.revoked",
             target=invitation.team.name,
@@ -233,7 +233,9 @@ def _use(invitation: Invitation, user: User) -> None:
     )
     if not is_new:
         raise ActionRefused("You are in this team already.")
-    audit.record(user, "invitation.used", subject=user, target=fresh.team.name, role=fresh.role)
+    AuditEvent.objects.record(
+        user, "invitation.used", subject=user, target=fresh.team.name, role=fresh.role
+    )
 
 
 # --- accounts ------------------------------------------------------------------------------
@@ -267,7 +269,7 @@ def make_reset_link(actor: User, user: User) -> str:
     with transaction.atomic():
         if not resettable_people(actor).filter(pk=user.pk).exists():
             raise PermissionDenied("This person's password is not yours to reset.")
-        audit.record(actor, "user.reset_link_made", subject=user, target=user.email)
+        AuditEvent.objects.record(actor, "user.reset_link_made", subject=user, target=user.email)
     return adapter.make_reset_link(user)
 
 
@@ -288,7 +290,7 @@ def set_active(actor: User, user: User, *, is_active: bool) -> None:
         if not changed:
             return
         verb = "user.activated" if is_active else "user.deactivated"
-        audit.record(actor, verb, subject=user, target=user.email)
+        AuditEvent.objects.record(actor, verb, subject=user, target=user.email)
         if not is_active:
             publish_after_commit(QUEUED)
             # Reading every session takes a while: after the transaction.
@@ -314,7 +316,7 @@ def rename_person(user: User, name: str) -> None:
         User.objects.filter(pk=user.pk).update(name=name)
         if name != user.name:
             # Turns carry names: whoever takes another's can be found out.
-            audit.record(
+            AuditEvent.objects.record(
                 user, "user.renamed", subject=user, target=user.email, before=user.name, after=name
             )
 
@@ -325,5 +327,5 @@ def choose_announcements(user: User, announcements: Announcements) -> None:
 
 def sign_out_elsewhere(user: User, *, keep: str) -> int:
     ended = end_sessions(user, keep=keep)
-    audit.record(user, "user.signed_out_elsewhere", subject=user, ended=ended)
+    AuditEvent.objects.record(user, "user.signed_out_elsewhere", subject=user, ended=ended)
     return ended

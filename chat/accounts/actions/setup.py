@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.crypto import salted_hmac
 
 from chat.core.errors import ActionRefused
-from chat.models import Membership, Team, TeamRole, User, audit
+from chat.models import AuditEvent, Membership, Team, TeamRole, User
 from chat.servers.actions.demo import ensure_demo_upstream
 
 # --- the link ------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def set_up(*, name: str, email: str, password: str, team_name: str) -> User:
         user.save()
         team = Team.objects.create(name=team_name)
         Membership.objects.create(team=team, user=user, role=TeamRole.OWNER)
-        audit.record(user, "installation.set_up", subject=user, target=team.name)
+        AuditEvent.objects.record(user, "installation.set_up", subject=user, target=team.name)
         ensure_demo_upstream()
     return user
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from chat import access
 from chat.core import notify
 from chat.core.errors import ActionRefused, storage_errors
-from chat.models import AccessToken, Team, User, audit
+from chat.models import AccessToken, AuditEvent, Team, User
 
 # Scanners of code and logs know a secret by its beginning; `project.logs` does, too.
 PREFIX = "trib_"
@@ -46,7 +46,7 @@ def create_token(user: User, team: Team, *, name: str, days: int | None) -> tupl
             hint=text[-HINT_LENGTH:],
             expires_at=timezone.now() + timedelta(days=days) if days else None,
         )
-        audit.record(
+        AuditEvent.objects.record(
             user, "token.created", subject=user, target=team.name, token=name, hint=token.hint
         )
     return token, text
@@ -60,7 +60,7 @@ def revoke_token(actor: User, token: AccessToken) -> bool:
         )
         if not revoked:
             return False
-        audit.record(
+        AuditEvent.objects.record(
             actor,
             "token.revoked",
             subject=token.user,

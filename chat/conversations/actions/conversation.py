@@ -11,7 +11,7 @@ from chat.conversations.actions.messages import _count_withdrawal
 from chat.core import notify
 from chat.core.errors import ActionRefused, storage_errors
 from chat.core.text import without_hidden
-from chat.models import Conversation, Run, RunStatus, Tool, User, Visibility, audit
+from chat.models import AuditEvent, Conversation, Run, RunStatus, Tool, User, Visibility
 from chat.models.run import LIVE_STATUSES
 from chat.runs.outcomes import end_unstarted
 
@@ -85,7 +85,7 @@ def set_visibility(user: User, conversation: Conversation, visibility: str) -> N
         Conversation.objects.filter(pk=conversation.pk).update(visibility=Visibility(visibility))
         conversation.touch()
         _count_withdrawal(conversation)
-        audit.record(
+        AuditEvent.objects.record(
             user,
             "conversation.set_visibility",
             subject=conversation.owner,
@@ -102,7 +102,7 @@ def delete(user: User, conversation: Conversation) -> None:
         Conversation.objects.filter(pk=conversation.pk).update(deleted_at=timezone.now())
         conversation.touch()
         _count_withdrawal(conversation)
-        audit.record(
+        AuditEvent.objects.record(
             user,
             "conversation.delete",
             subject=conversation.owner,

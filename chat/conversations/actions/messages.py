@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -41,7 +42,7 @@ def definitions_of(conversation: Conversation) -> list[JsonObject]:
     ]
 
 
-_definitions = Prepared(
+_definitions: Prepared[Any] = Prepared(
     lambda room: (
         Tool.objects.filter(conversations=room)
         .order_by("name")

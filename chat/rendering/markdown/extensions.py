@@ -8,6 +8,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererProtocol
+from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -126,7 +127,7 @@ def open_formula(source: str) -> str:
 
 
 def with_formulas(md: MarkdownIt) -> MarkdownIt:
-    ends = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    ends: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     md.block.ruler.before("fence", "formula_block", _block, ends)
     md.inline.ruler.before("escape", "formula", _in_line)
     md.add_render_rule("formula", _render_formula)

@@ -18,7 +18,7 @@ from django.utils import timezone
 from chat.core import notify
 from chat.core.encryption import DecryptionError
 from chat.core.errors import ActionRefused
-from chat.models import Run, RunStatus, Upstream, User, audit
+from chat.models import AuditEvent, Run, RunStatus, Upstream, User
 from chat.models.run import LIVE_STATUSES
 from chat.servers.actions.base_url import normal_base_url, origin
 
@@ -375,4 +375,5 @@ def _still_busy(live: int) -> str:
 
 
 def _record(actor: User, verb: str, upstream: Upstream, **detail: object) -> None:
-    audit.record(actor, verb, target=f"{upstream.name} {upstream.public_id}", **detail)
+    target = f"{upstream.name} {upstream.public_id}"
+    AuditEvent.objects.record(actor, verb, target=target, **detail)  # type: ignore[arg-type]
