@@ -181,3 +181,35 @@ class GrowingText:
 
     def since(self, seq: int) -> str:
         return escape("".join(self._texts[bisect_right(self._seqs, seq) :]), quote=False)
+
+
+def pieces_of(part: Part, container: str, limit_bytes: int) -> Iterator[Piece]:
+    """A part as one piece if it fits, else as its shell and its own pieces."""
+    html = part.html()
+    if len(html.encode()) <= limit_bytes:
+        yield container, html
+        return
+    yield container, part.shell()
+    yield from part.pieces()
+
+
+def packed(pieces: Iterator[Piece], limit_bytes: int) -> Iterator[str]:
+    """Appends, gathered into frames. Targets are found before a frame's first change, so what a
+    frame brings can only be appended to by a later one."""
+    patches, size = Patches(), 0
+    brought: list[str] = []
+    # Targets that are on the page already: an id is there once, so no later piece brings it.
+    present: set[str] = set()
+    for target, html in pieces:
+        length = len(html.encode())
+        is_new = target not in present and any(f'id="{target}"' in one for one in brought)
+        if size and (size + length > limit_bytes or is_new):
+            yield patches.render()
+            patches, size, brought = Patches(), 0, []
+            present.clear()
+        patches.append(target, html)
+        size += length
+        brought.append(html)
+        present.add(target)
+    if size:
+        yield patches.render()

@@ -27,7 +27,7 @@ from chat.rendering.latency import Latency, shares
 from chat.rendering.markdown.flow import Flow
 from chat.rendering.media import Media
 from chat.rendering.messages import ErrorCard, ending_content
-from chat.rendering.parts import Part, Patches, Piece, Stack, partial
+from chat.rendering.parts import Part, Patches, Piece, Stack, packed, partial, pieces_of
 from chat.rendering.phases import PHASES, PhaseSlot, goes_on
 from chat.rendering.texts import Reasoning, Refusal, Text
 from chat.rendering.tool_calls import Calls, Tool
@@ -417,7 +417,7 @@ class Answer:
         """Frames for a page that lost its place: the first replaces the answer, the others append
         to what the frames before them brought. One block larger than the limit stays whole."""
         first, rest = self._first_frame(limit_bytes)
-        return [first, *_packed(rest, limit_bytes)]
+        return [first, *packed(rest, limit_bytes)]
 
     def _first_frame(self, limit_bytes: int) -> tuple[str, Iterator[Piece]]:
         """As many items as fit; pieces for the others."""
@@ -435,40 +435,9 @@ class Answer:
         text = partial(self._id, "innerHTML", frame)
         text += partial(self._phase.id, "innerHTML", self._phase.content())
         pieces = chain.from_iterable(
-            _pieces_of(child, self._items.id, limit_bytes) for child in children
+            pieces_of(child, self._items.id, limit_bytes) for child in children
         )
         return text, pieces
-
-
-def _pieces_of(part: Part, container: str, limit_bytes: int) -> Iterator[Piece]:
-    html = part.html()
-    if len(html.encode()) <= limit_bytes:
-        yield container, html
-        return
-    yield container, part.shell()
-    yield from part.pieces()
-
-
-def _packed(pieces: Iterator[Piece], limit_bytes: int) -> Iterator[str]:
-    """Appends, gathered into frames. Targets are found before a frame's first change, so what a
-    frame brings can only be appended to by a later one."""
-    patches, size = Patches(), 0
-    brought: list[str] = []
-    # Targets that are on the page already: an id is there once, so no later piece brings it.
-    present: set[str] = set()
-    for target, html in pieces:
-        length = len(html.encode())
-        is_new = target not in present and any(f'id="{target}"' in one for one in brought)
-        if size and (size + length > limit_bytes or is_new):
-            yield patches.render()
-            patches, size, brought = Patches(), 0, []
-            present.clear()
-        patches.append(target, html)
-        size += length
-        brought.append(html)
-        present.add(target)
-    if size:
-        yield patches.render()
 
 
 NamedCard = TypeVar("NamedCard", Artifact, Mockup)

@@ -1,21 +1,19 @@
 """The stream of the Responses API: its 58 events, and the spellings that servers made of them."""
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
 import msgspec
 from msgspec import Struct
 
-from chat.dialects.items import Item
 from chat.dialects.openai.usage import read_usage
-from chat.dialects.openai_responses.calls import CallState, CustomState, FunctionState, McpState
-from chat.dialects.openai_responses.hosted_tools import CodeState, ImageState, ShellState
-from chat.dialects.openai_responses.item_index import ApprovalState, Directory, ToolListState
-from chat.dialects.openai_responses.items import MessageState, Phase, ReasoningState, Surroundings
-from chat.dialects.openai_responses.values import Received, index_of, text_in
+from chat.dialects.openai_responses.calls import CallState
+from chat.dialects.openai_responses.item_events import ItemEvents
+from chat.dialects.openai_responses.item_index import ApprovalState
+from chat.dialects.openai_responses.items import MessageState, Phase
+from chat.dialects.openai_responses.values import EVENT_MEMBERS, FACTS, RESPONSE_MEMBERS, index_of
 from chat.dialects.reading import scrub
-from chat.dialects.stream import StreamParser, ending_of, object_of, objects_of, text_of
-from chat.dialects.thinking import Mode
+from chat.dialects.stream import ending_of, object_of, objects_of, text_of
 from chat.events import (
     ActivityStep,
     Cause,
@@ -24,7 +22,6 @@ from chat.events import (
     Event,
     Json,
     JsonObject,
-    MediaUpdate,
     ReasoningKind,
     ReplayData,
     Stop,
@@ -33,29 +30,6 @@ from chat.events import (
 )
 from chat.wire.sse import Frame
 
-# Members of the response object that say more than the request or its items do.
-_FACTS = ("service_tier", "created_at", "conversation", "moderation", "tool_usage")
-_RESPONSE_MEMBERS = frozenset(
-    (
-        *("id", "object", "model", "status", "output", "output_text", "usage", "error"),
-        *("incomplete_details", "instructions", "metadata", "parallel_tool_calls", "temperature"),
-        *("tool_choice", "tools", "top_p", "background", "completed_at", "max_output_tokens"),
-        *("max_tool_calls", "previous_response_id", "prompt", "prompt_cache_key", "reasoning"),
-        *("prompt_cache_retention", "prompt_cache_options", "safety_identifier", "text", "store"),
-        *("top_logprobs", "truncation", "user", "input", "access_programs", "image"),
-        *("frequency_penalty", "presence_penalty", "billing", *_FACTS),
-    )
-)
-_EVENT_MEMBERS = frozenset(
-    (
-        *("type", "sequence_number", "item_id", "output_index", "content_index", "summary_index"),
-        *("annotation_index", "command_index", "delta", "text", "refusal", "arguments", "name"),
-        *("input", "code", "command", "part", "item", "annotation", "logprobs", "obfuscation"),
-        *("response", "partial_image_b64", "partial_image_index", "background", "size"),
-        *("output_format", "quality", "status", "output", "error", "message", "param"),
-        *("response_id", "stream_id", "transcript", "call_id"),
-    )
-)
 _ENDS = frozenset(
     (
         *("response.completed", "response.incomplete", "response.failed", "response.cancelled"),
@@ -82,31 +56,17 @@ class _QuickDelta(Struct, forbid_unknown_fields=True, gc=False):
     obfuscation: str = ""
 
 
-class _Target(Struct, gc=False):
-    """Where the last delta of text went, and what its event said; one like it goes there at once."""
-
-    type: str
-    item_id: str
-    output_index: int | None
-    content_index: int | None
-    summary_index: int | None
-    pieces: list[str]
-    item: Item
-
-
 _quick_decoder = msgspec.json.Decoder(_QuickDelta)
 
 
-class ResponsesParser(StreamParser):
+class ResponsesParser(ItemEvents):
     """Items are found by their id, else by their place; the streamed items are the record, and
     what is said about them again later only fills gaps."""
 
     has_fast_path: ClassVar[bool] = True
 
     def __init__(self, *, model: str, endpoint: str, options: Mapping[str, object]) -> None:
-        super().__init__(dialect="openai_responses", model=model, endpoint=endpoint)
-        self._around = Surroundings(self, cast(Mode, options.get("inline_think", "auto")))
-        self._directory = Directory(self._around)
+        super().__init__(model=model, endpoint=endpoint, options=options)
         self._facts: JsonObject = {}
         self._status = ""
         self._stop_details: JsonObject = {}
@@ -117,9 +77,6 @@ class ResponsesParser(StreamParser):
         self._are_numbers_useless = False
         self._gaps = self._repeats = 0
         self._is_queued = False
-        self._audio: Item | None = None
-        self._sounds = 0
-        self._target: _Target | None = None
 
     # --- frames -------------------------------------------------------------------------
 
@@ -164,7 +121,7 @@ class ResponsesParser(StreamParser):
             self.start()
         if handler is not None and handler(self, data):
             for member, value in data.items():
-                if member not in _EVENT_MEMBERS and handler is not ResponsesParser._on_error:
+                if member not in EVENT_MEMBERS and handler is not ResponsesParser._on_error:
                     self.unknown_member(name, member, value)
         else:
             self.raw(name or None, data=data)
@@ -230,17 +187,6 @@ class ResponsesParser(StreamParser):
         else:
             self.fail_with_body(data)
 
-    # --- finding items --------------------------------------------------------------------
-
-    def message(self, data: JsonObject) -> MessageState:
-        return cast(MessageState, self._directory.item("message", data))
-
-    def reasoning(self, data: JsonObject) -> ReasoningState:
-        return cast(ReasoningState, self._directory.item("reasoning", data))
-
-    def call(self, kind: str, data: JsonObject) -> CallState:
-        return cast(CallState, self._directory.item(kind, data))
-
     # --- the response ----------------------------------------------------------------------
 
     def _take_facts(self, response: JsonObject) -> None:
@@ -250,7 +196,7 @@ class ResponsesParser(StreamParser):
             # ``chat.start`` names it; only another one is news.
             self._facts["model"] = model
             self.start(model)
-        facts = {name: response.get(name) for name in ("model", *_FACTS)}
+        facts = {name: response.get(name) for name in ("model", *FACTS)}
         identity = text_of(response, "id")
         facts |= {"response_id": identity, "upstream_id": identity}
         facts["upstream_status"] = text_of(response, "status")
@@ -265,7 +211,7 @@ class ResponsesParser(StreamParser):
         self._facts.update(changed)
         self.meta(changed)
         for name, value in response.items():
-            if name not in _RESPONSE_MEMBERS and value is not None:
+            if name not in RESPONSE_MEMBERS and value is not None:
                 self.unknown_member("response", name, value)
 
     def _on_created(self, data: JsonObject) -> bool:
@@ -302,250 +248,6 @@ class ResponsesParser(StreamParser):
             found = found or self._directory.create(kind, identity, index)
             found.grow(item)
             self._directory.note_call_id(found, item)
-
-    # --- items ---------------------------------------------------------------------------------
-
-    def _on_item_added(self, data: JsonObject) -> bool:
-        item = data.get("item")
-        if not isinstance(item, dict):
-            return False
-        kind, identity = text_of(item, "type"), text_of(item, "id")
-        index = index_of(data, "output_index")
-        found = self._directory.with_id(kind, identity)
-        found = found or self._directory.create(kind, identity, index)
-        found.add(item)
-        self._directory.note_call_id(found, item)
-        return True
-
-    def _on_item_done(self, data: JsonObject) -> bool:
-        item = data.get("item")
-        if not isinstance(item, dict):
-            return False
-        kind, identity = text_of(item, "type"), text_of(item, "id")
-        index = index_of(data, "output_index")
-        found = self._directory.known(kind, {"item_id": identity, "output_index": index})
-        if found is None or (found.is_done and not identity and index is None):
-            found = self._directory.create(kind, identity, index)
-        self._directory.index(found, identity, None)
-        found.finish(item)
-        self._directory.note_call_id(found, item)
-        return True
-
-    def _on_part_added(self, data: JsonObject) -> bool:
-        """Announces a part, usually empty; text in it counts."""
-        return self._on_part_done(data)
-
-    def _on_part_done(self, data: JsonObject) -> bool:
-        part, index = object_of(data, "part"), index_of(data, "content_index") or 0
-        if part.get("type") == "reasoning_text":
-            return self._on_reasoning_part(data)
-        return self.message(data).part(index, part)
-
-    def _on_reasoning_part(self, data: JsonObject) -> bool:
-        reasoning, index = self.reasoning(data), index_of(data, "content_index") or 0
-        reasoning.open("full")
-        reasoning.text_whole("full", index, text_of(object_of(data, "part"), "text"))
-        return True
-
-    def _on_text_delta(self, data: JsonObject) -> bool:
-        if not isinstance(data.get("delta"), str):
-            return False
-        message, index = self.message(data), index_of(data, "content_index") or 0
-        message.text(index, data["delta"])
-        message.logprobs(index, data.get("logprobs"))
-        if message.is_plain and message.message is not None:
-            self._remember(data, message.received(index), message.message)
-        return True
-
-    def _on_text_done(self, data: JsonObject) -> bool:
-        message, index = self.message(data), index_of(data, "content_index") or 0
-        message.text_whole(index, text_of(data, "text"))
-        message.logprobs(index, data.get("logprobs"), is_whole=True)
-        return True
-
-    def _on_annotation(self, data: JsonObject) -> bool:
-        annotation = data.get("annotation")
-        if not isinstance(annotation, dict):
-            return annotation is None
-        index = index_of(data, "content_index") or 0
-        position = index_of(data, "annotation_index")
-        self.message(data).annotation(index, position or 0, annotation)
-        return True
-
-    def _on_refusal_delta(self, data: JsonObject) -> bool:
-        self.message(data).refusal(index_of(data, "content_index") or 0, text_of(data, "delta"))
-        return isinstance(data.get("delta"), str)
-
-    def _on_refusal_done(self, data: JsonObject) -> bool:
-        index = index_of(data, "content_index") or 0
-        self.message(data).refusal_whole(index, text_of(data, "refusal"))
-        return True
-
-    def _remember(self, data: JsonObject, received: Received, item: Item) -> None:
-        self._target = _Target(
-            type=text_of(data, "type"),
-            item_id=text_of(data, "item_id"),
-            output_index=index_of(data, "output_index"),
-            content_index=index_of(data, "content_index"),
-            summary_index=index_of(data, "summary_index"),
-            pieces=received.pieces,
-            item=item,
-        )
-
-    # --- reasoning --------------------------------------------------------------------------------
-
-    def reasoning_delta(self, kind: ReasoningKind, data: JsonObject) -> bool:
-        if not isinstance(data.get("delta"), str):
-            return False
-        reasoning, index = self.reasoning(data), _part_index(kind, data)
-        reasoning.text(kind, index, data["delta"])
-        item = reasoning.open_item(kind)
-        if item is not None:
-            self._remember(data, reasoning.received(kind, index), item)
-        return True
-
-    def reasoning_whole(self, kind: ReasoningKind, data: JsonObject) -> bool:
-        self.reasoning(data).text_whole(kind, _part_index(kind, data), text_of(data, "text"))
-        return True
-
-    def _on_summary_part_added(self, data: JsonObject) -> bool:
-        self.reasoning(data).open("summary")
-        return self._on_summary_part_done(data)
-
-    def _on_summary_part_done(self, data: JsonObject) -> bool:
-        text = text_of(object_of(data, "part"), "text")
-        self.reasoning(data).text_whole("summary", _part_index("summary", data), text)
-        if data.get("status") == "incomplete":
-            self.note_once("reasoning_summary", "incomplete")
-        return True
-
-    # --- calls ----------------------------------------------------------------------------------------
-
-    def arguments_delta(self, kind: str, data: JsonObject) -> bool:
-        self.call(kind, data).fragment(data.get("delta"))
-        return data.get("delta") is not None
-
-    def _on_function_done(self, data: JsonObject) -> bool:
-        call = cast(FunctionState, self._directory.item("function_call", data))
-        if text_of(data, "name"):
-            call.opened({"name": text_of(data, "name")})
-        call.whole_arguments(data.get("arguments"))
-        return True
-
-    def _on_mcp_done(self, data: JsonObject) -> bool:
-        call = cast(McpState, self._directory.item("mcp_call", data))
-        if text_of(data, "name"):
-            call.opened({"name": text_of(data, "name")})
-        call.whole_arguments(data.get("arguments"))
-        return True
-
-    def _on_custom_done(self, data: JsonObject) -> bool:
-        cast(CustomState, self._directory.item("custom_tool_call", data)).whole_text(
-            text_in(data.get("input"))
-        )
-        return True
-
-    def _on_code_done(self, data: JsonObject) -> bool:
-        code = cast(CodeState, self._directory.item("code_interpreter_call", data))
-        code.whole_text(text_in(data.get("code")))
-        return True
-
-    def mcp_step(self, phase: Phase, data: JsonObject) -> bool:
-        state = self._directory.latest("mcp_call", data)
-        if not isinstance(state, McpState):
-            self._step("mcp", "call", phase, "Calling a tool", data)
-            return True
-        state.has_failed = state.has_failed or phase == "failed"
-        tool = state.call.tool if state.call else ""
-        state.step("mcp", "call", phase, f"Calling {tool}" if tool else "Calling a tool")
-        return True
-
-    def list_step(self, phase: Phase, data: JsonObject) -> bool:
-        state = self._directory.latest("mcp_list_tools", data)
-        if isinstance(state, ToolListState):
-            state.has_failed = state.has_failed or phase == "failed"
-            if phase == "progress" and not state.is_done:
-                state.report(phase)
-        else:
-            self._step("mcp", "list_tools", phase, "Reading the tools of a server", data)
-        return True
-
-    def call_step(
-        self, kind: str, family: str, step: str, phase: Phase, label: str, data: JsonObject
-    ) -> bool:
-        state = self._directory.latest(kind, data)
-        if state is not None:
-            if not state.is_done:
-                state.step(family, step, phase, label)
-        else:
-            self._step(family, step, phase, label, data)
-        return True
-
-    def _step(self, family: str, step: str, phase: Phase, label: str, data: JsonObject) -> None:
-        """A step about an item that nobody announced."""
-        ref = text_of(data, "item_id") or None
-        self.tracker.emit(ActivityStep(family=family, step=step, phase=phase, label=label, ref=ref))
-
-    def _on_compacting(self, data: JsonObject) -> bool:
-        return self.call_step(
-            *("compaction", "context", "compaction", "progress", "Condensing the conversation"),
-            data,
-        )
-
-    def _shell(self, data: JsonObject) -> ShellState:
-        return cast(ShellState, self._directory.item("shell_call", data))
-
-    def _on_command_delta(self, data: JsonObject) -> bool:
-        """Pieces of a command; ``added`` may bring the first of them."""
-        value = data.get("delta") if "delta" in data else data.get("command")
-        self._shell(data).command(index_of(data, "command_index") or 0, text_in(value))
-        return True
-
-    def _on_command_done(self, data: JsonObject) -> bool:
-        index = index_of(data, "command_index") or 0
-        self._shell(data).whole_command(index, text_of(data, "command"))
-        return True
-
-    def _on_shell_output(self, data: JsonObject) -> bool:
-        """What the commands write; the ids are those of the output, the place too."""
-        shell = self._directory.last("shell_call")
-        output = data.get("delta") if "delta" in data else data.get("output")
-        if not isinstance(shell, ShellState):
-            return False
-        if "delta" not in data:
-            shell.printed(output)
-        detail = output if isinstance(output, dict) else {"output": output}
-        command = index_of(data, "command_index")
-        detail = detail if command is None else {**detail, "command_index": command}
-        shell.step("shell", "output", "progress", "Running commands", detail)
-        return True
-
-    def _on_partial_image(self, data: JsonObject) -> bool:
-        return cast(ImageState, self._directory.item("image_generation_call", data)).partial(data)
-
-    # --- sound ------------------------------------------------------------------------------------------
-
-    def audio(self, data: JsonObject, *, member: str | None, is_final: bool) -> bool:
-        """Sound has neither item nor place: all of an answer is one medium."""
-        text = None
-        if member is not None:
-            text = text_of(data, "delta") or text_of(data, member) or None
-        if self._audio is None:
-            self._audio = self.tracker.open_media()
-        is_sound = member == "data" and text is not None
-        self.tracker.emit(
-            MediaUpdate(
-                item=self._audio.number,
-                media_id="audio",
-                media_type="audio/*",
-                state="final" if is_final else "partial",
-                index=self._sounds if is_sound else None,
-                data=text if is_sound else None,
-                transcript=text if member == "transcript" else None,
-            )
-        )
-        self._sounds += is_sound
-        return True
 
     # --- the end --------------------------------------------------------------------------------------------
 
@@ -666,11 +368,6 @@ _INCOMPLETE: Mapping[str, StopReason] = {
 def _is_response(data: JsonObject) -> bool:
     """Whether this is the response object, not an event about it."""
     return isinstance(data.get("output"), list) or data.get("object") == "response"
-
-
-def _part_index(kind: ReasoningKind, data: JsonObject) -> int:
-    name = "summary_index" if kind == "summary" else "content_index"
-    return index_of(data, name) or 0
 
 
 # --- the table --------------------------------------------------------------------------------

@@ -4,6 +4,30 @@ from chat.dialects.reading import NotJson, join_surrogates, read_json, scrub, wr
 from chat.dialects.stream import object_of, objects_of, text_of
 from chat.events import Citation, Json, JsonObject
 
+# Members of the response object that say more than the request or its items do.
+FACTS = ("service_tier", "created_at", "conversation", "moderation", "tool_usage")
+RESPONSE_MEMBERS = frozenset(
+    (
+        *("id", "object", "model", "status", "output", "output_text", "usage", "error"),
+        *("incomplete_details", "instructions", "metadata", "parallel_tool_calls", "temperature"),
+        *("tool_choice", "tools", "top_p", "background", "completed_at", "max_output_tokens"),
+        *("max_tool_calls", "previous_response_id", "prompt", "prompt_cache_key", "reasoning"),
+        *("prompt_cache_retention", "prompt_cache_options", "safety_identifier", "text", "store"),
+        *("top_logprobs", "truncation", "user", "input", "access_programs", "image"),
+        *("frequency_penalty", "presence_penalty", "billing", *FACTS),
+    )
+)
+EVENT_MEMBERS = frozenset(
+    (
+        *("type", "sequence_number", "item_id", "output_index", "content_index", "summary_index"),
+        *("annotation_index", "command_index", "delta", "text", "refusal", "arguments", "name"),
+        *("input", "code", "command", "part", "item", "annotation", "logprobs", "obfuscation"),
+        *("response", "partial_image_b64", "partial_image_index", "background", "size"),
+        *("output_format", "quality", "status", "output", "error", "message", "param"),
+        *("response_id", "stream_id", "transcript", "call_id"),
+    )
+)
+
 
 class Received:
     """One text as it came: ``pieces`` in the upstream's own spelling, to be appended to."""

@@ -7,7 +7,6 @@ viewer's page comes out the same. HTML is made when somebody asks for it.
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from itertools import islice
@@ -32,6 +31,7 @@ from chat.rendering.markdown.blocks import (
     closed_blocks,
     render_part,
 )
+from chat.rendering.markdown.cuts import Cut, behind, head_of, place_to_tear
 from chat.rendering.markdown.parser import References, Scope
 from chat.rendering.markdown.renderer import Outline, Span, clean_source, outline, words_paragraph
 from chat.rendering.parts import PIECE_CHARACTERS, Part, Patches, Piece
@@ -44,50 +44,6 @@ BLOCK_CHARACTERS = 50_000
 CODE_CHARACTERS = 100_000
 # What begins a slice that goes on with a block, in the source: no more than this of it.
 _HEAD_CHARACTERS = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Where the part of a text that is shown ends, in characters of its source.
-
-    From ``head`` to ``head_end`` are the lines without which a slice that begins at ``at`` would
-    mean something else: the head of the table that it goes on with, or the fence of the code.
-    """
-
-    at: int
-    head: int = 0
-    head_end: int = 0
-
-    @property
-    def name(self) -> str:
-        return f"{self.at}-{self.head}-{self.head_end}"
-
-
-def _place_to_tear(text: str) -> int:
-    middle = len(text) // 2
-    return text.rfind("\n", middle) + 1 or text.rfind(" ", middle) + 1 or len(text)
-
-
-def _head_of(found: Outline, start: int) -> tuple[int, int]:
-    """Where the lines stand that a slice behind this text needs before it."""
-    last = found.spans[-1] if found.spans else None
-    lines = {"fence": 1, "table_open": 2}.get(last.kind, 0) if last else 0
-    if last is None or not lines:
-        return 0, 0
-    begin = start + sum(len(line) + 1 for line in found.lines[: last.start])
-    return begin, begin + sum(len(line) + 1 for line in found.lines[last.start :][:lines])
-
-
-def _behind(cut: Cut, head_length: int, inner: Cut) -> Cut:
-    """A cut of a slice, which begins with the head of what was cut before it, in the whole text."""
-
-    def place(offset: int) -> int:
-        in_text = offset >= head_length
-        return cut.at + offset - head_length if in_text else cut.head + offset
-
-    has_head = inner.head_end > inner.head
-    head = place(inner.head) if has_head else 0
-    return Cut(place(inner.at), head, head + inner.head_end - inner.head)
 
 
 class OpenPart:
@@ -222,10 +178,10 @@ class Flow(Part):
         """What does not fit belongs to the rest: a whole block where there are others before it."""
         text = self._open_text()
         is_torn = not self._blocks or len(text) >= self._block_limit
-        shown = text[: _place_to_tear(text)] if is_torn else ""
+        shown = text[: place_to_tear(text)] if is_torn else ""
         start = self._taken - len(text)
         found = outline(shown, self._references.scope())
-        self._cut = Cut(start + len(shown), *_head_of(found, start))
+        self._cut = Cut(start + len(shown), *head_of(found, start))
         self._close_spans(found, found.spans, len(found.lines), seq)
         self._start_over("", seq)
 
@@ -386,7 +342,7 @@ class Flow(Part):
         part.feed(head + source[cut.at :], 0)
         part.end(0)
         part._compare()
-        return part._sections_from(0), part._cut and _behind(cut, len(head), part._cut)
+        return part._sections_from(0), part._cut and behind(cut, len(head), part._cut)
 
     def _rest(self, cut: Cut) -> str:
         run = UUID(self.id[1:33])
