@@ -29,7 +29,8 @@ from chat.core.threads import DatabaseThreads
 from chat.core.waiting import wait_at_most
 from chat.live.broadcaster import broadcasters
 from chat.live.list_version import read_list_versions
-from chat.models import AccessToken, Visibility
+from chat.models import AccessToken
+from chat.models.conversation import is_read_by
 from chat.models.team import WRITING_ROLES
 from chat.runs.queue import QueuePositions, read_queue
 
@@ -358,7 +359,8 @@ def _verdict(
         if row.revision is None or row.is_deleted:
             return GONE_DELETED
         is_elsewhere = identity.team_pk not in (None, row.team_pk)
-        if row.role is None or is_elsewhere or not _is_visible(row, identity):
+        is_read = is_read_by(identity.user_pk, owner=row.owner_pk, visibility=row.visibility)
+        if row.role is None or is_elsewhere or not is_read:
             return GONE_ACCESS
         may_write = row.role in WRITING_ROLES
         seen.append(Room(conversation_id=key, revision=row.revision, may_write=may_write))
@@ -369,10 +371,6 @@ def _is_signed_in(identity: Identity, row: _Row, tokens: set[int]) -> bool:
     if identity.token_pk is not None:
         return identity.token_pk in tokens
     return bool(row.has_session) and row.password == identity.password
-
-
-def _is_visible(row: _Row, identity: Identity) -> bool:
-    return row.visibility == Visibility.TEAM or row.owner_pk == identity.user_pk
 
 
 def _valid_tokens(keys: set[int | None]) -> set[int]:

@@ -24,9 +24,17 @@ class Visibility(models.TextChoices):
     TEAM = "team", "Team"
 
 
+def is_read_by(member: int, *, owner: int | None, visibility: str | None) -> bool:
+    """The one rule of reading: members of the team read what is shared and what is their own.
+
+    Arguments are primary keys. `ConversationQuerySet.visible_to` is the same rule as a query.
+    """
+    return visibility == Visibility.TEAM or owner == member
+
+
 class ConversationQuerySet(models.QuerySet["Conversation"]):
     def visible_to(self, user: User) -> ConversationQuerySet:
-        """What this person may read: the own ones and the shared ones of the teams they are in."""
+        """What this person may read: `is_read_by` in the teams they are in, without what was deleted."""
         return self.filter(
             Q(owner=user) | Q(visibility=Visibility.TEAM),
             team__memberships__user=user,

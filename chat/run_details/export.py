@@ -1,8 +1,10 @@
-"""A run as downloadable files: the raw frames and the events, without secrets."""
+"""A run as downloadable files, in the form of recordings: what the server sent, and its events.
+
+`manage.py decode` reads the first. Keys, encrypted thinking and files inside are redacted; texts are as they came.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,169 +13,8 @@ from chat.models import Run
 from chat.run_details.log_pages import entries_behind
 from chat.runs.public_events import public_event
 from chat.runs.segments import read_raw
+from chat.upstreams.redaction import redact_patterns
 from chat.wire.sse import Decoder, EventTooLarge
-
-MARK = "[masked]"
-# Base64 longer than this is a file, and not something to be read.
-LONGEST_BASE64 = 1024
-
-_SEALED_MEMBERS = r"signature|thought_?signature|encrypted_\w+|reasoning_opaque"
-# Not `token` alone, which is a piece of text where probabilities are told.
-_KEY_MEMBERS = (
-    r"(?:[\w-]+[_-])?(?:api[_-]?key|secret|secret[_-]?key|private[_-]?key|password|passwd|cookie)|"
-    r"(?:proxy-)?authorization|(?:access|refresh|auth|session|id|security|bearer)[_-]?token|"
-    r"x-[\w-]*token|subscription-key"
-)
-_SETTINGS = (
-    r"(?i:api[_-]?key|secret[_-]?(?:access[_-]?)?key|access[_-]?token|auth[_-]?token|password)"
-)
-_FILE_MEMBERS = "b64_json|partial_image_b64"
-# Inside of a JSON string.
-_STRING = r'(?:[^"\\]|\\.)'
-# JSON may itself be in a string (arguments of calls), and that in another (results of tools): each
-# writes more backslashes before a quote, as many as before the member's name in `q`. A backslash of
-# the text is `_ESCAPED` there; behind an odd number of those a quote ends nothing.
-_ESCAPED = r"(?P=q)\\"
-_NESTED_STRING = rf'(?:[^"\\]|\\++(?!")|(?:{_ESCAPED}{_ESCAPED})*{_ESCAPED}(?P=q)")'
-_MEMBERS = rf"(?i:{_SEALED_MEMBERS}|{_KEY_MEMBERS}|{_FILE_MEMBERS})"
-_BASE64 = rf"(?:[A-Za-z0-9+/_=-]|\\/){{{LONGEST_BASE64},}}+"
-# A word begins here, also behind a line's end as JSON writes it.
-_START = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=\\u[0-9a-fA-F]{4}))"
-_PRIVATE_KEY = "[A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?"
-_VALUE = r"[A-Za-z0-9._~+/=-]"
-# What no word has: a digit, or a small letter before a large one.
-_IS_NO_WORD = rf"(?={_VALUE}{{0,80}}?(?:[0-9]|[a-z][A-Z]))"
-
-# Anthropic's and OpenRouter's sealed thinking is in a member that elsewhere holds something else.
-_SEALED_KINDS = re.compile(r'"type"\s*:\s*"(?:redacted_thinking|reasoning\.encrypted)"')
-_SEALED_DATA = re.compile(rf'("data"\s*:\s*"){_STRING}++(?:"|\\?\Z)', re.DOTALL)
-# Pictures and sounds: no text is so long without a space.
-_FILE = re.compile(rf'((\\?")(?:data|delta)\2\s*:\s*\2){_BASE64}(?=\\?"|\Z)')
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """``words``: without one of them, in small letters, the pattern is not looked for."""
-
-    words: tuple[str, ...]
-    pattern: re.Pattern[str]
-    kept: str = r"\1"
-    end: str = ""
-
-
-_MEMBER_WORDS: tuple[str, ...] = (
-    "signature",
-    "encrypted_",
-    "opaque",
-    "key",
-    "secret",
-    "passw",
-    "cookie",
-)
-_MEMBER_WORDS += ("authorization", "token", "b64")
-_SETTING_WORDS = ("key", "token", "password")
-_KEY_WORDS: tuple[str, ...] = (
-    "sk",
-    "pk",
-    "rk",
-    "xai",
-    "hf",
-    "gh",
-    "glpat",
-    "r8",
-    "nvapi",
-    "pplx",
-    "npm",
-    "xox",
-)
-_KEY_WORDS += ("akia", "asia", "aiza", "ya29", "eyj")
-# Repeated possessively: of a long value nothing is kept to go back to.
-_RULES = (
-    # The text may be cut within an escape, and the string around it end before this one.
-    _Rule(
-        _MEMBER_WORDS,
-        re.compile(
-            rf'((?<!\\)(?P<q>\\{{0,15}})"{_MEMBERS}(?P=q)"\s*:\s*(?P=q)"){_NESTED_STRING}++'
-            rf'(?:(?:{_ESCAPED}{_ESCAPED})*(?P<end>(?P=q)")|(?=\\*")|\Z)'
-        ),
-        end=r"\g<end>",
-    ),
-    _Rule(
-        ("base64,",),
-        re.compile(rf"(data:[\w.+-]++\\?/[\w.+-]++(?:;[\w.+-]++=[\w.+-]++)*+;base64,){_BASE64}"),
-    ),
-    _Rule(
-        ("bearer",),
-        re.compile(rf"{_START}((?i:bearer)\s+)(?:{_IS_NO_WORD}{_VALUE}{{12,}}|[A-Za-z]{{16,}})"),
-    ),
-    _Rule(("basic",), re.compile(rf"{_START}((?i:basic)\s+){_IS_NO_WORD}{_VALUE}{{12,}}")),
-    # A header, or a setting, as people write one: `x-api-key: …`, `API_KEY=…`.
-    # One that is a number in JSON becomes a text there, or nobody could read the JSON any more.
-    _Rule(
-        _SETTING_WORDS,
-        re.compile(rf'({_SETTINGS}(\\?")\s?:\s?)-?[0-9][0-9.eE+-]{{6,}}'),
-        kept=r"\1\2",
-        end=r"\2",
-    ),
-    _Rule(
-        _SETTING_WORDS,
-        re.compile(
-            rf"({_SETTINGS}(?:\\?[\"'])?\s?[:=]\s?(?:\\?[\"'])?){_IS_NO_WORD}{_VALUE}{{8,}}"
-        ),
-    ),
-    # Of an address: what opens it. `&` may be as JSON or HTML write it.
-    _Rule(
-        ("key=", "token=", "sig=", "signature=", "secret=", "password=", "pwd=", "credential="),
-        re.compile(
-            r"((?:[?&;]|\\u0026)(?i:(?:[\w-]{0,40}[_-])?(?:api_?key|key|token|sig|signature|secret|"
-            r"password|pwd|credential))=)[^&\s\"'\\<>#;]{8,}"
-        ),
-    ),
-    _Rule(
-        ("://",),
-        re.compile(
-            r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@\"'\\<>]{0,200}:)[^\s/@\"'\\<>]{1,200}(?=@)"
-        ),
-    ),
-    # As the well-known providers write theirs; a signed token.
-    _Rule(
-        _KEY_WORDS,
-        re.compile(
-            rf"{_START}(?:(?:sk|pk|rk|csk|xai|gsk|hf|gh[opsur]|glpat|r8|nvapi|pplx|npm|xox[a-z])"
-            r"[-_][A-Za-z0-9_-]{20,}|github_pat_[A-Za-z0-9_]{20,}|(?:AKIA|ASIA)[A-Z0-9]{16}|"
-            r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|"
-            r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)"
-        ),
-        kept="",
-    ),
-    _Rule(
-        ("private key",),
-        re.compile(
-            # Its lines, and its headers if it is encrypted; no quote, and none that is escaped.
-            rf"(-----BEGIN {_PRIVATE_KEY}-----)(?:[^-\"\\]|\\++(?!\")|-(?!----))++"
-            rf"(?:-----END {_PRIVATE_KEY}-----)?"
-        ),
-    ),
-)
-
-
-def masked(text: str) -> str:
-    """One frame, one event, or one body, without what `MARK` stands for."""
-    if len(text) > LONGEST_BASE64:
-        text = _FILE.sub(rf"\1{MARK}", text)
-    if _SEALED_KINDS.search(text):
-        text = _SEALED_DATA.sub(rf'\1{MARK}"', text)
-    small = text.lower()
-    for rule in _RULES:
-        if any(word in small for word in rule.words):
-            text = rule.pattern.sub(f"{rule.kept}{MARK}{rule.end}", text)
-    return text
-
-
-# A run as the files that recordings are kept in: what the server sent, and the events of it.
-#
-# Both are as in ``tests/fixtures``, and ``manage.py decode`` reads the first. Keys, sealed thinking
-# and files inside are masked; texts are as they came.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,14 +30,14 @@ def export_raw(run: Run) -> Export | None:
     if not raw:
         return None
     is_body = raw.lstrip()[:1] == b"{"
-    body = _masked(raw) if is_body else b"".join(_masked(frame) for frame in _frames(raw))
+    body = _redacted(raw) if is_body else b"".join(_redacted(frame) for frame in _frames(raw))
     return Export(name=f"{_stem(run)}.{'json' if is_body else 'sse'}", body=body)
 
 
 def export_events(run: Run) -> Export | None:
     """The canonical events, one on each line. ``None`` where there are none."""
     lines = [
-        _masked(canonical.encode(public_event(canonical.decode(entry.body), run.public_id)))
+        _redacted(canonical.encode(public_event(canonical.decode(entry.body), run.public_id)))
         for entry in entries_behind(run.pk)
     ]
     if not lines:
@@ -219,5 +60,7 @@ def _frames(raw: bytes) -> Iterator[bytes]:
     yield decoder.unread()
 
 
-def _masked(text: bytes) -> bytes:
-    return masked(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+def _redacted(text: bytes) -> bytes:
+    return redact_patterns(text.decode("utf-8", "surrogateescape")).encode(
+        "utf-8", "surrogateescape"
+    )

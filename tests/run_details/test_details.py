@@ -274,7 +274,7 @@ def test_masked_event_is_still_valid(
     secret = events.VendorRaw(dialect="lmstudio", data=data)
     run = recorded(merged([*message_log("Hm.")[:1], secret]))
 
-    assert "[masked]" in page(as_bob, "run_event", run, 2).text_content()
+    assert "[redacted]" in page(as_bob, "run_event", run, 2).text_content()
 
     lines = exported(as_bob, run, "events").splitlines()
     assert [json.loads(line)["seq"] for line in lines] == [1, 2]

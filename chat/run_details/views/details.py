@@ -21,10 +21,10 @@ from chat.rendering.final_comparison import FinalComparison, responses_said
 from chat.rendering.latency import Latency, shares
 from chat.rendering.messages import error_title
 from chat.run_details import log_pages
-from chat.run_details.export import masked
 from chat.run_details.trace import final_response
 from chat.run_details.views.log import log_context
 from chat.runs.segments import read_raw
+from chat.upstreams.redaction import redact_patterns
 from chat.web.decorators import login_required
 from chat.web.responses import beside_room
 
@@ -67,7 +67,7 @@ def details(request: HttpRequest, public_id: UUID) -> HttpResponse:
         "attempts": attempts,
         "error_title": error_title(run.error_kind) if run.error_kind or run.error_message else "",
         "parameters": parameters_of(run),
-        "raw": masked(raw[:RAW_BYTES_SHOWN].decode("utf-8", "replace")),
+        "raw": redact_patterns(raw[:RAW_BYTES_SHOWN].decode("utf-8", "replace")),
         **log_context(run, request),
         "has_more_raw": len(raw) > RAW_BYTES_SHOWN,
     }

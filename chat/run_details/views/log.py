@@ -21,10 +21,11 @@ from chat.rendering import figures
 from chat.rendering.components import excerpt, excerpt_of_json
 from chat.rendering.messages import EVENTS
 from chat.run_details import log_pages
-from chat.run_details.export import export_events, export_raw, masked
+from chat.run_details.export import export_events, export_raw
 from chat.run_details.log_pages import Entry, type_of
 from chat.run_details.trace import trace
 from chat.runs.public_events import public_event
+from chat.upstreams.redaction import redact_patterns
 from chat.web.decorators import login_required
 
 EVENT_LETTERS_SHOWN = 160
@@ -212,7 +213,7 @@ def line_of(entry: Entry, whole: int) -> Line:
 
 
 def _short(members: dict[str, object]) -> str:
-    text = masked(msgspec.json.encode(members).decode()) if members else ""
+    text = redact_patterns(msgspec.json.encode(members).decode()) if members else ""
     return text if len(text) <= EVENT_LETTERS_SHOWN else f"{text[:EVENT_LETTERS_SHOWN]}…"
 
 
@@ -224,10 +225,12 @@ def opened_at(run: Run, seq: int) -> Opened | None:
     event = events.decode(entry.body)
     shown = msgspec.to_builtins(public_event(event, run.public_id))
     found = trace(run, seq)
-    raw = masked(found.raw.decode("utf-8", "replace"))
+    raw = redact_patterns(found.raw.decode("utf-8", "replace"))
     return Opened(
         seq=seq,
-        json=excerpt_of_json(msgspec.json.decode(masked(msgspec.json.encode(shown).decode()))),
+        json=excerpt_of_json(
+            msgspec.json.decode(redact_patterns(msgspec.json.encode(shown).decode()))
+        ),
         raw=excerpt(raw) if raw else "",
         how=found.how,
         note=TRACES[found.how],

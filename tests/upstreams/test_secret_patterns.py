@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chat.run_details.export import MARK, masked
+from chat.upstreams.redaction import MARK, redact_patterns
 
 SEAL = "EpQBCkYIBxgCKkBwMT" * 4
 BASE = "iVBORw0K" * 400
@@ -104,14 +104,14 @@ def test_secrets_are_masked(subtests: pytest.Subtests) -> None:
         with subtests.test(msg=template):
             text = template.replace("SEAL", SEAL).replace("PICTURE", PICTURE).replace("BASE", BASE)
 
-            assert secret not in masked(text)
-            assert MARK in masked(text)
+            assert secret not in redact_patterns(text)
+            assert MARK in redact_patterns(text)
 
 
 def test_harmless_texts_stay_unchanged(subtests: pytest.Subtests) -> None:
     for text in HARMLESS:
         with subtests.test(msg=text):
-            assert masked(text) == text
+            assert redact_patterns(text) == text
 
 
 PIECES = ("api_key", "secret", "Bearer ", "sk-proj-", "data:a/b;base64,", "?key=", "://a:b@", "=")
@@ -132,4 +132,4 @@ NUMBERS = st.sampled_from((12345678, -1.5e-30, None, True))
 @example('{"password":12345678}')
 @example('-----BEGIN PRIVATE KEY-----a"b')
 def test_masked_json_is_still_json(value: object) -> None:
-    assert isinstance(json.loads(masked(json.dumps({"value": value}))), dict)
+    assert isinstance(json.loads(redact_patterns(json.dumps({"value": value}))), dict)

@@ -1,0 +1,6 @@
+"""Redaction: credentials that we know, and patterns of those that we do not. Imports nothing of Django."""
+
+from chat.upstreams.redaction.known_secrets import MARK, Redactor, credentials_of, secret_texts
+from chat.upstreams.redaction.patterns import redact_patterns
+
+__all__ = ["MARK", "Redactor", "credentials_of", "redact_patterns", "secret_texts"]
