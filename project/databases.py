@@ -32,7 +32,7 @@ def configured(url: str, *, is_prepared: bool, pool_size: int) -> dict[str, Any]
         "max_size": pool_size,
         # With what a request may wait for answers (`DATABASE_WAIT_SECONDS`) less than ten seconds.
         "timeout": 3,
-        "connection_class": deadline.Connection,
+        "connection_class": deadline.DeadlineConnection,
         # Between its tries the pool pauses ever longer. Given up, it begins anew with the next who
         # wants a connection: a database that is back is found within seconds.
         "reconnect_timeout": 5,

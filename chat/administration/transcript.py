@@ -14,7 +14,7 @@ from chat import events as canonical
 from chat.models import Attempt, Conversation, Message, Role, Run, RunStatus
 from chat.models.tree import children_by_parent
 from chat.rendering.patches import Answer
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from chat.runs.segments import read_logs
 from chat.web.admin import seconds
 
@@ -72,7 +72,7 @@ class PageRows:
     page_count: int
     messages: Mapping[int, Message]
     runs: Mapping[int, Sequence[Run]]
-    logs: Mapping[int, Sequence[Entry]]
+    logs: Mapping[int, Sequence[LogEntry]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class RunCard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class TranscriptTurn:
     position: Position
     message: Message
     author: str
@@ -167,15 +167,15 @@ def runs_for_cards() -> QuerySet[Run]:
 # --- showing -------------------------------------------------------------------------
 
 
-def turns_of(rows: PageRows) -> list[Turn]:
+def turns_of(rows: PageRows) -> list[TranscriptTurn]:
     """The turns of a page, answers rendered. Reads nothing any more."""
     return [_turn(position, rows) for position in rows.positions]
 
 
-def _turn(position: Position, rows: PageRows) -> Turn:
+def _turn(position: Position, rows: PageRows) -> TranscriptTurn:
     message = rows.messages[position.pk]
     runs = rows.runs.get(position.pk, ())
-    return Turn(
+    return TranscriptTurn(
         position=position,
         message=message,
         author=_author(message, runs),
@@ -192,7 +192,7 @@ def _author(message: Message, runs: Sequence[Run]) -> str:
     return str(message.author) if message.author else "Somebody who has left"
 
 
-def card_of(run: Run, log: Sequence[Entry], *, result_length: int | None = None) -> RunCard:
+def card_of(run: Run, log: Sequence[LogEntry], *, result_length: int | None = None) -> RunCard:
     result = pretty_result(run.result)
     is_cut = result_length is not None and len(result) > result_length
     return RunCard(
@@ -207,7 +207,7 @@ def card_of(run: Run, log: Sequence[Entry], *, result_length: int | None = None)
     )
 
 
-def _html(run: Run, log: Sequence[Entry]) -> SafeString:
+def _html(run: Run, log: Sequence[LogEntry]) -> SafeString:
     """The answer as its readers see it, from its log; "" where the log is no longer kept."""
     if not log:
         return SafeString("")

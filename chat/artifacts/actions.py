@@ -151,7 +151,7 @@ def _append_mockup(mockup: Mockup, run: Run, said: JsonObject, position: int) ->
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class FileChange:
     """The files that a version has (rows, not yet saved), and the paths at which it differs from
     the version before it: no more than the two together have."""
 
@@ -160,7 +160,7 @@ class Change:
     deleted: frozenset[str]
 
 
-def read_change(said: JsonObject, before: Mapping[str, MockupFile]) -> Change:
+def read_change(said: JsonObject, before: Mapping[str, MockupFile]) -> FileChange:
     """A creation lists all its files. An update says which paths it added or replaced and which
     it took away; the others stay as they were ``before``."""
     listed = _by_path(_announced(file) for file in _objects(said.get("files")))
@@ -174,7 +174,7 @@ def read_change(said: JsonObject, before: Mapping[str, MockupFile]) -> Change:
         kept = {path: _kept(file) for path, file in before.items() if path not in {*new, *gone}}
     files = list({**kept, **new}.values())[: settings.MOCKUP_FILES]
     paths = {file.path for file in files}
-    return Change(
+    return FileChange(
         files=files,
         changed=frozenset(new) & paths,
         deleted=frozenset(before) - paths,

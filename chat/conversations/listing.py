@@ -26,7 +26,7 @@ SEARCH_CHARACTERS = 200
 SEARCH_WORDS = 8
 
 
-class Line(NamedTuple):
+class ConversationLine(NamedTuple):
     """One conversation, as far as the list shows it. Plain values: fifty are read each time."""
 
     public_id: UUID
@@ -51,7 +51,7 @@ class Line(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
     label: str
-    conversations: list[Line] = field(default_factory=list)
+    conversations: list[ConversationLine] = field(default_factory=list)
 
 
 def listing_context(
@@ -70,17 +70,17 @@ def listing_context(
     }
 
 
-def _lines(user: User, before: str) -> list[Line]:
+def _lines(user: User, before: str) -> list[ConversationLine]:
     """One more than a page, to know whether there is another."""
     moment = _moment(before)
     if moment is None:
         rows = _newest.all(person=user.pk)
     else:
         rows = list(_visible(user).filter(updated_at__lt=moment)[: PAGE_LINES + 1])
-    return [Line._make(row) for row in rows]
+    return [ConversationLine._make(row) for row in rows]
 
 
-def found_by_title(user: User, query: str, *, limit: int) -> list[Line]:
+def found_by_title(user: User, query: str, *, limit: int) -> list[ConversationLine]:
     """Of what a person may read: the newest conversations whose titles hold each of the words."""
     # No database stores NUL, and one of them refuses to compare with it.
     words = query[:SEARCH_CHARACTERS].replace("\x00", " ").split()[:SEARCH_WORDS]
@@ -89,7 +89,7 @@ def found_by_title(user: User, query: str, *, limit: int) -> list[Line]:
     rows = _visible(user)
     for word in words:
         rows = rows.filter(_in_title(word))
-    return [Line._make(row) for row in rows[:limit]]
+    return [ConversationLine._make(row) for row in rows[:limit]]
 
 
 def _in_title(word: str) -> Q:
@@ -139,7 +139,7 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
-def by_day(conversations: Iterable[Line]) -> list[Day]:
+def by_day(conversations: Iterable[ConversationLine]) -> list[Day]:
     today = timezone.localdate()
     return [
         Day(label=label, conversations=list(lines))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chat.conversations.page_parts import Card
+from chat.conversations.page_parts import PageCard
 from chat.conversations.page_state import PageState
 from chat.conversations.transcript import PAGE_TURNS, Path, ShownRun, Turn, last_page, read_changed
 from chat.models.tree import path_to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class PageDifference:
     """What turns the page at a position into the path: messages to take away, turns to append
     and turns whose actions changed. ``is_whole``: the page shows nothing that could stay."""
 
@@ -22,10 +22,10 @@ class Difference:
     changed: Sequence[int] = ()
 
 
-def difference(path: Path, position: PageState | None, *, may_write: bool = True) -> Difference:
+def difference(path: Path, position: PageState | None, *, may_write: bool = True) -> PageDifference:
     """``may_write``: whether the reader may now. Where the page was made for other rights, the
     actions of all its turns are changed."""
-    whole = Difference(is_whole=True, gone=(), start=last_page(path).start)
+    whole = PageDifference(is_whole=True, gone=(), start=last_page(path).start)
     if position is None or position.revision > path.conversation.revision:
         # Ahead of the records: they are those of a restored backup.
         return whole
@@ -37,7 +37,7 @@ def difference(path: Path, position: PageState | None, *, may_write: bool = True
     start = max(kept, default=-1) + 1
     if start <= first or len(path.places) - start > PAGE_TURNS:
         return whole
-    return Difference(
+    return PageDifference(
         is_whole=False,
         gone=[hex_id for hex_id in shown if path.index_of(hex_id) is None],
         start=start,
@@ -84,8 +84,8 @@ class ChangedTurn:
     turn: Turn
     runs: Sequence[ShownRun] = ()
     asking: Sequence[ShownRun] = ()
-    cards: Sequence[Card] = ()
-    lines: Sequence[Card] = ()
+    cards: Sequence[PageCard] = ()
+    lines: Sequence[PageCard] = ()
     there: Sequence[ShownRun] = ()
 
 

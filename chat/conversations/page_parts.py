@@ -8,7 +8,7 @@ from typing import Protocol
 from chat.models import Run
 
 
-class Card(Protocol):
+class PageCard(Protocol):
     """A card below a run. The page sends it again when `mark` differs from what it shows."""
 
     @property
@@ -24,13 +24,13 @@ class Card(Protocol):
 class PageAmendment(Protocol):
     """Changes the cards of a page before it is rendered, such as a form that was refused."""
 
-    def put_into(self, cards: Iterable[Card]) -> None: ...
+    def put_into(self, cards: Iterable[PageCard]) -> None: ...
 
 
-CardReader = Callable[[Iterable[Run]], Mapping[int, Sequence[Card]]]
+CardReader = Callable[[Iterable[Run]], Mapping[int, Sequence[PageCard]]]
 
 
-def _no_cards(runs: Iterable[Run]) -> Mapping[int, Sequence[Card]]:
+def _no_cards(runs: Iterable[Run]) -> Mapping[int, Sequence[PageCard]]:
     return {}
 
 
@@ -43,6 +43,6 @@ def use_cards(read: CardReader) -> None:
     _read_cards = read
 
 
-def cards_of(runs: Iterable[Run]) -> Mapping[int, Sequence[Card]]:
+def cards_of(runs: Iterable[Run]) -> Mapping[int, Sequence[PageCard]]:
     """The cards below each of these runs, by the run's key, in their order."""
     return _read_cards(runs)

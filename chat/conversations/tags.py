@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable
 from functools import cache, lru_cache
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from django import template
@@ -16,7 +15,8 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from chat.conversations.listing import listing_context
+from chat.conversations.listing import ConversationLine, listing_context
+from chat.conversations.transcript import Newer, ShownRun, Turn
 from chat.files.file_counts import (
     FileCounts,
     attachments_by_message,
@@ -24,7 +24,7 @@ from chat.files.file_counts import (
     files_by_answer,
     once,
 )
-from chat.models import Attachment, Conversation, Message, Role, Run, User, Visibility
+from chat.models import Attachment, Conversation, Message, Role, User, Visibility
 from chat.models.tree import Place
 from chat.web.tags import avatar, icon, when
 
@@ -79,22 +79,10 @@ def sidebar_list(context: Context) -> dict[str, Any]:
 LINES_KEPT = 4000
 
 
-class Line(Protocol):
-    """What the list knows of a conversation."""
-
-    public_id: UUID
-    title: str
-    visibility: str
-    updated_at: datetime
-    revision: int
-    owner_pk: int
-    owner: str
-    is_running: bool
-    is_waiting: bool
-
-
 @register.simple_tag
-def conversation_line(line: Line, current: Conversation | None, user: User) -> SafeString:
+def conversation_line(
+    line: ConversationLine, current: Conversation | None, user: User
+) -> SafeString:
     is_current = current is not None and current.public_id == line.public_id
     updated = int(line.updated_at.timestamp() * 1000)
     mark, owner = _mark_of(line, user)
@@ -102,7 +90,7 @@ def conversation_line(line: Line, current: Conversation | None, user: User) -> S
     return _rendered(line.public_id, line.title, state, mark, owner, is_current=is_current)
 
 
-def _mark_of(line: Line, user: User) -> tuple[str, str]:
+def _mark_of(line: ConversationLine, user: User) -> tuple[str, str]:
     """What stands beside the title, and whose conversation it is, where that is said."""
     if line.is_running:
         return "running", ""
@@ -139,48 +127,6 @@ def _rendered(
 FOLDED_FROM = 2400
 FOLDED_TO = 1200
 NOBODY = UUID(int=0)
-
-
-class Answer(Protocol):
-    """What is committed of a run, as HTML, and the cursor from which it goes on."""
-
-    run_id: str
-    html: SafeString
-    seq: int
-    check: str
-    is_live: bool
-    has_words: bool
-
-
-class ShownRun(Protocol):
-    run: Run
-    answer: Answer | None
-    asked: Sequence[object]
-    hex: str
-    model_label: str
-    may_go_on: bool
-
-
-class Newer(Protocol):
-    @property
-    def message(self) -> Message: ...
-
-    @property
-    def author(self) -> User | None: ...
-
-
-class Turn(Protocol):
-    message: Message
-    place: Place
-    number: int
-    runs: Sequence[ShownRun]
-    last: ShownRun | None
-    state: str
-    is_person: bool
-    is_live: bool
-    is_open: bool
-    newer: Newer | None
-    retry_key: UUID
 
 
 @register.simple_tag(takes_context=True)

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from django.db.models import OuterRef, Subquery
 
-from chat.conversations.page_parts import Card, cards_of
+from chat.conversations.page_parts import PageCard, cards_of
 from chat.core.prepared import Prepared
 from chat.live.snapshot import RenderedAnswer, render_answers
 from chat.models import (
@@ -37,7 +37,7 @@ class ShownRun:
 
     run: Run
     answer: RenderedAnswer | None = None
-    asked: tuple[Card, ...] = ()
+    asked: tuple[PageCard, ...] = ()
     is_last: bool = False
 
     @property

@@ -51,7 +51,7 @@ def is_over() -> bool:
     return left is not None and left <= 0
 
 
-class Connection(psycopg.Connection[Any]):
+class DeadlineConnection(psycopg.Connection[Any]):
     """Keeps the deadline of the thread that uses it."""
 
     def wait(

@@ -20,7 +20,7 @@ WINDOW_SECONDS = 30.0
 STALL_SECONDS = 1.0
 
 
-class Phase(StrEnum):
+class ProcessPhase(StrEnum):
     STARTING = "starting"
     SERVING = "serving"
     DRAINING = "draining"
@@ -62,27 +62,29 @@ class Process:
     def __init__(self) -> None:
         self.part = "web"
         self.lag = LoopLag()
-        self._phase = Phase.STARTING
-        self._ask: Callable[[], Phase] | None = None
+        self._phase = ProcessPhase.STARTING
+        self._ask: Callable[[], ProcessPhase] | None = None
         self._sampling: asyncio.Task[None] | None = None
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> ProcessPhase:
         return self._ask() if self._ask is not None else self._phase
 
-    def begins(self, part: str, version: str, *, phase: Callable[[], Phase] | None = None) -> None:
+    def begins(
+        self, part: str, version: str, *, phase: Callable[[], ProcessPhase] | None = None
+    ) -> None:
         """``phase``: who knows it, where nobody will say `serves` and `drains`."""
         self.part = part
-        self._phase = Phase.STARTING
+        self._phase = ProcessPhase.STARTING
         self._ask = phase
         metrics.BUILD.labels(version=version, part=part).set(1)
         self._sampling = asyncio.create_task(self.lag.sample_for_ever(), name="loop-lag")
 
     def serves(self) -> None:
-        self._phase = Phase.SERVING
+        self._phase = ProcessPhase.SERVING
 
     def drains(self) -> None:
-        self._phase = Phase.DRAINING
+        self._phase = ProcessPhase.DRAINING
 
     async def ends(self) -> None:
         sampling, self._sampling = self._sampling, None

@@ -69,7 +69,7 @@ class Signal:
                 timer.cancel()
 
 
-class Turn:
+class LoopShare:
     """For work that is long and can stop anywhere. Half of the event loop's time is its own: with turns
     of one length alone it would have a tenth, where each turn of fifty people's requests takes 45 ms.
     Begins when it is made; ``clock`` in seconds."""

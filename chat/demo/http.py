@@ -54,7 +54,7 @@ class Exchange:
     and after each change of ``outcome``, which changes once.
     """
 
-    def __init__(self, request: Request, connection: "Connection") -> None:
+    def __init__(self, request: Request, connection: "HttpConnection") -> None:
         self.request = request
         self.outcome: Outcome = "open"
         self.bytes_written = 0
@@ -160,7 +160,7 @@ def _head_bytes(
 Handler = Callable[[Exchange], Awaitable[None]]
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One client's socket: parses requests and runs the handler on one after the other."""
 
     def __init__(self, server: "HttpServer") -> None:
@@ -377,7 +377,7 @@ class HttpServer:
 
     def __init__(self, handler: Handler, *, host: str = "127.0.0.1", port: int = 0) -> None:
         self.handler = handler
-        self.connections: set[Connection] = set()
+        self.connections: set[HttpConnection] = set()
         self._host = host
         self._port = port
         self._server: asyncio.Server | None = None
@@ -386,7 +386,7 @@ class HttpServer:
         """Raises ``OSError`` where the address cannot be had."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Connection(self), self._host, self._port, backlog=1024
+            lambda: HttpConnection(self), self._host, self._port, backlog=1024
         )
         self._port = self._server.sockets[0].getsockname()[1]
 

@@ -17,11 +17,13 @@ JsonObject = dict[str, Any]
 STREAM_HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, tag_field="step", forbid_unknown_fields=True):
+class ScriptStep(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="step", forbid_unknown_fields=True
+):
     """One thing to do. Bytes are ``text`` followed by ``base64``, wherever a step has them."""
 
 
-class Bytes(Step, frozen=True, kw_only=True):
+class Bytes(ScriptStep, frozen=True, kw_only=True):
     text: str = ""
     base64: bytes = b""
 
@@ -30,7 +32,7 @@ class Bytes(Step, frozen=True, kw_only=True):
         return self.text.encode() + self.base64
 
 
-class Head(Step, tag="head", frozen=True, kw_only=True):
+class Head(ScriptStep, tag="head", frozen=True, kw_only=True):
     """The status line and headers. Without this step a 200 event stream goes before the first bytes.
 
     ``length`` is what ``Content-Length`` claims where the framing is by length; it may be a lie.
@@ -60,13 +62,13 @@ class Raw(Bytes, tag="raw", frozen=True, kw_only=True):
     """Bytes outside of all framing: a broken head, a bad chunk size, a trailer."""
 
 
-class Pause(Step, tag="pause", frozen=True, kw_only=True):
+class Pause(ScriptStep, tag="pause", frozen=True, kw_only=True):
     """Real seconds, whatever the speed of the demo."""
 
     seconds: float
 
 
-class Gate(Step, tag="gate", frozen=True, kw_only=True):
+class Gate(ScriptStep, tag="gate", frozen=True, kw_only=True):
     """Wait until the test releases ``name``. A release that came first counts."""
 
     name: str
@@ -78,15 +80,15 @@ class Flood(Bytes, tag="flood", frozen=True, kw_only=True):
     times: int = 0
 
 
-class Hang(Step, tag="hang", frozen=True, kw_only=True):
+class Hang(ScriptStep, tag="hang", frozen=True, kw_only=True):
     """Nothing more until the client leaves: an open socket after the end, or no answer at all."""
 
 
-class Close(Step, tag="close", frozen=True, kw_only=True):
+class Close(ScriptStep, tag="close", frozen=True, kw_only=True):
     """Close the connection here, complete or not."""
 
 
-class Reset(Step, tag="reset", frozen=True, kw_only=True):
+class Reset(ScriptStep, tag="reset", frozen=True, kw_only=True):
     """End the connection with a TCP reset."""
 
 

@@ -53,7 +53,7 @@ _FORBIDDEN = re.compile(r'[<>:"|?*\x00-\x1f\x7f]')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ZipEntry:
     """``size_bytes`` is known before it is read; a text may be larger than that."""
 
     path: str
@@ -82,12 +82,12 @@ def conversation(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return _answer(_everything(conversation), f"{conversation.title or 'conversation'}.zip")
 
 
-def _everything(conversation: Conversation) -> Iterator[Entry]:
+def _everything(conversation: Conversation) -> Iterator[ZipEntry]:
     # Each is read when it is its turn: a hundred at once may be as large as a hundred answers.
     artifacts = ArtifactVersion.objects.filter(artifact__conversation=conversation)
     sized = artifacts.defer("content").annotate(characters=Length("content"))
     for version in sized.select_related("artifact").order_by("pk"):
-        yield Entry(
+        yield ZipEntry(
             path=f"artifacts/{artifact_name(version)}",
             size_bytes=version.characters,
             at=version.created_at,
@@ -118,10 +118,10 @@ def _stored(files: QuerySet[MockupFile]) -> Iterable[MockupFile]:
     return stored.select_related("file", "version").defer("file__body").order_by("version", "path")
 
 
-def _of_file(row: MockupFile | AnswerFile | Attachment, path: str) -> Entry:
+def _of_file(row: MockupFile | AnswerFile | Attachment, path: str) -> ZipEntry:
     file = row.file
     assert file is not None
-    return Entry(
+    return ZipEntry(
         path=path,
         size_bytes=file.size_bytes,
         at=file.created_at,
@@ -134,7 +134,7 @@ def _body_of(file_pk: int) -> bytes:
     return bytes(bodies.first() or b"")
 
 
-def _answer(entries: Iterable[Entry], name: str) -> HttpResponse:
+def _answer(entries: Iterable[ZipEntry], name: str) -> HttpResponse:
     body = io.BytesIO()
     taken: set[str] = set()
     room = MOST_BYTES

@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 import redis.asyncio
 from django.conf import settings
 
-from chat.health.database import Database, DatabaseProbe, Line
+from chat.health.database import Database, DatabaseProbe, LiveRuns
 
 
 class Worker:
@@ -157,9 +157,9 @@ class Checks:
         found = await self._answer(self._looker.database)
         return found if found is not None else Database(error="timeout")
 
-    async def _read_line(self) -> Line:
+    async def _read_line(self) -> LiveRuns:
         found = await self._answer(self._looker.line)
-        return found if found is not None else Line(error="timeout")
+        return found if found is not None else LiveRuns(error="timeout")
 
     async def _answer(self, ask: Callable[[], Value]) -> Value | None:
         """The thread's answer, or ``None`` after the deadline. While a question hangs no other one

@@ -64,7 +64,7 @@ class Database:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LiveRuns:
     """Live runs: by state, and by state and name of the upstream."""
 
     error: str = ""
@@ -88,11 +88,11 @@ class DatabaseProbe:
         except Exception as error:
             return Database(error=type(error).__name__)
 
-    def line(self) -> Line:
+    def line(self) -> LiveRuns:
         try:
             return self._twice(self._read_line)
         except Exception as error:
-            return Line(error=type(error).__name__)
+            return LiveRuns(error=type(error).__name__)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -156,7 +156,7 @@ class DatabaseProbe:
         self._complete_at = now
         return missing
 
-    def _read_line(self, connection: BaseDatabaseWrapper) -> Line:
+    def _read_line(self, connection: BaseDatabaseWrapper) -> LiveRuns:
         clock = _clock_of(connection)
         states = dict.fromkeys((state.value for state in LIVE_STATUSES), 0)
         servers: dict[str, dict[str, int]] = {state: {} for state in states}
@@ -173,7 +173,7 @@ class DatabaseProbe:
             servers[state][name or "(removed)"] = count
             if state == RunStatus.QUEUED:
                 oldest = max(oldest, clock - since.timestamp())
-        return Line(
+        return LiveRuns(
             states=states,
             queued=servers[RunStatus.QUEUED.value],
             running=servers[RunStatus.RUNNING.value],

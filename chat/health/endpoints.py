@@ -15,7 +15,7 @@ from django.conf import settings
 
 from chat.health import report
 from chat.health.permission import Requester, may_see
-from chat.health.report import Answer
+from chat.health.report import HealthResponse
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -51,7 +51,7 @@ def metrics_or(pages: Application) -> Application:
     return metrics
 
 
-def _only_get(scope: Scope) -> Answer | None:
+def _only_get(scope: Scope) -> HealthResponse | None:
     if scope["method"] in ("GET", "HEAD"):
         return None
     return report.refused(405, "Only GET is possible here.")
@@ -90,7 +90,7 @@ async def _is_administrator(scope: Scope) -> bool:
     return bool(found and found[0].is_active and found[0].is_staff)
 
 
-async def _send(scope: Scope, send: Send, answer: Answer) -> None:
+async def _send(scope: Scope, send: Send, answer: HealthResponse) -> None:
     headers = [(name.encode(), value.encode()) for name, value in answer.headers.items()]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     body = b"" if scope["method"] == "HEAD" else answer.body

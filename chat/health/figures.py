@@ -6,7 +6,7 @@ from django.db import connections
 
 from chat.core import metrics
 from chat.health.checks import Findings, checks
-from chat.health.database import Line
+from chat.health.database import LiveRuns
 
 Values = metrics.Values
 
@@ -21,7 +21,7 @@ def _found() -> Findings | None:
     return checks.findings.value
 
 
-def _line() -> Line | None:
+def _line() -> LiveRuns | None:
     line = checks.line.value
     return line if line is not None and not line.error else None
 

@@ -10,7 +10,7 @@ import msgspec
 from django.conf import settings
 
 from chat.core import metrics
-from chat.core.process import Phase, Process, process
+from chat.core.process import Process, ProcessPhase, process
 from chat.health import figures
 from chat.health.checks import Findings, checks
 
@@ -23,7 +23,7 @@ Status = Literal["ok", "degraded", "unavailable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class HealthReport:
     """``failures`` are why this process cannot serve; ``problems`` only make it worse."""
 
     failures: list[str]
@@ -48,9 +48,9 @@ class Report:
         return told
 
 
-def report(process: Process, findings: Findings, *, version: str) -> Report:
+def report(process: Process, findings: Findings, *, version: str) -> HealthReport:
     """Pure: the same findings give the same report."""
-    return Report(
+    return HealthReport(
         failures=_failures(process, findings),
         problems=_problems(process, findings),
         details={
@@ -68,9 +68,9 @@ def report(process: Process, findings: Findings, *, version: str) -> Report:
 def _failures(process: Process, findings: Findings) -> list[str]:
     database = findings.database
     found = []
-    if process.phase == Phase.STARTING:
+    if process.phase == ProcessPhase.STARTING:
         found.append("This process is still starting.")
-    if process.phase == Phase.DRAINING:
+    if process.phase == ProcessPhase.DRAINING:
         found.append("This process is about to end and takes nothing new.")
     if database.error == "timeout":
         found.append("The database does not answer in time.")
@@ -143,7 +143,7 @@ HEADERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HealthResponse:
     status: int
     content_type: str
     body: bytes
@@ -157,24 +157,24 @@ class Answer:
         }
 
 
-def alive() -> Answer:
+def alive() -> HealthResponse:
     """The event loop has come to this line: that is all there is to say."""
     return _json(200, {"status": "ok"})
 
 
-async def ready(*, in_detail: bool) -> Answer:
+async def ready(*, in_detail: bool) -> HealthResponse:
     found = report(process, await checks.findings.get(), version=settings.VERSION)
     return _json(200 if found.can_serve else 503, found.body(in_detail=in_detail))
 
 
-async def figures_page() -> Answer:
+async def figures_page() -> HealthResponse:
     await figures.refresh()
-    return Answer(200, metrics.CONTENT_TYPE, metrics.exposition())
+    return HealthResponse(200, metrics.CONTENT_TYPE, metrics.exposition())
 
 
-def refused(status: int, message: str) -> Answer:
-    return Answer(status, "text/plain; charset=utf-8", f"{message}\n".encode())
+def refused(status: int, message: str) -> HealthResponse:
+    return HealthResponse(status, "text/plain; charset=utf-8", f"{message}\n".encode())
 
 
-def _json(status: int, value: object) -> Answer:
-    return Answer(status, "application/json", msgspec.json.encode(value) + b"\n")
+def _json(status: int, value: object) -> HealthResponse:
+    return HealthResponse(status, "application/json", msgspec.json.encode(value) + b"\n")

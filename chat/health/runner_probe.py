@@ -11,11 +11,11 @@ from typing import Protocol
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from chat.core.process import Phase, process
+from chat.core.process import ProcessPhase, process
 from chat.health import report
 from chat.health.checks import checks
 from chat.health.permission import Requester, may_see
-from chat.health.report import Answer
+from chat.health.report import HealthResponse
 
 # A probe's request is one packet, and is there at once.
 REQUEST_BYTES = 8 * 1024
@@ -88,7 +88,7 @@ async def _answer(head: str, peer: str | None) -> bytes:
     return _encode(answer, with_body=method != "HEAD")
 
 
-async def _find(method: str, path: str, asker: Requester) -> Answer:
+async def _find(method: str, path: str, asker: Requester) -> HealthResponse:
     if path not in ("/healthz", "/readyz", "/metrics"):
         return _NOT_FOUND
     if path == "/metrics" and not may_see(asker):
@@ -111,7 +111,7 @@ def _headers(lines: list[str]) -> dict[str, str]:
     return found
 
 
-def _encode(answer: Answer, *, with_body: bool = True) -> bytes:
+def _encode(answer: HealthResponse, *, with_body: bool = True) -> bytes:
     reason = _REASONS.get(answer.status, "Unavailable")
     headers = {**answer.headers, "Connection": "close"}
     lines = [f"HTTP/1.1 {answer.status} {reason}", *(f"{k}: {v}" for k, v in headers.items())]
@@ -165,7 +165,7 @@ async def _listen(server: ProbeServer) -> None:
     logger.info("probe.serving address=%s", f"http://{settings.RUNNER_HOST}:{port}")
 
 
-def _phase_of(runner: Executing) -> Phase:
+def _phase_of(runner: Executing) -> ProcessPhase:
     if runner.is_draining:
-        return Phase.DRAINING
-    return Phase.SERVING if runner.has_started else Phase.STARTING
+        return ProcessPhase.DRAINING
+    return ProcessPhase.SERVING if runner.has_started else ProcessPhase.STARTING

@@ -81,7 +81,7 @@ class Room:
     may_write: bool
 
 
-class Connection(Protocol):
+class MonitoredConnection(Protocol):
     """A live connection. Its methods are called on the event loop and must not block."""
 
     identity: Identity
@@ -113,7 +113,7 @@ class AccessMonitor:
 
     def __init__(self, notifier: ChangeNotifier = change_notifier) -> None:
         self._notifier = notifier
-        self._connections: set[Connection] = set()
+        self._connections: set[MonitoredConnection] = set()
         self._threads = DatabaseThreads("access-monitor", size=1)
         self._task: asyncio.Task[None] | None = None
         self._wanted = Subscription()
@@ -121,7 +121,7 @@ class AccessMonitor:
         _monitors.add(self)
 
     @property
-    def connections(self) -> frozenset[Connection]:
+    def connections(self) -> frozenset[MonitoredConnection]:
         return frozenset(self._connections)
 
     def has_room_for(self, user_pk: int) -> bool:
@@ -133,7 +133,7 @@ class AccessMonitor:
         logger.info("viewer.refused user=%d connections=%d", user_pk, theirs)
         return False
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: MonitoredConnection) -> None:
         self._connections.add(connection)
         logger.log(
             _level_of(connection),
@@ -145,7 +145,7 @@ class AccessMonitor:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._check_forever(), name="access-monitor")
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: MonitoredConnection) -> None:
         if connection in self._connections:
             self._connections.discard(connection)
             logger.log(_level_of(connection), "viewer.closed viewer=%s", connection.viewer_id)
@@ -193,7 +193,7 @@ class AccessMonitor:
             await asyncio.sleep(min(PAUSE_SECONDS, CHECK_SECONDS))
             await wait_at_most(self._wanted, max(0.0, due_at - loop.time()))
 
-    def _at(self, topics: set[str]) -> list[Connection]:
+    def _at(self, topics: set[str]) -> list[MonitoredConnection]:
         """The connections to the conversations that have changed."""
         return [
             one
@@ -206,12 +206,12 @@ class AccessMonitor:
             self._end(connection, reason)
 
     @staticmethod
-    def _end(connection: Connection, reason: str) -> None:
+    def _end(connection: MonitoredConnection, reason: str) -> None:
         metrics.VIEWERS_ENDED.labels(reason).inc()
         logger.info("viewer.ended viewer=%s reason=%s", connection.viewer_id, reason)
         connection.on_gone(reason)
 
-    async def _check(self, asked: Collection[Connection], *, with_lists: bool) -> None:
+    async def _check(self, asked: Collection[MonitoredConnection], *, with_lists: bool) -> None:
         if not asked:
             return
         connections = list(asked)
@@ -385,7 +385,7 @@ def _valid_tokens(keys: set[int | None]) -> set[int]:
 _monitors: WeakSet[AccessMonitor] = WeakSet()
 
 
-def _level_of(connection: Connection) -> int:
+def _level_of(connection: MonitoredConnection) -> int:
     """Long polls connect often and would fill the log."""
     return logging.DEBUG if connection.transport == "poll" else logging.INFO
 

@@ -20,7 +20,7 @@ from chat.core.waiting import Signal
 from chat.live.snapshot import check_of, format_check
 from chat.rendering.patches import Answer
 from chat.runs.configured_buffer import event_buffer
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from chat.runs.log_follower import RunGone, follow_log
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ async def in_thread(
         raise
 
 
-class Frame(msgspec.Struct, frozen=True, gc=False):
+class ViewerFrame(msgspec.Struct, frozen=True, gc=False):
     """One message to the browser. It changes a page at ``after`` into the page at ``seq``."""
 
     after: int
@@ -87,7 +87,7 @@ class RunBroadcaster:
         self._answer = Answer(run_id.hex)
         # The checksum of the log at each seq, so that any cursor can be verified.
         self._checks = array("I", [0])
-        self._ring: deque[Frame] = deque()
+        self._ring: deque[ViewerFrame] = deque()
         self._ring_bytes = 0
         self._framed_seq = 0
         # When the next frame may be sent, and whether a task waits for that time.
@@ -149,7 +149,7 @@ class RunBroadcaster:
     def _is_settled(self) -> bool:
         return self.has_ended or self.is_gone
 
-    async def frames_after(self, seq: int) -> list[Frame]:
+    async def frames_after(self, seq: int) -> list[ViewerFrame]:
         """The frames that bring a page at ``seq`` up to date: shared ones if a frame starts at ``seq``,
         otherwise one patch for this page, which ends where a shared frame ends."""
         shared = self.shared_after(seq)
@@ -163,17 +163,17 @@ class RunBroadcaster:
             metrics.CATCH_UPS.add(1)
             return [await self._patch(seq)]
 
-    def shared_after(self, seq: int) -> list[Frame]:
+    def shared_after(self, seq: int) -> list[ViewerFrame]:
         """The shared frames after ``seq``, or nothing if none starts there. Searched from the newest,
         because most viewers lack only the last one."""
-        shared: list[Frame] = []
+        shared: list[ViewerFrame] = []
         for frame in reversed(self._ring):
             if frame.after < seq:
                 break
             shared.append(frame)
         return shared[::-1] if shared and shared[-1].after == seq else []
 
-    async def replacement(self) -> list[Frame]:
+    async def replacement(self) -> list[ViewerFrame]:
         """Frames that rebuild the whole answer, for a page whose cursor is unknown."""
         async with self._applying:
             await self._share_frame()
@@ -207,7 +207,7 @@ class RunBroadcaster:
                 return
             await self._apply(entries)
 
-    def _take(self, entries: list[Entry]) -> bool:
+    def _take(self, entries: list[LogEntry]) -> bool:
         """As `_apply`, synchronously, for short batches that are not the end, while nobody else changes the
         answer. The deltas of hundreds of runs then wake no task."""
         if self._is_much(entries) or entries[-1].is_end or self.is_gone or self._applying.locked():
@@ -227,11 +227,11 @@ class RunBroadcaster:
         self._progressed.set()
         return True
 
-    def _is_much(self, entries: list[Entry]) -> bool:
+    def _is_much(self, entries: list[LogEntry]) -> bool:
         size = sum(len(entry.body) for entry in entries)
         return max(size, self._answer.open_length) > THREAD_BYTES
 
-    async def _apply(self, entries: list[Entry]) -> None:
+    async def _apply(self, entries: list[LogEntry]) -> None:
         async with self._applying:
             if self._is_much(entries):
                 await in_thread(self._apply_now, entries)
@@ -256,7 +256,7 @@ class RunBroadcaster:
         """Whether a frame can be sent at once, without waking a task."""
         return not (self._is_frame_coming or self.has_ended) and _now() >= self._due
 
-    def _apply_now(self, entries: list[Entry]) -> None:
+    def _apply_now(self, entries: list[LogEntry]) -> None:
         check = self._checks[-1]
         for entry in entries:
             self._answer.apply(canonical.decode(entry.body))
@@ -304,7 +304,7 @@ class RunBroadcaster:
         """Whether some page may be at the start of the next frame."""
         return self._framed_seq > 0 or self._answer.seq <= FIRST_EVENTS
 
-    def _share(self, frame: Frame | None) -> None:
+    def _share(self, frame: ViewerFrame | None) -> None:
         if frame is not None:
             self._ring.append(frame)
             self._ring_bytes += len(frame.text)
@@ -324,17 +324,17 @@ class RunBroadcaster:
         size = max(self._sizes[seq] - self._sizes[after], self._answer.open_length)
         return seq - after > THREAD_EVENTS or size > THREAD_BYTES
 
-    async def _patch(self, after: int) -> Frame:
+    async def _patch(self, after: int) -> ViewerFrame:
         if self._is_long(after):
             return await in_thread(self._patch_now, after)
         return self._patch_now(after)
 
-    def _patch_now(self, after: int) -> Frame:
+    def _patch_now(self, after: int) -> ViewerFrame:
         return self._envelope(after, self._answer.patches_since(after))
 
     def _envelope(
         self, after: int, content: str, *, replaces: bool = False, is_whole: bool = True
-    ) -> Frame:
+    ) -> ViewerFrame:
         """``replaces``: the content does not depend on what the page showed before.
 
         Until all pieces are there (``is_whole``) the page has no valid cursor (an empty checksum), and
@@ -350,7 +350,7 @@ class RunBroadcaster:
             "live": not (self.has_ended and is_whole),
             "content": content,
         }
-        return Frame(after, seq, _encoder.encode(envelope).decode())
+        return ViewerFrame(after, seq, _encoder.encode(envelope).decode())
 
     def _wake(self) -> None:
         for on_change in list(self._viewers):

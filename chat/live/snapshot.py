@@ -19,7 +19,7 @@ from chat.core import metrics
 from chat.models import Run
 from chat.rendering.markdown import picture_addresses
 from chat.rendering.patches import Answer
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from chat.runs.segments import read_entries, read_logs
 
 
@@ -28,7 +28,7 @@ def replay_id(run: Run) -> str:
     return f"{run.public_id.hex}-replay"
 
 
-def check_of(entries: Iterable[Entry], start: int = 0) -> int:
+def check_of(entries: Iterable[LogEntry], start: int = 0) -> int:
     """The checksum of a log, carried on from ``start`` over further entries.
 
     Two logs that agree up to a number have the same checksum there; a restored backup, or
@@ -138,7 +138,7 @@ def _ending_of(run: Run) -> Ending:
     return run.public_id, run.last_seq, run.finished_at
 
 
-def _render(run: Run, entries: list[Entry]) -> RenderedAnswer:
+def _render(run: Run, entries: list[LogEntry]) -> RenderedAnswer:
     metrics.SNAPSHOTS.labels("rendered").inc()
     answer = Answer(run.public_id.hex)
     for entry in entries:

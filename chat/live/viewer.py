@@ -24,7 +24,7 @@ from chat.live.access_monitor import (
     Identity,
     Room,
 )
-from chat.live.broadcaster import Frame, RunBroadcaster, RunBroadcasters, broadcasters
+from chat.live.broadcaster import RunBroadcaster, RunBroadcasters, ViewerFrame, broadcasters
 from chat.live.list_version import access_part
 from chat.runs.queue import QueuePositions
 
@@ -393,20 +393,20 @@ class Viewer:
         await self._send_all(followed, frames)
 
     @staticmethod
-    async def _frames_for(followed: FollowedRun) -> list[Frame]:
+    async def _frames_for(followed: FollowedRun) -> list[ViewerFrame]:
         if not followed.must_replace:
             return await followed.broadcaster.frames_after(followed.seq)
         followed.must_replace = False
         return await followed.broadcaster.replacement()
 
-    async def _send_all(self, followed: FollowedRun, frames: list[Frame]) -> None:
+    async def _send_all(self, followed: FollowedRun, frames: list[ViewerFrame]) -> None:
         for frame in frames:
             if self._gone is not None:
                 return
             self._note_sent(followed, frame)
             await self._send_text(frame.text)
 
-    def _note_sent(self, followed: FollowedRun, frame: Frame) -> None:
+    def _note_sent(self, followed: FollowedRun, frame: ViewerFrame) -> None:
         followed.seq = frame.seq
         if self._is_acknowledged:
             followed.sends(frame.seq, len(frame.text))

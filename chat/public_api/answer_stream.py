@@ -18,7 +18,7 @@ from chat.models import Run
 from chat.public_api import answers
 from chat.public_api.log_stream import Following, following, type_of
 from chat.result.merge import is_run_by_client
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from chat.runs.public_events import public_event, public_json, with_run
 from chat.runs.queue import QueuePositions
 from chat.wire.sse import encode_comment, encode_frame
@@ -142,7 +142,7 @@ class AnswerStream:
                 pass
         return self._runs
 
-    async def _batches(self) -> AsyncGenerator[list[Entry], None]:
+    async def _batches(self) -> AsyncGenerator[list[LogEntry], None]:
         """The logs of all runs; an empty batch where nothing has come for a while."""
         while True:
             async with following(self.run_id) as self._following:
@@ -153,7 +153,7 @@ class AnswerStream:
             if not batch or not await self._goes_on(batch[-1]):
                 return
 
-    async def _goes_on(self, end: Entry) -> bool:
+    async def _goes_on(self, end: LogEntry) -> bool:
         """Whether the answer only paused, and another run writes on."""
         result = _result_in(end)
         if self._has_said_end or not answers.has_paused(result):
@@ -176,7 +176,7 @@ class AnswerStream:
             return queue_frame(self.run_id, *self._place)
         return encode_comment("heartbeat")
 
-    async def _encoded(self, batch: list[Entry]) -> bytes:
+    async def _encoded(self, batch: list[LogEntry]) -> bytes:
         end = batch[-1] if batch[-1].is_end else None
         entries = batch[:-1] if end is not None else batch
         if sum(len(entry.body) for entry in entries) > THREAD_BYTES:
@@ -185,11 +185,11 @@ class AnswerStream:
             body = self._frames(entries)
         return body if end is None else body + await threads.call(self._end_frame, end)
 
-    def _frames(self, entries: list[Entry]) -> bytes:
+    def _frames(self, entries: list[LogEntry]) -> bytes:
         frames = [self._frame(entry) for entry in entries]
         return b"".join(frame for frame in frames if frame)
 
-    def _frame(self, entry: Entry) -> bytes:
+    def _frame(self, entry: LogEntry) -> bytes:
         if len(self._runs) == 1:
             return encode_frame(type_of(entry), entry.seq, public_json(entry, self.run_id))
         event = self._joiner.join(public_event(canonical.decode(entry.body), self.run_id))
@@ -198,7 +198,7 @@ class AnswerStream:
         body = with_run(canonical.encode(event), self.run_id)
         return encode_frame(type_of(entry), entry.seq, body)
 
-    def _end_frame(self, entry: Entry) -> bytes:
+    def _end_frame(self, entry: LogEntry) -> bytes:
         """``chat.end`` with the result of the whole answer; nothing where it only paused."""
         if answers.has_paused(_result_in(entry)) and _run_after(self.run_id) is not None:
             return b""
@@ -217,7 +217,7 @@ def queue_frame(run_id: UUID, place: int, message: str) -> bytes:
     return encode_frame(QUEUE, None, with_run(msgspec.json.encode(body), run_id))
 
 
-def _result_in(end: Entry) -> canonical.Result:
+def _result_in(end: LogEntry) -> canonical.Result:
     event = canonical.decode(end.body)
     assert isinstance(event, canonical.ChatEnd)
     return event.result

@@ -17,7 +17,7 @@ from django.http import Http404
 from chat import access
 from chat.accounts.actions.tokens import find_token
 from chat.conversations.actions.conversation import stop_run
-from chat.core.process import Phase, process
+from chat.core.process import ProcessPhase, process
 from chat.core.threads import DatabaseThreads
 from chat.live.access_monitor import GONE_SIGNED_OUT, GONE_UNSURE, Identity, Room, access_monitor
 from chat.live.handshake import identity_of_token, token_of
@@ -271,7 +271,7 @@ class Chat(Program):
     def _has_left(self) -> bool:
         """Whether the client went before the end, by itself: where its right has ended, or this
         process is about to, it was us who hung up."""
-        is_our_doing = bool(self._gone) or process.phase == Phase.DRAINING
+        is_our_doing = bool(self._gone) or process.phase == ProcessPhase.DRAINING
         return not self._is_over and not is_our_doing
 
     async def _stop_what_was_begun(self, sending: asyncio.Future[Run]) -> None:

@@ -22,7 +22,7 @@ from chat.live.sse import STREAM_HEADERS, Refused, Stream
 from chat.live.viewer import HEARTBEAT_SECONDS
 from chat.models import User
 from chat.public_api.errors import UNKNOWN_TOKEN, no_such_run, of_status
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from chat.runs.log_follower import RunGone, follow_log
 from chat.runs.public_events import public_json
 from chat.runs.queue import QueuePositions
@@ -38,9 +38,9 @@ class Following:
     """The batches of one run, from a number on. Made by `following`."""
 
     def __init__(self) -> None:
-        self._batches: asyncio.Queue[list[Entry] | None] = asyncio.Queue(BATCHES_AHEAD)
+        self._batches: asyncio.Queue[list[LogEntry] | None] = asyncio.Queue(BATCHES_AHEAD)
 
-    async def next(self, seconds: float) -> list[Entry] | None:
+    async def next(self, seconds: float) -> list[LogEntry] | None:
         """The next batch; an empty one after so long without any, or when `wake` was called;
         ``None`` at the end, after which nothing must be asked."""
         try:
@@ -79,7 +79,7 @@ async def following(run_id: UUID, after: int = 0) -> AsyncIterator[Following]:
             await reading
 
 
-def type_of(entry: Entry) -> str:
+def type_of(entry: LogEntry) -> str:
     event = events.decode(entry.body)
     return str(type(event).__struct_config__.tag)
 
@@ -158,13 +158,13 @@ class RunEvents(Stream):
         return int(asked[:18]) if asked.isascii() and asked.isdigit() else 0
 
 
-async def _encode(entries: list[Entry], run_id: UUID) -> bytes:
+async def _encode(entries: list[LogEntry], run_id: UUID) -> bytes:
     if sum(len(entry.body) for entry in entries) > THREAD_BYTES:
         return await asyncio.to_thread(_encode_now, entries, run_id)
     return _encode_now(entries, run_id)
 
 
-def _encode_now(entries: list[Entry], run_id: UUID) -> bytes:
+def _encode_now(entries: list[LogEntry], run_id: UUID) -> bytes:
     return b"".join(
         encode_frame(type_of(entry), entry.seq, public_json(entry, run_id)) for entry in entries
     )

@@ -33,7 +33,7 @@ UNKNOWN_MEMBER = "The member {name} of the request is not known here and was lef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class ProgramReply:
     """What a program gives for something that an answer waits for: the result of a tool, or the
     reply to a question. ``name`` is the call's id, or the question's."""
 
@@ -57,7 +57,7 @@ class ChatRequest:
     model: str
     text: str = ""
     pictures: tuple[bytes, ...] = ()
-    replies: tuple[Reply, ...] = ()
+    replies: tuple[ProgramReply, ...] = ()
     system_prompt: str | None = None
     integrations: tuple[Json, ...] | None = None
     parameters: Mapping[str, Json] = field(default_factory=dict)
@@ -280,10 +280,10 @@ class _Input:
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.pictures: list[bytes] = []
-        self.replies: list[Reply] = []
+        self.replies: list[ProgramReply] = []
 
 
-def _input(data: JsonObject) -> tuple[list[str], list[bytes], list[Reply]]:
+def _input(data: JsonObject) -> tuple[list[str], list[bytes], list[ProgramReply]]:
     given = data.get("input")
     if given is None:
         raise _missing("input")
@@ -333,7 +333,7 @@ def _result_item(found: _Input, item: JsonObject) -> None:
     if not isinstance(item.get("call_id"), str) or not isinstance(item.get("content"), str):
         raise _bad_input("a tool_result item needs `call_id` and `content`, both strings")
     found.replies.append(
-        Reply(
+        ProgramReply(
             kind="tool_result",
             name=item["call_id"],
             text=item["content"],
@@ -356,7 +356,7 @@ def _answer_item(found: _Input, item: JsonObject) -> None:
             "`fields` (an object of strings)"
         )
     found.replies.append(
-        Reply(
+        ProgramReply(
             kind="answer",
             name=item["ask_id"],
             text=content,

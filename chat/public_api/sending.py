@@ -24,7 +24,7 @@ from chat.files.actions import Picture, check_picture_count, picture_of, shows
 from chat.models import AccessToken, Question, QuestionKind, Run, Tool
 from chat.public_api.catalogue import Chosen, find_model
 from chat.public_api.errors import ApiError, invalid, no_such_run, of_refusal
-from chat.public_api.requests import ChatRequest, Reply, unknown_response
+from chat.public_api.requests import ChatRequest, ProgramReply, unknown_response
 from chat.questions import actions as question_verbs
 
 # LM Studio's name, to the names that dialects have for the same, the first that there is.
@@ -331,7 +331,7 @@ def _reply(token: AccessToken, request: ChatRequest, previous: Run | None) -> Ru
         return follow_up
 
 
-def _asked(left: Iterable[Question], reply: Reply) -> Question:
+def _asked(left: Iterable[Question], reply: ProgramReply) -> Question:
     is_tool = reply.kind == "tool_result"
     for question in left:
         if (question.kind == QuestionKind.TOOL) == is_tool and _name_of(question) == reply.name:
@@ -346,7 +346,7 @@ def _name_of(question: Question) -> str:
     return question.ask_id
 
 
-def _settle(token: AccessToken, question: Question, reply: Reply) -> Run | None:
+def _settle(token: AccessToken, question: Question, reply: ProgramReply) -> Run | None:
     if reply.is_declined:
         return question_verbs.refuse(token.user, question, reply.text)
     if question.kind == QuestionKind.TOOL:

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 
 from chat import access
 from chat.conversations import page
-from chat.conversations.page_parts import Card
+from chat.conversations.page_parts import PageCard
 from chat.core.errors import ActionRefused, InvalidForm
 from chat.models import Question, QuestionKind, Run, User
 from chat.questions import actions
@@ -28,7 +28,7 @@ class RefusedForm:
     refusal: str
     form: ReplyForm | None = None
 
-    def put_into(self, cards: Iterable[Card]) -> None:
+    def put_into(self, cards: Iterable[PageCard]) -> None:
         for asked in cards:
             if not isinstance(asked, QuestionCard) or asked.question.pk != self.question.pk:
                 continue

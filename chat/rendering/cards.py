@@ -34,7 +34,7 @@ from chat.rendering.parts import Part, Patches, Stack
 from chat.rendering.safety import reveal, storable
 from chat.rendering.text_diff import count_changes
 from chat.rendering.texts import Reasoning, Refusal, Text
-from chat.rendering.tool_calls import Tool
+from chat.rendering.tool_calls import ToolEntry
 
 
 class KeptCard(Card):
@@ -85,7 +85,7 @@ class KeptCard(Card):
         )
 
 
-class Artifact(KeptCard):
+class ArtifactCard(KeptCard):
     classes = "item card kept artifact"
     place = "artifacts"
 
@@ -127,7 +127,7 @@ _MOCKUP_STATES = {
 }
 
 
-class Mockup(KeptCard):
+class MockupCard(KeptCard):
     classes = "item card kept mockup"
     place = "mockups"
 
@@ -186,7 +186,7 @@ class Mockup(KeptCard):
         }
 
 
-class Question(Card):
+class AskCard(Card):
     """What the model wants to know. The form to answer it is the page's, not the stream's."""
 
     classes = "item card question"
@@ -223,7 +223,7 @@ def _option(option: Json) -> dict[str, str]:
     }
 
 
-class Settled(Card):
+class SettledCard(Card):
     """What became of a question that the run before this one ended with. A page that shows the
     question itself shows that there, and hides this line."""
 
@@ -269,7 +269,7 @@ class Fork(Card):
 # Every kind of output item and the element that shows it; further choices of an answer.
 
 
-class Alternative(Entry):
+class AlternativeEntry(Entry):
     """Another choice of the same answer, with items of its own; one choice is in sight."""
 
     def __init__(self, id: str, seq: int, choice: int) -> None:
@@ -312,11 +312,11 @@ class Choice(Part):
         )
 
 
-ITEM_KINDS: dict[str, type[Text] | type[Tool] | type[Media]] = {
+ITEM_KINDS: dict[str, type[Text] | type[ToolEntry] | type[Media]] = {
     "message": Text,
     "reasoning": Reasoning,
     "refusal": Refusal,
-    "tool_call": Tool,
-    "invalid_tool_call": Tool,
+    "tool_call": ToolEntry,
+    "invalid_tool_call": ToolEntry,
     "media": Media,
 }

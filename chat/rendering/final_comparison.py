@@ -33,7 +33,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class FinalDifference:
     about: str
     streamed: str
     final: str
@@ -42,7 +42,7 @@ class Difference:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalComparison:
     compared: tuple[str, ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[FinalDifference, ...]
 
     @property
     def agrees(self) -> bool:
@@ -57,21 +57,21 @@ def receipt_of(result: Result) -> FinalComparison | None:
 
 
 def compare(ours: Said, final: Said) -> FinalComparison:
-    differences: list[Difference] = []
+    differences: list[FinalDifference] = []
     texts = [("text", ours.text, final.text)]
     if final.thinking is not None:
         texts.append(("thinking", ours.thinking or "", final.thinking))
     for about, one, other in texts:
         if one != other:
             differences.append(
-                Difference(about=about, streamed=_place(one, other), final=_place(other, one))
+                FinalDifference(about=about, streamed=_place(one, other), final=_place(other, one))
             )
     compared = [about for about, _, _ in texts]
     if final.calls is not None:
         compared.append("tool calls")
         if ours.calls != final.calls:
             differences.append(
-                Difference(about="tool calls", streamed=_calls(ours), final=_calls(final))
+                FinalDifference(about="tool calls", streamed=_calls(ours), final=_calls(final))
             )
     return FinalComparison(compared=tuple(compared), differences=tuple(differences))
 

@@ -12,14 +12,14 @@ from chat.rendering import figures
 from chat.rendering.activity import Activity, Step
 from chat.rendering.cards import (
     ITEM_KINDS,
-    Alternative,
-    Artifact,
+    AlternativeEntry,
+    ArtifactCard,
+    AskCard,
     Choice,
     Fork,
     Generic,
-    Mockup,
-    Question,
-    Settled,
+    MockupCard,
+    SettledCard,
 )
 from chat.rendering.components import Card, Entry, Foldable, TextSlot, fill, safe
 from chat.rendering.final_comparison import receipt_of
@@ -30,7 +30,7 @@ from chat.rendering.messages import ErrorCard, ending_content
 from chat.rendering.parts import Part, Patches, Piece, Stack, packed, partial, pieces_of
 from chat.rendering.phases import PHASES, PhaseSlot, goes_on
 from chat.rendering.texts import Reasoning, Refusal, Text
-from chat.rendering.tool_calls import Calls, Tool
+from chat.rendering.tool_calls import Calls, ToolEntry
 
 # Phases of a message that the page may tell apart; anything else is not made a class.
 MESSAGE_PHASES = ("commentary", "final_answer")
@@ -50,7 +50,7 @@ INVISIBLE: dict[type[EventBase], str] = {
     events.VendorRaw: "unknown to every table; counted here, shown in the run's details",
 }
 
-ItemPart = TypeVar("ItemPart", Text, Reasoning, Refusal, Tool, Media)
+ItemPart = TypeVar("ItemPart", Text, Reasoning, Refusal, ToolEntry, Media)
 
 
 class Answer:
@@ -119,7 +119,7 @@ class Answer:
         return f"{self._id}-{letter}{self.seq}"
 
     def _add(self, part: Part, choice: int = 0) -> None:
-        if isinstance(part, Tool) and not part.is_given:
+        if isinstance(part, ToolEntry) and not part.is_given:
             self._calls_here(choice).add(part, self.seq)
             return
         calls = self._calls.pop(choice, None)
@@ -141,7 +141,7 @@ class Answer:
             if not self._choices.children:
                 self._choices.add(Choice(self._id, self.seq, 0), self.seq)
             self._choices.add(Choice(self._id, self.seq, choice), self.seq)
-            alternative = Alternative(f"{self._id}-c{choice}", self.seq, choice)
+            alternative = AlternativeEntry(f"{self._id}-c{choice}", self.seq, choice)
             self._items.add(alternative, self.seq)
             self._stacks[choice] = alternative.items
         return self._stacks[choice]
@@ -210,21 +210,21 @@ class Answer:
     def on_tool_start(self, event: events.ToolCallStart) -> None:
         if event.call_id:
             self._call_ids.add(event.call_id)
-        self._item(event, Tool).start(event, self.seq)
+        self._item(event, ToolEntry).start(event, self.seq)
 
     def on_tool_delta(self, event: events.ToolCallDelta) -> None:
-        self._item(event, Tool).add(event.fragment, self.seq)
+        self._item(event, ToolEntry).add(event.fragment, self.seq)
 
     def on_tool_arguments(self, event: events.ToolCallArguments) -> None:
-        tool = self._item(event, Tool)
+        tool = self._item(event, ToolEntry)
         tool.name(event.tool, event.provider_info)
         tool.call(event.arguments, event.arguments_raw, self.seq)
 
-    def _called(self, event: ItemEvent) -> Tool:
+    def _called(self, event: ItemEvent) -> ToolEntry:
         """The call that a result belongs to. One that this run never made was made by the run
         before it, and a person has given the result."""
         is_known = (event.choice, event.item) in self._by_item
-        return self._item(event, Tool, is_given=not is_known)
+        return self._item(event, ToolEntry, is_given=not is_known)
 
     def on_tool_success(self, event: events.ToolCallSuccess) -> None:
         tool = self._called(event)
@@ -244,13 +244,13 @@ class Answer:
         self._add(ErrorCard(self._next_id("e"), self.seq, event.error))
 
     def on_artifact(self, event: events.ArtifactUpdate) -> None:
-        self._card("artifact", event.artifact_id, Artifact).update(event, self.seq)
+        self._card("artifact", event.artifact_id, ArtifactCard).update(event, self.seq)
 
     def on_mockup(self, event: events.MockupUpdate) -> None:
         # A bundle is called for by its identifier and later named by its id as well.
         names = [name for name in (event.bundle_id, event.identifier) if name]
         known = [name for name in names if ("mockup", name) in self._named]
-        card = self._card("mockup", (known or names or [""])[0], Mockup)
+        card = self._card("mockup", (known or names or [""])[0], MockupCard)
         for name in names:
             self._named["mockup", name] = card
         card.update(event, self.seq)
@@ -265,14 +265,14 @@ class Answer:
         return card
 
     def on_question(self, event: events.AskQuestion) -> None:
-        self._add(Question(self._next_id("q"), self.seq, event))
+        self._add(AskCard(self._next_id("q"), self.seq, event))
 
     def on_fork(self, event: events.ContextFork) -> None:
         self._add(Fork(self._next_id("f"), self.seq, event))
 
     def on_step(self, event: events.ActivityStep) -> None:
         if event.family == "question":
-            self._add(Settled(self._next_id("s"), self.seq, event))
+            self._add(SettledCard(self._next_id("s"), self.seq, event))
             return
         key = (event.family, event.ref or event.step)
         found = self._named.get(key)
@@ -440,7 +440,7 @@ class Answer:
         return text, pieces
 
 
-NamedCard = TypeVar("NamedCard", Artifact, Mockup)
+NamedCard = TypeVar("NamedCard", ArtifactCard, MockupCard)
 
 # Event type -> what it does to the answer.
 HANDLERS: dict[type[EventBase], Callable[..., None]] = {

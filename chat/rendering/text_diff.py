@@ -24,7 +24,7 @@ Step = tuple[str, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class DiffLine:
     """``old`` and ``new`` are line numbers from 1, where that text has the line."""
 
     kind: Kind
@@ -34,11 +34,11 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class TextDiff:
     """``hunks`` are the changes with their surroundings, in order. ``is_exact`` is false where the
     texts were too different to look for what they share."""
 
-    hunks: Sequence[Sequence[Line]]
+    hunks: Sequence[Sequence[DiffLine]]
     added: int
     removed: int
     is_exact: bool
@@ -58,14 +58,14 @@ def count_changes(old: str, new: str) -> tuple[int, int]:
     return (lines - earlier).total(), (earlier - lines).total()
 
 
-def compare(old: str, new: str) -> Difference:
+def compare(old: str, new: str) -> TextDiff:
     before, after = _lines(old), _lines(new)
     steps = _steps(before, after, PAGE_STEPS)
     is_exact = steps is not None
     steps = steps or [("replace", 0, len(before), 0, len(after))]
     added, removed = _count(steps)
     hunks, is_cut = _cut(_hunks(steps, before, after))
-    return Difference(hunks=hunks, added=added, removed=removed, is_exact=is_exact, is_cut=is_cut)
+    return TextDiff(hunks=hunks, added=added, removed=removed, is_exact=is_exact, is_cut=is_cut)
 
 
 def _lines(text: str) -> list[str]:
@@ -108,10 +108,10 @@ def _count(steps: Sequence[Step]) -> tuple[int, int]:
 
 def _hunks(
     steps: Sequence[Step], before: Sequence[str], after: Sequence[str]
-) -> Iterator[list[Line]]:
+) -> Iterator[list[DiffLine]]:
     """Changes that are close to each other share their surroundings. Of a change that is longer
     than what is shown no more is laid out than tells that: it may have millions of lines."""
-    hunk: list[Line] = []
+    hunk: list[DiffLine] = []
     for position, (tag, a, b, c, d) in enumerate(steps):
         if tag != "equal":
             most = SHOWN_LINES + 1
@@ -129,14 +129,14 @@ def _hunks(
         yield hunk
 
 
-def _same(before: Sequence[str], places: range, shift: int) -> list[Line]:
+def _same(before: Sequence[str], places: range, shift: int) -> list[DiffLine]:
     """Unchanged lines; ``shift`` leads from their places in the old text to those in the new."""
     return [_line("same", before[at], old=at, new=at + shift) for at in places]
 
 
-def _line(kind: Kind, text: str, *, old: int | None = None, new: int | None = None) -> Line:
+def _line(kind: Kind, text: str, *, old: int | None = None, new: int | None = None) -> DiffLine:
     shown = text if len(text) <= SHOWN_LETTERS else f"{text[:SHOWN_LETTERS]}…"
-    return Line(
+    return DiffLine(
         kind=kind,
         text=shown,
         old=None if old is None else old + 1,
@@ -144,8 +144,8 @@ def _line(kind: Kind, text: str, *, old: int | None = None, new: int | None = No
     )
 
 
-def _cut(hunks: Iterator[list[Line]]) -> tuple[list[list[Line]], bool]:
-    shown: list[list[Line]] = []
+def _cut(hunks: Iterator[list[DiffLine]]) -> tuple[list[list[DiffLine]], bool]:
+    shown: list[list[DiffLine]] = []
     room = SHOWN_LINES
     for hunk in hunks:
         if len(hunk) > room:

@@ -143,7 +143,7 @@ def _provider(info: ProviderInfo | None) -> str:
     return f"{kind} {name}".strip()
 
 
-class Tool(Entry):
+class ToolEntry(Entry):
     """A tool call: name, state and duration in the head, arguments and result in the fold."""
 
     kind: ClassVar[str] = "tool_call"
@@ -161,7 +161,7 @@ class Tool(Entry):
         # Part of the element's frame: only its first event decides it.
         self.is_given = is_given
         # The calls in a row of which it is one hear of each state.
-        self.on_state: Callable[[Tool, int], None] | None = None
+        self.on_state: Callable[[ToolEntry, int], None] | None = None
         self.head = TextSlot(f"{id}-head", seq, tag="summary")
         self.arguments = Arguments(f"{id}-args", seq)
         self.outcome = FoldedSlot(f"{id}-outcome", seq, classes="outcome")
@@ -300,18 +300,18 @@ class Calls(Entry):
         self._folded_seq = -1
         # Kept as the calls change: looking through all of them at each change would be quadratic.
         self._states: Counter[str] = Counter()
-        self._known: dict[Tool, str] = {}
+        self._known: dict[ToolEntry, str] = {}
         self._names: dict[str, None] = {}
         self._began_t = self._ended_t = 0
 
-    def add(self, tool: Tool, seq: int) -> None:
+    def add(self, tool: ToolEntry, seq: int) -> None:
         if not self.cards.children:
             self._began_t = self._ended_t = tool.started_t
         tool.on_state = self._note
         self.cards.add(tool, seq)
         self._note(tool, seq)
 
-    def _note(self, tool: Tool, seq: int) -> None:
+    def _note(self, tool: ToolEntry, seq: int) -> None:
         """A call is new, or has another state."""
         before = self._known.get(tool)
         if before is not None:
@@ -332,7 +332,7 @@ class Calls(Entry):
 
     def conclude(self, seq: int, t: int, status: str) -> None:
         for tool in self.cards.children:
-            if isinstance(tool, Tool):
+            if isinstance(tool, ToolEntry):
                 tool.conclude(seq, t, status)
         # Calls that wait for people stay in sight.
         if status != "waiting":
@@ -346,7 +346,7 @@ class Calls(Entry):
         at_work = sum(self._states[state] for state in _AT_WORK)
         waiting = sum(self._states[state] for state in _WAITING)
         milliseconds = self._ended_t - self._began_t
-        names = [name for name in self._names if name != Tool.UNNAMED]
+        names = [name for name in self._names if name != ToolEntry.UNNAMED]
         return fill(
             "calls_head",
             count=figures.count(count),

@@ -56,7 +56,7 @@ from chat.result.artifacts import (
     members_of,
     numbered_version,
 )
-from chat.result.items import Part, PartKind, item_of
+from chat.result.items import PartKind, ResultPart, item_of
 
 CUT = Ending(status="cut", stop=Stop(reason="cut"))
 
@@ -84,7 +84,7 @@ class Fold:
         self.error: ErrorInfo | None = None
         self.last_seq = 0
         self.last_t = 0
-        self._parts: dict[tuple[int, int], Part] = {}
+        self._parts: dict[tuple[int, int], ResultPart] = {}
         self._usage: Usage | None = None
         self._load_seconds: float | None = None
         self._first_token_t = 0
@@ -161,7 +161,7 @@ class Fold:
             ),
         )
 
-    def open_parts(self) -> list[Part]:
+    def open_parts(self) -> list[ResultPart]:
         """Items that nothing has closed yet, in item order."""
         return [part for _, part in sorted(self._parts.items()) if part.is_open]
 
@@ -219,15 +219,15 @@ class Fold:
 
     # --- handlers --------------------------------------------------------------------
 
-    def _part(self, event: ItemEvent, kind: PartKind) -> Part:
+    def _part(self, event: ItemEvent, kind: PartKind) -> ResultPart:
         part = self._parts.get((event.choice, event.item))
         if part is None:
-            part = Part(kind=kind, number=event.item, choice=event.choice)
+            part = ResultPart(kind=kind, number=event.item, choice=event.choice)
             self._parts[event.choice, event.item] = part
         self._last_token_t = event.t or self._last_token_t
         return part
 
-    def _received(self, part: Part, text: str, t: int) -> None:
+    def _received(self, part: ResultPart, text: str, t: int) -> None:
         if not self._first_token_t:
             self._first_token_t = t
         add_piece(part.pieces, text)

@@ -29,7 +29,7 @@ from chat.events import (
 PartKind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
 
 
-class Part(Struct, kw_only=True, eq=False):
+class ResultPart(Struct, kw_only=True, eq=False):
     """An output item while it grows. Text stays in pieces until somebody asks for it."""
 
     kind: PartKind
@@ -57,11 +57,11 @@ class Part(Struct, kw_only=True, eq=False):
     file: str | None = None
 
 
-def item_of(part: Part) -> OutputItem:
+def item_of(part: ResultPart) -> OutputItem:
     return _ITEMS[part.kind](part)
 
 
-def _message(part: Part) -> MessageItem:
+def _message(part: ResultPart) -> MessageItem:
     return MessageItem(
         content="".join(part.pieces),
         citations=list(part.citations),
@@ -70,24 +70,24 @@ def _message(part: Part) -> MessageItem:
     )
 
 
-def _reasoning(part: Part) -> ReasoningItem:
+def _reasoning(part: ResultPart) -> ReasoningItem:
     return ReasoningItem(
         content="".join(part.pieces), kind=part.reasoning_kind, has_replay=part.has_replay
     )
 
 
-def _refusal(part: Part) -> RefusalItem:
+def _refusal(part: ResultPart) -> RefusalItem:
     return RefusalItem(
         content="".join(part.pieces), category=part.category, logprobs=list(part.logprobs) or None
     )
 
 
-def _media(part: Part) -> MediaItem:
+def _media(part: ResultPart) -> MediaItem:
     transcript = "".join(part.pieces) or None
     return MediaItem(media_type=part.media_type, file=part.file, transcript=transcript)
 
 
-def _call(part: Part) -> ToolCallItem | InvalidToolCallItem:
+def _call(part: ResultPart) -> ToolCallItem | InvalidToolCallItem:
     failure = part.failure
     if failure is not None and failure.metadata.type != "execution_failed":
         return InvalidToolCallItem(
@@ -110,7 +110,7 @@ def _call(part: Part) -> ToolCallItem | InvalidToolCallItem:
     )
 
 
-def _failed_call(part: Part, failure: ToolCallFailure) -> ToolCallItem:
+def _failed_call(part: ResultPart, failure: ToolCallFailure) -> ToolCallItem:
     """A call that ran and went wrong. Where an earlier run had asked for it, the failure is all
     that this run's log says of it."""
     return ToolCallItem(
@@ -125,7 +125,7 @@ def _failed_call(part: Part, failure: ToolCallFailure) -> ToolCallItem:
     )
 
 
-_ITEMS: Mapping[PartKind, Callable[[Part], OutputItem]] = {
+_ITEMS: Mapping[PartKind, Callable[[ResultPart], OutputItem]] = {
     "message": _message,
     "reasoning": _reasoning,
     "refusal": _refusal,
@@ -134,7 +134,7 @@ _ITEMS: Mapping[PartKind, Callable[[Part], OutputItem]] = {
 }
 
 
-def closing_event(part: Part) -> Event | None:
+def closing_event(part: ResultPart) -> Event | None:
     """What closes an item whose parser is gone; refusals and media need nothing."""
     if part.kind == "message":
         return MessageEnd(item=part.number, choice=part.choice)

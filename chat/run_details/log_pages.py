@@ -10,11 +10,11 @@ import msgspec
 
 from chat.events import EventBase, decode
 from chat.models import RunSegment
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from chat.runs.segments import read_entries
 
 __all__ = [
-    "Entry",
+    "LogEntry",
     "Page",
     "counts_of",
     "entries_behind",
@@ -46,7 +46,7 @@ _clock = msgspec.json.Decoder(_Clock)
 class Page:
     """Entries in order. ``has_earlier`` and ``has_later``: there are more that match."""
 
-    entries: list[Entry]
+    entries: list[LogEntry]
     has_earlier: bool
     has_later: bool
 
@@ -67,7 +67,7 @@ def t_in(body: bytes) -> int:
     return _clock.decode(body).t
 
 
-def entries_behind(run_pk: int, after: int = 0) -> Iterator[Entry]:
+def entries_behind(run_pk: int, after: int = 0) -> Iterator[LogEntry]:
     """The log behind ``after``, in chunks as it is stored."""
     while entries := read_entries(run_pk, after, limit_bytes=CHUNK_BYTES):
         yield from entries
@@ -81,7 +81,7 @@ def counts_of(run_pk: int) -> dict[str, int]:
 
 def page_after(run_pk: int, after: int, *, types: Collection[str] = ()) -> Page:
     """The first events behind ``after``; with ``types`` only those."""
-    found: list[Entry] = []
+    found: list[LogEntry] = []
     for entry in entries_behind(run_pk, after):
         if not types or type_in(entry.body) in types:
             if len(found) == PAGE_LINES:
@@ -94,7 +94,7 @@ def page_before(run_pk: int, before: int, *, types: Collection[str] = ()) -> Pag
     """The last events before ``before``; with ``types`` only those."""
     before = min(before, _last_seq(run_pk) + 1)
     start = 0 if types else max(0, before - PAGE_LINES - 2)
-    found: deque[Entry] = deque(maxlen=PAGE_LINES + 1)
+    found: deque[LogEntry] = deque(maxlen=PAGE_LINES + 1)
     has_later = False
     for entry in entries_behind(run_pk, start):
         if types and type_in(entry.body) not in types:
@@ -107,12 +107,12 @@ def page_before(run_pk: int, before: int, *, types: Collection[str] = ()) -> Pag
     return Page(entries=list(found)[has_earlier:], has_earlier=has_earlier, has_later=has_later)
 
 
-def entry_at(run_pk: int, seq: int) -> Entry | None:
+def entry_at(run_pk: int, seq: int) -> LogEntry | None:
     entries = read_entries(run_pk, seq - 1, limit_bytes=1) if seq > 0 else []
     return entries[0] if entries and entries[0].seq == seq else None
 
 
-def last_entry(run_pk: int) -> Entry | None:
+def last_entry(run_pk: int) -> LogEntry | None:
     """The end of the log as it is now."""
     return entry_at(run_pk, _last_seq(run_pk))
 

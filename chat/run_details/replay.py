@@ -39,7 +39,7 @@ class TooFar(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class ReplayFrame:
     """Patches from the frame before to event ``seq``, ``t`` milliseconds after the request."""
 
     t: int
@@ -51,7 +51,7 @@ class Frame:
 class Batch:
     """``seq``: the last event in it. ``is_over``: nothing is kept behind that."""
 
-    frames: list[Frame]
+    frames: list[ReplayFrame]
     seq: int
     is_over: bool
 
@@ -139,7 +139,7 @@ def batch_after(run: Run, after: int, *, step_milliseconds: int, most: int = BAT
     Raises `TooFar`."""
     moment = _answers.take(_key(run, after)) or moment_at(run, after)
     answer = moment.answer
-    frames: list[Frame] = []
+    frames: list[ReplayFrame] = []
     size = events = 0
     is_over = True
     for group in _groups(_events_behind(run, answer.seq), step_milliseconds):
@@ -150,7 +150,7 @@ def batch_after(run: Run, after: int, *, step_milliseconds: int, most: int = BAT
         for event, size_bytes in group:
             moment.apply(event, size_bytes)
         events += len(group)
-        frames.append(Frame(t=moment.t, seq=answer.seq, content=answer.patches_since(before)))
+        frames.append(ReplayFrame(t=moment.t, seq=answer.seq, content=answer.patches_since(before)))
         size += len(frames[-1].content)
     batch = Batch(frames=frames, seq=answer.seq, is_over=is_over)
     keep(run, moment)

@@ -21,7 +21,7 @@ FLUSH_TIMES = 64
 CHAT_END_PREFIX = b'{"type":"chat.end"'
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class LogEntry(msgspec.Struct, frozen=True, gc=False):
     """One committed event: its number, and its JSON as it lies in the log."""
 
     seq: int
@@ -33,7 +33,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 # Consumes entries that continue what the consumer has, at once, on the event loop. False: not now.
-Take = Callable[[list[Entry]], bool]
+Take = Callable[[list[LogEntry]], bool]
 
 
 class Consumer(NamedTuple):
@@ -47,10 +47,10 @@ class Consumer(NamedTuple):
 class EventBuffer(Protocol):
     """An accelerator. Whatever it drops can be read from the segments."""
 
-    def publish(self, run_id: UUID, entries: Sequence[Entry]) -> None:
+    def publish(self, run_id: UUID, entries: Sequence[LogEntry]) -> None:
         """Adds committed entries and gives them to the consumers."""
 
-    def read(self, run_id: UUID, after: int) -> list[Entry]:
+    def read(self, run_id: UUID, after: int) -> list[LogEntry]:
         """The entries after ``after`` without a gap, or nothing."""
 
     async def wait(
@@ -69,10 +69,10 @@ class EventBuffer(Protocol):
 class NullEventBuffer:
     """For a runner without Redis: nobody in its process follows runs."""
 
-    def publish(self, run_id: UUID, entries: Sequence[Entry]) -> None:
+    def publish(self, run_id: UUID, entries: Sequence[LogEntry]) -> None:
         return
 
-    def read(self, run_id: UUID, after: int) -> list[Entry]:
+    def read(self, run_id: UUID, after: int) -> list[LogEntry]:
         return []
 
     async def wait(
@@ -89,13 +89,13 @@ class NullEventBuffer:
 class RunBuffer:
     """The entries of one run, without a gap, the newest last."""
 
-    entries: deque[Entry] = field(default_factory=deque)
+    entries: deque[LogEntry] = field(default_factory=deque)
     size_bytes: int = 0
     waiting: list[_Waiter] = field(default_factory=list)
     # When a follower of this process last read it, by the loop's clock; 0 for never.
     asked_at: float = 0.0
 
-    def behind(self, seq: int) -> list[Entry]:
+    def behind(self, seq: int) -> list[LogEntry]:
         """The entries after ``seq``; nothing if there is a gap."""
         if not self.entries or self.entries[0].seq > seq + 1:
             return []
@@ -165,12 +165,12 @@ class MemoryEventBuffer:
         self._limit_bytes = limit_bytes
         self._runs: dict[UUID, RunBuffer] = {}
 
-    def publish(self, run_id: UUID, entries: Sequence[Entry]) -> None:
+    def publish(self, run_id: UUID, entries: Sequence[LogEntry]) -> None:
         run_buffer = self._run_buffer(run_id)
         self._keep(run_buffer, entries)
         run_buffer.tell()
 
-    def _keep(self, run_buffer: RunBuffer, entries: Sequence[Entry]) -> None:
+    def _keep(self, run_buffer: RunBuffer, entries: Sequence[LogEntry]) -> None:
         for entry in entries:
             run_buffer.entries.append(entry)
             run_buffer.size_bytes += len(entry.body) + ENTRY_BYTES
@@ -180,7 +180,7 @@ class MemoryEventBuffer:
                 break
             run_buffer.size_bytes -= len(run_buffer.entries.popleft().body) + ENTRY_BYTES
 
-    def read(self, run_id: UUID, after: int) -> list[Entry]:
+    def read(self, run_id: UUID, after: int) -> list[LogEntry]:
         run_buffer = self._runs.get(run_id)
         return [] if run_buffer is None else run_buffer.behind(after)
 

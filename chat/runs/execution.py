@@ -40,7 +40,7 @@ from chat.runs.run_metrics import Measure
 from chat.runs.seen_events import record_seen
 from chat.runs.segments import OwnershipLost
 from chat.runs.writer import SegmentWriter
-from chat.upstreams.client import Client, Limits, stream
+from chat.upstreams.client import Client, UpstreamLimits, stream
 from chat.upstreams.failures import UpstreamRefused
 from chat.upstreams.redaction import Redactor, credentials_of
 
@@ -433,8 +433,8 @@ _attempt_over = PreparedUpdate(
 )
 
 
-def _limits() -> Limits:
-    return Limits(
+def _limits() -> UpstreamLimits:
+    return UpstreamLimits(
         connect_seconds=settings.UPSTREAM_CONNECT_SECONDS,
         head_seconds=settings.UPSTREAM_HEAD_SECONDS,
         idle_seconds=settings.UPSTREAM_IDLE_SECONDS,

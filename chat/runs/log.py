@@ -20,7 +20,7 @@ from chat.core.threads import DatabaseThreads
 from chat.core.waiting import Signal
 from chat.dialects.base import Ending
 from chat.result import Fold
-from chat.runs.event_buffer import Entry, EventBuffer
+from chat.runs.event_buffer import EventBuffer, LogEntry
 from chat.runs.outcomes import PreparedOutcome, columns_of, prepare_outcome
 from chat.runs.segments import SegmentWrite, bodies_of
 from chat.runs.writer import SegmentWriter
@@ -277,7 +277,7 @@ class RunLog:
         if not (self._pending or self._is_commit_requested):
             # SSE comments alone need no commit; their bytes are written with the next events.
             return
-        entries: list[Entry] = []
+        entries: list[LogEntry] = []
 
         def write() -> SegmentWrite | None:
             """Called right before the commit, so that it includes events of the pause before it."""
@@ -296,7 +296,7 @@ class RunLog:
         if entries:
             self._publish(entries)
 
-    def _number(self, events: Iterable[canonical.Event]) -> list[Entry]:
+    def _number(self, events: Iterable[canonical.Event]) -> list[LogEntry]:
         numbered = list(events)
         for event in numbered:
             self.seq += 1
@@ -306,7 +306,7 @@ class RunLog:
 
     def _write(
         self,
-        entries: list[Entry],
+        entries: list[LogEntry],
         *,
         columns: dict[str, object],
         result: canonical.Result | None = None,
@@ -327,7 +327,7 @@ class RunLog:
             conversation_pk=self._conversation_pk,
         )
 
-    def _publish(self, entries: list[Entry]) -> None:
+    def _publish(self, entries: list[LogEntry]) -> None:
         """Publishes committed entries."""
         self._writing_bytes = 0
         # Bytes without events do not count as waiting for the database.

@@ -17,7 +17,7 @@ from chat.core.prepared import fetch
 from chat.core.threads import DatabaseThreads, readers
 from chat.models.run import LIVE_STATUSES
 from chat.runs.configured_buffer import event_buffer
-from chat.runs.event_buffer import Consumer, Entry, EventBuffer, Take
+from chat.runs.event_buffer import Consumer, EventBuffer, LogEntry, Take
 from chat.runs.segments import CHUNK_SEGMENTS, entries_of, read_entries
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class RunGone(Exception):
 class NewEntries:
     """The entries after a follower's position. ``is_over``: the run has ended before it."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LogEntry] = field(default_factory=list)
     is_over: bool = False
 
 
@@ -209,7 +209,7 @@ async def follow_log(
     threads: DatabaseThreads = readers,
     poll_seconds: float = POLL_SECONDS,
     take: Take | None = None,
-) -> AsyncIterator[list[Entry]]:
+) -> AsyncIterator[list[LogEntry]]:
     """Batches of committed entries after ``after``, each seq once and in order.
 
     Entries that the buffer receives during a wait go to ``take``, if given; those that it refuses
@@ -250,7 +250,7 @@ async def follow_log(
 
 
 def _counted(take: Take) -> Take:
-    def counted(entries: list[Entry]) -> bool:
+    def counted(entries: list[LogEntry]) -> bool:
         is_taken = take(entries)
         if is_taken:
             metrics.LOG_READS.add(1, "buffer")
@@ -259,7 +259,7 @@ def _counted(take: Take) -> Take:
     return counted
 
 
-def _where(entries: list[Entry], is_served: bool) -> str:
+def _where(entries: list[LogEntry], is_served: bool) -> str:
     """Where a follower found entries, for the metrics."""
     if is_served:
         return "buffer"
@@ -310,7 +310,7 @@ _BEGINNING = """
 """
 
 
-def _begin(run_id: UUID, after: int) -> tuple[int, list[Entry]]:
+def _begin(run_id: UUID, after: int) -> tuple[int, list[LogEntry]]:
     """The run's key, and the first step of its log."""
     is_postgres = connection.vendor == "postgresql"
     values = [after, after + 1, run_id if is_postgres else run_id.hex, CHUNK_SEGMENTS]

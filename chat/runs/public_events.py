@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from chat import events as canonical
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 
 _RESPONSE_ID = "resp_"
 # What is looked into before it leaves; anything else goes as it was logged.
@@ -51,7 +51,7 @@ def public_result(result: canonical.Result, run_id: UUID) -> canonical.Result:
     )
 
 
-def public_json(entry: Entry, run_id: UUID) -> bytes:
+def public_json(entry: LogEntry, run_id: UUID) -> bytes:
     """One line of ASCII JSON with the run's id in it."""
     body = entry.body
     if entry.is_end or body.startswith(_GUARDED):

@@ -14,7 +14,7 @@ from chat import events as canonical
 from chat.dialects.base import Cause, Parser
 from chat.dialects.event_counts import WHOLE_BODY, EventCounter
 from chat.runs.log import RunLog, nothing
-from chat.upstreams.client import Answer
+from chat.upstreams.client import UpstreamAnswer
 from chat.upstreams.failures import UpstreamError
 from chat.wire.sse import Decoder, EventTooLarge, Frame
 
@@ -74,7 +74,7 @@ class AnswerReader:
         self._failure: Exception | None = None
         self._quiet_seconds = float(settings.UPSTREAM_QUIET_SECONDS)
 
-    async def read(self, answer: Answer) -> Outcome:
+    async def read(self, answer: UpstreamAnswer) -> Outcome:
         """Reads to the terminator, the end of input or a limit.
 
         Cancellation leaves the log with everything that was parsed until then.
@@ -89,7 +89,7 @@ class AnswerReader:
         except TimeoutError:
             return failed("idle_timeout", "The server kept the connection open, but sent nothing.")
 
-    async def _read_stream(self, answer: Answer, quiet: asyncio.Timeout) -> Outcome:
+    async def _read_stream(self, answer: UpstreamAnswer, quiet: asyncio.Timeout) -> Outcome:
         self._log.drain_source = partial(self._drain_source, answer, quiet)
         try:
             return await self._read_frames(answer, quiet)
@@ -104,7 +104,7 @@ class AnswerReader:
             # Whatever ended it: what belongs to no event is kept too.
             self._log.add([], raw=self._decoder.unread())
 
-    async def _read_frames(self, answer: Answer, quiet: asyncio.Timeout) -> Outcome:
+    async def _read_frames(self, answer: UpstreamAnswer, quiet: asyncio.Timeout) -> Outcome:
         async with aclosing(answer.chunks()) as chunks:
             async for data in chunks:
                 self._held, self._held_at = data, self._elapsed()
@@ -118,7 +118,7 @@ class AnswerReader:
         self._take(self._decoder.close(), self._elapsed())
         return Outcome(cause="eof")
 
-    async def _take_at_its_moment(self, answer: Answer, quiet: asyncio.Timeout) -> None:
+    async def _take_at_its_moment(self, answer: UpstreamAnswer, quiet: asyncio.Timeout) -> None:
         """What is held is parsed when the log is about to be committed, with what has come until
         then. Raises what the parser or the decoder raises."""
         is_large = len(self._held) >= LARGE_READ_BYTES
@@ -139,11 +139,11 @@ class AnswerReader:
         # The database is late.
         self._feed(quiet)
 
-    def _drain_source(self, answer: Answer, quiet: asyncio.Timeout) -> None:
+    def _drain_source(self, answer: UpstreamAnswer, quiet: asyncio.Timeout) -> None:
         if self._is_waiting and self._failure is None:
             self._take_arrived(answer, quiet)
 
-    def _take_arrived(self, answer: Answer, quiet: asyncio.Timeout) -> None:
+    def _take_arrived(self, answer: UpstreamAnswer, quiet: asyncio.Timeout) -> None:
         if not self._held:
             self._held_at = self._elapsed()
         self._held += answer.arrived()
@@ -205,7 +205,7 @@ class AnswerReader:
             self._log.add(found, raw=b"".join(raw))
         return bool(found)
 
-    async def _read_body(self, answer: Answer) -> Outcome:
+    async def _read_body(self, answer: UpstreamAnswer) -> Outcome:
         body = await answer.body(BODY_BYTES)
         events = self._parser.feed_body(body)
         t = self._elapsed()

@@ -19,8 +19,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import OutOfMemoryError, ResponseError
 
-from chat.core.waiting import Turn, end
-from chat.runs.event_buffer import Consumer, Entry, MemoryEventBuffer, RunBuffer
+from chat.core.waiting import LoopShare, end
+from chat.runs.event_buffer import Consumer, LogEntry, MemoryEventBuffer, RunBuffer
 
 CONNECT_SECONDS = 2.0
 
@@ -108,7 +108,7 @@ class News(msgspec.Struct, array_like=True, frozen=True):
     bodies: list[bytes]
 
 
-class Message(msgspec.Struct, array_like=True, frozen=True):
+class BufferMessage(msgspec.Struct, array_like=True, frozen=True):
     """What one process committed in one flush."""
 
     origin: bytes
@@ -116,7 +116,7 @@ class Message(msgspec.Struct, array_like=True, frozen=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Message).decode
+_decode = msgspec.msgpack.Decoder(BufferMessage).decode
 
 
 @dataclass(slots=True)
@@ -195,7 +195,7 @@ class RedisEventBuffer(MemoryEventBuffer):
 
     # --- what the others of this process see -------------------------------------------------
 
-    def publish(self, run_id: UUID, entries: Sequence[Entry]) -> None:
+    def publish(self, run_id: UUID, entries: Sequence[LogEntry]) -> None:
         """Never waits, and never keeps more than ``OUTBOX_BYTES``."""
         if self._keeps_own:
             self._own.add(run_id)
@@ -211,7 +211,7 @@ class RedisEventBuffer(MemoryEventBuffer):
         outbox.size_bytes += size
         self._has_news.set()
 
-    def read(self, run_id: UUID, after: int) -> list[Entry]:
+    def read(self, run_id: UUID, after: int) -> list[LogEntry]:
         self._follow(run_id)
         return super().read(run_id, after)
 
@@ -275,7 +275,7 @@ class RedisEventBuffer(MemoryEventBuffer):
         """Cancelled or failed, some of it may have arrived; what did not is not sent again."""
         try:
             for part in parts_of(news):
-                await self._say(_encode(Message(self._origin, part)))
+                await self._say(_encode(BufferMessage(self._origin, part)))
             await self._keep_alive()
         except OutOfMemoryError:
             raise
@@ -354,7 +354,7 @@ class RedisEventBuffer(MemoryEventBuffer):
     async def _tell(self, changed: Iterable[RunBuffer]) -> None:
         """Those who follow these runs, who may take and show at once what has come."""
         # A message brings news of many runs.
-        turn = Turn(asyncio.get_running_loop().time)
+        turn = LoopShare(asyncio.get_running_loop().time)
         for run_buffer in changed:
             run_buffer.tell()
             await turn.go_on()
@@ -375,7 +375,7 @@ class RedisEventBuffer(MemoryEventBuffer):
                 changed[news.run] = run_buffer
         return changed
 
-    def _believed(self, fields: object) -> Message | None:
+    def _believed(self, fields: object) -> BufferMessage | None:
         """The message, if a process of this installation wrote it."""
         match fields:
             case [name, bytes() as body, other, bytes() as mac] if (name, other) == (BODY, MAC):
@@ -396,7 +396,7 @@ class RedisEventBuffer(MemoryEventBuffer):
             run_buffer.entries.clear()
             run_buffer.size_bytes = 0
         numbered = enumerate(news.bodies, start=news.first_seq)
-        self._keep(run_buffer, [Entry(seq, body) for seq, body in numbered])
+        self._keep(run_buffer, [LogEntry(seq, body) for seq, body in numbered])
 
 
 def _parts(number: bytes) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from chat.core.prepared import fetch
 MAX_KINDS = 300
 
 
-class Seen(Protocol):
+class EventCount(Protocol):
     """One kind of event of one stream."""
 
     @property
@@ -28,7 +28,7 @@ class Seen(Protocol):
     def sample(self) -> str: ...
 
 
-def record_seen(upstream_pk: int, kinds: Iterable[Seen]) -> None:
+def record_seen(upstream_pk: int, kinds: Iterable[EventCount]) -> None:
     """Adds the counts of one stream, with a row for each new kind.
 
     ``sample`` is stored as given: the caller has taken credentials out of it. A kind that the
@@ -48,7 +48,7 @@ def record_seen(upstream_pk: int, kinds: Iterable[Seen]) -> None:
     )
 
 
-def _by_name(kinds: Iterable[Seen]) -> list[tuple[str, int, bool, str]]:
+def _by_name(kinds: Iterable[EventCount]) -> list[tuple[str, int, bool, str]]:
     """Each name once: with credentials taken out two may be the same."""
     found: dict[str, tuple[str, int, bool, str]] = {}
     for kind in kinds:

@@ -24,7 +24,7 @@ from psycopg.types.numeric import Int8
 from chat import events as canonical
 from chat.core.prepared import Prepared, fetch
 from chat.models import Run, RunSegment
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from chat.runs.outcomes import PreparedOutcome, has_consequences, record_outcome, touch_room
 
 # Most rows of a log that a follower gets at once.
@@ -42,7 +42,7 @@ class SegmentWrite:
 
     run_pk: int
     runner: UUID
-    entries: Sequence[Entry]
+    entries: Sequence[LogEntry]
     raw: bytes = b""
     columns: dict[str, object] = field(default_factory=dict)
     is_end: bool = False
@@ -334,14 +334,14 @@ def _assignments(columns: Mapping[str, object]) -> tuple[str, list[object]]:
     return names, [field.get_db_prep_save(value, connection) for field, value in pairs]
 
 
-def _body(entries: Sequence[Entry]) -> bytes:
+def _body(entries: Sequence[LogEntry]) -> bytes:
     return canonical.join_bodies(entry.body for entry in entries)
 
 
 # --- reading --------------------------------------------------------------------------
 
 
-def read_entries(run_pk: int, after: int = 0, *, limit_bytes: int = 0) -> list[Entry]:
+def read_entries(run_pk: int, after: int = 0, *, limit_bytes: int = 0) -> list[LogEntry]:
     """Committed events after ``after``, in order and without a gap.
 
     With ``limit_bytes`` the list ends after the segment that passes the limit, or after some
@@ -359,7 +359,7 @@ def read_entries(run_pk: int, after: int = 0, *, limit_bytes: int = 0) -> list[E
     return entries_of(rows[:CHUNK_SEGMENTS] if limit_bytes else rows, after, limit_bytes)
 
 
-def read_logs(run_pks: Sequence[int]) -> dict[int, list[Entry]]:
+def read_logs(run_pks: Sequence[int]) -> dict[int, list[LogEntry]]:
     """The whole committed logs of several runs, in one query."""
     rows: dict[int, list[tuple[int, bool, bytes]]] = {run_pk: [] for run_pk in run_pks}
     if run_pks:
@@ -372,17 +372,17 @@ def read_logs(run_pks: Sequence[int]) -> dict[int, list[Entry]]:
 
 def entries_of(
     rows: Iterable[tuple[int, bool, bytes | memoryview]], after: int = 0, limit_bytes: int = 0
-) -> list[Entry]:
+) -> list[LogEntry]:
     """The events after ``after`` in these segments, up to the first gap. Raises whatever a body
     that is none of ours makes of itself."""
-    entries: list[Entry] = []
+    entries: list[LogEntry] = []
     size = 0
     for first_seq, is_compressed, body in rows:
         if first_seq > (entries[-1].seq if entries else after) + 1:
             break
         plain = zlib.decompress(body) if is_compressed else bytes(body)
         numbered = enumerate(canonical.split_bodies(plain), start=first_seq)
-        entries += [Entry(seq, text) for seq, text in numbered if seq > after]
+        entries += [LogEntry(seq, text) for seq, text in numbered if seq > after]
         size += len(plain)
         if limit_bytes and size >= limit_bytes:
             break
@@ -481,6 +481,6 @@ _whole_log: Prepared[Any] = Prepared(
 )
 
 
-def bodies_of(events: Iterable[canonical.Event]) -> list[Entry]:
+def bodies_of(events: Iterable[canonical.Event]) -> list[LogEntry]:
     """Entries of numbered events."""
-    return [Entry(event.seq, canonical.encode(event)) for event in events]
+    return [LogEntry(event.seq, canonical.encode(event)) for event in events]

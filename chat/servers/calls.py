@@ -19,7 +19,7 @@ from chat.servers.actions.servers import ModelEntry, typed_models
 from chat.upstreams.client import list_models
 from chat.upstreams.configured import configured_client, configured_policy
 from chat.upstreams.failures import UpstreamError
-from chat.upstreams.probe import Step, Target, probe
+from chat.upstreams.probe import ProbeStep, ProbeTarget, probe
 
 # A person waits for the page; a model that takes longer to load is an answer, too.
 PROBE_SECONDS = 60
@@ -29,7 +29,7 @@ Steps = list[dict[str, object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ConnectionReport:
     """The steps of a connection test as plain values, each as it ended, what kinds of events
     came meanwhile, and which models the server offers."""
 
@@ -61,20 +61,22 @@ class NotAskable(Exception):
     """The settings are not enough to ask anything; ``str()`` says what is missing."""
 
 
-def run_probe(upstream: Upstream, *, model: str = "") -> Report:
+def run_probe(upstream: Upstream, *, model: str = "") -> ConnectionReport:
     """Runs the connection test to its end. Takes a minute at most."""
     try:
         target = _target(upstream, model)
     except NotAskable as reason:
-        step = Step(name="key", label="Key", state="failed", text=str(reason))
-        return Report(steps=[_plain(step)])
+        step = ProbeStep(name="key", label="Key", state="failed", text=str(reason))
+        return ConnectionReport(steps=[_plain(step)])
     steps = async_to_sync(_probe)(target)
     seen = merged(kind for step in steps for kind in step.seen)
     models = [model for step in steps for model in step.models]
-    return Report(steps=[_plain(step) for step in steps], seen=tuple(seen), models=_entries(models))
+    return ConnectionReport(
+        steps=[_plain(step) for step in steps], seen=tuple(seen), models=_entries(models)
+    )
 
 
-def _plain(step: Step) -> dict[str, object]:
+def _plain(step: ProbeStep) -> dict[str, object]:
     """What is stored and shown of a step; what it saw is counted elsewhere, and the models that it
     found have a place of their own."""
     values = asdict(replace(step, seen=(), models=()))
@@ -98,9 +100,9 @@ def ask_for_models(upstream: Upstream) -> Listing:
         return Listing(error="The server did not send its list in time. Try again in a moment.")
 
 
-def _target(upstream: Upstream, model: str) -> Target:
+def _target(upstream: Upstream, model: str) -> ProbeTarget:
     known = {str(entry["id"]) for entry in upstream.model_list}
-    return Target(
+    return ProbeTarget(
         base_url=upstream.base_url,
         dialect=_dialect(upstream),
         key=_key(upstream),
@@ -137,8 +139,8 @@ def _first_typed(upstream: Upstream) -> str:
     return "" if has_list else next(iter(typed_models(upstream)), "")
 
 
-async def _probe(target: Target) -> list[Step]:
-    steps: dict[str, Step] = {}
+async def _probe(target: ProbeTarget) -> list[ProbeStep]:
+    steps: dict[str, ProbeStep] = {}
     client = configured_client()
     try:
         async with (
@@ -153,17 +155,17 @@ async def _probe(target: Target) -> list[Step]:
     return [_ended(step) for step in steps.values()]
 
 
-def _ended(step: Step) -> Step:
+def _ended(step: ProbeStep) -> ProbeStep:
     if step.state != "running":
         return step
     text = (
         f"Not done after {PROBE_SECONDS} seconds, and ended. "
         "A large model may still be loading: try again in a moment."
     )
-    return Step(name=step.name, label=step.label, state="failed", text=text)
+    return ProbeStep(name=step.name, label=step.label, state="failed", text=text)
 
 
-async def _list(target: Target) -> Listing:
+async def _list(target: ProbeTarget) -> Listing:
     client = configured_client()
     async with client, asyncio.timeout(LIST_SECONDS):
         models = await list_models(

@@ -222,7 +222,7 @@ def _form_page(request: HttpRequest, form: UpstreamForm, upstream: Upstream | No
     return render(request, "servers/form.html", page, status=status)
 
 
-def _say_saved(request: HttpRequest, change: actions.Change) -> None:
+def _say_saved(request: HttpRequest, change: actions.ServerChange) -> None:
     messages.success(request, f"{change.upstream.name} was saved.")
     if change.key_was_dropped:
         messages.warning(

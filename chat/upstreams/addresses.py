@@ -90,7 +90,7 @@ class AddressRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AddressRule:
     """A network that the operator allows, on one port or (``None``) on all."""
 
     network: Network
@@ -125,7 +125,7 @@ class AddressPolicy:
     """
 
     allows_private: bool = False
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[AddressRule, ...] = ()
     own_ports: frozenset[int] = frozenset()
     lookup: Lookup = field(default=system_lookup, repr=False)
 
@@ -221,10 +221,10 @@ def _is_in(address: Address, *networks: Network) -> bool:
     return any(address.version == net.version and address in net for net in networks)
 
 
-def _read_rule(entry: str) -> Rule:
+def _read_rule(entry: str) -> AddressRule:
     network, _, port = entry.rpartition(":")
     try:
-        return Rule(
+        return AddressRule(
             ip_network(network.strip("[]"), strict=False), None if port == "*" else _read_port(port)
         )
     except ValueError as error:

@@ -59,7 +59,7 @@ _NOT_IN_BASE_URL = re.compile(r"[\s?#\\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class UpstreamLimits:
     """How long each part of a request may take. The whole run's limit is the runner's.
 
     ``head_seconds`` runs from the start to the first byte of the body, whatever drips in
@@ -115,7 +115,7 @@ def default_trust(extra_file: str = "") -> ssl.SSLContext:
     return trust
 
 
-class Answer:
+class UpstreamAnswer:
     """A 2xx answer whose body has begun. Read it once, by ``chunks`` or by ``body``.
 
     ``facts`` is what its headers tell, as members of a ``meta.update``.
@@ -176,9 +176,9 @@ async def stream(
     base_url: str,
     request: UpstreamRequest,
     headers: Mapping[str, str],
-    limits: Limits,
+    limits: UpstreamLimits,
     redactor: Redactor,
-) -> AsyncIterator[Answer]:
+) -> AsyncIterator[UpstreamAnswer]:
     """Send one request, once. ``headers`` hold the credential and go nowhere else.
 
     Enters when the body of a 2xx answer has begun; raises ``UpstreamRefused`` before that.
@@ -191,14 +191,14 @@ async def stream(
         yield await _accept(response, body, redactor)
 
 
-async def _accept(response: httpx.Response, body: "_Body", redactor: Redactor) -> Answer:
+async def _accept(response: httpx.Response, body: "_Body", redactor: Redactor) -> UpstreamAnswer:
     headers = {name: redactor.text(value) for name, value in response.headers.items()}
     status = response.status_code
     if not 200 <= status < 300:
         raise await _refusal(status, headers, body, redactor)
     if not body.is_plain:
         raise _refused("encoded", status=status)
-    answer = Answer(response, headers, body)
+    answer = UpstreamAnswer(response, headers, body)
     try:
         async with asyncio.timeout(body.seconds_to_begin()):
             await answer.begin()
@@ -216,7 +216,7 @@ async def list_models(
     dialect: Dialect,
     key: str,
     options: Mapping[str, object] | None = None,
-    limits: Limits | None = None,
+    limits: UpstreamLimits | None = None,
 ) -> list[ModelInfo]:
     """The upstream's own list of its models, a few pages of it at most; empty where the dialect
     has no such call.
@@ -253,7 +253,7 @@ async def _fetch_list(
     base_url: str,
     path: str,
     headers: Mapping[str, str],
-    limits: Limits | None,
+    limits: UpstreamLimits | None,
     redactor: Redactor,
 ) -> bytes:
     async with stream(
@@ -261,7 +261,7 @@ async def _fetch_list(
         base_url=base_url,
         request=UpstreamRequest(path=path, body=b"", method="GET"),
         headers=headers,
-        limits=limits or Limits(head_seconds=30, idle_seconds=30),
+        limits=limits or UpstreamLimits(head_seconds=30, idle_seconds=30),
         redactor=redactor,
     ) as answer:
         return await answer.body(MAX_LIST_BYTES)
@@ -282,7 +282,7 @@ async def fetch_file(
     ``path`` is percent-encoded. Nothing is followed, decoded or guessed. Raises ``UpstreamError``.
     """
     request = UpstreamRequest(path=path, body=b"", method="GET", headers={"Accept": "*/*"})
-    limits = Limits(connect_seconds=seconds, head_seconds=seconds, idle_seconds=seconds)
+    limits = UpstreamLimits(connect_seconds=seconds, head_seconds=seconds, idle_seconds=seconds)
     http_request = _build(client, base_url, request, headers, limits)
     deadline = time.monotonic() + seconds
     try:
@@ -345,7 +345,7 @@ def _build(
     base_url: str,
     request: UpstreamRequest,
     credential: Mapping[str, str],
-    limits: Limits,
+    limits: UpstreamLimits,
 ) -> httpx.Request:
     if not all(map(_is_sendable, (*request.headers.values(), *credential.values()))):
         raise _refused("bad_header", never_accepted=True)
@@ -417,7 +417,7 @@ class _Body:
     """The raw body under its deadlines: errors as ``UpstreamError``, the credential taken out."""
 
     def __init__(
-        self, response: httpx.Response, deadline: float, limits: Limits, redactor: Redactor
+        self, response: httpx.Response, deadline: float, limits: UpstreamLimits, redactor: Redactor
     ) -> None:
         encoding = response.headers.get("content-encoding", "identity")
         self.is_plain = encoding.strip().lower() in ("", "identity")

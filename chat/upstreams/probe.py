@@ -14,7 +14,7 @@ from chat.dialects.event_counts import Seen, cleaned_kind, merged
 from chat.events import ErrorInfo
 from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.advice import Advice, Adviser, Fact, facts_of, tool_fact
-from chat.upstreams.client import Limits, default_trust, join_url, list_models, stream
+from chat.upstreams.client import UpstreamLimits, default_trust, join_url, list_models, stream
 from chat.upstreams.failures import (
     UpstreamBroken,
     UpstreamError,
@@ -49,8 +49,8 @@ MAX_MENDINGS = 2
 _TOKEN_LIMITS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
 # A model may have to be loaded first; the whole test ends after this.
 ANSWER_SECONDS = 300.0
-PROBE_LIMITS = Limits(connect_seconds=10, head_seconds=240, idle_seconds=60)
-LIST_LIMITS = Limits(connect_seconds=10, head_seconds=30, idle_seconds=30)
+PROBE_LIMITS = UpstreamLimits(connect_seconds=10, head_seconds=240, idle_seconds=60)
+LIST_LIMITS = UpstreamLimits(connect_seconds=10, head_seconds=30, idle_seconds=30)
 
 _LABELS = {
     "address": "Address",
@@ -63,7 +63,7 @@ _LABELS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ProbeStep:
     """One line of the test. ``text`` says what was found and, where it failed, what to do;
     ``detail`` is the fine print. Each step comes as ``running`` first, then once as it ended.
     ``facts`` are what the server was seen to do, ``advice`` the settings that fit it better."""
@@ -82,7 +82,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ProbeTarget:
     """What is tested. ``is_proxied``: an egress proxy makes the connections."""
 
     base_url: str
@@ -95,8 +95,8 @@ class Target:
 
 
 async def probe(
-    client: httpx.AsyncClient, policy: AddressPolicy, target: Target
-) -> AsyncIterator[Step]:
+    client: httpx.AsyncClient, policy: AddressPolicy, target: ProbeTarget
+) -> AsyncIterator[ProbeStep]:
     """The steps as they happen. A step that others need ends the test when it fails; the rest
     are reported as skipped. Never raises on what a server does."""
     steps = _Probe(client, policy, target)
@@ -108,11 +108,11 @@ async def probe(
         yield replace(await take(), seen=tuple(steps.take_seen()))
 
 
-def _step(name: str, state: State, text: str = "", detail: str = "") -> Step:
-    return Step(name=name, label=_LABELS[name], state=state, text=text, detail=detail)
+def _step(name: str, state: State, text: str = "", detail: str = "") -> ProbeStep:
+    return ProbeStep(name=name, label=_LABELS[name], state=state, text=text, detail=detail)
 
 
-def _failed(name: str, info: ErrorInfo, detail: str = "") -> Step:
+def _failed(name: str, info: ErrorInfo, detail: str = "") -> ProbeStep:
     status = f"HTTP {info.status}" if info.status else ""
     return _step(name, "failed", info.message, detail or status)
 
@@ -120,7 +120,9 @@ def _failed(name: str, info: ErrorInfo, detail: str = "") -> Step:
 class _Probe:
     """The steps of one test, and what each leaves for the next."""
 
-    def __init__(self, client: httpx.AsyncClient, policy: AddressPolicy, target: Target) -> None:
+    def __init__(
+        self, client: httpx.AsyncClient, policy: AddressPolicy, target: ProbeTarget
+    ) -> None:
         self._client = client
         self._policy = policy
         self._target = target
@@ -136,7 +138,7 @@ class _Probe:
         self._seen: list[Seen] = []
         self.is_over = False
 
-    def in_order(self) -> list[tuple[str, Callable[[], Awaitable[Step]]]]:
+    def in_order(self) -> list[tuple[str, Callable[[], Awaitable[ProbeStep]]]]:
         return [
             ("address", self.address),
             ("tls", self.tls),
@@ -153,7 +155,7 @@ class _Probe:
 
     # --- address and encryption -----------------------------------------------------
 
-    async def address(self) -> Step:
+    async def address(self) -> ProbeStep:
         try:
             self._url = httpx.URL(join_url(self._target.base_url, ""))
             if self._target.is_proxied:
@@ -163,7 +165,7 @@ class _Probe:
             return self._end("address", error_of(error, has_output=False))
         return _step("address", "ok", "The server can be reached.", ", ".join(self._addresses))
 
-    async def tls(self) -> Step:
+    async def tls(self) -> ProbeStep:
         if self._url.scheme == "http":
             return _step(
                 "tls", "ok", "Plain http: nothing is encrypted.", _plain_warning(self._host)
@@ -201,7 +203,7 @@ class _Probe:
 
     # --- key and models, from one request ----------------------------------------------
 
-    async def key(self) -> Step:
+    async def key(self) -> ProbeStep:
         if not self._target.dialect.models_path:
             return _step("key", "skipped", "This dialect has no call that tells; see the answer.")
         try:
@@ -213,7 +215,7 @@ class _Probe:
             return _step("key", "ok", "The server takes the key.")
         return _step("key", "ok", "The server needs no key for its list of models.")
 
-    async def models(self) -> Step:
+    async def models(self) -> ProbeStep:
         if not self._target.dialect.models_path:
             return _step("models", "skipped", "This dialect has no list: type the model's name.")
         if self._list_error:
@@ -232,7 +234,7 @@ class _Probe:
         names = ", ".join(model.id for model in self._models[:10])
         return replace(_step("models", "ok", text, names), models=tuple(self._models))
 
-    def _key_error(self, info: ErrorInfo) -> Step:
+    def _key_error(self, info: ErrorInfo) -> ProbeStep:
         if info.kind in ("auth", "permission"):
             self.is_over = True
             return self._key_refused("key", info)
@@ -240,7 +242,7 @@ class _Probe:
             return self._end("key", info)
         return _step("key", "skipped", "Not known: the list of models could not be read.")
 
-    def _key_refused(self, name: str, info: ErrorInfo) -> Step:
+    def _key_refused(self, name: str, info: ErrorInfo) -> ProbeStep:
         text = (
             "The server refuses the key. Enter it again, or make a new one at the server."
             if self._target.key
@@ -248,7 +250,7 @@ class _Probe:
         )
         return _step(name, "failed", text, f"HTTP {info.status}: {info.message}")
 
-    async def _models_error(self, info: ErrorInfo) -> Step:
+    async def _models_error(self, info: ErrorInfo) -> ProbeStep:
         suggestion = await self._better_base_url(info)
         if suggestion:
             self.is_over = True
@@ -294,7 +296,7 @@ class _Probe:
 
     # --- one answer, and one call of a tool -----------------------------------------------
 
-    async def answer(self) -> Step:
+    async def answer(self) -> ProbeStep:
         self._model = self._target.model or (self._models[0].id if self._models else "")
         if not self._model and self._target.dialect.models_path:
             return _step("answer", "skipped", "No model to ask: type a model's name and try again.")
@@ -307,7 +309,7 @@ class _Probe:
         self._has_answered = step.state == "ok"
         return step
 
-    async def tools(self) -> Step:
+    async def tools(self) -> ProbeStep:
         if not self._target.dialect.takes_tools:
             return _step("tools", "skipped", "Tools of ours cannot be offered in this dialect.")
         if not self._has_answered:
@@ -327,7 +329,7 @@ class _Probe:
         )
         return self._report("tools", text, heard, (("Tool arguments", tool_fact(heard)),), advice)
 
-    def _no_tools(self, info: ErrorInfo) -> Step:
+    def _no_tools(self, info: ErrorInfo) -> ProbeStep:
         """A server without tools is no broken one."""
         is_refused = info.kind in ("bad_request", "not_found", "server", "unknown")
         text = "The server takes no tools." if is_refused else "Not known: the request failed."
@@ -390,7 +392,7 @@ class _Probe:
             options=self._target.options,
         )
 
-    def _answer_error(self, info: ErrorInfo) -> Step:
+    def _answer_error(self, info: ErrorInfo) -> ProbeStep:
         self.is_over = True
         if info.kind in ("auth", "permission"):
             return self._key_refused("answer", info)
@@ -402,7 +404,7 @@ class _Probe:
             return _step("answer", "failed", text, info.message)
         return _failed("answer", info)
 
-    def _verdict(self, heard: ProbeObservation) -> Step:
+    def _verdict(self, heard: ProbeObservation) -> ProbeStep:
         detail = heard.summary()
         advice = (*self._learned, *self._adviser().of_answer(heard))
         if heard.error:
@@ -427,7 +429,7 @@ class _Probe:
         heard: ProbeObservation,
         facts: tuple[Fact, ...],
         advice: Iterable[Advice],
-    ) -> Step:
+    ) -> ProbeStep:
         step = _step(name, "ok", text, heard.summary())
         return replace(step, facts=self._cleaned(facts), advice=tuple(advice))
 
@@ -437,7 +439,7 @@ class _Probe:
     def _adviser(self) -> Adviser:
         return Adviser(self._target.dialect, self._target.options, DIALECTS)
 
-    def _end(self, name: str, info: ErrorInfo) -> Step:
+    def _end(self, name: str, info: ErrorInfo) -> ProbeStep:
         self.is_over = True
         return _failed(name, info)
 

@@ -21,7 +21,7 @@ from chat.events import (
     ToolCallDelta,
     ToolCallStart,
 )
-from chat.upstreams.client import Answer
+from chat.upstreams.client import UpstreamAnswer
 from chat.upstreams.failures import UpstreamBroken, failure
 from chat.wire.sse import Decoder, Frame
 
@@ -98,7 +98,7 @@ class StreamProbe:
         self._texts: list[str] = []
         self._text_size = 0
 
-    async def listen(self, answer: Answer) -> ProbeObservation:
+    async def listen(self, answer: UpstreamAnswer) -> ProbeObservation:
         """Raises ``UpstreamError`` and ``EventTooLarge``, after noting what came before it."""
         self.heard.content_type = answer.headers.get("content-type", "")
         self.heard.is_event_stream = answer.is_event_stream
@@ -111,7 +111,7 @@ class StreamProbe:
             self._end()
         return self.heard
 
-    async def _listen_to_stream(self, answer: Answer) -> None:
+    async def _listen_to_stream(self, answer: UpstreamAnswer) -> None:
         decoder = Decoder(MAX_BODY_BYTES)
         size = 0
         async with aclosing(answer.chunks()) as chunks:

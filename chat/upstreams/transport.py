@@ -68,13 +68,13 @@ class WireTransport(httpx.AsyncBaseTransport):
             },
         )
 
-    async def _connect(self, request: httpx.Request, seconds: float | None) -> "Exchange":
+    async def _connect(self, request: httpx.Request, seconds: float | None) -> "WireExchange":
         url = request.url
         if url.scheme not in ("http", "https"):
             raise httpx.UnsupportedProtocol("only http and https are spoken here")
         is_tls = url.scheme == "https"
         return await connect(
-            lambda: Exchange(request.method),
+            lambda: WireExchange(request.method),
             url.raw_host.decode("ascii"),
             url.port or (443 if is_tls else 80),
             resolve=self._resolve,
@@ -169,7 +169,7 @@ def _request_head(request: httpx.Request) -> bytes:
 
 
 class _Body(httpx.AsyncByteStream):
-    def __init__(self, exchange: "Exchange", seconds: float | None) -> None:
+    def __init__(self, exchange: "WireExchange", seconds: float | None) -> None:
         self._exchange = exchange
         self._seconds = seconds
 
@@ -181,7 +181,7 @@ class _Body(httpx.AsyncByteStream):
         self._exchange.abort()
 
 
-class Exchange(asyncio.Protocol):
+class WireExchange(asyncio.Protocol):
     """One request and its response on one connection.
 
     Used by one task: ``send``, ``wait_for_head``, then ``read`` until it gives nothing. What

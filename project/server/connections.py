@@ -37,7 +37,7 @@ PIPELINED_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True)
-class Limits:
+class ConnectionLimits:
     """What one client, and all of them together, may take. Times in seconds."""
 
     # A request body; larger ones are refused before they are read.
@@ -108,7 +108,7 @@ def too_large(limit_bytes: int) -> bytes:
     ) + body
 
 
-class Request(http_protocol.WebRequest):
+class HardenedRequest(http_protocol.WebRequest):
     """One HTTP request: refused while it arrives, or answered no faster than it is read."""
 
     error_template = "<!doctype html><title>%(title)s</title><p>%(body)s</p>"
@@ -265,7 +265,7 @@ class HTTPFactory(http_protocol.HTTPFactory):
 
     def buildProtocol(self, addr: Any) -> Channel:
         channel: Channel = super().buildProtocol(addr)
-        channel.requestFactory = Request
+        channel.requestFactory = HardenedRequest
         return channel
 
     def log(self, request: http.Request) -> None:

@@ -26,9 +26,9 @@ from twisted.logger import (
 )
 
 from project.server.backpressure import SEND_NOW, BufferLimits
-from project.server.connections import HTTPFactory, Limits, WebSocketFactory
+from project.server.connections import ConnectionLimits, HTTPFactory, WebSocketFactory
 
-__all__ = ["Limits", "Server", "fixed_root_path"]
+__all__ = ["ConnectionLimits", "Server", "fixed_root_path"]
 
 logger = logging.getLogger(__name__)
 
@@ -76,11 +76,11 @@ class Server(daphne.server.Server):
         *,
         host: str,
         port: int,
-        limits: Limits | None = None,
+        limits: ConnectionLimits | None = None,
         on_start: Hook = nothing,
         on_stop: Hook = nothing,
     ) -> None:
-        self.limits = limits or Limits()
+        self.limits = limits or ConnectionLimits()
         super().__init__(
             fixed_root_path(application),
             endpoints=build_endpoint_description_strings(host=host, port=port),

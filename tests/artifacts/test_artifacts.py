@@ -357,7 +357,7 @@ def test_only_shown_lines_of_a_long_change_are_laid_out(monkeypatch: pytest.Monk
 def test_unchanged_text_of_a_card_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
     monkeypatch.setattr(text_diff, "_lines", lambda text: compared.append(text) or [text])
-    card = cards.Artifact("a", 1)
+    card = cards.ArtifactCard("a", 1)
 
     for seq, title in enumerate("abc", start=1):
         content = "a long text" if seq == 1 else None

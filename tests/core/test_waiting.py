@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from chat.core.waiting import LONGEST_TURN_SECONDS, TURN_SECONDS, Signal, Turn
+from chat.core.waiting import LONGEST_TURN_SECONDS, TURN_SECONDS, LoopShare, Signal
 
 SOON_SECONDS = 60.0
 
@@ -86,7 +86,7 @@ async def shared(others_seconds: float) -> Loop:
     """A second of work, in pieces of one millisecond."""
     loop = Loop(others_seconds)
     others = asyncio.create_task(loop.others())
-    turn = Turn(lambda: loop.now)
+    turn = LoopShare(lambda: loop.now)
     for _ in range(1000):
         loop.work(0.001)
         await turn.go_on()

@@ -13,7 +13,7 @@ from django.core.management import get_commands
 
 from chat.management.commands.serve import DRAIN_MARGIN_SECONDS
 from project import settings as defaults
-from project.server.server import Limits
+from project.server.server import ConnectionLimits
 from tests.deployment.dockerfile import ROOT, Stage, Step, copied, read
 
 COMPOSE = (ROOT / "compose.yaml").read_text()
@@ -72,7 +72,7 @@ def test_containers_have_time_to_drain() -> None:
     (drain,) = re.findall(r"DRAIN_SECONDS: \$\{DRAIN_SECONDS:-(\d+)\}", COMPOSE)
     (grace,) = re.findall(r"stop_grace_period: (\d+)s\n +ulimits", COMPOSE)[:1]
 
-    assert int(grace) >= int(drain) + DRAIN_MARGIN_SECONDS + Limits().close_seconds
+    assert int(grace) >= int(drain) + DRAIN_MARGIN_SECONDS + ConnectionLimits().close_seconds
 
 
 def test_one_service_builds_the_image_of_all() -> None:

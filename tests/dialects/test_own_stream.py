@@ -30,7 +30,7 @@ from chat.management.commands.decode import decode as decode_stream
 from chat.public_api.log_stream import _encode_now
 from chat.rendering.patches import Answer
 from chat.result import Fold, ending_in, fold
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from chat.runs.public_events import response_id_of
 from chat.wire.sse import Frame
 from tests.dialects import decoding
@@ -48,7 +48,7 @@ def stored(recording: Path) -> list[Event]:
 
 def emitted(events: list[Event]) -> bytes:
     """The events as a client of the endpoint receives them."""
-    return _encode_now([Entry(seq=event.seq, body=encode(event)) for event in events], RUN)
+    return _encode_now([LogEntry(seq=event.seq, body=encode(event)) for event in events], RUN)
 
 
 def read_back(stream: bytes) -> list[Event]:

@@ -22,7 +22,7 @@ from chat.live.broadcaster import RunBroadcasters, broadcasters
 from chat.models import Conversation, Run, Runner, RunStatus, Upstream, User
 from chat.result import Fold, close_open
 from chat.runs.configured_buffer import event_buffer
-from chat.runs.event_buffer import Entry, MemoryEventBuffer
+from chat.runs.event_buffer import LogEntry, MemoryEventBuffer
 from chat.runs.outcomes import columns_of
 from chat.runs.segments import SegmentWrite, bodies_of
 from chat.runs.writer import SegmentWriter
@@ -47,7 +47,7 @@ class LiveRun:
     def __init__(self, run: Run, writer: SegmentWriter, buffer: MemoryEventBuffer) -> None:
         self.row = run
         self.id = run.public_id
-        self.entries: list[Entry] = []
+        self.entries: list[LogEntry] = []
         self._fold = Fold()
         self._writer = writer
         self._buffer = buffer

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from chat.live.snapshot import render_answer
 from chat.models import Run
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from chat.wire.sse import Decoder, Frame
 from project.asgi import application
 from project.server.backpressure import SEND_NOW
@@ -180,7 +180,7 @@ class LivePage(Connection):
         self._rendered_anew: set[UUID] = set()
         super().__init__(*arguments, **options)
 
-    def show(self, run: UUID, entries: Sequence[Entry], cursor: Cursor | None = None) -> Cursor:
+    def show(self, run: UUID, entries: Sequence[LogEntry], cursor: Cursor | None = None) -> Cursor:
         """The page shows these events of a run. With ``cursor`` it claims another position."""
         if run in self.pages:
             self._rendered_anew.add(run)
@@ -279,7 +279,7 @@ class Tab(LivePage):
         self.say(type="hello", room=room and room.hex, revision=revision, runs=[])
 
     def follow(
-        self, run: UUID, entries: Sequence[Entry] = (), *, cursor: Cursor | None = None
+        self, run: UUID, entries: Sequence[LogEntry] = (), *, cursor: Cursor | None = None
     ) -> None:
         """Follows from a page that shows ``entries``. With ``cursor`` it claims another position."""
         seq, check = self.show(run, entries, cursor)
@@ -292,7 +292,7 @@ class Tab(LivePage):
         await self.leave({"type": "websocket.disconnect", "code": 1001})
 
 
-Shown = tuple[UUID, Sequence[Entry]]
+Shown = tuple[UUID, Sequence[LogEntry]]
 
 
 class StreamTab(LivePage, HttpConnection):

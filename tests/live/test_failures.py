@@ -17,7 +17,7 @@ from chat.live import handshake, websocket
 from chat.live.broadcaster import FRAME_SECONDS, FRAME_SLACK_SECONDS, THREAD_EVENTS, RunBroadcasters
 from chat.rendering.patches import Answer
 from chat.runs import log_follower
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from tests.live.conftest import Begin, LiveRun, OpenProgram, OpenTab, threads
 from tests.live.connection import SOON_SECONDS, Tab, until
 
@@ -89,7 +89,7 @@ async def test_followers_wait_out_a_database_outage(
 async def test_broken_feed_ends_the_stream_without_chat_end(
     run: LiveRun, open_program: OpenProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def broken(*args: object) -> AsyncIterator[list[Entry]]:
+    async def broken(*args: object) -> AsyncIterator[list[LogEntry]]:
         raise ValueError("broken")
         yield []
 

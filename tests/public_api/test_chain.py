@@ -11,7 +11,7 @@ from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
 from chat.events import Result, decode_result
 from chat.result import fold
 from chat.upstreams.configured import configured_client, configured_policy
-from chat.upstreams.probe import Target, probe
+from chat.upstreams.probe import ProbeTarget, probe
 from tests.fixtures import core_of
 from tests.public_api.conftest import MODELS, Chain
 from tests.public_api.site import ProgramSite, RawClient, StreamClient
@@ -181,7 +181,7 @@ def test_disconnect_stops_the_run_only_on_request(
 
 
 async def test_connection_test_passes_against_a_tributary(chain: Chain) -> None:
-    target = Target(
+    target = ProbeTarget(
         base_url=chain.first.url,
         dialect=dialects.get("lmstudio"),
         key=chain.first.tokens["alice"],

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chat.accounts.actions import tokens
-from chat.core.process import Phase, process
+from chat.core.process import ProcessPhase, process
 from chat.core.threads import readers
 from chat.live.access_monitor import AccessMonitor
 from chat.models import AccessToken, Run, Team, Upstream, User
@@ -92,9 +92,11 @@ async def newest_run() -> Run:
     return await threads.call(Run.objects.select_related("message__parent").latest, "pk")
 
 
-@pytest.mark.parametrize(("phase", "is_stopped"), [(Phase.SERVING, True), (Phase.DRAINING, False)])
+@pytest.mark.parametrize(
+    ("phase", "is_stopped"), [(ProcessPhase.SERVING, True), (ProcessPhase.DRAINING, False)]
+)
 async def test_disconnect_stops_the_run_unless_the_process_ends(
-    token: str, phase: Phase, is_stopped: bool, monkeypatch: pytest.MonkeyPatch
+    token: str, phase: ProcessPhase, is_stopped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = ChatRequest(token, STOP_ON_DISCONNECT)
     await request.until_answered()

@@ -168,7 +168,7 @@ def test_further_events_are_read_without_those_before(
         RunSegment.objects.create(run=run, first_seq=event.seq, last_seq=event.seq, body=body)
     read: list[int] = []
 
-    def counted(run_pk: int, after: int = 0, *, limit_bytes: int = 0) -> list[log_pages.Entry]:
+    def counted(run_pk: int, after: int = 0, *, limit_bytes: int = 0) -> list[log_pages.LogEntry]:
         entries = segments.read_entries(run_pk, after, limit_bytes=limit_bytes)
         read.extend(entry.seq for entry in entries)
         return entries

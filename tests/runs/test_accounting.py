@@ -19,7 +19,7 @@ from chat.events import Event
 from chat.runs.log import RunLog, nothing
 from chat.runs.reader import LARGE_READ_BYTES, AnswerReader, Outcome
 from chat.runs.segments import read_raw
-from chat.upstreams.client import Answer
+from chat.upstreams.client import UpstreamAnswer
 from chat.wire.sse import MAX_EVENT_BYTES
 from tests.fixtures import STREAMS, parser_of
 from tests.runs.helpers import threads, until, until_ended
@@ -78,7 +78,7 @@ async def read(recording: Path, source: Source) -> tuple[bytes, Outcome | None]:
     """What was kept, and how reading ended (``None``: it was cancelled)."""
     kept = MemoryLog()
     reader = AnswerReader(parser_of(recording), cast(RunLog, kept), elapsed=lambda: 0)
-    reading = asyncio.create_task(reader.read(cast(Answer, source)))
+    reading = asyncio.create_task(reader.read(cast(UpstreamAnswer, source)))
     if not source.hangs:
         outcome = await reading
         return kept.raw, outcome
@@ -148,7 +148,7 @@ async def test_stop_keeps_what_arrived_after_the_last_read() -> None:
     data = PLAIN.read_bytes()
     source, kept = LateSource([data[:300], data[300:900]]), StuckLog()
     reader = AnswerReader(parser_of(PLAIN), cast(RunLog, kept), elapsed=lambda: 0)
-    reading = asyncio.create_task(reader.read(cast(Answer, source)))
+    reading = asyncio.create_task(reader.read(cast(UpstreamAnswer, source)))
     while not kept.pauses:
         await asyncio.sleep(0)
 
@@ -164,7 +164,7 @@ async def test_large_reads_do_not_wait_for_a_commit() -> None:
     source, kept = Source([comment] * 3), StuckLog()
     reader = AnswerReader(parser_of(PLAIN), cast(RunLog, kept), elapsed=lambda: 0)
 
-    await reader.read(cast(Answer, source))
+    await reader.read(cast(UpstreamAnswer, source))
 
     assert kept.raw == comment * 3
     assert kept.pauses == 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 
-from chat.runs.event_buffer import ENTRY_BYTES, FLUSH_TIMES, Consumer, Entry, MemoryEventBuffer
+from chat.runs.event_buffer import ENTRY_BYTES, FLUSH_TIMES, Consumer, LogEntry, MemoryEventBuffer
 from tests.runs.helpers import PATIENCE_SECONDS
 
 RUN = uuid.uuid4()
 
 
-def some_entries(first: int, last: int) -> list[Entry]:
-    return [Entry(seq, b"x" * 10) for seq in range(first, last + 1)]
+def some_entries(first: int, last: int) -> list[LogEntry]:
+    return [LogEntry(seq, b"x" * 10) for seq in range(first, last + 1)]
 
 
 def tail_for(entries: int) -> MemoryEventBuffer:
@@ -104,7 +104,7 @@ async def test_known_entries_that_come_late_wake_nobody() -> None:
 async def test_taken_entries_wake_nobody() -> None:
     buffer, taken = MemoryEventBuffer(), []
 
-    def take(entries: list[Entry]) -> bool:
+    def take(entries: list[LogEntry]) -> bool:
         if entries[-1].seq > 5:
             return False
         taken.extend(entries)
@@ -128,7 +128,7 @@ async def test_taken_entries_wake_nobody() -> None:
 async def test_nothing_is_taken_behind_a_gap() -> None:
     buffer, taken = MemoryEventBuffer(), []
 
-    def take(entries: list[Entry]) -> bool:
+    def take(entries: list[LogEntry]) -> bool:
         taken.extend(entries)
         return True
 

@@ -17,7 +17,7 @@ from chat.models import Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open
 from chat.runs import log_follower, segments
 from chat.runs import writer as pace
-from chat.runs.event_buffer import Entry, EventBuffer, MemoryEventBuffer, NullEventBuffer
+from chat.runs.event_buffer import EventBuffer, LogEntry, MemoryEventBuffer, NullEventBuffer
 from chat.runs.log_follower import BatchedLogReader, NewEntries, RunGone, follow_log
 from chat.runs.outcomes import columns_of
 from chat.runs.redis_event_buffer import RedisEventBuffer
@@ -43,7 +43,7 @@ class ForgetfulTail(MemoryEventBuffer):
         super().__init__(limit_bytes=1)
         self._looks = 0
 
-    def read(self, run_id: uuid.UUID, after: int) -> list[Entry]:
+    def read(self, run_id: uuid.UUID, after: int) -> list[LogEntry]:
         self._looks += 1
         if self._looks % 2:
             self.forget(run_id)
@@ -100,7 +100,7 @@ class Author:
     def __init__(self, run: Run, writer: SegmentWriter, buffer: EventBuffer) -> None:
         self.run = run
         self.buffer = buffer
-        self.entries: list[Entry] = []
+        self.entries: list[LogEntry] = []
         self._fold = Fold()
         self._writer = writer
 
@@ -162,7 +162,7 @@ class Reader:
     with "some" it refuses each third time."""
 
     def __init__(self, author: Author, after: int = 0, *, consumer: str = "nothing") -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[LogEntry] = []
         self.batches = 0
         self._consumer = consumer
         self._asked = 0
@@ -178,7 +178,7 @@ class Reader:
             self.batches += 1
             self._changed.set()
 
-    def _take(self, batch: list[Entry]) -> bool:
+    def _take(self, batch: list[LogEntry]) -> bool:
         self._asked += 1
         if batch[-1].is_end or (self._consumer == "some" and self._asked % 3 == 0):
             return False
@@ -192,7 +192,7 @@ class Reader:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def done(self) -> list[Entry]:
+    async def done(self) -> list[LogEntry]:
         async with asyncio.timeout(PATIENCE_SECONDS):
             await self._task
         return self.entries

@@ -15,7 +15,7 @@ from redis.asyncio import Redis as Client
 from chat.core import notify
 from chat.core.notify import GROUP, LAYER, QUEUED, STOPS, ChangeNotifier
 from chat.runs import redis_event_buffer
-from chat.runs.event_buffer import BUFFER_BYTES, FLUSH_TIMES, Entry
+from chat.runs.event_buffer import BUFFER_BYTES, FLUSH_TIMES, LogEntry
 from chat.runs.redis_event_buffer import BODY, MAC, OUTBOX_BYTES, STREAM_SECONDS, RedisEventBuffer
 from tests.support.servers import Redis
 
@@ -85,12 +85,12 @@ async def start(redis: Redis) -> AsyncIterator[StartTail]:
         await buffer.close()
 
 
-def entries(first: int, last: int, text: str = "x") -> list[Entry]:
-    return [Entry(seq, b'{"%s":%d}' % (text.encode(), seq)) for seq in range(first, last + 1)]
+def entries(first: int, last: int, text: str = "x") -> list[LogEntry]:
+    return [LogEntry(seq, b'{"%s":%d}' % (text.encode(), seq)) for seq in range(first, last + 1)]
 
 
 async def until_read(
-    buffer: RedisEventBuffer, run: uuid.UUID, after: int, wanted: list[Entry]
+    buffer: RedisEventBuffer, run: uuid.UUID, after: int, wanted: list[LogEntry]
 ) -> None:
     async with asyncio.timeout(SOON_SECONDS):
         while buffer.read(run, after) != wanted:
@@ -159,7 +159,7 @@ async def test_little_is_kept_of_runs_of_other_processes(pair: Pair) -> None:
     runner, server = pair
     run = uuid.uuid4()
     server.read(run, 0)
-    long = [Entry(seq, b"x" * 100_000) for seq in range(1, 9)]
+    long = [LogEntry(seq, b"x" * 100_000) for seq in range(1, 9)]
 
     for entry in long:
         runner.publish(run, [entry])
@@ -188,7 +188,7 @@ async def test_frozen_redis_costs_only_the_tail(redis: Redis, pair: Pair) -> Non
 
     with frozen(redis):
         for seq in range(1, 2001):
-            runner.publish(run, [Entry(seq, b"x" * 10_000)])
+            runner.publish(run, [LogEntry(seq, b"x" * 10_000)])
             if seq % 100 == 0:
                 assert runner._outbox.size_bytes <= OUTBOX_BYTES
                 await asyncio.sleep(0)

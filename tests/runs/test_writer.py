@@ -22,7 +22,7 @@ from chat.models import AnswerFile, Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open, fold
 from chat.runs import reaper, segments
 from chat.runs import writer as log_writer
-from chat.runs.event_buffer import Entry, MemoryEventBuffer
+from chat.runs.event_buffer import LogEntry, MemoryEventBuffer
 from chat.runs.log import RunLog
 from chat.runs.outcomes import columns_of
 from chat.runs.segments import (
@@ -41,14 +41,14 @@ both_databases = pytest.mark.databases
 only_postgresql = pytest.mark.databases(only="postgresql")
 
 
-def deltas(*texts: str, after: int = 0) -> list[Entry]:
+def deltas(*texts: str, after: int = 0) -> list[LogEntry]:
     events = [canonical.MessageDelta(item=0, content=text) for text in texts]
     for seq, event in enumerate(events, start=after + 1):
         event.seq = seq
     return bodies_of(events)
 
 
-def write(run: Run, entries: list[Entry], **options: object) -> SegmentWrite:
+def write(run: Run, entries: list[LogEntry], **options: object) -> SegmentWrite:
     return SegmentWrite(
         run_pk=run.pk,
         runner=run.runner_id,
@@ -84,7 +84,7 @@ def noted_statements() -> Iterator[list[tuple[str, Sequence[object]]]]:
         yield noted
 
 
-def log_of(run: Run) -> list[Entry]:
+def log_of(run: Run) -> list[LogEntry]:
     return read_entries(run.pk)
 
 
@@ -192,7 +192,7 @@ async def test_reaping_during_writes_ends_once_and_keeps_all(
     writer: SegmentWriter, claim: Claim
 ) -> None:
     run = await threads.call(claim)
-    kept: list[Entry] = []
+    kept: list[LogEntry] = []
 
     async def go_on() -> None:
         with contextlib.suppress(OwnershipLost):

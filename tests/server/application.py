@@ -286,7 +286,7 @@ def serve(name: str, limits: dict[str, Any]) -> None:
         application,
         host="127.0.0.1",
         port=0,
-        limits=server.Limits(**limits),
+        limits=server.ConnectionLimits(**limits),
         on_start=start,
         on_stop=hooks.get("on_stop", nothing),
     )

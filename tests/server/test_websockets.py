@@ -13,7 +13,7 @@ from websockets.sync.client import ClientConnection
 
 from chat.live import websocket
 from project.server import backpressure
-from project.server.server import Limits, Server
+from project.server.server import ConnectionLimits, Server
 from tests.server.application import application
 from tests.server.forking import SOON_SECONDS
 from tests.server.process import (
@@ -79,7 +79,9 @@ def test_forbidden_close_code_is_an_internal_error(
 
 
 def test_close_handshake_has_its_own_limit() -> None:
-    served = Server(application, host="127.0.0.1", port=0, limits=Limits(farewell_seconds=600))
+    served = Server(
+        application, host="127.0.0.1", port=0, limits=ConnectionLimits(farewell_seconds=600)
+    )
 
     assert served.ws_factory.closeHandshakeTimeout == 600
 

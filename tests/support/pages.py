@@ -6,7 +6,7 @@ from uuid import UUID
 from chat import events as canonical
 from chat.live.snapshot import check_of
 from chat.rendering.patches import Answer
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from tests.rendering.dom import Page
 
 Cursor = tuple[int, str]
@@ -14,7 +14,7 @@ Cursor = tuple[int, str]
 BEGINNING: Cursor = (0, "00000000")
 
 
-def page_of(run: UUID, entries: Sequence[Entry]) -> Page:
+def page_of(run: UUID, entries: Sequence[LogEntry]) -> Page:
     """A page that was just loaded, with exactly these events."""
     answer = Answer(run.hex)
     for entry in entries:
@@ -22,6 +22,6 @@ def page_of(run: UUID, entries: Sequence[Entry]) -> Page:
     return Page(run.hex, answer.snapshot(), answer.phase())
 
 
-def cursor_of(entries: Sequence[Entry]) -> Cursor:
+def cursor_of(entries: Sequence[LogEntry]) -> Cursor:
     """Of a page that shows the log from its beginning to the last of these events."""
     return (entries[-1].seq, f"{check_of(entries):08x}") if entries else BEGINNING

@@ -21,7 +21,7 @@ from chat.runs.runner import Runner
 from chat.runs.segments import read_events, read_raw
 from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.client import open_client
-from chat.upstreams.probe import Target, probe
+from chat.upstreams.probe import ProbeTarget, probe
 from tests.third_party.conftest import MODEL, Room, Server, threads
 
 pytestmark = [pytest.mark.third_party]
@@ -57,7 +57,7 @@ def assistant(text: object) -> dict[str, object]:
 
 async def test_connection_test_passes_and_finds_the_model(server: Server) -> None:
     policy = AddressPolicy.parse("any")
-    target = Target(base_url=server.url, dialect=dialects.get("openai_chat"))
+    target = ProbeTarget(base_url=server.url, dialect=dialects.get("openai_chat"))
 
     async with open_client(policy) as client:
         steps = [step async for step in probe(client, policy, target)]

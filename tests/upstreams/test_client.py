@@ -7,7 +7,7 @@ from contextlib import aclosing
 import pytest
 
 from chat.dialects.base import UpstreamRequest
-from chat.upstreams.client import MAX_ERROR_BYTES, Limits, join_url, open_client, stream
+from chat.upstreams.client import MAX_ERROR_BYTES, UpstreamLimits, join_url, open_client, stream
 from chat.upstreams.failures import (
     FAILURES,
     UpstreamBroken,
@@ -34,7 +34,7 @@ from tests.upstreams.conftest import KEY
 
 CREDENTIAL = {"Authorization": f"Bearer {KEY}"}
 REQUEST = UpstreamRequest(path="/v1/chat", body=b'{"stream":true}')
-LIMITS = Limits(connect_seconds=20, write_seconds=60, head_seconds=100, idle_seconds=60)
+LIMITS = UpstreamLimits(connect_seconds=20, write_seconds=60, head_seconds=100, idle_seconds=60)
 
 
 def ask(client, url, *, headers=CREDENTIAL):

@@ -12,7 +12,7 @@ from chat.dialects.base import next_page
 from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.client import MAX_LIST_PAGES, list_models, open_client
 from chat.upstreams.failures import UpstreamError
-from chat.upstreams.probe import QUESTION, TOOL_QUESTION, Step, Target, probe
+from chat.upstreams.probe import QUESTION, TOOL_QUESTION, ProbeStep, ProbeTarget, probe
 from tests.support.hostile_server import UNFRAMED_HEAD, HostileServer, answer
 from tests.upstreams.conftest import KEY, lookup_in
 
@@ -54,16 +54,16 @@ def with_answer(data: bytes) -> dict[str, bytes]:
 WORKING = with_answer(STREAM)
 
 
-async def run(client, policy, url, *, dialect=OPENAI, **options) -> list[Step]:
-    target = Target(base_url=url, dialect=dialect, **options)
+async def run(client, policy, url, *, dialect=OPENAI, **options) -> list[ProbeStep]:
+    target = ProbeTarget(base_url=url, dialect=dialect, **options)
     return [step async for step in probe(client, policy, target)]
 
 
-def ended(steps: list[Step]) -> dict[str, Step]:
+def ended(steps: list[ProbeStep]) -> dict[str, ProbeStep]:
     return {step.name: step for step in steps if step.state != "running"}
 
 
-def states(steps: list[Step]) -> list[str]:
+def states(steps: list[ProbeStep]) -> list[str]:
     return [step.state for step in ended(steps).values()]
 
 
@@ -72,9 +72,9 @@ class Outcome:
     """A server, and the steps of the test of its connection."""
 
     server: HostileServer
-    steps: list[Step]
+    steps: list[ProbeStep]
 
-    def __getitem__(self, name: str) -> Step:
+    def __getitem__(self, name: str) -> ProbeStep:
         return ended(self.steps)[name]
 
     @property

@@ -16,7 +16,7 @@ from chat.dialects.base import UpstreamRequest
 from chat.events import ErrorKind
 from chat.rendering.messages import ERRORS, error_notice
 from chat.upstreams.answer_facts import MAX_HEADERS, MAX_VALUE_CHARACTERS, facts_of
-from chat.upstreams.client import Limits, stream
+from chat.upstreams.client import UpstreamLimits, stream
 from chat.upstreams.failures import UpstreamRefused
 from chat.upstreams.redaction import Redactor
 from tests.upstreams.conftest import KEY
@@ -38,7 +38,7 @@ def refuse(wire_client: httpx.AsyncClient, fake: FakeUpstream) -> Refuse:
                 base_url=fake.url,
                 request=UpstreamRequest(path="/v1/chat/completions", body=b"{}"),
                 headers={"Authorization": f"Bearer {KEY}"},
-                limits=Limits(),
+                limits=UpstreamLimits(),
                 redactor=Redactor([KEY]),
             ):
                 pass

@@ -14,12 +14,12 @@ from chat.dialects import DIALECTS
 from chat.upstreams import stream_probe
 from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.advice import Advice
-from chat.upstreams.probe import Step, Target, probe
+from chat.upstreams.probe import ProbeStep, ProbeTarget, probe
 from tests.upstreams.conftest import KEY
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
 Chunks = list[dict[str, object]]
-Report = Callable[..., Awaitable[dict[str, Step]]]
+Report = Callable[..., Awaitable[dict[str, ProbeStep]]]
 
 
 def chunk(delta: Mapping[str, object] | None = None, **members: object) -> dict[str, object]:
@@ -52,10 +52,10 @@ def report(wire_client: httpx.AsyncClient, fake: FakeUpstream) -> Report:
         path: str = "/v1",
         model: str = "m",
         **options: object,
-    ) -> dict[str, Step]:
+    ) -> dict[str, ProbeStep]:
         fake.clear()
         fake.script(*scripts)
-        target = Target(
+        target = ProbeTarget(
             base_url=f"{fake.url}{path}",
             dialect=DIALECTS[dialect],
             key=KEY,
@@ -68,11 +68,11 @@ def report(wire_client: httpx.AsyncClient, fake: FakeUpstream) -> Report:
     return test_connection
 
 
-def facts_of(step: Step) -> dict[str, str]:
+def facts_of(step: ProbeStep) -> dict[str, str]:
     return dict(step.facts)
 
 
-def advised(steps: Mapping[str, Step]) -> dict[str, object]:
+def advised(steps: Mapping[str, ProbeStep]) -> dict[str, object]:
     return {each.name: each.value for step in steps.values() for each in step.advice}
 
 

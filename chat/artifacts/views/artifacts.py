@@ -22,7 +22,7 @@ from chat.rendering.figures import size
 from chat.rendering.markdown import diagram
 from chat.rendering.markdown import render as render_markdown
 from chat.rendering.safety import reveal, storable
-from chat.rendering.text_diff import Difference, compare
+from chat.rendering.text_diff import TextDiff, compare
 from chat.web.decorators import frames_previews, login_required
 from chat.web.files import code_of, language_of, text_response
 from chat.web.responses import beside_room
@@ -36,7 +36,7 @@ class Tab:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class VersionLink:
     number: int
     address: str
 
@@ -47,18 +47,18 @@ class Stepper:
 
     number: int
     count: int
-    before: Step | None
-    after: Step | None
+    before: VersionLink | None
+    after: VersionLink | None
 
     @classmethod
     def of(cls, number: int, numbers: Sequence[int], address: Callable[[int], str]) -> Stepper:
         """``address`` gives that of a version's page."""
         place = numbers.index(number)
 
-        def step(at: int) -> Step | None:
+        def step(at: int) -> VersionLink | None:
             if not 0 <= at < len(numbers):
                 return None
-            return Step(number=numbers[at], address=address(numbers[at]))
+            return VersionLink(number=numbers[at], address=address(numbers[at]))
 
         return cls(number=number, count=len(numbers), before=step(place - 1), after=step(place + 1))
 
@@ -199,7 +199,7 @@ def _text(form: str, text: str) -> str:
     return safe(_IN_PAGE[form](text))
 
 
-def _difference(older: str, newer: str) -> Difference | None:
+def _difference(older: str, newer: str) -> TextDiff | None:
     """``None`` where one of them is too long."""
     if max(len(older), len(newer)) > COMPARED_CHARACTERS:
         return None

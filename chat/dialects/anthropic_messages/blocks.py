@@ -75,7 +75,7 @@ def read_counts(usage: JsonObject) -> tuple[int | None, int | None]:
 # The content blocks of a Messages answer: what each reports, and how it goes back later.
 
 
-class Answer(Struct, kw_only=True, eq=False):
+class AnswerState(Struct, kw_only=True, eq=False):
     """What the blocks of one answer share. ``calls`` are those that the upstream runs, by id.
 
     ``name`` goes into the ids of calls that came without one. ``resting`` is a text whose block
@@ -91,7 +91,7 @@ class Answer(Struct, kw_only=True, eq=False):
     hides_thinking: bool = False
 
 
-class Block:
+class ContentBlock:
     """One content block being received. ``data`` is what its start held.
 
     ``start`` is called once, then ``delta`` any number of times (``add`` for a delta of its one
@@ -104,7 +104,7 @@ class Block:
     # The item whose text the block is, if it is one.
     item: Item | None = None
 
-    def __init__(self, answer: Answer, data: JsonObject) -> None:
+    def __init__(self, answer: AnswerState, data: JsonObject) -> None:
         self.answer = answer
         self.tracker = answer.tracker
         self.data = data
@@ -145,7 +145,7 @@ class Block:
         self.tracker.emit(ReplayData(kind=kind, data=data, item=number, call_id=call_id))
 
 
-class TextBlock(Block):
+class TextBlock(ContentBlock):
     """Text. One text with citations comes in several blocks, cut where what is cited begins and
     ends: for a reader they are one message."""
 
@@ -208,7 +208,7 @@ class TextBlock(Block):
         self.tracker.emit(CitationAdd(item=self.item.number, citation=read_citation(citation)))
 
 
-class ThinkingBlock(Block):
+class ThinkingBlock(ContentBlock):
     text_delta = "thinking_delta"
     text_member = "thinking"
     item: Item
@@ -252,7 +252,7 @@ class ThinkingBlock(Block):
             self.replay("thinking_signature", signature, self.item)
 
 
-class RedactedBlock(Block):
+class RedactedBlock(ContentBlock):
     item: Item
 
     def start(self) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from chat.dialects.anthropic_messages.blocks import (
-    Answer,
-    Block,
+    AnswerState,
+    ContentBlock,
     read_counts,
 )
 from chat.dialects.anthropic_messages.tool_blocks import ToolUseBlock, block_of, missing_start
@@ -89,11 +89,11 @@ class AnthropicParser(StreamParser):
         hides_thinking: bool = False,
     ) -> None:
         super().__init__(dialect=dialect, model=model, endpoint=endpoint)
-        self._answer = Answer(
+        self._answer = AnswerState(
             parser=self, tracker=self.tracker, name=run_id, hides_thinking=hides_thinking
         )
-        self._blocks: list[Block] = []
-        self._open: dict[int, Block] = {}
+        self._blocks: list[ContentBlock] = []
+        self._open: dict[int, ContentBlock] = {}
         self._stopped: set[int] = set()
         self._newest_index = 0
         self._usage: JsonObject = {}
@@ -238,7 +238,7 @@ class AnthropicParser(StreamParser):
         index = whole_of(data, "index")
         return self._newest_index if index is None else index
 
-    def _open_block(self, index: int, data: JsonObject) -> Block:
+    def _open_block(self, index: int, data: JsonObject) -> ContentBlock:
         before = self._open.pop(index, None)
         if before is not None:
             before.stop()
@@ -265,7 +265,7 @@ class AnthropicParser(StreamParser):
         self._open.clear()
         self._end_text()
 
-    def _end_text(self, following: Block | None = None) -> None:
+    def _end_text(self, following: ContentBlock | None = None) -> None:
         """Ends the text that rests, unless the block that follows goes on with it."""
         resting = self._answer.resting
         if resting is not None and not (following and following.continues(resting)):

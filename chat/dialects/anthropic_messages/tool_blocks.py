@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from chat.dialects.anthropic_messages.blocks import (
-    Answer,
-    Block,
+    AnswerState,
+    ContentBlock,
     RedactedBlock,
     TextBlock,
     ThinkingBlock,
@@ -24,7 +24,7 @@ _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]")
 _CONDENSED = "Earlier conversation was condensed"
 
 
-class CallBlock(Block):
+class CallBlock(ContentBlock):
     """A call of a tool. The ``input`` of its start is a placeholder unless nothing follows it."""
 
     text_delta = "input_json_delta"
@@ -104,7 +104,7 @@ class ServerToolBlock(CallBlock):
             self.tracker.finish_arguments(self.call)
 
 
-class ResultBlock(Block):
+class ResultBlock(ContentBlock):
     """What a tool of the upstream gave, whole in its start."""
 
     def start(self) -> None:
@@ -155,7 +155,7 @@ class ResultBlock(Block):
         )
 
 
-class UploadBlock(Block):
+class UploadBlock(ContentBlock):
     """A file that the upstream's container holds; its content needs another API."""
 
     def start(self) -> None:
@@ -173,7 +173,7 @@ class UploadBlock(Block):
         return self.data
 
 
-class CompactionBlock(Block):
+class CompactionBlock(ContentBlock):
     """A summary that stands for the conversation before it."""
 
     def start(self) -> None:
@@ -214,7 +214,7 @@ class CompactionBlock(Block):
         )
 
 
-class FallbackBlock(Block):
+class FallbackBlock(ContentBlock):
     """Another model went on from here."""
 
     def start(self) -> None:
@@ -236,7 +236,7 @@ class FallbackBlock(Block):
         return self.data
 
 
-class UnknownBlock(Block):
+class UnknownBlock(ContentBlock):
     """A type that no table knows: kept as it came. With deltas it cannot be sent back whole."""
 
     has_deltas = False
@@ -252,7 +252,7 @@ class UnknownBlock(Block):
         return None if self.has_deltas else self.data
 
 
-_BLOCKS: Mapping[str, type[Block]] = {
+_BLOCKS: Mapping[str, type[ContentBlock]] = {
     "text": TextBlock,
     "thinking": ThinkingBlock,
     "redacted_thinking": RedactedBlock,
@@ -274,7 +274,7 @@ _MISSING_STARTS: Mapping[str, JsonObject] = {
 }
 
 
-def block_of(answer: Answer, data: JsonObject) -> Block:
+def block_of(answer: AnswerState, data: JsonObject) -> ContentBlock:
     kind = text_of(data, "type")
     if kind.endswith(RESULT_SUFFIX) and text_of(data, "tool_use_id"):
         # Results of tools that are yet to come as well: they differ in nothing that matters.

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from twisted.internet.error import CannotListenError
 
-from project.server.server import Limits, Server
+from project.server.server import ConnectionLimits, Server
 from project.startup import (
     REFUSED,
     allow_many_files,
@@ -74,7 +74,7 @@ class Command(BaseCommand):
             get_default_application(),
             host=host,
             port=port,
-            limits=Limits(
+            limits=ConnectionLimits(
                 body_bytes=settings.MAX_BODY_BYTES,
                 upload_bytes=settings.MAX_UPLOAD_BYTES,
                 upload_addresses=UPLOADS,

@@ -41,7 +41,7 @@ OUTCOMES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class TimelineMoment:
     """A step in a run's life, and the seconds since the one before it."""
 
     label: str
@@ -74,7 +74,7 @@ def details(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return beside_room(request, "run_details/details.html", run.conversation, context)
 
 
-def moments_of(run: Run) -> list[Moment]:
+def moments_of(run: Run) -> list[TimelineMoment]:
     steps = (
         ("Sent", run.queued_at),
         ("Taken from the line", run.claimed_at),
@@ -85,10 +85,10 @@ def moments_of(run: Run) -> list[Moment]:
         ("Ended", run.finished_at),
     )
     known = sorted(((label, at) for label, at in steps if at), key=lambda step: step[1])
-    moments: list[Moment] = []
+    moments: list[TimelineMoment] = []
     for label, at in known:
         since = (at - moments[-1].at).total_seconds() if moments else None
-        moments.append(Moment(label=label, at=at, since=since))
+        moments.append(TimelineMoment(label=label, at=at, since=since))
     return moments
 
 

@@ -22,7 +22,7 @@ from chat.rendering.components import excerpt, excerpt_of_json
 from chat.rendering.messages import EVENTS
 from chat.run_details import log_pages
 from chat.run_details.export import export_events, export_raw
-from chat.run_details.log_pages import Entry, type_of
+from chat.run_details.log_pages import LogEntry, type_of
 from chat.run_details.trace import trace
 from chat.runs.public_events import public_event
 from chat.upstreams.redaction import redact_patterns
@@ -48,7 +48,7 @@ TRACES: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LogLine:
     """One event of the list. ``x`` is its moment on a line as long as the run, in thousandths."""
 
     seq: int
@@ -196,12 +196,12 @@ def kind_of(kind: str, count: int, chosen: Collection[str]) -> Kind:
     )
 
 
-def line_of(entry: Entry, whole: int) -> Line:
+def line_of(entry: LogEntry, whole: int) -> LogLine:
     event = events.decode(entry.body)
     kind = type_of(event)
     members = msgspec.to_builtins(event)
     said = {name: value for name, value in members.items() if name not in ("type", "seq", "t")}
-    return Line(
+    return LogLine(
         seq=entry.seq,
         at=f"{event.t / 1000:.3f}",
         x=round(WHOLE_WIDTH * min(max(event.t, 0), whole) / whole) if whole else 0,

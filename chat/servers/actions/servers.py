@@ -52,7 +52,7 @@ class ServerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ServerChange:
     """What a change did beside the words: secrets went because the server is another one."""
 
     upstream: Upstream
@@ -80,7 +80,7 @@ def add(actor: User, settings: ServerSettings) -> Upstream:
     return upstream
 
 
-def change(actor: User, upstream: Upstream, settings: ServerSettings) -> Change:
+def change(actor: User, upstream: Upstream, settings: ServerSettings) -> ServerChange:
     """Applies the form to the row as it is now, whatever it was when the form was opened.
 
     Secrets belong to scheme, host and port: when one of them changes, what is stored of key and
@@ -102,7 +102,7 @@ def change(actor: User, upstream: Upstream, settings: ServerSettings) -> Change:
         current.save()
         if changed:
             _record(actor, "upstream.change", current, **changed)
-    return Change(
+    return ServerChange(
         upstream=current,
         key_was_dropped=key_was_dropped,
         options_were_dropped=options_were_dropped,

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import AnyStep, Pause, Script, lmstudio_event, lmstudio_run, stream
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.viewers import Viewers
 from tests.support.processes.runs import assert_ended, text_of
@@ -61,7 +61,7 @@ def _has_posts(count: int, fake: FakeUpstream) -> bool:
     return fake.posts == count
 
 
-def assert_whole(cluster: Cluster, run: UUID, words: Words) -> list[Entry]:
+def assert_whole(cluster: Cluster, run: UUID, words: Words) -> list[LogEntry]:
     """The log has what the upstream wrote: every word, once, in order."""
     entries = assert_ended(cluster.web, run, "completed")
     assert text_of(cluster.web, run) == words.text.strip()

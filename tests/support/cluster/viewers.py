@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from chat.runs.public_events import public_json
 from chat.wire.sse import Frame
 from tests.rendering.dom import Element, Page, _Builder
@@ -54,10 +54,10 @@ class Viewer:
     def until_shown(self, text: str) -> None:
         self.tab.until_shown(self.run, text)
 
-    def has_all(self, entries: Sequence[Entry]) -> bool:
+    def has_all(self, entries: Sequence[LogEntry]) -> bool:
         return self.current_cursor[0] >= len(entries) and len(self.frames) >= len(entries)
 
-    def assert_complete(self, entries: Sequence[Entry]) -> None:
+    def assert_complete(self, entries: Sequence[LogEntry]) -> None:
         assert [int(frame.id or 0) for frame in self.frames] == list(range(1, len(entries) + 1))
         assert [frame.data.encode() for frame in self.frames] == [
             public_json(entry, self.run) for entry in entries
@@ -94,7 +94,7 @@ class Viewers:
     def assert_complete(self) -> None:
         """Everybody has the whole log, each event once, and shows what a reload shows. Whoever was
         cut off comes back first."""
-        logs: dict[UUID, list[Entry]] = {}
+        logs: dict[UUID, list[LogEntry]] = {}
         for viewer in self.all:
             entries = logs.get(viewer.run) or self._cluster.web.entries(viewer.run)
             logs[viewer.run] = entries
@@ -104,7 +104,7 @@ class Viewers:
             fresh = fresh_answer(self._cluster.web, run)
             assert fresh.inner() == page_of(run, entries).answer.inner()
 
-    def _until_complete(self, viewer: Viewer, entries: Sequence[Entry]) -> None:
+    def _until_complete(self, viewer: Viewer, entries: Sequence[LogEntry]) -> None:
         while True:
             viewer.tab.until(
                 lambda tab: tab.has_ended or tab.cursors[viewer.run][0] >= len(entries)

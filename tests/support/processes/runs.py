@@ -7,7 +7,7 @@ from uuid import UUID
 from chat import events as canonical
 from chat.demo.script import lmstudio_events, lmstudio_run, stream
 from chat.result import fold, plain_text
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from chat.runs.public_events import public_json
 from tests.support.pages import cursor_of, page_of
 from tests.support.processes.site import Site
@@ -24,7 +24,7 @@ SEEN_TEXT = "The river runs **down**"
 SEEN_END = "runs down"
 
 
-def kinds(entries: Sequence[Entry]) -> list[str]:
+def kinds(entries: Sequence[LogEntry]) -> list[str]:
     return [type(canonical.decode(entry.body)).__name__ for entry in entries]
 
 
@@ -32,7 +32,7 @@ def text_of(site: Site, run: UUID) -> str:
     return plain_text(canonical.decode_result(site.run(run)["result"]))
 
 
-def assert_ended(site: Site, run: UUID, status: str) -> list[Entry]:
+def assert_ended(site: Site, run: UUID, status: str) -> list[LogEntry]:
     """One ending, one result that is the fold of the log, numbers without a gap."""
     row = site.until_ended(run)
     entries = site.entries(run)
@@ -47,7 +47,7 @@ def assert_ended(site: Site, run: UUID, status: str) -> list[Entry]:
     return entries
 
 
-def assert_kept(program: Program, tab: Tab, run: UUID, entries: Sequence[Entry]) -> None:
+def assert_kept(program: Program, tab: Tab, run: UUID, entries: Sequence[LogEntry]) -> None:
     """What was seen before a crash is in the log, under the same numbers, byte for byte."""
     seen = len(program.frames)
     assert program.seqs == list(range(1, seen + 1))

@@ -22,7 +22,7 @@ import msgspec
 
 from chat import events as canonical
 from chat.demo.fake import FakeUpstream
-from chat.runs.event_buffer import Entry
+from chat.runs.event_buffer import LogEntry
 from tests.support.processes.serve import REACHED
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -298,18 +298,18 @@ class Site(Process):
         soon(lambda: self.run(run)["finished_at"])
         return self.run(run)
 
-    def entries(self, run: UUID) -> list[Entry]:
+    def entries(self, run: UUID) -> list[LogEntry]:
         """The log, read without the code under test except for the splitting of JSON."""
         segments = self.rows(
             "SELECT * FROM chat_runsegment WHERE run_id = ? ORDER BY first_seq", self.run(run)["id"]
         )
-        entries: list[Entry] = []
+        entries: list[LogEntry] = []
         for row in segments:
             body = zlib.decompress(row["body"]) if row["is_compressed"] else row["body"]
             bodies = canonical.split_bodies(body)
             assert row["first_seq"] == len(entries) + 1
             assert row["last_seq"] == row["first_seq"] + len(bodies) - 1
-            entries += [Entry(row["first_seq"] + at, each) for at, each in enumerate(bodies)]
+            entries += [LogEntry(row["first_seq"] + at, each) for at, each in enumerate(bodies)]
         return entries
 
 
@@ -332,5 +332,5 @@ def site_from(
         fake.stop()
 
 
-def body_of(entry: Entry) -> dict[str, Any]:
+def body_of(entry: LogEntry) -> dict[str, Any]:
     return dict(json.loads(entry.body))
