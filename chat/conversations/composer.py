@@ -22,7 +22,7 @@ from chat.models import Conversation, Role, Team, Tool, Upstream, User
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLine:
-    """``team`` is named where tools of several teams stand together."""
+    """A tool in the menu. ``team`` is shown if the menu has tools of several teams."""
 
     tool: Tool
     is_on: bool
@@ -32,7 +32,7 @@ class ToolLine:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolChoice:
     lines: Sequence[ToolLine]
-    # The servers offered; only read where the tools are shown.
+    # The offered servers; read only if the tools are shown.
     upstreams: Iterable[Upstream] = field(repr=False)
 
     @property
@@ -47,7 +47,7 @@ class ToolChoice:
 
     @property
     def mark(self) -> str:
-        """Changes with everything that is shown of the tools; empty where there are none."""
+        """A hash of what is shown of the tools, to detect changes; empty without tools."""
         shown = "\n".join(
             f"{line.tool.public_id} {line.is_on} {line.tool.name} {line.tool.description}"
             for line in self.lines
@@ -74,7 +74,7 @@ def tools_of(conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolC
 
 
 def tools_for(teams: Sequence[Team], upstreams: Iterable[Upstream]) -> ToolChoice:
-    """The tools that a new conversation may begin with, in whichever of these teams."""
+    """The tools that a new conversation in one of these teams may use."""
     tools = (
         Tool.objects.filter(team__in=teams).select_related("team").order_by("team__name", "name")
     )
@@ -90,7 +90,7 @@ def tools_for(teams: Sequence[Team], upstreams: Iterable[Upstream]) -> ToolChoic
 
 def composer_context(user: User, conversation: Conversation, path: Path) -> dict[str, Any]:
     tail = path.tail
-    # Neither is read for the patches of a page that has its composer already.
+    # Neither is read for patches of a page that already has its composer.
     upstreams = access.usable_upstreams(user)
     form = SimpleLazyObject(lambda: SendForm(upstreams=upstreams, remembered=conversation))
     return {
@@ -106,7 +106,7 @@ def composer_context(user: User, conversation: Conversation, path: Path) -> dict
 def remembered_choice(
     user: User, conversation: Conversation, data: Mapping[str, Any]
 ) -> ChoiceForm:
-    """The choice that came with a form, else the one that the conversation remembers."""
+    """The choice of the posted form, else the last choice in the conversation."""
     upstreams = access.usable_upstreams(user)
     if data.get("choice"):
         return ChoiceForm(data, upstreams=upstreams)

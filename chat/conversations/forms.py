@@ -1,4 +1,4 @@
-"""Forms of the conversation page. Parameters come from what each dialect declares."""
+"""Forms of the conversation page. Their parameters are those that the dialects declare."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chat.web.forms import JsonField, Sentences, WordsField
 
 MODEL_LENGTH = 200
 SYSTEM_PROMPT_LIMIT = 100_000
-# A text parameter is a stop sequence or a format, not an essay; lines may be a template.
+# Maximum lengths of text parameters (a stop sequence, a format) and of multi-line ones (a template).
 PARAMETER_TEXT_LIMIT = 10_000
 PARAMETER_LINES_LIMIT = 100_000
 # Behind the name of a server that begins nothing at present; static/conversations/composer.js has it too.
@@ -29,15 +29,14 @@ NO_CHOICE = ("", "Server default")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterGroup:
-    """The parameters of one dialect, shown while one of its models is chosen."""
+    """The parameters of one dialect, visible while one of its models is selected."""
 
     dialect: str
     fields: Sequence[BoundField]
 
 
 class ModelSelect(forms.Select):
-    """A select whose options say which dialect's parameters belong to them, and whether pictures
-    are sent."""
+    """A select whose options name their dialect, for its parameters, and whether it takes pictures."""
 
     dialects: Mapping[str, str] = {}
 
@@ -65,9 +64,9 @@ class ToolsField(forms.ModelMultipleChoiceField):
 
 
 class ChoiceForm(Sentences):
-    """Server, model, parameters and system prompt: everything of a request but the words."""
+    """Server, model, parameters and system prompt: everything of a request but the text."""
 
-    # Not a choice field: a name that no list holds is fine, since it may be typed.
+    # Not a choice field, because the name of a model may be typed.
     choice = forms.CharField(label="Model", required=False, widget=ModelSelect)
     typed_model = forms.CharField(
         label="Another model of this server",
@@ -100,7 +99,7 @@ class ChoiceForm(Sentences):
                 "choice": choice_value(remembered.upstream, remembered.model),
             }
         select = self.fields["choice"].widget
-        # Asked for where it is shown, and not where a form is only read.
+        # Queried only if the form is shown.
         select.choices = self._groups
         select.dialects = {each.public_id.hex: each.dialect for each in self.upstreams}
         for dialect in self._dialects():
@@ -118,7 +117,7 @@ class ChoiceForm(Sentences):
         return named or [(choice_value(upstream, ""), "Type a model name in the settings")]
 
     def _dialects(self) -> list[str]:
-        """All of them to show; of posted data only what belongs to the chosen server counts."""
+        """All dialects if the form is shown; for posted data, only that of the chosen server."""
         if self.is_bound:
             chosen = self._posted_upstream()
             return [chosen.dialect] if chosen else []
@@ -166,7 +165,7 @@ class ChoiceForm(Sentences):
         return cleaned
 
     def model_choice(self) -> ModelChoice:
-        """What a valid form says. Parameters that were left empty are left out."""
+        """The choice of a valid form, without empty parameters."""
         upstream: Upstream = self.cleaned_data["upstream"]
         values = {
             parameter.name: self.cleaned_data[field_name(upstream.dialect, parameter.name)]
@@ -181,7 +180,7 @@ class ChoiceForm(Sentences):
 
 
 class KeyForm(Sentences):
-    """The key under which the same request, sent twice, is done once."""
+    """The idempotency key: the same request, sent twice, is executed once."""
 
     key = forms.UUIDField(
         error_messages={
@@ -192,7 +191,7 @@ class KeyForm(Sentences):
 
 
 class WordsForm(KeyForm):
-    """Words, exactly as they were written."""
+    """The text of a message, unchanged."""
 
     text = WordsField(
         label="Message",
@@ -203,13 +202,13 @@ class WordsForm(KeyForm):
 
 
 class SendForm(ChoiceForm, WordsForm):
-    """Words for a conversation, below the answer ``parent``."""
+    """A message in a conversation, below the answer ``parent``."""
 
     parent = forms.UUIDField(required=False)
 
 
 class StartForm(SendForm):
-    """The first words of a new conversation."""
+    """The first message of a new conversation."""
 
     team = forms.ModelChoiceField(
         queryset=Team.objects.none(), to_field_name="public_id", empty_label=None
@@ -254,7 +253,7 @@ def choice_value(upstream: Upstream | None, model: str) -> str:
 
 
 def chat_models(upstream: Upstream) -> list[dict[str, Any]]:
-    """The upstream's models that can hold a conversation."""
+    """The server's models that can chat."""
     return [
         entry
         for entry in upstream.model_list
@@ -268,15 +267,15 @@ def field_name(dialect: str, parameter: str) -> str:
 
 @cache
 def parameter_field(parameter: Parameter) -> forms.Field:
-    """A form field that admits what the dialect declares, and nothing else. Forms share it: nobody
-    changes one, and a message need not make a score of them."""
+    """A form field that accepts what the parameter declares. Cached, because forms do not change their fields
+    and each message needs about twenty."""
     common: dict[str, Any] = {
         "label": parameter.label,
         "help_text": parameter.help,
         "required": False,
     }
     field = _FIELDS[parameter.kind](parameter, common)
-    # Longer texts take the whole width of the panel.
+    # Multi-line fields take the full width of the panel.
     field.kind = parameter.kind
     return field
 
@@ -341,7 +340,7 @@ def _as_typed(value: object) -> object:
 
 
 class SwitchForm(Sentences):
-    """Which of the team's tools the model is offered from the next message on."""
+    """The team's tools that the conversation uses from the next message on."""
 
     tools = ToolsField(queryset=Tool.objects.none(), required=False)
 

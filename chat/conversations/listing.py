@@ -1,4 +1,4 @@
-"""The sidebar's list of conversations: one's own and the team's, by day."""
+"""The list of conversations in the sidebar: one's own and those shared in teams, grouped by day."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from chat.live.list_version import read_list_version
 from chat.models import OPEN_STATUSES, Conversation, Question, Run, User
 from chat.models.run import LIVE_STATUSES
 
-# A screen and a half; older ones come when they are asked for.
+# Conversations per page of the list; about one and a half screens.
 PAGE_LINES = 50
-# No title is longer; and each word is one more condition.
+# Limits of a search: no title is longer, and each word is a condition of the query.
 SEARCH_CHARACTERS = 200
 SEARCH_WORDS = 8
 
 
 class ConversationLine(NamedTuple):
-    """One conversation, as far as the list shows it. Plain values: fifty are read each time."""
+    """A conversation in the list. A tuple, because fifty are read for each list."""
 
     public_id: UUID
     title: str
@@ -39,12 +39,12 @@ class ConversationLine(NamedTuple):
     owner_email: str
     is_running: bool = False
     is_waiting: bool = False
-    # The same in each: how many questions the reader may answer, wherever.
+    # The number of all questions that the reader may answer; the same in every line.
     waiting_count: int = 0
 
     @property
     def owner(self) -> str:
-        """As ``User`` says it."""
+        """The owner's name, as in ``User``."""
         return self.owner_name or self.owner_email
 
 
@@ -71,7 +71,7 @@ def listing_context(
 
 
 def _lines(user: User, before: str) -> list[ConversationLine]:
-    """One more than a page, to know whether there is another."""
+    """One conversation more than a page, to know whether there is another page."""
     moment = _moment(before)
     if moment is None:
         rows = _newest.all(person=user.pk)
@@ -81,8 +81,8 @@ def _lines(user: User, before: str) -> list[ConversationLine]:
 
 
 def found_by_title(user: User, query: str, *, limit: int) -> list[ConversationLine]:
-    """Of what a person may read: the newest conversations whose titles hold each of the words."""
-    # No database stores NUL, and one of them refuses to compare with it.
+    """The newest visible conversations whose titles contain all words."""
+    # PostgreSQL does not compare with NUL.
     words = query[:SEARCH_CHARACTERS].replace("\x00", " ").split()[:SEARCH_WORDS]
     if not words:
         return []
@@ -93,7 +93,7 @@ def found_by_title(user: User, query: str, *, limit: int) -> list[ConversationLi
 
 
 def _in_title(word: str) -> Q:
-    """SQLite knows large and small letters of ASCII only: others are asked for both ways."""
+    """A case-insensitive condition. SQLite folds the case of ASCII only, so other letters are searched both ways."""
     condition = Q(title__icontains=word)
     if not word.isascii():
         for variant in {word.lower(), word.upper(), word.capitalize()} - {word}:
@@ -103,7 +103,7 @@ def _in_title(word: str) -> Q:
 
 def _visible(user: Any) -> QuerySet[Any]:
     live = Run.objects.filter(conversation=OuterRef("pk"), status__in=LIVE_STATUSES)
-    # Where somebody wrote on below the question, nobody is waited for any more.
+    # A question counts only if no message was sent below it.
     asked = Question.objects.filter(
         conversation=OuterRef("pk"),
         status__in=OPEN_STATUSES,
@@ -133,7 +133,7 @@ def _moment(text: str) -> datetime | None:
         moment = parse_datetime(text)
         if moment is None or timezone.is_naive(moment):
             return None
-        # As the database compares it: the ends of the calendar have no such moment.
+        # In UTC, which overflows at the ends of the calendar.
         return moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None

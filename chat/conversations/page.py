@@ -1,4 +1,4 @@
-"""What the conversation page is made of, and how it answers: whole, in part, or with a refusal."""
+"""Responses of the conversation page: the whole page, patches, or a refusal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from chat.web.decorators import Refuse
 from chat.web.responses import refusal_patch
 from chat.web.views import unavailable
 
-# What a form learns when the server has accepted its words.
+# The header of a response that accepted a message.
 ACCEPTED = "room:accepted"
 CHANGED = "room:changed"
 SAID_OTHERWISE = (
@@ -50,8 +50,8 @@ SAID_OTHERWISE = (
 
 
 def says(run: Run, text: str, *, within: Conversation | None = None) -> bool:
-    """Whether the run answers these very words (in this conversation): a repeated key may come
-    with newer ones, or from another page."""
+    """Whether the run answers this text in this conversation: a repeated key may come with another text or
+    from another page."""
     question = run.message.parent
     if question is None or (within is not None and run.conversation_id != within.pk):
         return False
@@ -67,7 +67,7 @@ def room_page(
     status: int = 200,
     amend: PageAmendment | None = None,
 ) -> HttpResponse:
-    """The whole page. A refused form without scripts comes back with its words."""
+    """The whole page. Without scripts, a refused form is shown again with its text."""
     path = read_path(request.user, conversation)
     shown = last_page(path)
     turns = read_turns(path, shown)
@@ -90,8 +90,8 @@ def changes(
     is_accepted: bool = False,
     asked: Question | None = None,
 ) -> HttpResponse:
-    """Patches from what the browser shows to what there is. ``asked`` is what this person has just
-    settled or claimed: a sentence that stood there is taken away."""
+    """The patches that bring a browser's page up to date. ``asked`` is the question that this person has just
+    answered or claimed, whose notice is removed."""
     position = page_state_of(request)
     path = _kept_path(request.user, conversation, position)
     may_write = access.may_write(request.user, conversation)
@@ -100,8 +100,8 @@ def changes(
     changed = changed_turns(path, change.changed, position, may_write=may_write)
     turns = [*appended, *(each.turn for each in changed)]
     context = _room_context(request.user, conversation, path, turns) | {
-        # Most answers begin at once. Whoever waits is told their place by the live connection, and
-        # does not have to read the whole line, as everybody else would who writes at this moment.
+        # Most answers begin at once. For a queued one the live connection sends the position, which would
+        # cost a query of the whole queue here.
         **({"place": ""} if is_accepted else {}),
         "position": position,
         "change": change,
@@ -118,8 +118,8 @@ def changes(
 
 
 def _kept_path(user: User, conversation: Conversation, position: PageState | None) -> Path:
-    """Nobody's page is replaced by what a colleague wrote: readers keep the branch that they read,
-    and are told that there is another version."""
+    """The branch that the reader sees stays, even if a colleague has created a newer version; a notice offers
+    that version."""
     path = read_path(user, conversation)
     overtaken = path.overtaken(position.tail) if position is not None else None
     if overtaken is None:
@@ -137,7 +137,7 @@ def accepted(
     *,
     asked: Question | None = None,
 ) -> HttpResponse:
-    """After a verb that changed the room: its page, or the patches for the page that asked."""
+    """The response after an action: a redirect to the page, or patches for the page that sent the request."""
     if not request.htmx:
         return redirect("conversation", public_id=conversation.public_id)
     conversation = access.get_conversation(request.user, conversation.public_id)
@@ -149,7 +149,7 @@ def accepted(
 def sent(
     request: HttpRequest, conversation: Conversation, run: Run, *, has_pictures: bool
 ) -> HttpResponse:
-    """After a message: the patches with it and with the place of its answer.
+    """The response after a message: patches with the message and the element of its answer.
 
     People wait for this answer, and many send at once. So where nothing but this message has
     changed since the page was made, which the revision tells, nothing else is read again, and the
@@ -202,10 +202,10 @@ def refused(
     place: str = "composer-note",
     new_key: bool = False,
 ) -> HttpResponse:
-    """Nothing was changed, or not what was asked for: a sentence beside the words, which stay."""
+    """The response to a refused action: a message beside the form, whose text stays."""
     if not request.htmx:
         if is_over():
-            # The page would wait for the database once more.
+            # Rendering the page would wait for the database once more.
             return unavailable(request)
         draft = request.POST.get("text", "")
         return room_page(request, conversation, draft=draft, refusal=refusal, status=status)
@@ -255,7 +255,7 @@ def _room_context(
 
 
 def _phase_of(running: Run | None, turns: Sequence[Turn]) -> str:
-    """From the answer that was rendered for the page, if it is there; only if it is shown."""
+    """The phase of the answer that was rendered for the page, if it is visible."""
     for turn in reversed(turns):
         for shown in turn.runs:
             if running and shown.answer and shown.run.pk == running.pk:
@@ -270,7 +270,7 @@ def _place_of(running: Run | None) -> str:
 
 
 def head_mark(conversation: Conversation, may_write: bool) -> str:
-    """Changes with everything that the heading shows."""
+    """A hash of the heading, to detect changes."""
     files = once(conversation, count_files)
     shown = f"{conversation.title}\n{conversation.visibility}\n{may_write}\n{files}"
     return f"{zlib.crc32(shown.encode()):08x}"
@@ -283,7 +283,7 @@ def strip_mark(running: Run | None, waiting: Run | None) -> str:
 
 
 def action_mark(running: Run | None) -> str:
-    """Changes with the composer's button: send, stop, stopping."""
+    """A hash of the composer's button (send, stop, stopping), to detect changes."""
     if running is None:
         return ""
     return f"{running.public_id.hex}{'-stopping' if running.stop_requested_at else ''}"

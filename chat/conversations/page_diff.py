@@ -13,8 +13,8 @@ from chat.models.tree import path_to
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageDifference:
-    """What turns the page at a position into the path: messages to take away, turns to append
-    and turns whose actions changed. ``is_whole``: the page shows nothing that could stay."""
+    """The changes from a page to the visible path: messages to remove, turns to append, turns whose actions
+    changed. ``is_whole``: nothing of the page can stay."""
 
     is_whole: bool
     gone: Sequence[str]
@@ -23,11 +23,11 @@ class PageDifference:
 
 
 def difference(path: Path, position: PageState | None, *, may_write: bool = True) -> PageDifference:
-    """``may_write``: whether the reader may now. Where the page was made for other rights, the
-    actions of all its turns are changed."""
+    """``may_write`` is the reader's current right. If it differs from that of the page, the actions of all turns
+    have changed."""
     whole = PageDifference(is_whole=True, gone=(), start=last_page(path).start)
     if position is None or position.revision > path.conversation.revision:
-        # Ahead of the records: they are those of a restored backup.
+        # The page is newer than the database, which was restored from a backup.
         return whole
     first = path.index_of(position.first)
     shown = _chain_to(path, position.tail)
@@ -50,7 +50,7 @@ def difference(path: Path, position: PageState | None, *, may_write: bool = True
 
 
 def _chain_to(path: Path, tail: str) -> list[str]:
-    """What a page whose last turn is ``tail`` shows at most: that message and those above it."""
+    """The messages that a page with the last turn ``tail`` can show: that message and its ancestors."""
     message = next((m for m in path.messages.values() if m.public_id.hex == tail), None)
     if message is None:
         return []
@@ -58,7 +58,7 @@ def _chain_to(path: Path, tail: str) -> list[str]:
 
 
 def _changed_turns(path: Path, indices: range, position: PageState) -> list[int]:
-    """Turns that got a sibling since, and answers that the page still takes for live ones."""
+    """Turns with a new sibling, and answers that are live on the page but have ended."""
     newest = path.newest_sibling_revisions()
     places = path.places
     return [
@@ -69,12 +69,9 @@ def _changed_turns(path: Path, indices: range, position: PageState) -> list[int]
     ]
 
 
-# What has changed inside turns that a page shows already: further runs, and their questions.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedTurn:
-    """``runs`` are not on the page yet, ``asking`` are runs whose questions are not.
+    """Changes inside a turn: ``runs`` are not on the page yet, ``asking`` are runs whose questions are not.
 
     Of the questions that are there, ``cards`` are shown anew: settled, or for a reader who may
     write now, or no longer. Of the ``lines`` only the line that says who is at it changes:

@@ -1,4 +1,4 @@
-"""What a browser says about the page it shows, so that an answer holds only what it lacks."""
+"""The state of a page as its browser sends it in a header, so that responses contain only what changed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import msgspec
 from django.http import HttpRequest
 
 HEADER = "X-Room-Position"
-# Hexadecimal ids of a page of turns, and a little; a longer header is not ours.
+# The header has the hexadecimal ids of a page of turns; longer ones are invalid.
 LIMIT = 8000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageState:
-    """The first and last turn on the page, and what it shows besides.
+    """The first and last turn on the page, and hashes of its other parts.
 
     ``open`` are the answers of which more may come, ``strip``, ``action``, ``tools`` and
     ``head`` the marks of the phase strip, the composer's button, its tools and the heading,
@@ -37,7 +37,7 @@ class PageState:
 
     @property
     def is_quiet(self) -> bool:
-        """A composer, and nothing above it that is being written or waits for somebody."""
+        """Whether the page has a composer and no live or waiting answer."""
         return self.writes and not (self.open or self.strip or self.action or self.asks)
 
 
@@ -45,7 +45,7 @@ _decoder = msgspec.json.Decoder(PageState)
 
 
 def page_state_of(request: HttpRequest) -> PageState | None:
-    """``None`` where the browser did not say, or said nonsense: then it needs everything."""
+    """``None`` without a valid header: then the whole page is sent."""
     header = request.headers.get(HEADER, "")
     if not header or len(header) > LIMIT:
         return None

@@ -33,7 +33,7 @@ register = template.Library()
 
 @register.simple_tag
 def kept_by(conversation: Conversation, answer: Message) -> FileCounts | None:
-    # The heading has counted already, and most conversations keep nothing.
+    # The heading has counted them, and most conversations have no files.
     if not files_in(conversation):
         return None
     return once(conversation, files_by_answer).get(answer.pk)
@@ -53,7 +53,7 @@ def files_in(conversation: Conversation) -> int:
 
 @register.simple_tag
 def picture_limits() -> dict[str, int]:
-    """What a message takes. Some of the body is for the words."""
+    """The upload limits of a message; part of the body is reserved for the text."""
     return {
         "count": settings.PICTURES_PER_MESSAGE,
         "bytes": settings.PICTURE_BYTES,
@@ -73,9 +73,7 @@ def sidebar_list(context: Context) -> dict[str, Any]:
     }
 
 
-# A line of the list of conversations: most are the same each time, and a list has fifty.
-
-# Under a kilobyte each. A list is made after each message, behind each answer and when others change it.
+# Cached lines of the list, less than a kilobyte each. A list has fifty, most of them unchanged since the last time.
 LINES_KEPT = 4000
 
 
@@ -91,7 +89,7 @@ def conversation_line(
 
 
 def _mark_of(line: ConversationLine, user: User) -> tuple[str, str]:
-    """What stands beside the title, and whose conversation it is, where that is said."""
+    """The mark beside the title, and the owner's name if it is shown."""
     if line.is_running:
         return "running", ""
     if line.is_waiting:
@@ -118,12 +116,10 @@ def _rendered(
     return render_to_string("conversations/_conversation_line.html", context)
 
 
-# A turn of a conversation in HTML: on the page, and in the patches that bring it to one.
-#
-# Everybody who sends waits for two of them, and many send at once. Django's template engine takes
-# several times as long for the same words, so only what few turns have is left to templates.
+# Turns are built with `format_html`, because everybody who sends a message waits for two of them and
+# templates take several times as long. Parts that few turns have are templates.
 
-# Longer words of a person are folded, and show their beginning.
+# Longer messages of people are folded; the beginning stays visible.
 FOLDED_FROM = 2400
 FOLDED_TO = 1200
 NOBODY = UUID(int=0)
@@ -136,7 +132,7 @@ def turn_article(context: Context, turn: Turn) -> SafeString:
         kind, place, body = "person", BODY, turn_words(context, turn.message)
     else:
         kind, place, body = "answer", RUNS, _joined(run_article(context, run) for run in turn.runs)
-    # The page itself says so of words that come later, by the same name (static/live/live.js).
+    # For text that comes later, static/live/live.js sets the same attribute.
     words = " data-worded" if any(run.answer and run.answer.has_words for run in turn.runs) else ""
     return format_html(
         '\n<article id="m{hex}" class="turn {kind}-turn" data-turn="{hex}" data-state="{state}"'
@@ -166,7 +162,7 @@ RUNS = '<div id="runs-{hex}" class="runs">{body}</div>'
 
 @register.simple_tag(takes_context=True)
 def turn_words(context: Context, message: Message) -> SafeString:
-    """What a person said, with its pictures."""
+    """The text of a person's message, and its pictures."""
     pictures = (
         _included(context, "files/_pictures.html", message=message)
         if attachments_of(context["conversation"], message)
@@ -185,7 +181,7 @@ def turn_words(context: Context, message: Message) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def run_article(context: Context, shown: ShownRun) -> SafeString:
-    """One run of an answer, and what it asks people."""
+    """One run of an answer, and its questions to people."""
     answer = shown.answer
     assert answer is not None
     live = ' data-live aria-busy="true"' if answer.is_live else ""
@@ -204,7 +200,7 @@ def run_article(context: Context, shown: ShownRun) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def turn_footer(context: Context, turn: Turn) -> SafeString:
-    """What may be done with a turn."""
+    """The actions of a turn."""
     message = turn.message
     parts = [
         *([_siblings(context, turn.place)] if turn.place.count > 1 else []),
@@ -273,7 +269,7 @@ def _kept(context: Context, turn: Turn) -> list[SafeString]:
 
 
 def _changing(context: Context, turn: Turn) -> list[SafeString]:
-    """For those who may write here."""
+    """Actions for people who may write in the conversation."""
     message = turn.message
     if turn.is_person:
         return [
@@ -333,7 +329,7 @@ def _sibling(
 def _form(
     context: Context, route: str, message: Message, content: SafeString, attributes: str = ""
 ) -> SafeString:
-    """Posts to an address of this message. ``attributes`` are words of ours."""
+    """A form that posts to an address of this message. ``attributes`` must be trusted."""
     return format_html(
         '<form method="post" action="{address}" hx-post="{address}" hx-swap="none"'
         f'{attributes} hx-sync="#turns:queue all">'

@@ -1,4 +1,4 @@
-"""The part of a conversation that a person looks at, read with a bounded number of queries."""
+"""The visible part of a conversation, read with a bounded number of queries."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from chat.models.run import model_label
 from chat.models.tree import Place, visible_path
 from chat.runs.outcomes import SERVER_IS_GONE, TOO_MANY_PAUSES
 
-# Turns that a page begins with, several screens of them; earlier ones come as the reader scrolls up.
+# Turns of a new page; earlier ones are loaded when the reader scrolls up.
 PAGE_TURNS = 20
 PAUSES = {TOO_MANY_PAUSES, SERVER_IS_GONE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRun:
-    """One run of an answer, and what it asked people. ``answer`` is left out where the page has
-    it. ``is_last``: no other run goes on with it."""
+    """One run of an answer with its questions. ``answer`` is ``None`` if the page already shows it; ``is_last``
+    means that no other run continues it."""
 
     run: Run
     answer: RenderedAnswer | None = None
@@ -58,18 +58,18 @@ class ShownRun:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether a person may let it go on as it is: without what is open, or after a pause."""
+        """Whether a person may continue it: without the open questions, or after a pause."""
         if not self.is_last:
             return False
         if self.run.status == RunStatus.WAITING:
             return True
-        # A pause after which it did not go on by itself has left a note that says why.
+        # A note says why it did not continue by itself after a pause.
         return self.run.status == RunStatus.INCOMPLETE and bool(PAUSES & set(self.run.notes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newer:
-    """The newest version of a turn, and whose it is, for a reader who was left with an older one."""
+    """The newest version of a turn and its author, for a reader who sees an older one."""
 
     message: Message
     author: User | None
@@ -99,7 +99,7 @@ class Turn:
 
     @property
     def is_open(self) -> bool:
-        """Whether more of it may come: it is being written, or waits for somebody."""
+        """Whether the answer may still grow: it is live or waits for a person."""
         return self.is_live or (self.last is not None and self.last.may_go_on)
 
     @property
@@ -108,13 +108,13 @@ class Turn:
 
     @property
     def retry_key(self) -> UUID:
-        """A double click tries again once; the next page has another key."""
+        """The idempotency key of *Try again*: a double click has one effect; the next page has another key."""
         return uuid4()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """The whole visible path, without texts, and all messages it was chosen from."""
+    """The visible path without texts, and all messages of the tree."""
 
     conversation: Conversation
     places: Sequence[Place]
@@ -144,7 +144,7 @@ class Path:
             each = self.messages.get(each.parent_id) if each.parent_id else None
         if tail is None or each is None:
             return None
-        # The lowest turn whose parent is on the path: only there can both have parted.
+        # The lowest turn whose parent is on the path, where both branches part.
         newest = on_path[each.parent_id]
         is_by_itself = newest.is_kept is None and newest.pk > each.pk
         return (tail, newest) if is_by_itself else None
@@ -183,7 +183,7 @@ def read_path(user: User, conversation: Conversation) -> Path:
 
 
 def read_turns(path: Path, indices: Sequence[int]) -> list[Turn]:
-    """The turns at these places of the path, with texts, authors, runs and rendered answers."""
+    """The turns at these positions of the path, with texts, authors, runs and rendered answers."""
     if not indices:
         return []
     places = [path.places[index] for index in indices]
@@ -255,14 +255,14 @@ def read_changed(path: Path, indices: Sequence[int], *, known_runs: Collection[s
 
 
 def _newer(path: Path, places: Sequence[Place]) -> dict[int, Newer]:
-    """Of the turns that a reader was left with: what has come since."""
+    """The newer versions of turns of which the reader sees an older one."""
     kept = [place.message for place in places if place.message.is_kept and place.next is not None]
     found = {message.pk: path.newest_sibling(message) for message in kept}
     return {pk: Newer(message=one, author=maker_of(one)) for pk, one in found.items()}
 
 
 def maker_of(message: Message) -> User | None:
-    """Who wrote it, or asked for it; ``None`` where their account is gone."""
+    """The author of a message, or who requested the answer; ``None`` if the account was deleted."""
     if message.role == Role.USER:
         author: User | None = Message.objects.select_related("author").get(pk=message.pk).author
         return author
@@ -277,7 +277,7 @@ _runs_of_one = Prepared(
 
 
 def _runs_of(answers: Sequence[int]) -> list[Run]:
-    """All runs of these answers, in their order. Most often it is the one that has just ended."""
+    """All runs of these answers in order. Most often it is one answer that has just ended."""
     if len(answers) == 1:
         return _runs_of_one.all(answer=answers[0])
     rows = Run.objects.filter(message_id__in=answers).defer("result")
@@ -287,7 +287,7 @@ def _runs_of(answers: Sequence[int]) -> list[Run]:
 def _shown(
     runs: Sequence[Run], rendered: Mapping[int, RenderedAnswer]
 ) -> dict[int, list[ShownRun]]:
-    """These runs, which are all that their answers have, by answer and in their order."""
+    """The runs, which are all of their answers, by answer and in order."""
     asked = cards_of(runs)
     last = {run.message_id: run.pk for run in runs}
     shown: dict[int, list[ShownRun]] = {}
@@ -330,7 +330,7 @@ def last_run(path: Path, turns: Iterable[Turn] = ()) -> Run | None:
 
 
 def is_waiting(run: Run | None) -> bool:
-    """Whether people are asked for something by it."""
+    """Whether it waits for people."""
     if run is None or run.status != RunStatus.WAITING:
         return False
     return run.questions.filter(status__in=OPEN_STATUSES).exists()

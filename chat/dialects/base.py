@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """A picture in a person's turn: ``data`` is base64 without a data-URL prefix."""
+    """A picture that a person attached. ``data`` is Base64 without the prefix of a data URL."""
 
     media_type: str
     data: str
@@ -90,7 +90,7 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """Everything that a request needs, in our words.
+    """Everything that a request is built from, independent of the dialect.
 
     ``turns`` ends with the person's newest turn, or with the answer that is to go on: its
     open calls and questions have their results, or it had paused. ``previous_response_id`` is
@@ -106,13 +106,13 @@ class Prompt:
     options: Mapping[str, object] = field(default_factory=dict)
     previous_response_id: str | None = None
     tools: tuple[ToolDefinition, ...] = ()
-    # What the upstream's list says of the model; empty for one that was typed by hand.
+    # The model's entry in the server's list; empty for a model that was typed by hand.
     model_detail: JsonObject = field(default_factory=dict)
     stream: bool = True
 
     @property
     def goes_on(self) -> bool:
-        """Whether the last answer is to be continued, without a new turn of a person."""
+        """Whether the request continues the last answer, without a new message of a person."""
         return bool(self.turns) and isinstance(self.turns[-1], AssistantTurn)
 
 
@@ -149,8 +149,8 @@ class Parser:
     ``close`` a second time gives nothing.
     """
 
-    # The terminator came. What follows in the same read may still be fed: a figure that
-    # arrives late is then part of what ``close`` gives.
+    # Set when the terminator was received. Frames of the same read may still be fed; figures in them are part of
+    # the events of ``close``.
     is_done: bool = False
     ending: Ending | None = None
 
@@ -165,7 +165,7 @@ class Parser:
 
 
 class Dialect:
-    """One wire protocol. A module in this package that defines ``dialect`` is found by itself."""
+    """One wire protocol. Modules of this package that define ``dialect`` are discovered."""
 
     name: ClassVar[str]
     label: ClassVar[str]
@@ -178,31 +178,31 @@ class Dialect:
     models_path: ClassVar[str] = ""
     # Whether the upstream keeps the history and continues by ``previous_response_id``.
     keeps_history: ClassVar[bool] = False
-    # What a request can carry; what it cannot is left out, and the request's notes say so.
+    # What a request can carry. The rest is left out, with a note.
     takes_tools: ClassVar[bool] = False
     takes_images: ClassVar[bool] = False
 
     def headers(self, key: str, options: Mapping[str, object] | None = None) -> dict[str, str]:
-        """The credential, and what every request of this API needs, as headers; nothing else in
-        the project builds them. ``options`` are the upstream's."""
+        """The headers of every request: the credential and what this API requires. The only place
+        that builds them. ``options`` are the server's settings."""
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     def request(self, prompt: Prompt) -> UpstreamRequest:
-        """Never raises on what a prompt holds: values out of bounds are mended and noted."""
+        """Never raises for the content of a prompt: values out of bounds are corrected, with a note."""
         raise NotImplementedError
 
     def parser(self, *, model: str, endpoint: str = "", options: Mapping[str, object]) -> Parser:
-        """``options`` are the prompt's options and parameters in one mapping. ``run_id`` in it,
-        where there is one, is the run's id as text, for ids that the parser has to make."""
+        """``options`` are the prompt's options and parameters in one mapping. Its optional ``run_id`` is the
+        run's id as text, from which the parser makes ids that the server did not send."""
         raise NotImplementedError
 
     def after_refusal(self, prompt: Prompt, error: ErrorInfo) -> Prompt | None:
-        """The prompt to ask with instead, where the upstream refused a member that it can do
-        without (a status 400, before any output); ``None`` where there is none."""
+        """The prompt to try again with after a refusal (status 400, before any output) of something optional;
+        ``None`` if there is nothing to leave out."""
         return None
 
     def read_models(self, body: bytes) -> list[ModelInfo]:
-        """The models of a list; nothing where the body is no list. Never raises."""
+        """The models of a list; empty if the body is not a list. Never raises."""
         return [model for entry in model_entries(body) if (model := model_of(entry))]
 
 
@@ -244,16 +244,16 @@ def _first_text(entry: JsonObject, *names: str) -> str:
     return next((v for name in names if isinstance(v := entry.get(name), str) and v), "")
 
 
-# Finds out how a model list that comes in pages goes on.
+# --- model lists with several pages ----------------------------------------------------
 
-# Member that names the next page -> the query member that asks for it: Fireworks' lists of an
-# account, and Friendli's of endpoints.
+# Member with the token of the next page -> query parameter that asks for it: lists of Fireworks accounts
+# and of Friendli endpoints.
 _TOKENS: Mapping[str, str] = {"nextPageToken": "pageToken", "nextCursor": "cursor"}
 MAX_TOKEN_CHARACTERS = 1000
 
 
 def next_page(path: str, body: bytes) -> str:
-    """``path`` with the query of the page after ``body``; empty where that was the last one."""
+    """``path`` with the query of the page after ``body``; empty after the last page."""
     try:
         value = read_json(body.decode("utf-8", "replace"))[0]
     except NotJson:

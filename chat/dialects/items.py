@@ -1,4 +1,4 @@
-"""The life of output items: numbered in order of appearance, opened once, closed once."""
+"""Tracks output items: each has a number in order of appearance, is opened once and closed once."""
 
 from typing import Literal
 
@@ -32,7 +32,7 @@ from chat.events.text_buffer import add_piece
 TextKind = Literal["message", "reasoning", "refusal"]
 Kind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
 
-# A buffer that grows past this holds no arguments that a tool could want.
+# Arguments longer than this are an error of the model or the server.
 MAX_ARGUMENT_CHARACTERS = 8 * 1024 * 1024
 
 NOT_JSON = "The arguments of this call are not a JSON object."
@@ -60,7 +60,7 @@ class Item(Struct, kw_only=True, eq=False):
 
 
 class Call(Item, kw_only=True, eq=False):
-    """A tool call being received. It is announced once its name is known for certain."""
+    """A tool call being received. It is announced when its name is complete."""
 
     tool: str = ""
     call_id: str | None = None
@@ -72,12 +72,12 @@ class Call(Item, kw_only=True, eq=False):
     arguments: JsonObject | None = None
     arguments_raw: str | None = None
     piece_characters: int = 0
-    # Every fragment so far began with the one before it: perhaps each is the whole again.
+    # Whether each fragment so far began with the previous one: the server may resend the whole text.
     is_cumulative: bool = True
 
 
 class ItemTracker:
-    """What every parser reports through; ``take`` gives the events made since the last time.
+    """Emits the events of a parser. ``take`` returns those since the last call.
 
     Items are addressed by the object that opening gave, or by kind through the ``text``
     methods, which open what is missing. Adjacent surrogate halves are joined over deltas.
@@ -102,7 +102,7 @@ class ItemTracker:
         self._events.append(event)
 
     def start(self, event: ChatStart) -> None:
-        """``chat.start``, once; a second one is ignored."""
+        """Emits ``chat.start`` once; further calls are ignored."""
         if not self.has_started:
             self.has_started = True
             self._events.append(event)
@@ -130,7 +130,7 @@ class ItemTracker:
         phase: str | None = None,
         reasoning: ReasoningKind = "full",
     ) -> Item:
-        """A new item of this kind; an earlier one of the same kind that is open is closed."""
+        """Opens an item of this kind and closes an open one of the same kind."""
         self.close_text(kind, choice=choice)
         item = self.open_block(kind, choice=choice, phase=phase, reasoning=reasoning)
         self._current[choice, kind] = item
@@ -144,8 +144,8 @@ class ItemTracker:
         phase: str | None = None,
         reasoning: ReasoningKind = "full",
     ) -> Item:
-        """A new item beside whatever is open, for dialects that name the block of each delta:
-        only ``block_text`` and ``close`` reach it."""
+        """Opens an item without closing others, for dialects whose deltas name their block. Only ``block_text``
+        and ``close`` refer to it."""
         item = Item(kind=kind, number=0)
         self._place(item, choice)
         if kind == "message":
@@ -155,13 +155,13 @@ class ItemTracker:
         return item
 
     def name_reasoning(self, item: Item, kind: ReasoningKind) -> None:
-        """Says of reasoning that was opened before its kind was known which one it is."""
+        """Sets the kind of reasoning that was opened before its kind was known."""
         self.emit(ReasoningStart(item=item.number, choice=item.choice, kind=kind))
 
     def text(
         self, kind: TextKind, content: str, *, choice: int = 0, category: str | None = None
     ) -> None:
-        """A delta for the open item of this kind; opens one when there is none."""
+        """Emits a delta of the open item of this kind; opens one if there is none."""
         if not content:
             return
         item = self._current.get((choice, kind)) or self.open_text(kind, choice=choice)
@@ -170,7 +170,7 @@ class ItemTracker:
             self._delta(item, content, category)
 
     def block_text(self, item: Item, content: str, *, category: str | None = None) -> None:
-        """A delta for this very item; what comes after its end is dropped."""
+        """Emits a delta of this item; ignored after the item was closed."""
         if not content or not item.is_open:
             return
         content = self._whole_characters(item, content)
@@ -178,12 +178,12 @@ class ItemTracker:
             self._delta(item, content, category)
 
     def close(self, item: Item, *, is_complete: bool = True) -> None:
-        """Ends this very item, unless it has ended."""
+        """Closes this item if it is open."""
         self._announce_pending(item.choice)
         self._close(item, is_complete=is_complete)
 
     def switch_text(self, kind: TextKind, content: str, *, choice: int = 0) -> None:
-        """As ``text``, for dialects without block markers: other open text is closed first."""
+        """Like ``text``, but closes open text of other kinds first; for dialects without block markers."""
         if not content:
             return
         if (choice, kind) not in self._current:
@@ -196,7 +196,7 @@ class ItemTracker:
         return self._current.get((choice, kind))
 
     def close_text(self, kind: TextKind, *, choice: int = 0) -> bool:
-        """Whether an open item of this kind was there to be closed."""
+        """Closes the open item of this kind. Returns whether there was one."""
         item = self._current.get((choice, kind))
         if item is None:
             return False
@@ -237,8 +237,8 @@ class ItemTracker:
         executes: Executor = "client",
         provider_info: ProviderInfo | None = None,
     ) -> Call:
-        """A call whose name may still grow; it is announced by its first argument text, by
-        ``announce``, or by whatever else opens after it."""
+        """Opens a call whose name may be incomplete. It is announced with its first argument text, by
+        ``announce``, or before the next item opens."""
         call = Call(
             kind="tool_call",
             number=0,
@@ -271,7 +271,7 @@ class ItemTracker:
             self._fragment(call, call.joined())
 
     def call_text(self, call: Call, fragment: str) -> None:
-        """A fragment of argument text. A resend of the whole gives only what is new in it."""
+        """Adds a fragment of argument text. If the server resends the whole text, only the new part is emitted."""
         if not fragment or not call.is_open:
             return
         fragment = self._whole_characters(call, fragment)
@@ -286,7 +286,7 @@ class ItemTracker:
             self.announce(call)
 
     def call_whole_text(self, call: Call, text: str) -> None:
-        """The argument text as a whole. Where pieces were reported before, the end corrects them."""
+        """Sets the whole argument text. It overrides fragments that were emitted before."""
         if call.pieces:
             call.pieces[:] = [text]
             call.piece_characters = len(text)
@@ -294,8 +294,8 @@ class ItemTracker:
             self.call_text(call, text)
 
     def call_arguments(self, call: Call, arguments: JsonObject, raw: str | None) -> None:
-        """The whole arguments, as the upstream or the end of a buffer gave them. Nobody here can
-        run a call without a name."""
+        """Emits the whole arguments, from the upstream or from the buffer. A call without a name cannot be
+        run and fails."""
         self.announce(call)
         call.arguments = arguments
         call.arguments_raw = raw
@@ -346,7 +346,7 @@ class ItemTracker:
         )
 
     def finish_arguments(self, call: Call) -> None:
-        """The buffer of a call is complete, the answer is not: until then a call stays open."""
+        """The arguments of a call are complete; the call stays open until the answer ends."""
         self.announce(call)
         if call.is_open and not call.has_arguments:
             self._read_arguments(call)
@@ -359,7 +359,7 @@ class ItemTracker:
         )
 
     def _new_part(self, call: Call, fragment: str) -> str:
-        """What a fragment adds: all of it, unless it is complete and repeats what was there."""
+        """The new part of a fragment: all of it, unless the server resends the whole text."""
         if not call.pieces:
             return fragment
         if call.is_cumulative and not fragment.startswith(call.pieces[0]):
@@ -372,7 +372,7 @@ class ItemTracker:
         return fragment
 
     def _finish_call(self, call: Call, *, is_complete: bool) -> None:
-        """Parses the buffer, once. A call of an unfinished answer is never offered to be run."""
+        """Parses the argument text once. Calls of an unfinished answer are not offered to be run."""
         if call.has_arguments or (call.executes == "upstream" and not call.pieces):
             if not is_complete:
                 self._fail(call, "incomplete", UNFINISHED_CALL)
@@ -386,7 +386,7 @@ class ItemTracker:
         call.is_open = False
 
     def _read_arguments(self, call: Call) -> None:
-        """Gives the arguments that the buffer holds, or the failure of the call."""
+        """Emits the parsed arguments, or the failure of the call."""
         raw, arguments = _read_buffer(call)
         if call.piece_characters > MAX_ARGUMENT_CHARACTERS:
             self._fail(call, "invalid_arguments", TOO_LONG)
@@ -407,13 +407,13 @@ class ItemTracker:
     # --- media, and the end --------------------------------------------------------
 
     def open_media(self, *, choice: int = 0) -> Item:
-        """An item for a picture, sound or file; the caller emits its ``media.update``."""
+        """Opens an item for a picture, sound or file. The caller emits its ``media.update``."""
         item = Item(kind="media", number=0)
         self._place(item, choice)
         return item
 
     def close_choice(self, choice: int, *, is_complete: bool = True) -> None:
-        """Everything of a choice that is open, in item order."""
+        """The open items of a choice, in order."""
         self._announce_pending(choice)
         for item in self.items(choice):
             self._close(item, is_complete=is_complete)
@@ -443,7 +443,7 @@ class ItemTracker:
             return
         item.is_open = False
         if item.held:
-            # Its other half never came.
+            # The other half of the surrogate pair was not received.
             self._delta(item, "\ufffd")
         if item.kind == "message":
             self.emit(MessageEnd(item=item.number, choice=item.choice))
@@ -458,7 +458,7 @@ class ItemTracker:
 def _read_buffer(call: Call) -> tuple[str, JsonObject | None]:
     """The argument text of a call, and the object that it stands for."""
     if call.held:
-        # Half of a character, whose other half never came.
+        # The other half of a surrogate pair was not received.
         call.pieces.append("\ufffd")
         call.held = ""
     raw = repair_text(call.joined())

@@ -11,7 +11,7 @@ from msgspec import Struct
 from chat.events import Json, JsonObject
 from chat.wire.sse import Frame, read_field
 
-# No dialect nests deeper than twenty levels; what does would end a recursive reader later.
+# No dialect nests deeper than twenty levels. Deeper values would exceed the recursion limit later.
 MAX_DEPTH = 64
 
 _NULL_ESCAPE = "\\u0000"
@@ -22,11 +22,11 @@ _KNOWN_FIELDS = frozenset((b"", b"data", b"event", b"id", b"retry"))
 
 
 class NotJson(ValueError):
-    """The text is no JSON, or nests too deep to be worked with."""
+    """The text is not JSON, or nests too deeply."""
 
 
 class Payload(Struct, frozen=True):
-    """What one event carries: a JSON value, the end marker, or text that is neither.
+    """The content of one event: a JSON value, the end marker, or other text.
 
     ``text`` is the spelling that was read.
     """
@@ -62,7 +62,7 @@ def read_json(text: str) -> tuple[Json, bool]:
 
 
 def read_object(text: str) -> JsonObject | None:
-    """A JSON object with every string fit to be stored, or ``None``."""
+    """A JSON object whose strings can be stored (no NUL, no lone surrogates), or ``None``."""
     try:
         value, _ = read_json(text)
     except NotJson:
@@ -112,12 +112,12 @@ def _tidy(value: Json, depth: int) -> Json:
 
 
 def join_surrogates(text: str) -> str:
-    """Adjacent halves become the character they stand for; lone halves stay."""
+    """Joins adjacent surrogates to characters; lone surrogates stay."""
     return _SURROGATE_PAIR.sub(_pair, text)
 
 
 def has_surrogates(text: str) -> bool:
-    """Whether halves of pairs are in it, which no store takes."""
+    """Whether it contains surrogates, which cannot be encoded."""
     return _SURROGATE.search(text) is not None
 
 
@@ -126,7 +126,7 @@ def _pair(match: re.Match[str]) -> str:
 
 
 def repair_text(text: str) -> str:
-    """Text that every store accepts: no NUL, no lone surrogate."""
+    """Text that databases accept: without NUL and lone surrogates."""
     if "\x00" in text:
         text = text.replace("\x00", "\u2400")
     if text.isascii() or not _SURROGATE.search(text):
@@ -146,7 +146,7 @@ def scrub(value: Json) -> Json:
 
 
 def write_json(value: Json) -> str:
-    """Compact JSON of a value that was read, fit to be stored."""
+    """Compact JSON of a value, safe to store."""
     return msgspec.json.encode(scrub(value)).decode()
 
 
@@ -154,7 +154,7 @@ def write_json(value: Json) -> str:
 
 
 def read_frame(frame: Frame) -> list[Payload]:
-    """The payloads of one frame; usually one, none for comments and empty data.
+    """The payloads of one frame: usually one; none for comments and empty data.
 
     Data that is no JSON as a whole may be several events without blank lines between
     them, or JSON printed over lines that lack ``data:``. What is neither stays text.
@@ -189,8 +189,7 @@ def _read_separately(data: str, event: str | None) -> list[Payload]:
 
 
 def _read_error_field(frame: Frame) -> list[Payload]:
-    """The error of a block whose only field is ``error``: llama.cpp's server names it so, and those
-    built on it do."""
+    """The error of a block whose only field is ``error``, as servers based on llama.cpp send it."""
     for line in frame.raw.splitlines():
         name, text = read_field(line)
         if name == b"error":
@@ -206,7 +205,7 @@ def _read_error_field(frame: Frame) -> list[Payload]:
 
 
 def _read_stray_lines(frame: Frame, event: str | None) -> list[Payload]:
-    """The block read as text, if it holds lines that are no field of an event stream."""
+    """The block as text, if it has lines that are not fields of an event stream."""
     kept: list[str] = []
     has_stray = False
     for line in frame.raw.splitlines():
@@ -223,7 +222,7 @@ def _read_stray_lines(frame: Frame, event: str | None) -> list[Payload]:
 
 
 def as_object(text: str) -> JsonObject | None:
-    """The object that argument text stands for, also when it was encoded twice."""
+    """The object of an argument text, also if it was encoded twice."""
     try:
         value: Json = read_json(text)[0]
         if isinstance(value, str):

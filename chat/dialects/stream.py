@@ -1,4 +1,4 @@
-"""What the parsers of all dialects share: frames in, events out, exactly one ending."""
+"""The base class of the parsers of all dialects: frames in, events out, exactly one ending."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -30,21 +30,21 @@ from chat.wire.sse import Frame
 CUT_MESSAGE = "The connection ended before the answer was complete."
 NOT_JSON_MESSAGE = "The server's answer is neither an event stream nor JSON."
 ANOTHER_BODY_MESSAGE = "The server's answer is JSON, but no answer of this API."
-# The reasons with which calls of ours that are whole wait to be answered: a word that no table
-# knows does not say that they must not.
+# Stop reasons after which complete calls of our tools wait for results. An unknown reason does not
+# rule that out.
 CALLS_WAIT: frozenset[StopReason] = frozenset(("tool_use", "unknown"))
 _ENDS_OF_INPUT: frozenset[ErrorKind] = frozenset(("cut", "idle_timeout"))
 
 
 class StreamParser(Parser):
-    """Base of the dialects' parsers: they say what a payload means and when it was the last.
+    """Subclasses define what a payload means and which one was the last.
 
     ``on_payload`` handles one JSON object, ``on_done`` the ``[DONE]`` marker, ``on_body`` a
     complete JSON answer, ``natural_ending`` tells how a finished stream ended (``None``:
     no terminator came), ``on_close`` reports last facts once everything is closed.
     """
 
-    # Whether the text of messages and reasoning is looked at again, once it was reported.
+    # Whether the text of messages and reasoning is read again after it was reported.
     looks_back: ClassVar[bool] = True
 
     def __init__(self, *, dialect: str, model: str, endpoint: str) -> None:
@@ -55,19 +55,19 @@ class StreamParser(Parser):
         self.endpoint = endpoint
         self.tracker = ItemTracker(keeps_text=self.looks_back)
         self.error: ErrorInfo | None = None
-        # The text of the payload being handled, for members whose spelling is kept.
+        # The text of the current payload, for members whose original spelling is kept.
         self.source = ""
         self._has_surrogates = False
         self._noted: set[tuple[str, str]] = set()
         self._unknown_members: dict[str, int] = {}
-        # Frames that are no JSON: words of the answer may be in them. The last one of a stream that
-        # was cut does not count: that answer says so anyway.
+        # Frames that are not JSON: text of the answer may be lost in them. The last frame of a stream that
+        # was cut does not count, because the answer is marked as cut anyway.
         self._unreadable_frames = 0
         self._is_trailing = False
 
     @property
     def unknown_members(self) -> Mapping[str, int]:
-        """Members that no table knows, as ``owner.name``, and how often each came."""
+        """Unknown members as ``owner.name``, and how often each was received."""
         return self._unknown_members
 
     # --- for subclasses ----------------------------------------------------------
@@ -82,17 +82,17 @@ class StreamParser(Parser):
         raise NotImplementedError
 
     def said_reason(self) -> str | None:
-        """The word with which the upstream ended the answer, if it did before it failed."""
+        """The upstream's own stop reason, if it sent one before it failed."""
         return None
 
     def on_done(self) -> None:
-        """``[DONE]``; means nothing to dialects that do not know it."""
+        """The ``[DONE]`` marker; ignored by dialects without one."""
 
     def on_late(self, data: JsonObject) -> None:
-        """An object that came after the terminator."""
+        """An object that was received after the terminator."""
 
     def on_close(self, *, is_complete: bool) -> None:
-        """Everything is closed; the ending is set next."""
+        """Called when all items are closed, right before the ending is set."""
 
     # --- the contract of Parser ----------------------------------------------------
 
@@ -141,7 +141,7 @@ class StreamParser(Parser):
     # --- helpers ---------------------------------------------------------------------
 
     def start(self, model: str = "") -> None:
-        """``chat.start``, unless it was given; ``model`` is what the upstream says it uses."""
+        """Emits ``chat.start`` once. ``model`` is the name that the upstream gives."""
         if not self.tracker.has_started:
             self.tracker.start(
                 ChatStart(
@@ -153,7 +153,7 @@ class StreamParser(Parser):
             )
 
     def fail(self, info: ErrorInfo) -> None:
-        """Reports an error; the first one decides that the run has failed."""
+        """Emits an error; the first one makes the run fail."""
         self.error = self.error or info
         self.tracker.emit(Error(error=info))
 
@@ -161,8 +161,8 @@ class StreamParser(Parser):
         self.fail(error_from(scrub(value)))
 
     def fail_with_body(self, data: JsonObject) -> None:
-        """A complete body that is no answer: an error in words of its own, or something else
-        that stands at this address."""
+        """Fails for a complete body that is not an answer: an error in an unknown form, or the response of
+        something else at this address."""
         self.start()
         info = error_from(scrub(data))
         if info.message == NO_WORDS:
@@ -176,11 +176,11 @@ class StreamParser(Parser):
             self.tracker.emit(MetaUpdate(values=values))
 
     def raw(self, event: str | None, *, data: Json = None, text: str | None = None) -> None:
-        """Keeps what no table knows."""
+        """Emits unknown data as ``vendor.raw``."""
         self.tracker.emit(VendorRaw(dialect=self.dialect, event=event, data=data, text=text))
 
     def unknown_member(self, owner: str, name: str, value: Json) -> None:
-        """Keeps the first value of a member that no table knows, and counts the others."""
+        """Emits the first value of an unknown member and counts the others."""
         key = f"{owner}.{name}"
         count = self._unknown_members.get(key, 0)
         self._unknown_members[key] = count + 1
@@ -188,7 +188,7 @@ class StreamParser(Parser):
             self.raw(owner, data={name: value})
 
     def note_once(self, name: str, value: Json) -> None:
-        """A ``meta.update`` that is given once per name and value."""
+        """Emits a ``meta.update`` once per name and value."""
         key = (name, repr(value))
         if key not in self._noted:
             self._noted.add(key)
@@ -209,7 +209,7 @@ class StreamParser(Parser):
             self._handle_other(payload)
 
     def _handle_other(self, payload: Payload) -> None:
-        """No object: kept, and an error if it is called one or is the ruin of one."""
+        """A payload that is not an object: kept, and an error if it is named or looks like a broken one."""
         self.start()
         text = repair_text(payload.text) if payload.kind == "text" else None
         self.raw(payload.event, data=payload.value, text=text)
@@ -229,8 +229,8 @@ class StreamParser(Parser):
             self.on_body(data)
 
     def ending_after(self, cause: Cause, error: ErrorInfo | None) -> Ending | None:
-        """A terminator that came before our side ended the stream still counts. Silence is an end
-        of input too: some servers keep the connection open after their last word."""
+        """A terminator that was received before our side ended the stream still counts. An idle timeout is an
+        end of input, too: some servers keep the connection open after the last event."""
         is_end_of_input = cause == "eof" or (error is not None and error.kind in _ENDS_OF_INPUT)
         return self.natural_ending() if is_end_of_input or self.is_done else None
 
@@ -260,18 +260,18 @@ def ending_of(status: Status, reason: StopReason, *, raw: str | None = None) -> 
 
 
 def scrub_event(event: Event) -> Event:
-    """The event with every text in it fit to be encoded."""
+    """The event with lone surrogates replaced in all texts, so that it can be encoded."""
     return msgspec.convert(scrub(msgspec.to_builtins(event)), type(event))
 
 
 def whole_of(data: Mapping[str, Json], name: str) -> int | None:
-    """A whole number, such as an index. To Python true and false are numbers too."""
+    """An integer member. Booleans, which are integers in Python, do not count."""
     value = data.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def text_of(data: Mapping[str, Json], name: str) -> str:
-    """A member if it is text, else the empty text."""
+    """A string member, or an empty string."""
     value = data.get(name)
     return value if isinstance(value, str) else ""
 
@@ -295,8 +295,8 @@ def number_of(data: Mapping[str, Json], name: str) -> float | None:
 
 
 def cost_of(usage: Mapping[str, Json]) -> float | None:
-    """What a request cost, where a server says so; also a round sum has the form of a fraction,
-    which is how it is read again."""
+    """The cost of a request as a float (also for whole numbers, so that it reads back as written), if the
+    server sends one."""
     value = number_of(usage, "cost")
     try:
         return None if value is None else float(value)
@@ -305,6 +305,6 @@ def cost_of(usage: Mapping[str, Json]) -> float | None:
 
 
 def count_of(data: Mapping[str, Json], name: str) -> int | None:
-    """A token count: a whole number that is not negative."""
+    """A token count: an integer of 0 or more."""
     value = number_of(data, name)
     return int(value) if value is not None and value >= 0 else None

@@ -90,7 +90,7 @@ class PacedStream(Stream):
             await self.send_body(encode_frame(None, None, event), more_body=True)
         await self.send_body(b"")
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         if self.has_place:
             running.requeue_unaccepted(self.identity.user_pk)
 

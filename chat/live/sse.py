@@ -28,7 +28,8 @@ from chat.wire.sse import encode_comment, encode_frame
 
 logger = logging.getLogger(__name__)
 
-# Opened in a tab, it is text and nothing else. Django's middleware does not reach these answers.
+# For somebody who opens the address in a tab: it is text only. Django's middleware does not reach
+# responses of consumers.
 DATA_HEADERS = [
     (b"X-Content-Type-Options", b"nosniff"),
     (b"Content-Security-Policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
@@ -48,7 +49,7 @@ BROKEN = "Something went wrong here. Try again, and tell an administrator if it 
 
 
 class Refused(Exception):
-    """The request is answered with this status and sentence, and with nothing else."""
+    """The request is refused with this status, code and sentence."""
 
     def __init__(self, status: int, code: str, sentence: str) -> None:
         super().__init__(code)
@@ -58,17 +59,17 @@ class Refused(Exception):
 
 
 class Stream(AsyncHttpConsumer):
-    """A ``GET`` of a signed-in person from our own pages, or from no page.
+    """A streaming response to a ``GET`` of a signed-in person, from our pages or from no page.
 
-    `stream` runs in a task of its own: `http_request` returns at once, so that the client's
-    leaving is noticed when it happens. `let_go` is called once, however the stream ends.
+    `stream` runs in its own task, because a consumer whose `http_request` has not returned is not told
+    that the client has disconnected. `release` is called once, however the stream ends.
     """
 
     identity: Identity
     streaming: asyncio.Task[None] | None = None
-    # What the log and the figures call it.
+    # Its name in logs and metrics.
     transport = "events"
-    # A client that does not read holds `send` up instead.
+    # `send` waits for a client that does not read, so the client cannot fall behind.
     is_behind = False
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -89,8 +90,8 @@ class Stream(AsyncHttpConsumer):
         """Writes the answer; raises `Refused` before it has written anything."""
         raise NotImplementedError
 
-    def let_go(self) -> None:
-        """Gives back what `stream` has taken."""
+    def release(self) -> None:
+        """Releases what `stream` has acquired."""
 
     async def http_request(self, message: HTTPRequestEvent) -> None:
         if self.streaming is None:
@@ -110,7 +111,7 @@ class Stream(AsyncHttpConsumer):
         except Refused as refusal:
             await self.refuse(refusal)
         except asyncio.CancelledError:
-            # The right to look has ended, or the client has left.
+            # Access has ended, or the client has disconnected.
             with suppress(Exception):
                 await self.send_body(b"")
         except Exception as error:
@@ -118,10 +119,10 @@ class Stream(AsyncHttpConsumer):
                 logger.exception("stream.broken path=%s", self.scope["path"])
             await self._break_off(error)
         finally:
-            self.let_go()
+            self.release()
 
     async def _break_off(self, error: Exception) -> None:
-        """A client that was told nothing yet learns that nothing comes, and why."""
+        """Answers with an error if no response has begun; otherwise ends the response."""
         if self.has_begun:
             with suppress(Exception):
                 await self.send_body(b"")
@@ -131,7 +132,7 @@ class Stream(AsyncHttpConsumer):
             await self.refuse(Refused(500, "broken", BROKEN))
 
     async def admitted(self) -> Identity:
-        """Who asks. Raises `Refused`."""
+        """The person who is signed in. Raises `Refused`."""
         if self.scope["method"] != "GET":
             raise Refused(405, "method_not_allowed", "Only GET is possible here.")
         if self.header(b"sec-fetch-site") in ("cross-site", "same-site") or not self._is_ours():
@@ -142,12 +143,12 @@ class Stream(AsyncHttpConsumer):
         return identity
 
     def _is_ours(self) -> bool:
-        """Browsers name the page that asks only where it is another one's."""
+        """Whether the request comes from our pages. Browsers send an origin only with some requests."""
         origin = self.header(b"origin")
         try:
             return not origin or bool(_origins().valid_origin(urlparse(origin)))
         except ValueError:
-            # The port is no number.
+            # The port is not a number.
             return False
 
     def header(self, name: bytes) -> str:
@@ -177,26 +178,24 @@ def _origins() -> OriginValidator:
     return OriginValidator(None, settings.LIVE_ORIGINS)
 
 
-# A tab's live connection as server-sent events, for where websockets are blocked.
-
-# Some filters look at the first kilobytes of an answer before they pass any of it on.
+# Some proxies buffer the first kilobytes of a response before they pass anything on.
 PADDING = encode_comment(" " * 2048)
 GREETING = encode(HEARTBEAT)
-# Below the minute after which proxies give up on an answer that does not begin.
+# Proxies give up after a minute without a byte.
 LONGEST_WAIT_SECONDS = 25
 
 _decoder = msgspec.json.Decoder(Subscribe)
 
 
 class TabStream(Stream):
-    """``GET /live/stream/?hello=…``: the messages of the tab's websocket, until the tab leaves.
+    """``GET /live/stream/?hello=…``: the messages of the tab's websocket, until the tab disconnects.
 
-    With ``&wait=N`` the answer ends with the first of them, or without one after so many seconds:
-    that gets through whatever collects answers before it passes them on.
+    With ``&wait=N`` the response ends with the first message, or without one after N seconds (at most
+    `LONGEST_WAIT_SECONDS`): long polling for proxies that buffer whole responses.
 
-    The address says everything that the tab would say on its websocket, and nothing is said
-    later: any process can answer. A tab that follows other answers opens another stream from where
-    it stands. Nothing is acknowledged: `send` waits while the client does not read.
+    The address holds everything that a tab sends over its websocket, so any process can answer. A tab that
+    wants to follow other runs opens another stream with its cursors. There are no acknowledgements: `send`
+    waits while the client does not read.
     """
 
     viewer: Viewer | None = None
@@ -211,12 +210,12 @@ class TabStream(Stream):
             self.transport = "poll"
         self.viewer = viewer = Viewer(
             self.identity,
-            self._say,
+            self._send_text,
             self._end,
             is_acknowledged=False,
             transport=self.transport,
         )
-        # Before anything is read: a right that ends meanwhile is noticed.
+        # Before anything is read, so that access that ends meanwhile is noticed.
         access_monitor.add(viewer)
         try:
             await subscribe(viewer, self.scope["user"], hello)
@@ -231,16 +230,16 @@ class TabStream(Stream):
             await viewer.run_once(wait_seconds)
         await self.send_body(b"")
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         if self.viewer is not None:
             access_monitor.remove(self.viewer)
             self.viewer.leave()
 
-    async def _say(self, message: str) -> None:
+    async def _send_text(self, message: str) -> None:
         await self.send_body(encode_frame(None, None, message), more_body=True)
 
     async def _end(self, code: int) -> None:
-        """A stream has no close codes: what the tab must know was said before."""
+        """Server-sent events have no close codes; the tab gets the reason as a message before."""
 
 
 def _hello_of(query: QueryDict) -> Subscribe:
@@ -251,7 +250,7 @@ def _hello_of(query: QueryDict) -> Subscribe:
 
 
 def _wait_of(query: QueryDict) -> int | None:
-    """``None``: for as long as the tab stays."""
+    """Seconds of long polling; ``None`` for a stream that stays open."""
     asked = query.get("wait")
     if asked is None:
         return None

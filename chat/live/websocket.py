@@ -1,4 +1,4 @@
-"""The one websocket of a browser tab: what it says, and what it follows."""
+"""The websocket of a browser tab: its messages, and the consumer that answers them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SEND_NOW = "tributary.send_now"
 
 
 class Follow(Cursor, tag="follow"):
-    """Goes on from there, beside the runs that the tab follows already."""
+    """Follow one more run, from this cursor."""
 
 
 class Unfollow(msgspec.Struct, tag="unfollow"):
@@ -52,19 +52,19 @@ _decoder = msgspec.json.Decoder(Message)
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
-    """The one websocket of a browser tab. Frames go out from the viewer's own task; the
-    handlers only subscribe and acknowledge."""
+    """One websocket per tab. A task of the viewer sends frames; the handlers only subscribe and
+    acknowledge, so that a message of the client never waits for one to it."""
 
     viewer: Viewer | None = None
     sending: asyncio.Task[None] | None = None
 
     async def dispatch(self, message: Any) -> None:
-        # Channels lets a thread look for old database connections before each message, which
-        # costs more than an acknowledgement. No handler here has one: the readers have their own.
+        # Channels looks for old database connections in a thread before each message, which costs more
+        # than an acknowledgement. No handler here uses one; the readers have their own.
         await getattr(self, get_handler_name(message))(message)
 
     async def connect(self) -> None:
-        # A refused handshake would look like a network fault and be tried again for ever.
+        # A browser reports a refused handshake like a network fault and would try again forever.
         await self.accept()
         identity = identity_of(self.scope)
         if identity is None:
@@ -72,27 +72,27 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.close(CLOSE_SIGNED_OUT)
             return
         if not access_monitor.has_room_for(identity.user_pk):
-            # The tab tries again later; meanwhile it is a page that does not move.
+            # The tab tries again later and shows the page without updates meanwhile.
             await self.close(CLOSE_BUSY)
             return
-        send_now = self._say_now if SEND_NOW in self.scope else None
-        self.viewer = Viewer(identity, self._say, self.close, send_now=send_now)
+        send_now = self._send_text_now if SEND_NOW in self.scope else None
+        self.viewer = Viewer(identity, self._send_text, self.close, send_now=send_now)
         self.sending = asyncio.create_task(self.viewer.run())
         access_monitor.add(self.viewer)
 
-    async def _say(self, message: str) -> None:
+    async def _send_text(self, message: str) -> None:
         _count(message)
         await self.base_send({"type": "websocket.send", "text": message})
 
-    def _say_now(self, message: str) -> bool:
+    def _send_text_now(self, message: str) -> bool:
         is_sent: bool = self.scope[SEND_NOW](message)
         if is_sent:
             _count(message)
         return is_sent
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        # Channels listens to its layer beside the socket, with a task for each message of either.
-        # Nothing is ever said to a tab over the layer.
+        # Channels would also listen to its layer, with a task for each message. Tabs get no messages
+        # over the layer.
         self.scope = scope
         self.base_send = scope.get(RAW_SEND, send)
         try:
@@ -101,13 +101,13 @@ class LiveConsumer(AsyncWebsocketConsumer):
         except StopConsumer:
             pass
         finally:
-            # A handler that failed, or a server that ends us, comes past `disconnect`.
-            await self._let_go()
+            # After a handler failed, or when the server stops, Channels does not call `disconnect`.
+            await self._detach()
 
     async def disconnect(self, code: int) -> None:
-        await self._let_go()
+        await self._detach()
 
-    async def _let_go(self) -> None:
+    async def _detach(self) -> None:
         if self.viewer is not None:
             access_monitor.remove(self.viewer)
             self.viewer.leave()
@@ -122,7 +122,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         try:
             message = _decoder.decode(text_data)
         except (msgspec.DecodeError, RecursionError):
-            # Old tabs may say what we no longer understand; they lose nothing by it.
+            # A tab of an older version may send messages that no longer exist; it loses nothing.
             logger.info("viewer.unreadable viewer=%s", self.viewer.viewer_id)
             return
         try:
@@ -130,9 +130,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
         except Exception as error:
             if not is_database_unavailable(error):
                 raise
-            # The tab comes back in a moment, with what it has.
+            # The tab reconnects in a moment with its cursors.
             logger.warning(
-                "viewer.put_off viewer=%s error=%s", self.viewer.viewer_id, type(error).__name__
+                "viewer.postponed viewer=%s error=%s", self.viewer.viewer_id, type(error).__name__
             )
             await self.close(CLOSE_BUSY)
 
@@ -149,7 +149,7 @@ async def on_hello(consumer: LiveConsumer, viewer: Viewer, message: Subscribe) -
     except (Http404, PermissionDenied):
         viewer.on_gone(GONE_ACCESS)
         return
-    # So that a tab can tell a connection that carries nothing from one with nothing to say.
+    # With it a tab can tell a connection without news from one that does not work.
     viewer.send_heartbeat()
     access_monitor.check_now()
 

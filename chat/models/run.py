@@ -46,10 +46,12 @@ class Runner(models.Model):
 
 
 class Run(models.Model):
+    """One request to a server, from being queued to its result. A runner claims it; its events are the log."""
+
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="runs")
-    # The answer that this run writes; an answer has an ordered list of runs.
-    # Without an index of its own, as the runner: one of several columns begins with it.
+    # The answer that this run writes. An answer that continues after a pause or a tool has several runs.
+    # No index of its own (nor has the runner): an index over several columns begins with it.
     message = models.ForeignKey(
         Message, on_delete=models.CASCADE, related_name="runs", db_index=False
     )
@@ -58,15 +60,15 @@ class Run(models.Model):
     upstream = models.ForeignKey(
         Upstream, null=True, on_delete=models.SET_NULL, related_name="runs"
     )
-    # The dialect that was spoken, known when the request is sent: an upstream's may be changed.
+    # The dialect at the time of the request; the server's may have been changed since.
     dialect = models.CharField(max_length=40, blank=True)
     model = models.CharField(max_length=200)
     system_prompt = models.TextField(blank=True)
     parameters = models.JSONField(default=dict, blank=True)
     # Definitions of the tools that were offered: [{"name", "description", "schema"}].
     tools = models.JSONField(default=list, blank=True)
-    # What a run begins with that continues an answer, as `chat.runs.resume` reads it:
-    # the results and replies that the run before it waited for.
+    # For a run that continues an answer: the results and replies that the run before it waited for
+    # (`chat.runs.resume`).
     inputs = models.JSONField(default=list, blank=True)
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="runs"
@@ -94,7 +96,7 @@ class Run(models.Model):
     first_token_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
-    # Known when the run has ended; while it is live the segments tell.
+    # Set when the run ends; while it is live, read it from the segments.
     last_seq = models.PositiveBigIntegerField(default=0)
     # The chat.end result, JSON as chat.events encodes it.
     result = models.TextField(blank=True)
@@ -107,7 +109,7 @@ class Run(models.Model):
     # Sentences for the run's details, such as "earlier turns were sent as text".
     notes = models.JSONField(default=list, blank=True)
 
-    # Of what a verb returns: the key was known, so this was done before.
+    # Set on the object that an action returns: the idempotency key was known, nothing was done again.
     is_repeated = False
 
     class Meta:
@@ -128,7 +130,7 @@ class Run(models.Model):
 
     @property
     def is_queued(self) -> bool:
-        """Whether nobody has taken it: nothing was said yet, and nothing is asked."""
+        """Whether no runner has claimed it yet."""
         return self.status == RunStatus.QUEUED
 
 

@@ -170,7 +170,7 @@ class Chat(Program):
         if self.streaming is not None:
             self.streaming.cancel()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         access_monitor.remove(self)
 
     # --- the request -----------------------------------------------------------------------

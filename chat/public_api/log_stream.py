@@ -94,7 +94,7 @@ class RunEvents(Stream):
     user: User
     shows_list = False
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         access_monitor.remove(self)
 
     # What the watch says: a room's revision, the queue and lists are not part of a run's log.

@@ -1,4 +1,4 @@
-"""Steps that the upstream reports: research, deep thinking, preparing; one list for a run."""
+"""The list of steps that an upstream reports: research, deep thinking, preparation."""
 
 from collections import Counter
 
@@ -21,9 +21,9 @@ _STEP_ICONS = {
 }
 _PLANNED, _RETRIED = "subtask_planned", "subtask_retried"
 _PLANNED_ICON = ("circle-dashed", "Planned", "calm")
-# What the steps of a family are called together; of several the first one here names them all.
+# Titles of the list by family of steps; with several families the first of them here.
 _FAMILIES = {"deep_think": "Deep thinking", "research": "Research", "analyst": "Preparation"}
-# Steps that are told under the name of research and look for nothing.
+# Steps of the research family that search nothing.
 _OTHER_TOOLS = (
     "tool_call",
     "creating_mockup",
@@ -32,14 +32,14 @@ _OTHER_TOOLS = (
     "tracking_decision",
     "tracking_milestone",
 )
-# Steps that bring something to read, and not only a word that they were taken.
+# Steps with details to read.
 _READABLE_STEPS = ("structured_synthesis", "context_brief_created", "claim_emitted")
-# A plan of more parts is nobody's plan; the figure of the upstream is then not believed.
+# The number of parts of a plan is ignored above this.
 MOST_PARTS = 1000
 
 
 class Step(Slot):
-    """One line of an activity; a later event with the same reference changes it."""
+    """One line of the list. Later events with the same reference change it."""
 
     tag = "li"
     classes = "step"
@@ -51,7 +51,7 @@ class Step(Slot):
         self.started_t = event.t
         self.is_readable = event.step in _READABLE_STEPS
         self.is_part = event.family == "deep_think" and event.step.startswith("subtask")
-        # A part that is planned and not begun; and how often it was begun.
+        # Whether the part is planned but not begun, and how often it was begun.
         self.is_planned = event.step == _PLANNED
         self.attempts = 1
         self.update(event, seq)
@@ -69,7 +69,7 @@ class Step(Slot):
         self.touch(seq)
 
     def begin(self, t: int) -> None:
-        """A part that was only planned."""
+        """Begins a part that was planned."""
         self.is_planned = False
         self.started_t = t
 
@@ -90,7 +90,7 @@ class Step(Slot):
         icon, word, tone = _PLANNED_ICON if self.is_planned else _STEP_ICONS[self.phase]
         milliseconds = self.ended_t - self.started_t
         url = _link_in(self.detail)
-        # The address where it stands in the label; beside it the host, if it does not.
+        # The address if it is part of the label, else its host beside it.
         before, address, after = self.label.partition(url) if url else (self.label, "", "")
         return fill(
             "step",
@@ -108,13 +108,13 @@ class Step(Slot):
         )
 
     def _body(self) -> SafeString:
-        """What there is to read, beside what the line says already."""
+        """The details, without what the line already shows."""
         told = {name: value for name, value in self.detail.items() if value != self.label}
         return tree_of(told) if self.is_readable and told else safe("")
 
 
 def _link_in(detail: dict[str, Json]) -> str:
-    """The page that a step reads, if it is one that may be linked to."""
+    """The address of the page that a step reads, if it is safe to link."""
     arguments = detail.get("arguments")
     inner = arguments if isinstance(arguments, dict) else {}
     url = detail.get("url") or inner.get("url")
@@ -122,7 +122,7 @@ def _link_in(detail: dict[str, Json]) -> str:
 
 
 def _index_in(event: ActivityStep) -> int | None:
-    """Which part of a plan an event is about."""
+    """The part of a plan that an event refers to."""
     is_part = event.family == "deep_think" and event.step.startswith("subtask")
     index = (
         event.detail.get("subtask_index") if is_part and isinstance(event.detail, dict) else None
@@ -131,14 +131,14 @@ def _index_in(event: ActivityStep) -> int | None:
 
 
 def _tokens_in(detail: dict[str, Json]) -> str:
-    """What a part has cost so far, both directions; empty where nobody says."""
+    """The input and output tokens of a part; empty if unknown."""
     counts = [detail.get(name) for name in ("input_tokens", "output_tokens")]
     known = [count for count in counts if type(count) is int and count >= 0]
     return figures.count(sum(known)) if known else ""
 
 
 class Activity(Entry):
-    """The steps of a run as one vertical line: open while they are the news, then folded.
+    """The steps of a run as one vertical list: open while they are the newest part, then folded.
 
     The frame is sent a second time when it folds; before and after it only grows.
     """
@@ -151,7 +151,7 @@ class Activity(Entry):
         self._is_over = False
         self._folded_seq = -1
         self._families: set[str] = set()
-        # Kept as the steps come: looking through all of them at each would be quadratic.
+        # Counted incrementally, because counting all steps at each event would be quadratic.
         self._phases: Counter[str] = Counter()
         self._parts = self._parts_done = 0
         self._parts_by_index: dict[int, Step] = {}
@@ -173,13 +173,13 @@ class Activity(Entry):
         self._note(event, seq)
 
     def part_of(self, event: ActivityStep) -> Step | None:
-        """The part of a plan that an event is about, where it goes by its number."""
+        """The part of a plan that an event refers to by number."""
         index = _index_in(event)
         return None if index is None else self._parts_by_index.get(index)
 
     def takes(self, event: ActivityStep, seq: int) -> Step | None:
-        """The line that is there for this event already: its part of the plan, which begins now or
-        is tried again. Nothing where the event is a line of its own."""
+        """The existing line for this event: a part of the plan that begins or is tried again; ``None`` if the
+        event gets its own line."""
         part = self.part_of(event)
         if part is None:
             return None
@@ -204,14 +204,14 @@ class Activity(Entry):
 
     def _note(self, event: ActivityStep, seq: int) -> None:
         self._last_t = max(event.t, self._last_t)
-        # A plan says how many parts it has; what is shown of it has a length then.
+        # With a plan, the number of parts is known.
         total = event.detail.get("total_subtasks") if isinstance(event.detail, dict) else None
         if type(total) is int and 0 < total <= MOST_PARTS:
             self._parts = total
         self._change_head(seq)
 
     def fold(self, seq: int) -> None:
-        """The answer's text has begun: the steps step back."""
+        """Folds the list because the text of the answer has begun."""
         if self.is_news:
             self.is_news = False
             self._folded_seq = seq
@@ -236,7 +236,7 @@ class Activity(Entry):
         milliseconds = self._last_t - self._first_t
         failed = self._phases["failed"]
         family = next((_FAMILIES[each] for each in _FAMILIES if each in self._families), "")
-        # A single step of no known kind is its own title.
+        # A single step of an unknown family is its own title.
         only = self._only_label() if not family else ""
         self.head.show(
             "activity_head",

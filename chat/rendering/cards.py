@@ -1,4 +1,4 @@
-"""Every kind of output item and its card: artifacts, mockups, questions, branches."""
+"""The cards of output items: artifacts, mockups, questions, branches, unknown items, choices."""
 
 import json
 from itertools import islice
@@ -42,13 +42,13 @@ class KeptCard(Card):
     the transaction that writes the end stores them. The way there is an element of its own, so
     that a reader's open fold stays open."""
 
-    # First part of the address, after that of the run.
+    # First part of the path below the address of the run.
     place: ClassVar[str] = ""
 
     def __init__(self, id: str, seq: int) -> None:
         super().__init__(id, seq)
         self.title = ""
-        # Of the event that made the newest version; 0 where nothing was made.
+        # The seq of the event with the newest version; 0 without a version.
         self.made_seq = 0
         self.is_kept = False
         self._told_seq = seq
@@ -92,7 +92,7 @@ class ArtifactCard(KeptCard):
     def __init__(self, id: str, seq: int) -> None:
         super().__init__(id, seq)
         self.version = 0
-        # Whether the versions of this run are all that there are.
+        # Whether this run has all versions.
         self.is_new = False
         self.language = self.body = ""
         self.changes: tuple[int, int] | None = None
@@ -134,9 +134,9 @@ class MockupCard(KeptCard):
     def __init__(self, id: str, seq: int) -> None:
         super().__init__(id, seq)
         self.entry = ""
-        # What is known of each path, in the order in which they were named.
+        # By path, in order of appearance: what is known of the file.
         self.files: dict[str, JsonObject] = {}
-        # Whether these are all its files, or those that an update of an earlier answer's named.
+        # False if only an update was received, which names some of the files.
         self.is_whole = False
         self.last: MockupUpdate = MockupUpdate(op="calling")
 
@@ -187,7 +187,7 @@ class MockupCard(KeptCard):
 
 
 class AskCard(Card):
-    """What the model wants to know. The form to answer it is the page's, not the stream's."""
+    """A question of the model. The page, not the stream, adds the form for the reply."""
 
     classes = "item card question"
 
@@ -211,7 +211,7 @@ class AskCard(Card):
 
 
 def _option(option: Json) -> dict[str, str]:
-    """Label and explanation of an option or field, which dialects write as text or object."""
+    """Label and description of an option or field, which dialects send as text or object."""
     if not isinstance(option, dict):
         return {"label": name_of(str(option)), "help": ""}
     label = next(
@@ -224,8 +224,8 @@ def _option(option: Json) -> dict[str, str]:
 
 
 class SettledCard(Card):
-    """What became of a question that the run before this one ended with. A page that shows the
-    question itself shows that there, and hides this line."""
+    """The outcome of a question of the previous run. Pages that show the question show its outcome there and
+    hide this line."""
 
     classes = "item line given"
 
@@ -238,7 +238,7 @@ class SettledCard(Card):
 
 
 class Generic(Card):
-    """Anything without a template of its own: its name, and all that it holds."""
+    """An item of an unknown kind: its name and all its data."""
 
     classes = "item card generic"
 
@@ -266,11 +266,11 @@ class Fork(Card):
         return fill("fork", name=name, messages="" if messages is None else figures.count(messages))
 
 
-# Every kind of output item and the element that shows it; further choices of an answer.
+# Further choices of an answer.
 
 
 class AlternativeEntry(Entry):
-    """Another choice of the same answer, with items of its own; one choice is in sight."""
+    """A further choice of the same answer, with its own items. One choice is visible at a time."""
 
     def __init__(self, id: str, seq: int, choice: int) -> None:
         super().__init__(id, seq)
@@ -294,7 +294,7 @@ class AlternativeEntry(Entry):
 
 
 class Choice(Part):
-    """The button with which a reader takes one of several choices. Never changes."""
+    """The button with which a reader selects a choice. It never changes."""
 
     def __init__(self, id: str, seq: int, choice: int) -> None:
         super().__init__(f"{id}-choice{choice}", seq)

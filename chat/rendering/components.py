@@ -1,4 +1,4 @@
-"""What the elements of an answer have in common: templates, excerpts, frames around parts."""
+"""Base classes and helpers of an answer's elements: templates, excerpts, entries, folds."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -14,11 +14,11 @@ from chat.rendering.markdown import code_block
 from chat.rendering.parts import Part, Patches, Piece, Slot
 from chat.rendering.safety import reveal, storable
 
-# A card shows this much of arguments, results and files; the run's details have the rest.
+# A card shows this much of arguments, results and files; the run's details show all.
 SHOWN_CHARACTERS = 32_000
-# More than this inside a fold is not in the page before the fold is opened.
+# Larger content of a fold is loaded when the fold is opened.
 INLINE_CHARACTERS = 4_000
-# And so many of a list's entries: a list is sent anew whenever one is added.
+# Lists show this many entries, because a list is sent again with every new entry.
 SHOWN_ENTRIES = 200
 
 
@@ -28,17 +28,17 @@ def _template(name: str) -> Callable[[dict[str, object]], str]:
 
 
 def fill(name: str, /, **context: object) -> SafeString:
-    """One of the templates in ``templates/rendering/``; whatever is not marked safe is escaped."""
+    """One of the templates in ``templates/rendering/``; everything that is not marked safe is escaped."""
     return mark_safe(_template(name)(context).strip())  # noqa: S308
 
 
 def safe(html: str) -> SafeString:
-    """HTML that one of our renderers made."""
+    """Marks HTML that a renderer has made as safe."""
     return mark_safe(html)  # noqa: S308
 
 
 def name_of(text: str) -> str:
-    """A name or title that came from outside: one line, nothing hidden in it."""
+    """A name or title from outside as one line without invisible characters."""
     return " ".join(reveal(storable(text)).split())
 
 
@@ -50,7 +50,7 @@ def pretty(value: Json, indent: int | None = 2) -> str:
 
 
 def excerpt(text: str, language: str = "") -> SafeString:
-    """Text as a code block, cut where a card would become a burden; the cut is told."""
+    """Text as a code block, cut at the limit of a card with a note that it was cut."""
     text = reveal(storable(text))
     html = code_block(text[:SHOWN_CHARACTERS], language)
     if len(text) <= SHOWN_CHARACTERS:
@@ -75,14 +75,14 @@ def output_excerpt(text: str) -> SafeString:
 
 
 class Entry(Part):
-    """One element in the order of the answer: a fixed frame around parts that change."""
+    """One element of the answer in order: a fixed frame around parts that change."""
 
     def __init__(self, id: str, seq: int) -> None:
         super().__init__(id, seq)
         self.parts: list[Part] = []
 
     def frame(self, contents: list[SafeString]) -> str:
-        """The element around its parts' HTML, given in the order of `parts`."""
+        """The element around the HTML of its parts, in the order of `parts`."""
         raise NotImplementedError
 
     def html(self) -> str:
@@ -106,37 +106,37 @@ class Entry(Part):
             part.parent = self
 
     def conclude(self, seq: int, t: int, status: str) -> None:
-        """The run has ended; whatever is still open will not go on. The status is that of the
-        result, or ``paused`` where another run goes on with it."""
+        """The run has ended, so open parts stay as they are. ``status`` is that of the result, or ``paused``
+        if another run continues the answer."""
 
 
 class Card(Slot):
-    """An entry that is small enough to be replaced as a whole."""
+    """A small entry, which is replaced as a whole."""
 
     classes = "item card"
 
     def conclude(self, seq: int, t: int, status: str) -> None:
-        """Nothing of a card stays open."""
+        """Cards have no open parts."""
 
 
 class Foldable(Part):
-    """A part inside a fold: what is large comes only when somebody opens the fold."""
+    """A part inside a fold. Large content is loaded when the fold is opened."""
 
-    # Where nobody can ask for it later (the pages of the administration), it stands in the page.
+    # Pages of the administration cannot load it later, so they contain it.
     is_inline = False
 
     def whole(self) -> SafeString:
-        """What is inside its element when the fold is open."""
+        """The content of the element in an open fold."""
         raise NotImplementedError
 
     def later(self, words: str) -> SafeString:
-        """What stands there before: the page asks for the rest when the fold opens."""
+        """The placeholder in a closed fold, which loads the content when the fold is opened."""
         run = UUID(self.id[1:33])
         return fill("later", address=f"/r/{run}/part/{self.id}/", words=words)
 
 
 class TextSlot(Slot):
-    """A slot whose content somebody else computes."""
+    """A slot whose content is set from outside."""
 
     def __init__(self, id: str, seq: int, *, tag: str = "div", classes: str = "") -> None:
         super().__init__(id, seq)
@@ -154,8 +154,8 @@ class TextSlot(Slot):
 
 
 class FoldedSlot(Foldable, TextSlot):
-    """A slot inside a fold. `show` may be given values as functions, which are called when it is
-    looked at; ``size`` says how much there is to look at, in characters."""
+    """A slot inside a fold. `show` takes values or functions, which are called when the content is needed;
+    ``size`` is the length of the content in characters."""
 
     size = 0
     words = ""

@@ -1,4 +1,4 @@
-"""Figures as people read them: grouped digits, durations, sizes, percentages."""
+"""Formats numbers for people: grouped digits, durations, sizes, percentages."""
 
 from chat.events import MessageItem, Result
 
@@ -23,13 +23,13 @@ def duration(milliseconds: int) -> str:
 
 
 def elapsed(milliseconds: int) -> str:
-    """A running time in whole seconds: it only changes when a second has passed."""
+    """A running time in whole seconds, so that it changes once a second."""
     seconds = milliseconds // 1000
     return f"{seconds} s" if seconds < 60 else duration(seconds * 1000)
 
 
 def percent(progress: float) -> int:
-    """0 to 100 of what an upstream reports as 0 to 1; nonsense is clamped."""
+    """A progress of 0 to 1 as a percentage, clamped to 0 to 100."""
     return round(100 * min(max(progress, 0.0), 1.0)) if progress == progress else 0
 
 
@@ -40,13 +40,12 @@ def size(number: int) -> str:
 
 
 def milliseconds_of(seconds: float) -> int:
-    """Whole milliseconds of what an upstream reports; nonsense is clamped to a year."""
+    """Seconds of an upstream as whole milliseconds, clamped to a year."""
     return round(1000 * min(max(seconds, 0.0), 365 * 86400.0)) if seconds == seconds else 0
 
 
 def _tokens(result: Result) -> list[tuple[str, str]]:
-    """Counts as reported. That nothing was thought or came from a cache is no news: a 0 of these
-    is left out."""
+    """Token counts as reported. Reasoning and cached tokens are left out if they are 0."""
     stats, usage = result.stats, result.ext.usage
     cached = (usage.cache_read_tokens or None) if usage else None
     named = [
@@ -72,7 +71,7 @@ def _times(result: Result) -> list[tuple[str, str]]:
 
 
 def _probabilities(result: Result) -> list[tuple[str, str]]:
-    """Of how many tokens the server told how likely they were; the run's details have them."""
+    """How many tokens have log probabilities; the run's details show them."""
     known = sum(len(item.logprobs or ()) for item in result.output if type(item) is MessageItem)
     return [(count(known), "with probabilities")] if known else []
 

@@ -1,4 +1,4 @@
-"""Whether what was streamed is what the server itself says at the end that its answer was.
+"""Compares the streamed answer with the final object that the server sent.
 
 Some servers end with the whole answer as one object. Nothing of it is copied into ours, so the two
 can be held against each other: letters of text and thinking, and the calls of tools.
@@ -76,12 +76,12 @@ def compare(ours: Said, final: Said) -> FinalComparison:
     return FinalComparison(compared=tuple(compared), differences=tuple(differences))
 
 
-# Letters before the first that differs, and from there on.
+# Characters of the excerpt before and after the first difference.
 _BEFORE, _FROM = 20, 40
 
 
 def _place(one: str, other: str) -> str:
-    """How long it is, and how it goes on where the two part."""
+    """The length, and an excerpt from the first difference on."""
     parting = _parting(one, other)
     excerpt = one[max(0, parting - _BEFORE) : parting + _FROM]
     return f"{count(len(one))} letters; from letter {count(parting + 1)}: “{excerpt}”"
@@ -153,7 +153,7 @@ def _without_thinking(text: str) -> str:
     """Models behind simple servers think in their text; a stream is read as thinking there."""
     kept: list[str] = []
     at = 0
-    # What is never closed is no thinking, and is looked through once.
+    # A tag that is never closed is text.
     while (begin := text.find(_THINKING, at)) >= 0 and (end := text.find(_THOUGHT, begin)) >= 0:
         kept.append(text[at:begin])
         at = end + len(_THOUGHT)

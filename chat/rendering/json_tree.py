@@ -1,4 +1,4 @@
-"""JSON and other results as people read them: a tree that opens, links, pictures."""
+"""Results of tools as HTML: JSON as a tree that opens, links, pictures, text."""
 
 import json
 from collections.abc import Iterator
@@ -25,19 +25,19 @@ SHOWN_MEMBERS = 100
 SHOWN_LETTERS = 600
 SHOWN_NAME = 120
 SHOWN_VALUES = 800
-# Of an MCP result; each may be a tree of its own.
+# Parts of an MCP result that are shown; each may be a tree.
 SHOWN_PARTS = 50
-# Beside a closed branch stands the beginning of what it holds.
+# Characters of the excerpt beside a closed branch.
 GLANCED_MEMBERS = 4
 GLANCED_LETTERS = 24
 # Deeper than that a value is shown in one line.
 SHOWN_DEPTH = 12
-# What is open at first: the outermost members, and short ones inside.
+# Branches that are open at first: the outermost level, and short ones below.
 OPEN_MEMBERS = 6
 
 
 def result_of(output: str) -> SafeString:
-    """A tool's result by what it is: the parts of an MCP result, JSON, an address, or text."""
+    """A tool's result by its kind: the parts of an MCP result, JSON, an address, or text."""
     value = _parsed(output)
     if isinstance(value, list) and value and all(map(_is_content, value)):
         shown = "".join(_content(part) for part in value[:SHOWN_PARTS])
@@ -59,12 +59,12 @@ def _value_or_text(output: str, value: Json) -> SafeString:
 
 
 def tree_of(value: dict[str, Json] | list[Json]) -> SafeString:
-    """A tree that opens; and below it all of it as text."""
+    """A tree, and the whole value as text below it."""
     return fill("tree", tree=safe(_tree(value)), text=excerpt_of_json(value))
 
 
 def _parsed(output: str) -> Json:
-    # A picture inside makes a result long, and is worth it.
+    # Results with pictures are long but are shown.
     is_short = len(output) <= 2 * SHOWN_CHARACTERS or "image" in output[:SHOWN_CHARACTERS]
     if not is_short or output.lstrip()[:1] not in ("{", "["):
         return None
@@ -96,7 +96,7 @@ def _content(part: dict[str, Json]) -> str:
 
 
 class _Room:
-    """How many values may still be shown."""
+    """The remaining number of values to show."""
 
     def __init__(self) -> None:
         self.left = SHOWN_VALUES
@@ -134,7 +134,7 @@ def _member(key: str, value: Json, room: _Room, depth: int) -> str:
 
 
 def _glance(value: Json) -> str:
-    """The beginning of what is inside, where it is flat."""
+    """An excerpt of the values inside, if they are flat."""
     inner = value.values() if isinstance(value, dict) else value
     first = list(islice(inner, GLANCED_MEMBERS))
     if any(isinstance(one, dict | list) for one in first):

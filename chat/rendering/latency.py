@@ -1,4 +1,4 @@
-"""Where the time of an answer went, measured by the times of its own events.
+"""How the time of an answer was spent, from the times of its events.
 
 A run spends each moment on one thing: the one that its last event began. What happened before the
 request was sent (the line, our own work) is in no event; `Share` holds it in the run's details.
@@ -11,7 +11,7 @@ from chat import events
 from chat.events import EventBase
 from chat.rendering.figures import duration
 
-# Kind -> what people call it, in the order of the bar. The kind is a class of the style sheet too.
+# Kind -> label, in the order of the bar. The kind is also a CSS class.
 KINDS: dict[str, str] = {
     "queue": "waiting in line",
     "attempts": "refused attempts",
@@ -26,14 +26,13 @@ KINDS: dict[str, str] = {
     "writing": "writing",
     "idle": "between, with nothing said",
 }
-# Units of the bar's width: fine enough that rounding is below a pixel.
+# Width of the bar in units that are smaller than a pixel.
 WIDTH = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """One piece of the bar: from ``x``, ``width`` wide, in units of `WIDTH`; a width of 0 is too
-    short to be drawn."""
+    """A segment of the bar at ``x``, in units of `WIDTH`. A width of 0 is too short to be drawn."""
 
     kind: str
     name: str
@@ -44,7 +43,7 @@ class Share:
 
 
 def shares(spent: Iterable[tuple[str, int]]) -> list[Share]:
-    """The bar of kinds and milliseconds. What took no time is left out."""
+    """The bar of milliseconds by kind, without kinds that took no time."""
     known: dict[str, int] = {}
     for kind, milliseconds in spent:
         if milliseconds > 0:
@@ -68,12 +67,12 @@ def shares(spent: Iterable[tuple[str, int]]) -> list[Share]:
 
 
 def _percent(share: float) -> str:
-    """Something that took time never is nothing."""
+    """Formats a duration; a positive one is never shown as 0."""
     return f"{round(100 * share) or '< 1'} %"
 
 
 class Latency:
-    """Adds up milliseconds by what was going on; each event costs one look and one addition."""
+    """Sums up milliseconds by kind, in constant time per event."""
 
     def __init__(self) -> None:
         self._spent: dict[str, int] = {}
@@ -93,19 +92,19 @@ class Latency:
         if kind == "idle" and not self._has_token:
             kind = "first"
         elif kind in _TOKENS and event.t:
-            # What a follow-up run begins with was said by the run before it, at no time of this.
+            # The first events of a continuing run repeat those of the run before it.
             self._has_token = True
         if kind != self._kind:
             self._move(event.t)
             self._kind = kind
 
     def reach(self, t: int) -> None:
-        """At ``t`` the run was still at what it was at: an event that begins nothing came."""
+        """Extends the current kind to ``t``, for an event that begins no other."""
         if t > self._last_t:
             self._last_t = t
 
     def _move(self, t: int) -> None:
-        # Whoever closes what a lost runner left open cannot know when it ended.
+        # The end of a run whose runner was lost is not known.
         t = t or self._last_t
         if t > self._t:
             self._spent[self._kind] = self._spent.get(self._kind, 0) + t - self._t
@@ -121,7 +120,7 @@ class Latency:
 
 
 _TOKENS = ("reasoning", "tools", "writing")
-# A note says something about what is going on, and changes nothing.
+# Notes do not change the current kind.
 _STEPS = {"start": "work", "progress": "work", "done": "idle", "failed": "idle", "note": ""}
 _Begins = str | Callable[..., str]
 

@@ -1,4 +1,4 @@
-"""How likely the tokens of a text were: a view that is made when somebody opens it."""
+"""Log probabilities of the tokens of a text, rendered when a reader opens the view."""
 
 import math
 from collections.abc import Iterator
@@ -14,21 +14,21 @@ from chat.rendering.components import Foldable, fill, safe
 from chat.rendering.parts import Slot
 from chat.rendering.safety import reveal, storable
 
-# What the view shows, and what is kept for it; the run's details have the rest.
+# Limits of the view; the run's details show all.
 SHOWN_TOKENS = 3_000
 SHOWN_RIVALS = 5
-# From this probability on a token has the class; below all of them it has the first.
+# Lowest probability of each class; lower ones have the first class.
 _CLASSES = ((0.95, 5), (0.75, 4), (0.5, 3), (0.2, 2))
 
-# Below this a share is nothing, as far as a float can tell.
+# Smaller probabilities are 0 as a float.
 _LEAST = -1000
 
-# Text, natural logarithm of its probability, and those that might have stood in its place.
+# Text, natural logarithm of its probability, and the alternatives.
 Token = tuple[str, float, list[tuple[str, float]]]
 
 
 class Odds(Foldable, Slot):
-    """A fold below a text, once the text is complete and the server told probabilities."""
+    """A fold below a complete text whose server sent probabilities."""
 
     classes = "odds"
 
@@ -63,7 +63,7 @@ class Odds(Foldable, Slot):
 
 
 def _tokens_of(entries: list[Json]) -> Iterator[Token]:
-    """Both forms: an object for each token, or (legacy completions) lists beside each other."""
+    """Reads both formats: an object per token, or parallel lists (legacy completions)."""
     for entry in entries:
         if not isinstance(entry, dict):
             continue
@@ -76,7 +76,7 @@ def _tokens_of(entries: list[Json]) -> Iterator[Token]:
 def _beside_each_other(entry: dict[str, Json]) -> Iterator[Token]:
     texts, likely = entry.get("tokens"), entry["token_logprobs"]
     tops = entry.get("top_logprobs")
-    # Where nothing is told of the others, the list may be there and empty.
+    # Without alternatives the list may be empty.
     rivals = chain(tops if isinstance(tops, list) else (), repeat(None))
     for text, logprob, top in zip(
         texts if isinstance(texts, list) else (), likely, rivals, strict=False
@@ -103,7 +103,7 @@ def _is_number(value: Json) -> TypeGuard[int | float]:
 
 
 def _bounded(logprob: int | float) -> float:
-    """A whole number of JSON may be larger than any float."""
+    """A JSON number as float; integers may exceed the range of floats."""
     return float(min(max(logprob, _LEAST), 0))
 
 
@@ -127,5 +127,5 @@ def _shown(token: Token) -> str:
 
 
 def _visible(text: str) -> str:
-    """A token by itself: white space would not be seen."""
+    """A token with visible white space."""
     return "“" + reveal(storable(text)).replace("\n", "↵").replace("\t", "⇥") + "”"

@@ -20,7 +20,7 @@ from chat.rendering.components import SHOWN_ENTRIES, Card, fill, name_of, safe
 from chat.rendering.safety import host_of, is_safe_link, storable
 from chat.result import media_name
 
-# Wider or higher than any camera's; formats can announce billions.
+# More pixels per side than any camera has; file formats can announce billions.
 LONGEST_SIDE = 30_000
 
 # JPEG's "start of frame" segments, whose payload holds the size: C0 to CF without the three
@@ -32,7 +32,7 @@ _BARE = frozenset({0x01, *range(0xD0, 0xD9)})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureFacts:
-    """What a picture's own bytes say. Sides in pixels."""
+    """The type and size of a picture, read from its bytes. Sides in pixels."""
 
     media_type: str
     width: int
@@ -85,7 +85,7 @@ def _jpeg(body: bytes) -> Size | None:
 
 
 def _length(body: bytes, at: int) -> int:
-    """At least its own two bytes: a segment that says less would be walked for ever."""
+    """The length of a segment, at least the two bytes of the length itself, so that the walk advances."""
     return max(2, int.from_bytes(body[at + 2 : at + 4], "big"))
 
 
@@ -114,9 +114,7 @@ _FORMATS: dict[str, Callable[[bytes], Size | None]] = {
 }
 
 
-# Pictures that are inside an event: shown where they stand, if they are what they say.
-
-# Pictures travel inside the page; a larger one is named, not shown.
+# Pictures are part of the page; larger ones are only named.
 PICTURE_CHARACTERS = 4 * 1024 * 1024
 PICTURE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
@@ -134,7 +132,7 @@ def _is_base64(data: str) -> bool:
 
 
 def picture_of(media_type: str, data: str) -> str:
-    """The picture as HTML; empty where it is none."""
+    """The picture as HTML; empty if it is not a picture."""
     if not is_picture(media_type, data):
         return ""
     return (
@@ -143,14 +141,12 @@ def picture_of(media_type: str, data: str) -> str:
 
 
 def picture_of_address(address: str) -> str:
-    """The same of a ``data:`` address."""
+    """The same for a ``data:`` URL."""
     match = _ADDRESS.match(address)
     return picture_of(match.group(1), address[match.end() :]) if match else ""
 
 
-# Tells by how it begins whether a file is a sound that browsers play. Pure.
-
-# So many bytes tell it.
+# Bytes that are needed to recognize a sound.
 BEGINNING = 12
 
 # Type and suffix. AAC before MP3: both begin with eleven set bits.
@@ -165,13 +161,13 @@ _SOUNDS = (
 
 
 def sound_of(begin: bytes) -> tuple[str, str] | None:
-    """Media type and suffix; nothing for what is none, whatever its name."""
+    """Media type and suffix of a sound that browsers play, by its first bytes; ``None`` for other data."""
     found = (each for each in _SOUNDS if each[0].match(begin))
     return next(((media_type, suffix) for _, media_type, suffix in found), None)
 
 
 def sound_in(data: str) -> tuple[str, str] | None:
-    """The same of base64."""
+    """The same for Base64."""
     try:
         return sound_of(base64.b64decode(data[: BEGINNING * 4 // 3], validate=True))
     except (binascii.Error, ValueError):
@@ -179,14 +175,14 @@ def sound_in(data: str) -> tuple[str, str] | None:
 
 
 class Media(Card):
-    """Pictures, and the names of what the page cannot show."""
+    """An item with media: pictures, and the names of files that the page cannot show."""
 
     kind: ClassVar[str] = "media"
     classes = "item card media"
 
     def __init__(self, id: str, seq: int, *, t: int = 0) -> None:
         super().__init__(id, seq)
-        # One item may hold several media; those that came as bytes are counted.
+        # An item may have several media; those with bytes are numbered.
         self.media: dict[str, _Medium] = {}
         self._with_bytes = 0
 
@@ -218,24 +214,24 @@ class Media(Card):
 
 
 def more_note(entries: int) -> SafeString:
-    """How many entries of a list are not shown."""
+    """A note with the number of entries that are not shown."""
     more = entries - SHOWN_ENTRIES
     return fill("more", more=figures.count(more)) if more > 0 else safe("")
 
 
-# How an answer ends whose media are all there.
+# Statuses after which the media of an answer are complete.
 _WHOLE = ("completed", "waiting", "paused")
 _FILE = "File"
-# First word of a media type -> icon and what people call it.
+# First part of a media type -> icon and label.
 _MEDIA = {"image": ("image", "Picture"), "audio": ("volume-2", "Sound"), "text": ("file", "Text")}
 
 
 class _Medium:
-    """What is known of one medium; its file is put together in `chat.files.actions`."""
+    """One medium. `chat.files.actions` assembles its file."""
 
     def __init__(self) -> None:
         self.media_type = self.picture = self.url = self.state = ""
-        # Where it is kept when the answer has ended, and what it is called there.
+        # Address and name of the stored file, when the answer has ended.
         self.place = self.name = ""
         self.is_kept = False
         # Media type and suffix of a sound, by its bytes.
@@ -267,7 +263,7 @@ class _Medium:
         url = self.url if is_safe_link(self.url) else ""
         transcript = storable("".join(self.transcripts))
         if name == _FILE and transcript:
-            # What is said of a file is its name.
+            # For files, the description is the name.
             name, transcript = name_of(transcript), ""
         return fill(
             "media",
@@ -290,7 +286,7 @@ class _Medium:
         return f"{stem}.{self.sound[1]}" if self.sound and suffix == "bin" else self.name
 
     def _hint(self, url: str) -> str:
-        """What to do with what the page does not show."""
+        """A note about what the page does not show."""
         if self.size_bytes and self.state == "in progress":
             way = "played" if self.sound else "downloaded"
             return f"It can be {way} when the answer has ended."

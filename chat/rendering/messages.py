@@ -85,7 +85,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     ),
 }
 
-# Event type -> what a reader of a run's details calls such events.
+# Event type -> label in the run's details.
 EVENTS: dict[str, str] = {
     "chat.start": "Beginning",
     "model_load.start": "Loading begun",
@@ -191,7 +191,7 @@ def error_notice(error: ErrorInfo) -> Notice:
 
 
 def ending_notice(result: Result, *, has_output: bool) -> Notice | None:
-    """The card at the end; a complete answer needs none."""
+    """The card at the end; a completed answer has none."""
     status = result.ext.status
     if status == "completed":
         return None if has_output else _empty_notice()
@@ -215,11 +215,8 @@ def _empty_notice() -> Notice:
     )
 
 
-# What an answer ends with: the card of an error, the card of the ending.
-
-
 class ErrorCard(Card):
-    """What happened, what to do; the server's own words in the fold."""
+    """A card with what happened and what to do; the server's message is in the fold."""
 
     classes = "item card verdict bad"
 
@@ -231,13 +228,13 @@ class ErrorCard(Card):
         return error_content(self._error)
 
 
-# Endings that an error explains.
+# Statuses that the card of an error explains.
 ERROR_STATUSES = ("failed", "cut")
 
 
 def error_content(error: ErrorInfo) -> SafeString:
     named = (error.type, error.kind, error.code, error.param)
-    # Of a connection that broke off nobody but us tells, and the title says it all.
+    # For a cut connection there is no message of the server, and the title is sufficient.
     message = "" if error.kind == "cut" else reveal(storable(error.message))
     return fill(
         "notice",
@@ -249,12 +246,12 @@ def error_content(error: ErrorInfo) -> SafeString:
 
 
 def ending_content(result: Result, *, has_output: bool, has_error_card: bool) -> SafeString:
-    """The card of the ending and the line of figures belong together: both come last."""
+    """The end of an answer: the card of the ending and the line of figures."""
     notice = ending_notice(result, has_output=has_output)
     if notice is None:
         return safe("")
     if result.ext.status in ERROR_STATUSES and result.ext.error is not None:
-        # One card says what went wrong; a second one would only say it again.
+        # The card of the error already says what went wrong.
         return _kept_content(result.ext.error, has_output, has_error_card)
     return safe(f'<div class="item card verdict {notice.tone}">') + (
         fill("notice", notice=notice) + safe("</div>")

@@ -16,18 +16,18 @@ _UNSAFE = re.compile(r"</?hx-|</?template|<head", re.IGNORECASE)
 
 
 class UnsafePatch(Exception):
-    """Content that would leave its patch. A bug in a renderer, never the reader's doing."""
+    """The content would break out of its patch element: a bug in a renderer."""
 
 
 def partial(target: str, swap: str, content: str) -> str:
-    """One patch: what htmx does to one element."""
+    """One patch: a change that htmx makes to one element."""
     if _UNSAFE.search(content):
         raise UnsafePatch(target)
     return f'<hx-partial hx-target="#{target}" hx-swap="{swap}">{content}</hx-partial>'
 
 
 class Patches:
-    """The patches of one frame, in order; appends to one element in a row become one."""
+    """The patches of one frame, in order. Consecutive appends to one element are joined."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[str, str, list[str]]] = []
@@ -36,7 +36,7 @@ class Patches:
         self._entries.append((target, "innerHTML", [content]))
 
     def morph(self, target: str, content: str) -> None:
-        """Replace, keeping a reader's selection: only for small elements."""
+        """Morph the content, which keeps the reader's selection. For small elements only."""
         self._entries.append((target, "innerMorph", [content]))
 
     def append(self, target: str, content: str) -> None:
@@ -49,7 +49,7 @@ class Patches:
         return "".join(partial(target, swap, "".join(some)) for target, swap, some in self._entries)
 
 
-# An answer that is sent anew comes in pieces of this size, where they can be so small.
+# Size of the pieces in which a whole answer is sent again, in characters. Larger blocks stay whole.
 PIECE_CHARACTERS = 16 * 1024
 
 # An append to an element that is already on the page: target and HTML.
@@ -57,8 +57,8 @@ Piece = tuple[str, str]
 
 
 class Part:
-    """One element with an id. ``opened_seq``: the event that made it; ``changed_seq``: the last
-    that changed it or anything in it."""
+    """One element with an id. ``opened_seq`` is the event that created it, ``changed_seq`` the last one
+    that changed it or a part in it."""
 
     def __init__(self, id: str, seq: int) -> None:
         self.id = id
@@ -79,7 +79,7 @@ class Part:
         raise NotImplementedError
 
     def patch(self, since: int, patches: Patches) -> None:
-        """Bring an element that is as it was at `since` up to date; `opened_seq <= since`."""
+        """Add the patches that update the element from its state at `since` (`opened_seq <= since`)."""
         raise NotImplementedError
 
     def shell(self) -> str:
@@ -87,7 +87,7 @@ class Part:
         return self.html()
 
     def pieces(self) -> Iterator[Piece]:
-        """What fills the shell, in order, in handy sizes."""
+        """The content of the shell in order, as appends of limited size."""
         return iter(())
 
 
@@ -108,7 +108,7 @@ class Slot(Part):
 
 
 class Stack(Part):
-    """An element that only ever gets further children at its end."""
+    """An element to which children are only appended."""
 
     def __init__(self, id: str, seq: int, *, tag: str = "div", classes: str = "") -> None:
         super().__init__(id, seq)
@@ -165,7 +165,7 @@ class Stack(Part):
 
 
 class GrowingText:
-    """Text that only grows, as escaped HTML; it can tell what was added after any seq."""
+    """Growing text as escaped HTML, which knows what was added after any seq."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -194,11 +194,11 @@ def pieces_of(part: Part, container: str, limit_bytes: int) -> Iterator[Piece]:
 
 
 def packed(pieces: Iterator[Piece], limit_bytes: int) -> Iterator[str]:
-    """Appends, gathered into frames. Targets are found before a frame's first change, so what a
-    frame brings can only be appended to by a later one."""
+    """Appends, packed into frames of at most ``limit_bytes``. htmx looks up all targets before it changes
+    anything, so an element can be appended to only by a frame after the one that brings it."""
     patches, size = Patches(), 0
     brought: list[str] = []
-    # Targets that are on the page already: an id is there once, so no later piece brings it.
+    # Targets that are on the page already; ids are unique, so no later piece contains them.
     present: set[str] = set()
     for target, html in pieces:
         length = len(html.encode())

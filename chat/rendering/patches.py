@@ -32,11 +32,11 @@ from chat.rendering.phases import PHASES, PhaseSlot, goes_on
 from chat.rendering.texts import Reasoning, Refusal, Text
 from chat.rendering.tool_calls import Calls, ToolEntry
 
-# Phases of a message that the page may tell apart; anything else is not made a class.
+# Phases of a message that become a CSS class.
 MESSAGE_PHASES = ("commentary", "final_answer")
 
 
-# Event type -> why nothing of it is seen in the answer.
+# Event type -> why it is not visible in the answer.
 INVISIBLE: dict[type[EventBase], str] = {
     events.ChatStart: "begins the run; the phase strip shows it",
     events.ModelLoadStart: "shown in the phase strip",
@@ -75,12 +75,12 @@ class Answer:
         self._ending = TextSlot(f"{self._id}-end", 0)
         self._figures = TextSlot(f"{self._id}-figures", 0)
         self._ending_html: Callable[[], str] = str
-        # (choice, item) -> its element; named cards and steps by their own keys.
+        # (choice, item) -> element. Named cards and steps have their own keys.
         self._by_item: dict[tuple[int, int], Entry | Card] = {}
         self._named: dict[tuple[str, str], Part] = {}
         self._stacks: dict[int, Stack] = {0: self._items}
         self._call_ids: set[str] = set()
-        # The calls in a row that a choice ends with at the moment.
+        # By choice: the consecutive tool calls at its end.
         self._calls: dict[int, Calls] = {}
         self._has_error_card = False
         self._activity: Activity | None = None
@@ -89,7 +89,7 @@ class Answer:
     # --- events ---------------------------------------------------------------------------
 
     def apply(self, event: Event) -> None:
-        """Take the next event. One that was applied already changes nothing."""
+        """Applies the next event. An event that was applied before changes nothing."""
         seq = event.seq or self.seq + 1
         if seq <= self.seq:
             return
@@ -128,7 +128,7 @@ class Answer:
         self._stack(choice).add(part, self.seq)
 
     def _calls_here(self, choice: int) -> Calls:
-        """Calls that follow each other are one element."""
+        """Consecutive tool calls share one element."""
         if choice not in self._calls:
             prefix = f"{self._id}-c{choice}-g" if choice else f"{self._id}-g"
             calls = Calls(f"{prefix}{self.seq}", self.seq)
@@ -147,7 +147,7 @@ class Answer:
         return self._stacks[choice]
 
     def _item(self, event: ItemEvent, kind: type[ItemPart], **more: bool) -> ItemPart:
-        """The element of an item, opened now, with ``more``, if nobody did before."""
+        """The element of an item; created with ``more`` if it does not exist yet."""
         key = (event.choice, event.item)
         found = self._by_item.get(key)
         if type(found) is kind:
@@ -174,7 +174,7 @@ class Answer:
 
     def on_message_start(self, event: events.MessageStart) -> None:
         item = self._item(event, Text)
-        # The phase is part of the element's frame, which is sent once.
+        # The phase is part of the frame of the element, which is sent once.
         if item.opened_seq == self.seq and event.phase in MESSAGE_PHASES:
             item.phase = event.phase
 
@@ -195,7 +195,7 @@ class Answer:
         item.cite(event.citation, self.seq)
 
     def on_replay(self, event: events.ReplayData) -> None:
-        """Opaque material for the next request is never sent to a browser: only how much it is."""
+        """Opaque data for the next request is never sent to a browser, only its size."""
         found = self._by_item.get((event.choice, -1 if event.item is None else event.item))
         if isinstance(found, Reasoning):
             found.seal(event.data, self.seq)
@@ -221,8 +221,8 @@ class Answer:
         tool.call(event.arguments, event.arguments_raw, self.seq)
 
     def _called(self, event: ItemEvent) -> ToolEntry:
-        """The call that a result belongs to. One that this run never made was made by the run
-        before it, and a person has given the result."""
+        """The call that a result belongs to. If this run did not make it, the previous run did, and a person
+        has given the result."""
         is_known = (event.choice, event.item) in self._by_item
         return self._item(event, ToolEntry, is_given=not is_known)
 
@@ -247,7 +247,7 @@ class Answer:
         self._card("artifact", event.artifact_id, ArtifactCard).update(event, self.seq)
 
     def on_mockup(self, event: events.MockupUpdate) -> None:
-        # A bundle is called for by its identifier and later named by its id as well.
+        # A bundle is announced by its identifier; later events also have its id.
         names = [name for name in (event.bundle_id, event.identifier) if name]
         known = [name for name in names if ("mockup", name) in self._named]
         card = self._card("mockup", (known or names or [""])[0], MockupCard)
@@ -277,10 +277,10 @@ class Answer:
         key = (event.family, event.ref or event.step)
         found = self._named.get(key)
         if found is None and event.ref in self._call_ids:
-            # The card of the call shows how it goes.
+            # The card of the call shows its progress.
             return
         activity = self._activity_here()
-        # A note says something; it neither begins a step nor ends one.
+        # A note neither begins nor ends a step.
         is_news_of_it = event.phase not in ("start", "note")
         if isinstance(found, Step) and found.is_open and is_news_of_it:
             activity.update(found, event, self.seq)
@@ -295,7 +295,7 @@ class Answer:
         activity.add(step, event, self.seq)
 
     def _activity_here(self) -> Activity:
-        """All steps of a run are one list, where the first of them stood."""
+        """The list of all steps of the run, at the place of the first step."""
         if self._activity is None:
             self._activity = Activity(self._next_id("l"), self.seq)
             self._add(self._activity)
@@ -319,7 +319,7 @@ class Answer:
         self._ending.touch(self.seq)
         shown = figures.figures_of(result, event.t, has_output=has_output)
         spent = shares(self._latency.spent(event.t))
-        # A bar of one piece says no more than the line above it.
+        # A bar with one segment adds nothing to the line above it.
         is_told = bool(shown) and len(spent) > 1
         bar = fill("latency", shares=spent, is_end_unseen=not event.t) if is_told else ""
         receipt = receipt_of(result)
@@ -337,7 +337,7 @@ class Answer:
 
     @property
     def open_length(self) -> int:
-        """Characters that the next event may close as one block."""
+        """The length of the open block in characters."""
         return self._last_text.flow.open_length if self._last_text is not None else 0
 
     @property
@@ -346,11 +346,11 @@ class Answer:
         return any(isinstance(part, Text) for part in self._by_item.values())
 
     def phase(self) -> SafeString:
-        """What is inside the phase strip: icon, word, progress and running time."""
+        """The content of the phase strip: icon, label, progress and running time."""
         return safe(self._phase.content())
 
     def part(self, id: str) -> SafeString | None:
-        """What a fold holds that `snapshot` left out; nothing where there is no such part."""
+        """The content of a fold that `snapshot` left out; ``None`` if there is no such part."""
         for part in self._parts():
             if isinstance(part, Foldable) and part.id == id:
                 return part.whole()
@@ -359,13 +359,13 @@ class Answer:
         return None
 
     def unfold(self) -> None:
-        """For pages that cannot ask for it later: `snapshot` shows everything."""
+        """Makes `snapshot` contain everything, for pages that cannot load content later."""
         for part in self._parts():
             if isinstance(part, Foldable | Flow):
                 part.is_inline = True
 
     def slices(self) -> Iterator[str]:
-        """The HTML of what a page leaves out of long texts, until somebody asks for it."""
+        """The HTML of the slices of long texts that a page loads on request."""
         return chain.from_iterable(
             part.slices() for part in self._parts() if isinstance(part, Flow)
         )
@@ -381,7 +381,7 @@ class Answer:
                 waiting += part.children
 
     def _wait(self) -> str:
-        """While nothing else is there, the answer itself shows the phase."""
+        """An empty answer shows the phase."""
         return "" if self._items.children else self._phase.content()
 
     def _frame(self, items: str) -> str:
@@ -394,11 +394,11 @@ class Answer:
         )
 
     def snapshot(self) -> SafeString:
-        """What is inside the answer's element now."""
+        """The current content of the answer's element."""
         return safe(self._frame(self._items.html()))
 
     def patches_since(self, seq: int) -> str:
-        """The patches that turn a page showing `snapshot` as of `seq` into one showing it now."""
+        """The patches that update a page from the snapshot at `seq` to the current one."""
         patches = Patches()
         if self._wait_seq > seq:
             patches.replace(f"{self._id}-wait", self._wait())
@@ -414,13 +414,13 @@ class Answer:
         return patches.render()
 
     def replacement(self, limit_bytes: int = 65536) -> list[str]:
-        """Frames for a page that lost its place: the first replaces the answer, the others append
-        to what the frames before them brought. One block larger than the limit stays whole."""
+        """Frames for a page whose cursor is unknown: the first replaces the answer, the others append to it.
+        A block larger than the limit stays whole."""
         first, rest = self._first_frame(limit_bytes)
         return [first, *packed(rest, limit_bytes)]
 
     def _first_frame(self, limit_bytes: int) -> tuple[str, Iterator[Piece]]:
-        """As many items as fit; pieces for the others."""
+        """The first frame with as many items as fit, and pieces of the others."""
         room = limit_bytes - len(self._frame("").encode())
         shown: list[str] = []
         children = list(self._items.children)
@@ -442,7 +442,7 @@ class Answer:
 
 NamedCard = TypeVar("NamedCard", ArtifactCard, MockupCard)
 
-# Event type -> what it does to the answer.
+# Event type -> handler.
 HANDLERS: dict[type[EventBase], Callable[..., None]] = {
     events.ReasoningStart: Answer.on_reasoning_start,
     events.ReasoningDelta: Answer.on_reasoning_delta,

@@ -1,4 +1,4 @@
-"""What is happening right now, in a word: the phase strip of a run."""
+"""The phase strip of a run: what it is doing now."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class PhaseSlot(Slot):
         self.t = 0
 
     def move(self, phase: Phase | None, t: int, seq: int) -> None:
-        """Another phase, the same one with other figures, or only time that went by."""
+        """Whether the phase, its figures or the time have changed."""
         before = self.phase, self._second()
         if phase is None or self.phase is None or phase.word != self.phase.word:
             self.since_t = t
@@ -55,7 +55,7 @@ class PhaseSlot(Slot):
         if self.phase is None:
             return ""
         milliseconds = max(self.t - self.since_t, 0)
-        # Whole seconds, like the text: between them nothing is sent.
+        # In whole seconds, like the text, so that nothing is sent in between.
         whole = milliseconds // 1000 * 1000
         return (
             f"{_words_of(self.phase)}"
@@ -66,8 +66,8 @@ class PhaseSlot(Slot):
 
 @lru_cache(maxsize=1024)
 def _words_of(phase: Phase) -> str:
-    """Made each second for everything that is being written, and twice for each message sent:
-    templates would take longer for it than for the rest of the answer."""
+    """Rendered every second for each live answer and twice for each message, so it is built without a
+    template, which would take longer than the rest of the answer."""
     spin = " spin" if phase.icon == "loader-circle" else ""
     word = escape(phase.word)
     parts = [
@@ -101,7 +101,7 @@ def _phase_of_call(event: events.ToolCallArguments) -> Phase:
     return Phase("wrench", "Calling a tool", name_of(event.tool))
 
 
-# Steps of research that have a word of their own.
+# Steps of research with their own label.
 _STEPS = {
     "searching": ("search", "Searching"),
     "search": ("search", "Searching"),
@@ -118,13 +118,13 @@ def _phase_of_step(event: events.ActivityStep) -> Phase:
 
 
 def goes_on(event: EventBase, phase: Phase | None) -> bool:
-    """Whether a step's end or remark leaves the phase as it is: what began last is named, and of
-    several steps at once one may end while the others go on."""
+    """Whether the phase stays: it names the step that began last, and of several steps at once one may end
+    before the others."""
     is_news = isinstance(event, events.ActivityStep) and event.phase not in ("start", "progress")
     return is_news and phase is not None and phase.word in _WORKING
 
 
-# Event type -> the phase that it begins. Types that are not here change nothing.
+# Event type -> the phase that it begins. Other types do not change the phase.
 PHASES: dict[type[EventBase], Callable[..., Phase | None]] = {
     events.ChatStart: lambda event: CONNECTED,
     events.ModelLoadStart: lambda event: Phase(

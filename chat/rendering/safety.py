@@ -6,24 +6,24 @@ from urllib.parse import quote, unquote
 import idna
 
 _SAFE_LINK = re.compile(r"(?:https?://[^/\\]|mailto:)", re.IGNORECASE)
-# What a browser takes for the end of the part that names the host.
+# Characters at which browsers end the host part of an address.
 _AUTHORITY = re.compile(r"https?:[/\\]+([^/\\?#]*)", re.IGNORECASE)
 _PORT = re.compile(r":\d*$")
 _LEFT_OUT = re.compile("[\t\n\r]")
 _AROUND = "".join(map(chr, range(0x21)))
-# The marks that a browser leaves in a name as they are.
+# Punctuation that browsers keep in host names.
 _KEPT = "!$&'()+,;="
-# Longer than any host's name; only what is at most this long is looked at.
+# The maximum length of a host name.
 _LONGEST = 1024
 
 
 def is_safe_link(url: str) -> bool:
-    """Only absolute web and mail addresses; anything else stays the text that it was."""
+    """Whether the address may be a link: absolute web and mail addresses only."""
     return _SAFE_LINK.match(url) is not None
 
 
 def host_of(url: str) -> str:
-    """Where a browser goes that is given this address; empty where it goes nowhere.
+    """The host that a browser contacts for this address; empty if there is none.
 
     By its rules and not by those of Python, which differ: for a browser a backslash ends the host,
     tabs are not there, and letters of other scripts have a form in ASCII. That form is shown, for
@@ -37,7 +37,7 @@ def host_of(url: str) -> str:
 
 
 def with_host(shown: str, url: str) -> str:
-    """What is shown of an address, with its true host where that cannot be read in it."""
+    """The address as text, with its true host beside it if that is not obvious."""
     host = host_of(url)
     if not shown:
         return host
@@ -55,11 +55,9 @@ def _in_ascii(name: str) -> str:
 
 
 def _label(label: str) -> str:
-    # Not by the strict rules for names that may be registered: browsers go to others as well.
+    # Not by the strict rules for registered names, because browsers accept others as well.
     return label if label.isascii() else f"xn--{label.encode('punycode').decode()}"
 
-
-# Text made safe to look at: characters that hide or reorder others become readable tokens.
 
 # The twelve bidirectional controls, zero-width and joining characters, the byte order mark and
 # the tag block: in code and names they can make one thing look like another (Trojan Source).
@@ -74,17 +72,17 @@ def _token(match: re.Match[str]) -> str:
 
 
 def reveal(text: str) -> str:
-    """Every hidden character as ``[U+202E]``: for code, names and titles."""
+    """Shows invisible and direction characters as ``[U+202E]``, for code, names and titles."""
     return _HIDDEN.sub(_token, text)
 
 
 def reveal_direction(text: str) -> str:
-    """Only the direction controls: for link labels, where joined emoji are legitimate."""
+    """Shows direction controls only, for link labels, in which joined emoji are legitimate."""
     return _BIDI.sub(_token, text)
 
 
 def storable(text: str) -> str:
-    """Text that every encoder accepts: a lone surrogate and a NUL become U+FFFD."""
+    """Replaces lone surrogates and NUL by U+FFFD, so that the text can be encoded."""
     return _UNSTORABLE.sub("\ufffd", text)
 
 

@@ -1,4 +1,4 @@
-"""What changed between two texts, line by line: counted for cards, laid out for pages, bounded."""
+"""The difference of two texts by lines: counted for cards, laid out for pages, with bounded cost."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Literal
 # others wait for their frames; two seconds for a page, which is one thread's.
 CARD_STEPS = 100_000
 PAGE_STEPS = 10_000_000
-# Unchanged lines that are shown around a change.
+# Unchanged lines that are shown before and after a change.
 CONTEXT_LINES = 3
-# A page that is still easy to scroll; a line that is still a line.
+# Limits of a page: lines, and characters of a line.
 SHOWN_LINES = 2_000
 SHOWN_LETTERS = 2_000
 
@@ -46,8 +46,8 @@ class TextDiff:
 
 
 def count_changes(old: str, new: str) -> tuple[int, int]:
-    """How many lines were added and removed; of very different texts those that only one has."""
-    # A version that only gets another title has the very same text, however long: seen at once.
+    """The numbers of added and removed lines; an upper bound for very different texts."""
+    # A version with only another title has the same text, which costs nothing to compare.
     if old == new:
         return 0, 0
     before, after = _lines(old), _lines(new)
@@ -69,7 +69,7 @@ def compare(old: str, new: str) -> TextDiff:
 
 
 def _lines(text: str) -> list[str]:
-    """As editors count them: what ends the last line begins no further one."""
+    """The lines as editors count them: the last newline does not begin another line."""
     lines = text.replace("\r\n", "\n").split("\n")
     return lines[:-1] if not lines[-1] else lines
 
@@ -95,7 +95,7 @@ def _steps(before: Sequence[str], after: Sequence[str], most: int) -> list[Step]
 
 
 def _worst_case(old: Sequence[str], new: Sequence[str]) -> int:
-    """Each block that two texts share is looked for among all their pairs of equal lines."""
+    """The number of steps that difflib needs at worst: the pairs of equal lines, for each common block."""
     counts = Counter(new)
     pairs = sum(counts[line] for line in old)
     return min(len(old), len(new), pairs) * (len(old) + pairs)

@@ -1,4 +1,4 @@
-"""Messages, refusals and reasoning: Markdown that grows, and what is said around it."""
+"""Messages, refusals and reasoning: growing Markdown with sources, marks and headings."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from chat.rendering.safety import host_of, is_safe_link
 
 
 class Text(Entry):
-    """A message: Markdown, and the sources that it cites."""
+    """A message: Markdown and its sources."""
 
     kind: ClassVar[str] = "message"
 
@@ -49,7 +49,7 @@ class Text(Entry):
     def add(self, text: str, seq: int, t: int = 0) -> None:
         self.flow.feed(text, seq)
         if not self.is_open:
-            # Behind its end: complete at once, whatever a page that is loaded later has seen of it.
+            # After the end of the message the list is complete, also for pages that load later.
             self.flow.end(seq)
 
     def end(self, seq: int, t: int = 0) -> None:
@@ -73,7 +73,7 @@ class Text(Entry):
         self.cites.touch(seq)
 
     def _cite(self, citation: Citation) -> None:
-        """Whatever is cited several times is one source with one number."""
+        """A source that is cited several times has one number."""
         made = _source(citation, f"{self.id}-src{len(self.sources) + 1}", len(self.sources) + 1)
         source = self.sources.setdefault((made.url, made.title), made)
         text = name_of(citation.cited_text or "")
@@ -90,7 +90,7 @@ class Text(Entry):
 
 @dataclass(slots=True, kw_only=True)
 class Source:
-    """One source of a text: what it says, and the ids of the marks that name it."""
+    """One source of a text, and the ids of the marks that refer to it."""
 
     id: str
     number: int
@@ -102,7 +102,7 @@ class Source:
 
 
 def _mark(id: str, source: Source) -> str:
-    """The number in the text, which leads to the list below it."""
+    """The number in the text, a link to the list of sources."""
     name = escape(f"Source {source.number}: {source.title}")
     link = f'<a id="{id}" href="#{source.id}" title="{name}" aria-label="{name}">'
     return f'<sup class="mark">{link}{source.number}</a></sup>'
@@ -116,7 +116,7 @@ def _source(citation: Citation, id: str, number: int) -> Source:
 
 
 class Refusal(Text):
-    """A refusal: Markdown in a card that names the category, once it is known."""
+    """A refusal: Markdown in a card with the category, if it is known."""
 
     kind = "refusal"
 
@@ -137,7 +137,7 @@ class Refusal(Text):
 
 
 class FoldedFlow(Foldable, Flow):
-    """A flow inside a fold: it grows in the page, and leaves it when it is complete and long."""
+    """Markdown inside a fold. Complete long text leaves the page and is loaded on request."""
 
     is_in_download = False
     _folded_seq = 0
@@ -174,7 +174,7 @@ class FoldedFlow(Foldable, Flow):
 
 
 class Reasoning(Text):
-    """Thinking: a fold whose head says how long it went on."""
+    """Reasoning: a fold whose head shows how long it took."""
 
     kind = "reasoning"
 
@@ -203,7 +203,7 @@ class Reasoning(Text):
     def add(self, text: str, seq: int, t: int = 0) -> None:
         super().add(text, seq, t)
         before, self.last_t = self.last_t, max(t, self.last_t)
-        # The running time changes once a second, however many deltas there are.
+        # The running time is updated at most once a second.
         if (self.last_t - self.started_t) // 1000 != (before - self.started_t) // 1000:
             self._show_head()
             self.head.touch(seq)
@@ -217,7 +217,7 @@ class Reasoning(Text):
         self.head.touch(seq)
 
     def seal(self, data: Json, seq: int) -> None:
-        """What is kept of a hidden thought is encrypted: so much of it came."""
+        """The size of encrypted reasoning that was received."""
         texts = [data] if isinstance(data, str) else []
         if isinstance(data, dict):
             texts = [value for value in data.values() if isinstance(value, str)]

@@ -1,4 +1,4 @@
-"""Tool calls: the row that groups them, the card, arguments as they grow, the result."""
+"""Tool calls: the group of consecutive calls, the card, growing arguments, the result."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -27,17 +27,17 @@ from chat.rendering.markdown.highlight import LANGUAGES
 from chat.rendering.parts import GrowingText, Part, Patches, Slot, Stack
 from chat.rendering.safety import reveal, storable
 
-# So many members at most stand by themselves; the others stay in the JSON.
+# At most this many multi-line arguments are shown separately; the others stay in the JSON.
 TEXTS = 8
-# What a member of this name usually holds, where it is not named after its language.
+# Languages of arguments that are not named after their language.
 _USUAL_LANGUAGES = {"command": "bash", "cmd": "bash", "script": "bash", "query": "sql"}
-# A tool whose name says so takes code of this language.
+# Languages in the names of tools.
 _LANGUAGES_OF_TOOLS = ("python", "javascript", "bash", "sql")
 
 
 def arguments_of(arguments: dict[str, Any], tool: str) -> SafeString:
-    """Members that are text of several lines stand below the rest, each by itself: a program with
-    its line ends as signs, in one long line, is read by nobody."""
+    """The arguments as JSON, and multi-line texts below it one by one, because code with escaped newlines
+    cannot be read."""
     texts: dict[str, str] = {}
     left = SHOWN_CHARACTERS
     for name, value in arguments.items():
@@ -62,14 +62,12 @@ def _language(name: str, tool: str) -> str:
     return _USUAL_LANGUAGES.get(name, "")
 
 
-# Tool calls: the card, the arguments as they grow, and what came of them.
-
-# One line of a call's arguments, in the card's head.
+# Characters of the arguments in the head of the card.
 HINT_CHARACTERS = 90
 
 
 class Arguments(Part):
-    """A call's arguments: text that grows, then, once complete, pretty-printed."""
+    """The arguments of a call: growing text, pretty-printed when complete."""
 
     def __init__(self, id: str, seq: int) -> None:
         super().__init__(id, seq)
@@ -118,7 +116,7 @@ _FAILURES = {
     "incomplete": "The call was not finished.",
 }
 
-# State -> icon, word, tone.
+# State -> icon, label, tone.
 _TOOL_STATES = {
     "writing": ("loader-circle", "Preparing", "live"),
     "running": ("loader-circle", "Running", "live"),
@@ -126,14 +124,14 @@ _TOOL_STATES = {
     "done": ("check", "Done", "good"),
     "failed": ("x", "Failed", "bad"),
     "waiting": ("hourglass", "Waiting for a result", "wait"),
-    # The next run goes on with it.
+    # The next run continues it.
     "paused": ("arrow-down", "Continued below", "calm"),
     "unanswered": ("circle-stop", "No result", "calm"),
 }
 
 
 def _provider(info: ProviderInfo | None) -> str:
-    """Who runs it, in words; nothing for a function of ours, which people give the results of."""
+    """A label of who runs the tool; empty for the team's tools, whose results people give."""
     if info is None or info.type == "function":
         return ""
     if info.type == "builtin":
@@ -158,9 +156,9 @@ class ToolEntry(Entry):
         self.state = "writing"
         self.hint = ""
         self.is_open = True
-        # Part of the element's frame: only its first event decides it.
+        # Part of the frame, so only the first event can set it.
         self.is_given = is_given
-        # The calls in a row of which it is one hear of each state.
+        # The group of consecutive calls, which is told of each state.
         self.on_state: Callable[[ToolEntry, int], None] | None = None
         self.head = TextSlot(f"{id}-head", seq, tag="summary")
         self.arguments = Arguments(f"{id}-args", seq)
@@ -192,7 +190,7 @@ class ToolEntry(Entry):
         self.arguments.add(fragment, seq)
 
     def call(self, arguments: dict[str, Any], raw: str | None, seq: int) -> None:
-        """The arguments are complete."""
+        """Sets the complete arguments."""
         is_read = bool(arguments) or not raw
         shown = arguments_of(arguments, self.tool) if is_read else output_excerpt(raw or "")
         self.arguments.settle(shown, seq)
@@ -215,7 +213,7 @@ class ToolEntry(Entry):
             self.call(metadata.arguments, None, seq)
         elif event.arguments_raw:
             self.arguments.settle(excerpt(event.arguments_raw), seq)
-        # Nothing of it waits for a fold to open, also behind a result that did.
+        # It is not loaded on request, even if the result is.
         self.outcome.size = 0
         self.outcome.show(
             "tool_failure",
@@ -261,18 +259,16 @@ class ToolEntry(Entry):
         )
 
 
-# Tool calls in a row: one line for all of them, which opens to their cards.
-
-# Names of tools in the line; a reader of more of them opens it.
+# Names of tools in the line.
 NAMED_TOOLS = 4
-# States of a call in which the upstream is at work on it, and those in which a person is.
+# States in which the upstream works on a call, and in which a person does.
 _AT_WORK = ("writing", "running", "called")
 _WAITING = ("waiting",)
 
 
 class CallsHead(Slot):
-    """How many calls, of which tools, how long, and what went wrong. Empty for a single one, whose
-    card says all that."""
+    """The number of calls, their tools, duration and failures. Empty for a single call, whose card shows
+    that."""
 
     tag = "summary"
     classes = "calls-head"
@@ -286,7 +282,7 @@ class CallsHead(Slot):
 
 
 class Calls(Entry):
-    """The cards of calls that follow each other: open while they are the news, then folded.
+    """The cards of consecutive calls: open while they are the newest part, then folded.
 
     As the list of steps, its inside is sent a second time when it folds.
     """
@@ -298,7 +294,7 @@ class Calls(Entry):
         self.hold(self.head, self.cards)
         self._is_folded = False
         self._folded_seq = -1
-        # Kept as the calls change: looking through all of them at each change would be quadratic.
+        # Counted incrementally, because counting all calls at each change would be quadratic.
         self._states: Counter[str] = Counter()
         self._known: dict[ToolEntry, str] = {}
         self._names: dict[str, None] = {}
@@ -312,7 +308,7 @@ class Calls(Entry):
         self._note(tool, seq)
 
     def _note(self, tool: ToolEntry, seq: int) -> None:
-        """A call is new, or has another state."""
+        """Called for a new call and for each change of state."""
         before = self._known.get(tool)
         if before is not None:
             self._states[before] -= 1
@@ -324,7 +320,7 @@ class Calls(Entry):
             self.head.touch(seq)
 
     def fold(self, seq: int) -> None:
-        """Something else follows. A single call is a line already."""
+        """Folds the group because another part follows. A single call already is one line."""
         if not self._is_folded and len(self._known) > 1:
             self._is_folded = True
             self._folded_seq = seq
@@ -334,7 +330,7 @@ class Calls(Entry):
         for tool in self.cards.children:
             if isinstance(tool, ToolEntry):
                 tool.conclude(seq, t, status)
-        # Calls that wait for people stay in sight.
+        # Calls that wait for people stay visible.
         if status != "waiting":
             self.fold(seq)
 

@@ -44,7 +44,7 @@ async def test_tab_is_put_off_during_a_database_outage(
     await tab.until_closed()
 
     assert tab.close_code == websocket.CLOSE_BUSY
-    assert "viewer.put_off" in caplog.text
+    assert "viewer.postponed" in caplog.text
     assert "Traceback" not in caplog.text
 
 

@@ -15,12 +15,12 @@ from chat.models import AuditEvent, Conversation, Run, RunStatus, Tool, User, Vi
 from chat.models.run import LIVE_STATUSES
 from chat.runs.outcomes import end_unstarted
 
-# The most that any known API takes in one request.
+# No known API takes more tools in one request.
 MOST_SWITCHED_ON = 128
 
 
 def switch_tools(user: User, conversation: Conversation, tools: Iterable[Tool]) -> None:
-    """From the next message on the model is offered these, and no others."""
+    """Sets the tools that the conversation uses from the next message on."""
     chosen = {tool.pk: tool for tool in tools}
     if any(tool.team_id != conversation.team_id for tool in chosen.values()):
         raise ActionRefused("These are tools of another team. Reload the page.")
@@ -28,7 +28,7 @@ def switch_tools(user: User, conversation: Conversation, tools: Iterable[Tool]) 
         raise ActionRefused(f"At most {MOST_SWITCHED_ON} tools can be switched on.")
     with storage_errors(), transaction.atomic():
         conversation.touch()
-        # One that was removed since the page was made is simply not there any more.
+        # A tool that was removed meanwhile is ignored.
         conversation.tools.set(Tool.objects.filter(pk__in=chosen))
         notify.publish_after_commit(notify.room_topic(conversation.public_id))
 
@@ -40,7 +40,7 @@ def stop_run(user: User, run: Run) -> bool:
     the request, within a second. Where the run is over and its answer has gone on meanwhile,
     the run that goes on is meant.
     """
-    # Nearly always it is at work: one statement, which is a transaction by itself.
+    # Nearly always the run is executing; then a single statement is enough.
     if _ask_running(user, run) or _stop_waiting(user, run):
         notify.publish_after_commit(notify.STOPS)
         notify.publish_after_commit(notify.room_topic(run.conversation.public_id))
@@ -59,7 +59,7 @@ def _ask_running(user: User, run: Run) -> int:
 
 
 def _stop_waiting(user: User, run: Run) -> bool:
-    """Of a run that was not at work a moment ago; by now it may have been claimed."""
+    """Stops a run that was not executing; it may have been claimed meanwhile."""
     with transaction.atomic():
         asked = Run.objects.filter(
             pk=run.pk, status__in=LIVE_STATUSES, stop_requested_at__isnull=True
@@ -80,7 +80,7 @@ def rename(conversation: Conversation, title: str) -> None:
 
 
 def set_visibility(user: User, conversation: Conversation, visibility: str) -> None:
-    """Shares with the team, or takes it back; whoever may no longer look stops receiving."""
+    """Shares the conversation with the team or makes it private; connections without access are closed."""
     with transaction.atomic():
         Conversation.objects.filter(pk=conversation.pk).update(visibility=Visibility(visibility))
         conversation.touch()
@@ -97,7 +97,7 @@ def set_visibility(user: User, conversation: Conversation, visibility: str) -> N
 
 
 def delete(user: User, conversation: Conversation) -> None:
-    """Takes the conversation out of everybody's sight and stops its runs."""
+    """Deletes the conversation for everybody and stops its runs."""
     with transaction.atomic():
         Conversation.objects.filter(pk=conversation.pk).update(deleted_at=timezone.now())
         conversation.touch()

@@ -35,7 +35,7 @@ from chat.runs.queue import check_queue_limit
 
 
 def definitions_of(conversation: Conversation) -> list[JsonObject]:
-    """What a run takes along: ``[{"name", "description", "schema"}]``."""
+    """The definitions of the conversation's tools: ``[{"name", "description", "schema"}]``."""
     return [
         {"name": name, "description": description, "schema": schema}
         for name, description, schema in _definitions.all(room=conversation.pk)
@@ -51,23 +51,21 @@ _definitions: Prepared[Any] = Prepared(
 )
 
 
-# Sending, editing, trying again, stopping; sharing, renaming and deleting a conversation.
-#
-# The caller has fetched every object through ``chat.access`` with the right it needs.
+# Callers have loaded every object through `chat.access` with the right that the action needs.
 
-# A message of this size is a book; the request body limit lies above it.
+# In characters; below the limit of request bodies.
 TEXT_LIMIT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
-    """What a person chose beside their words."""
+    """The server, model and parameters that a person chose for a message."""
 
     upstream: Upstream
     model: str
     parameters: Mapping[str, object] = field(default_factory=dict)
     system_prompt: str = ""
-    # What was changed or left out before the request is made, for the run's details.
+    # Notes about what was changed or left out, for the run's details.
     notes: Sequence[str] = ()
 
 
@@ -115,7 +113,7 @@ def send_message(
     pictures_of: Message | None = None,
     is_last: bool = False,
 ) -> Run:
-    """Appends the person's words under ``parent`` and queues the run that answers.
+    """Appends a message below ``parent`` and queues the run that answers it.
 
     The same key gives the same run, however often it is sent. A parent that has newer children
     simply gets one more: a branch. For who wrote below the end of the conversation
@@ -147,7 +145,7 @@ def send_message(
 def edit_message(
     user: User, message: Message, *, text: str, choice: ModelChoice, idempotency_key: UUID
 ) -> Run:
-    """A sibling of a person's message with other words and the same pictures, and its answer."""
+    """Creates a sibling of a person's message with another text and the same pictures, and queues its answer."""
     if message.role != Role.USER:
         raise ActionRefused("Only a person's message can be edited.")
     return send_message(
@@ -162,7 +160,7 @@ def edit_message(
 
 
 def retry(user: User, answer: Message, *, choice: ModelChoice, idempotency_key: UUID) -> Run:
-    """A sibling of an answer: the same question, asked again."""
+    """Creates a sibling of an answer and queues its run."""
     if answer.role != Role.ASSISTANT or answer.parent is None:
         raise ActionRefused("Only an answer can be tried again.")
     with storage_errors():
@@ -180,7 +178,7 @@ def retry(user: User, answer: Message, *, choice: ModelChoice, idempotency_key: 
 
 
 def choose_branch(user: User, message: Message) -> None:
-    """From now on this person sees ``message`` among its siblings."""
+    """Selects ``message`` among its siblings for this person."""
     BranchChoice.objects.update_or_create(
         user=user,
         conversation=message.conversation,
@@ -213,7 +211,7 @@ def choose_path(user: User, message: Message, *, is_kept: bool = False) -> None:
 
 
 def follow_newest(user: User, message: Message) -> None:
-    """Forgets what this person chose among the siblings: they see the one that comes last."""
+    """Removes this person's selection among the siblings, so that they see the newest."""
     if message.parent_id is None:
         BranchChoice.objects.filter(
             user=user, conversation=message.conversation_id, parent__isnull=True
@@ -231,7 +229,7 @@ _forget_choice = PreparedDelete(
 
 
 def _count_withdrawal(conversation: Conversation) -> None:
-    """What was shared until now leaves the lists of the team (`chat.live.list_version`)."""
+    """Counts that a shared conversation leaves the lists of the team (`chat.live.list_version`)."""
     if conversation.visibility == Visibility.TEAM:
         Team.objects.filter(pk=conversation.team_id).update(withdrawals=F("withdrawals") + 1)
 
@@ -268,7 +266,7 @@ _run_with_key = Prepared(
 
 
 def _winner(user: User, idempotency_key: UUID) -> Run:
-    """The run of whoever inserted the same key first."""
+    """The run of the concurrent request that inserted the same key first."""
     run = _earlier_run(user, idempotency_key)
     if run is None:
         raise ActionRefused("This message was already sent by somebody else. Reload the page.")
@@ -297,7 +295,7 @@ def _append(
             parent=parent,
             role=Role.USER,
             author=user,
-            # PostgreSQL stores no NUL; the reader sees the symbol for it.
+            # PostgreSQL does not store NUL, so the symbol for it is stored.
             text=text.replace("\x00", "\u2400"),
             revision=revision,
         )
@@ -324,7 +322,7 @@ def _check_is_last(parent: Message, *, is_unchanged: bool) -> None:
 
 
 def _remember(conversation: Conversation, choice: ModelChoice) -> int:
-    """The room has a turn more, and its composer offers this next. Returns the new revision."""
+    """Stores the choice for the next message. Returns the new revision."""
     return conversation.remember(
         choice.upstream, choice.model, dict(choice.parameters), choice.system_prompt
     )

@@ -29,7 +29,7 @@ from chat.web import responses
 from chat.web.decorators import frames_previews, login_required, post_action
 from chat.web.responses import beside_room
 
-# A team is a few dozen; of a larger one the rest is counted.
+# Readers shown by name; of a larger team the rest is counted.
 PEOPLE_SHOWN = 200
 
 
@@ -69,9 +69,7 @@ def people(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return beside_room(request, "conversations/visibility.html", conversation, context)
 
 
-# Finding a conversation by its title.
-
-# Two screens of a phone; whoever looks for one conversation writes another word instead.
+# Results of a search: two screens of a phone.
 FOUND_LINES = 20
 
 
@@ -91,9 +89,6 @@ def search(request: HttpRequest) -> HttpResponse:
     return render(request, "conversations/search.html", context)
 
 
-# Words to begin with, where the demo is there to answer them.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
     icon: str
@@ -101,7 +96,7 @@ class Starter:
     text: str
 
 
-# The demo chooses what it shows by a word in the prompt; each of these holds one of them.
+# First messages for the demo servers, which choose a scene by a word in the text.
 STARTERS = (
     Starter(
         icon="brain",
@@ -128,9 +123,6 @@ STARTERS = (
 
 def starters_for(upstreams: Iterable[Upstream]) -> tuple[Starter, ...]:
     return STARTERS if any(upstream.is_demo for upstream in upstreams) else ()
-
-
-# Home, the conversation page, and what is done to a conversation as a whole.
 
 
 @login_required
@@ -171,7 +163,7 @@ def _start_form(user: User, data: Any) -> StartForm:
 
 
 def _last_used(user: User) -> Conversation | None:
-    """A new conversation offers the model of the person's last one; the rest was that one's own."""
+    """A new conversation offers the model of the person's last one, without its parameters."""
     last = (
         Conversation.objects.visible_to(user)
         .filter(owner=user, upstream__isnull=False)
@@ -248,7 +240,7 @@ def changes(request: HttpRequest, public_id: UUID) -> HttpResponse:
 @login_required
 @require_GET
 def earlier(request: HttpRequest, public_id: UUID, before: UUID) -> HttpResponse:
-    """The turns above the first one on the page."""
+    """Loads the turns above the first one on the page."""
     conversation = access.get_conversation(request.user, public_id)
     path = read_path(request.user, conversation)
     indices = page_before(path, before)
@@ -313,7 +305,7 @@ def delete(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     partial(access.get_conversation, for_write=True), page_responses.refuse_beside("tools-note")
 )
 def switch(request: HttpRequest, conversation: Conversation) -> HttpResponse:
-    """Sets the tools that this conversation offers, all of them at once."""
+    """Sets the tools of the conversation."""
     form = SwitchForm(request.POST, tools=conversation.team.tools.all())
     if not form.is_valid():
         raise InvalidForm(form.first_error())

@@ -32,7 +32,7 @@ from chat.web.responses import refusal_patch
 
 
 def source_of(answer: Message) -> str:
-    """The text of all its runs as one answer; of a live one what is there so far."""
+    """The text of an answer from all its runs; for a live answer, so far."""
     runs = Run.objects.filter(message=answer).order_by("position")
     results = [_result_of(run) for run in runs]
     return plain_text(merge(results)) if results else ""
@@ -57,7 +57,7 @@ def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
         choice=form.model_choice(),
         idempotency_key=said["key"],
         pictures=pictures,
-        # Only a page that shows the conversation names what it writes below.
+        # Only pages that show the conversation send the answer above.
         is_last=said["parent"] is not None,
     )
     if run.is_repeated and not (
@@ -68,8 +68,8 @@ def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
 
 
 def upstreams_of_choice(request: HttpRequest, conversation: Conversation) -> list[Upstream]:
-    """The server that a posted choice names, where the person may send to it: whoever only reads
-    the form needs no other. Most often it is the one that the conversation had before."""
+    """The server of a posted choice, if the person may use it. Reading a form needs no other servers; most
+    often it is the last one of the conversation."""
     identity = request.POST.get("choice", "").partition(":")[0]
     known = conversation.upstream
     try:
@@ -133,13 +133,13 @@ def edit(request: HttpRequest, message: Message) -> HttpResponse:
 
 
 def _stands_beside(run: Run, message: Message) -> bool:
-    """Whether what the run answers is a version of this message."""
+    """Whether the run answers a version of this message."""
     question = run.message.parent
     return question is not None and question.parent_id == message.parent_id
 
 
 def _edit_form(request: HttpRequest, message: Message) -> HttpResponse:
-    """The form in place of the words, the words again (``?cancel``), or a page of its own."""
+    """The form in place of the text, the text again (``?cancel``), or a page with the form."""
     context = {"message": message, "conversation": message.conversation, "key": uuid.uuid4()}
     if not request.htmx:
         return _edit_page(request, context)
@@ -173,7 +173,7 @@ def retry(request: HttpRequest, answer: Message) -> HttpResponse:
 
 @post_action(access.get_message, page.refuse_beside())
 def show(request: HttpRequest, message: Message) -> HttpResponse:
-    """Chooses the version that this person sees. Readers may, too: nobody else's page changes."""
+    """Selects the version that this person sees. People who only read may do that, too."""
     actions.choose_branch(request.user, message)
     return page.accepted(request, message.conversation)
 
@@ -192,7 +192,7 @@ def find(request: HttpRequest, public_id: UUID) -> HttpResponse:
 @login_required
 @require_GET
 def source(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """The turn as Markdown, so far."""
+    """The message as Markdown; of a live answer, so far."""
     message = access.get_message(request.user, public_id)
     text = message.text if message.role == Role.USER else source_of(message)
     return HttpResponse(text, content_type="text/plain; charset=utf-8")
@@ -206,14 +206,14 @@ def stop(request: HttpRequest, run: Run) -> HttpResponse:
         was_live = conversation.stop_run(request.user, run)
     if not request.htmx:
         return redirect("conversation", public_id=run.conversation.public_id)
-    # The run had ended already: the page does not know that yet, and fetches what it lacks.
+    # The run has already ended, so the page fetches its changes.
     return HttpResponse(status=204, headers={} if was_live else {"HX-Trigger": page.CHANGED})
 
 
 @login_required
 @require_GET
 def part(request: HttpRequest, public_id: UUID, part_id: str) -> HttpResponse:
-    """What a fold of an answer holds, for a page whose reader has opened it."""
+    """The content of a fold of an answer, loaded when a reader opens it."""
     run = access.get_run(request.user, public_id)
     html = render_part(run, part_id)
     if html is None:
@@ -224,7 +224,7 @@ def part(request: HttpRequest, public_id: UUID, part_id: str) -> HttpResponse:
 @login_required
 @require_GET
 def text(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """The answer as a Markdown file, so far."""
+    """The answer as a Markdown file; of a live answer, so far."""
     run = access.get_run(request.user, public_id)
     response = HttpResponse(source_of(run.message), content_type="text/markdown; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="answer.md"'
