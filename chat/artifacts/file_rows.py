@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from chat.models import ArtifactVersion, FetchStatus, MockupFile, StoredFile
+from chat.models import ArtifactVersion, FetchStatus, MockupFile, MockupVersion, StoredFile
 from chat.rendering.components import name_of
 from chat.rendering.figures import size
 from chat.web.files import picture_name
@@ -74,3 +74,8 @@ def artifact_name(version: ArtifactVersion) -> str:
     language = language.removeprefix("x-")
     suffix = _SUFFIXES.get(language, language)
     return f"{stem}-v{version.number}.{suffix if _IS_SUFFIX.fullmatch(suffix) else 'txt'}"
+
+
+def title_of(version: ArtifactVersion | MockupVersion, identity: str) -> str:
+    """What people call the file: its title, else an identifier of the upstream."""
+    return name_of(version.title or version.identifier or identity) or "Untitled"

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from chat import access
-from chat.artifacts.file_rows import ListedFile, listed_file
+from chat.artifacts.file_rows import ListedFile, listed_file, title_of
 from chat.models import (
     AnswerFile,
     Artifact,
@@ -109,7 +109,7 @@ def _listed_artifact(artifact: Artifact, versions: Sequence[ArtifactVersion]) ->
     newest = versions[0] if versions else ArtifactVersion()
     return ListedArtifact(
         artifact=artifact,
-        name=name_of(newest.title or newest.identifier or artifact.artifact_id) or "Untitled",
+        name=title_of(newest, artifact.artifact_id),
         language=name_of(newest.language or newest.content_type),
         versions=versions,
     )
@@ -135,7 +135,7 @@ def _listed_mockup(mockup: Mockup, versions: Sequence[MockupVersion]) -> ListedM
     newest = versions[0] if versions else MockupVersion()
     return ListedMockup(
         mockup=mockup,
-        name=name_of(newest.title or newest.identifier or mockup.bundle_id) or "Untitled",
+        name=title_of(newest, mockup.bundle_id),
         versions=[
             ListedBundle(
                 version=version,

@@ -8,20 +8,18 @@ from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from chat import access
-from chat.artifacts.file_rows import ListedFile, listed_file
-from chat.artifacts.views.artifacts import Stepper, Tab
-from chat.artifacts.views.previews import Ticket, has_scripts, sign
+from chat.artifacts.file_rows import ListedFile, listed_file, title_of
+from chat.artifacts.views.previews import has_scripts
+from chat.artifacts.views.versions import VersionedFile
 from chat.models import FetchStatus, MockupFile, MockupVersion
 from chat.rendering.components import name_of
 from chat.web.decorators import frames_previews, login_required
 from chat.web.files import read_text
-from chat.web.responses import beside_room
 
 # With scripts of their own; a page of text is looked into.
 _SCRIPT_FILES = (".js", ".mjs", ".svg")
@@ -48,33 +46,22 @@ class Folder:
 @require_http_methods(["GET", "HEAD", "POST"])
 @frames_previews
 def mockup(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
-    """The preview. A ``POST`` is somebody's wish to run its scripts: no address alone does that."""
-    version = _version(request, public_id, number)
+    """The preview. A ``POST`` runs its scripts."""
+    version = _MOCKUPS.version(request, public_id, number)
     files = _files_of(version)
     stored = [file for file in files if file.status == FetchStatus.STORED]
     entry = next((file for file in stored if file.path == version.entry), None)
     context: dict[str, Any] = {"entry": name_of(version.entry)}
     if entry is not None and not _is_fetching(files):
-        ticket = Ticket(
-            kind="mockup",
-            public_id=public_id,
-            number=number,
-            user=request.user.public_id,
-            runs=request.method == "POST",
-        )
-        context |= {
-            "frame_address": sign(ticket, entry.path),
-            "runs": ticket.runs,
-            "may_run": _may_run(entry, stored),
-            "preview_page": reverse("mockup", args=[public_id, number]),
-        }
+        may_run = _may_run(entry, stored)
+        context |= _MOCKUPS.preview(request, version, may_run=may_run, path=entry.path)
     return _page(request, version, files, "preview", context)
 
 
 @login_required
 @require_safe
 def files(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
-    version = _version(request, public_id, number)
+    version = _MOCKUPS.version(request, public_id, number)
     files = _files_of(version)
     return _page(request, version, files, "files", {"folders": _tree(version, files)})
 
@@ -82,26 +69,7 @@ def files(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
 @login_required
 @require_safe
 def made(request: HttpRequest, public_id: UUID, seq: int) -> HttpResponse:
-    """From a card, which knows its run and its event, to the version that is kept of that."""
-    run = access.get_run(request.user, public_id)
-    version = MockupVersion.objects.filter(run=run, seq=seq).select_related("mockup").first()
-    if version is None:
-        return redirect("conversation_files", run.conversation.public_id)
-    return redirect("mockup", version.mockup.public_id, version.number)
-
-
-def _version(request: HttpRequest, public_id: UUID, number: int) -> MockupVersion:
-    mockup = access.get_mockup(request.user, public_id)
-    version = (
-        MockupVersion.objects.filter(mockup=mockup, number=number)
-        .select_related("run__message")
-        .defer("run__result")
-        .first()
-    )
-    if version is None:
-        raise Http404(access.NOT_HERE)
-    version.mockup = mockup
-    return version
+    return _MOCKUPS.redirect_to_made(request, public_id, seq)
 
 
 def _files_of(version: MockupVersion) -> list[MockupFile]:
@@ -160,10 +128,6 @@ def _folders(files: Mapping[str, TreeFile]) -> list[Folder]:
     return [Folder(name=name_of(name), files=by_folder[name]) for name in sorted(by_folder)]
 
 
-_ROUTES = {"preview": "mockup", "files": "mockup_files"}
-_LABELS = {"preview": "Preview", "files": "Files"}
-
-
 def _page(
     request: HttpRequest,
     version: MockupVersion,
@@ -171,29 +135,20 @@ def _page(
     tab: str,
     context: dict[str, Any],
 ) -> HttpResponse:
-    mockup = version.mockup
-    numbers = list(mockup.versions.values_list("number", flat=True))
-    place = [mockup.public_id, version.number]
     context = {
-        "version": version,
-        "name": name_of(version.title or version.identifier or mockup.bundle_id) or "Untitled",
-        "stepper": Stepper.of(
-            version.number, numbers, lambda n: reverse(_ROUTES[tab], args=[mockup.public_id, n])
-        ),
-        "tabs": [
-            Tab(
-                label=_LABELS[name],
-                address=reverse(_ROUTES[name], args=place),
-                is_current=name == tab,
-            )
-            for name in _ROUTES
-        ],
-        "tab": tab,
-        "may_write": access.may_write(request.user, mockup.conversation),
-        "here": reverse(_ROUTES[tab], args=place),
+        "name": title_of(version, version.mockup.bundle_id),
+        "here": reverse(_MOCKUPS.tabs[tab][1], args=[version.mockup.public_id, version.number]),
         "is_fetching": _is_fetching(files),
         "stored": sum(file.status == FetchStatus.STORED for file in files),
         "count": len(files),
         **context,
     }
-    return beside_room(request, "artifacts/mockup.html", mockup.conversation, context)
+    return _MOCKUPS.page(request, version, tab, list(_MOCKUPS.tabs), context)
+
+
+_MOCKUPS = VersionedFile(
+    kind="mockup",
+    model=MockupVersion,
+    load=access.get_mockup,
+    tabs={"preview": ("Preview", "mockup"), "files": ("Files", "mockup_files")},
+)
