@@ -45,7 +45,10 @@ FEATURES: dict[str, tuple[str, ...]] = {
     ),
     "health": (),
     # The site lists the records that features show there.
-    "administration": ("accounts.admin", "servers.admin", "files.admin", "conversations.actions"),
+    "administration": (
+        *("accounts.admin", "servers.admin", "files.admin", "conversations.actions"),
+        "run_details.facts",
+    ),
 }
 # The demo is a server of its own.
 DEMO_MAY = ("wire", "events")

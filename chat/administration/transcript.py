@@ -11,9 +11,10 @@ from django.db.models import QuerySet
 from django.utils.safestring import SafeString
 
 from chat import events as canonical
-from chat.models import Attempt, Conversation, Message, Role, Run, RunStatus
+from chat.models import Attempt, Conversation, Message, Role, Run
 from chat.models.tree import children_by_parent
 from chat.rendering.patches import Answer
+from chat.run_details.facts import figures_of, moments_of
 from chat.runs.event_buffer import LogEntry
 from chat.runs.segments import read_logs
 from chat.web.admin import seconds
@@ -234,33 +235,13 @@ def pretty_result(stored: str) -> str:
 
 
 def _moments(run: Run) -> list[tuple[str, datetime, str]]:
-    """The run's steps: what, when, and how long after it was sent by the person."""
-    steps = (
-        ("Sent", run.queued_at),
-        ("Taken from the line", run.claimed_at),
-        ("Request sent to the server", run.request_sent_at),
-        ("First event", run.first_event_at),
-        ("First token", run.first_token_at),
-        ("Stop asked for", run.stop_requested_at),
-        ("Ended", run.finished_at),
-    )
-    known = [(label, at) for label, at in steps if at is not None]
+    """Label and time of each step, and how long after the message it was."""
     return [
         (label, at, f"+{seconds(at - run.queued_at)}" if at > run.queued_at else "")
-        for label, at in known
+        for label, at in moments_of(run)
     ]
 
 
 def _figures(run: Run) -> list[tuple[str, str]]:
-    """Label and value; what nobody reported or measured is left out."""
-    counts = (
-        ("Tokens read", run.input_tokens),
-        ("Tokens written", run.output_tokens),
-        ("of these for thinking", run.reasoning_tokens or None),
-    )
-    figures = [(label, f"{count:,}") for label, count in counts if count is not None]
-    if run.finished_at and (run.request_sent_at or run.status != RunStatus.FAILED):
-        figures.append(("Total time", seconds(run.finished_at - run.queued_at)))
-    if run.last_seq:
-        figures.append(("Events", f"{run.last_seq:,}"))
-    return figures
+    events = [("Events", f"{run.last_seq:,}")] if run.last_seq else []
+    return [*figures_of(run), *events]

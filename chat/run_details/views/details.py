@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 
 from chat import access, events
 from chat.dialects import DIALECTS
-from chat.models import Attempt, Run, RunStatus
+from chat.models import Attempt, Run
 from chat.models.run import model_label
 from chat.rendering import final_comparison
 from chat.rendering.figures import duration, milliseconds_of
@@ -21,6 +21,7 @@ from chat.rendering.final_comparison import FinalComparison, responses_said
 from chat.rendering.latency import Latency, shares
 from chat.rendering.messages import error_title
 from chat.run_details import log_pages
+from chat.run_details.facts import figures_of, moments_of
 from chat.run_details.trace import final_response
 from chat.run_details.views.log import log_context
 from chat.runs.segments import read_raw
@@ -60,7 +61,7 @@ def details(request: HttpRequest, public_id: UUID) -> HttpResponse:
         "run": run,
         "model_label": model_label(run),
         "parts": list(Run.objects.filter(message=run.message_id).order_by("position")),
-        "moments": moments_of(run),
+        "moments": _moments(run),
         "figures": figures_of(run),
         **time_of(run, attempts),
         "receipt": receipt_of(run),
@@ -74,19 +75,9 @@ def details(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return beside_room(request, "run_details/details.html", run.conversation, context)
 
 
-def moments_of(run: Run) -> list[TimelineMoment]:
-    steps = (
-        ("Sent", run.queued_at),
-        ("Taken from the line", run.claimed_at),
-        ("Request sent to the server", run.request_sent_at),
-        ("First event", run.first_event_at),
-        ("First token", run.first_token_at),
-        ("Stop asked for", run.stop_requested_at),
-        ("Ended", run.finished_at),
-    )
-    known = sorted(((label, at) for label, at in steps if at), key=lambda step: step[1])
+def _moments(run: Run) -> list[TimelineMoment]:
     moments: list[TimelineMoment] = []
-    for label, at in known:
+    for label, at in moments_of(run):
         since = (at - moments[-1].at).total_seconds() if moments else None
         moments.append(TimelineMoment(label=label, at=at, since=since))
     return moments
@@ -164,32 +155,6 @@ def _asked_to_wait(attempt: Attempt) -> str:
     if not seconds:
         return ""
     return f"{seconds:g} s" if seconds < 1 else duration(milliseconds_of(seconds))
-
-
-def figures_of(run: Run) -> list[tuple[str, str]]:
-    """Label and value. A figure that nobody reported or measured is left out; so is a 0 of
-    thinking, and the time of a run that failed before a server was asked."""
-    figures: list[tuple[str, str]] = []
-    counts = (
-        ("Tokens read", run.input_tokens),
-        ("Tokens written", run.output_tokens),
-        ("of these for thinking", run.reasoning_tokens or None),
-    )
-    figures += [(label, f"{count:,}") for label, count in counts if count is not None]
-    if run.result:
-        stats = events.decode_result(run.result).stats
-        measured = (
-            ("Tokens per second", stats.tokens_per_second, "{:.1f}"),
-            ("Time to first token", stats.time_to_first_token_seconds, "{:.2f} s"),
-            ("Model load", stats.model_load_time_seconds, "{:.1f} s"),
-        )
-        figures += [
-            (label, form.format(value)) for label, value, form in measured if value is not None
-        ]
-    if run.finished_at and (run.request_sent_at or run.status != RunStatus.FAILED):
-        total = (run.finished_at - run.queued_at).total_seconds()
-        figures.append(("Total", duration(milliseconds_of(total))))
-    return figures
 
 
 def parameters_of(run: Run) -> list[tuple[str, object]]:
