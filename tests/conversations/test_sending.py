@@ -17,9 +17,9 @@ from django.test import Client
 from django.urls import reverse
 
 from chat.conversations.actions import conversation as actions_conversation
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice, start_conversation
 from chat.conversations.transcript import Path, read_path
-from chat.conversations.views import messages
 from chat.models import Conversation, Message, Role, Run, RunStatus, Team, Upstream, User
 from tests.support.rooms import HTMX, Headers, Patches, Room, end_run, filled_form, url_of
 
@@ -330,7 +330,7 @@ def test_of_two_messages_at_the_same_moment_one_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answer, together = room.turn("First"), threading.Barrier(2, timeout=60)
-    parent_of = messages._parent
+    parent_of = message_actions.parent_in
 
     def read_by_both(*arguments: Any) -> Message | None:
         parent = parent_of(*arguments)
@@ -343,7 +343,7 @@ def test_of_two_messages_at_the_same_moment_one_is_refused(
         finally:
             connection.close()
 
-    monkeypatch.setattr(messages, "_parent", read_by_both)
+    monkeypatch.setattr(message_actions, "parent_in", read_by_both)
     with ThreadPoolExecutor(2) as pool:
         statuses = list(pool.map(send, (as_alice, as_bob)))
 

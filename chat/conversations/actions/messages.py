@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
 
 from chat.conversations.titles import title_of
 from chat.core import notify
@@ -222,6 +222,26 @@ def follow_newest(user: User, message: Message) -> None:
 
 _forget_choice = PreparedDelete(
     lambda person, parent: BranchChoice.objects.filter(user=person, parent=parent)
+)
+
+
+def parent_in(conversation: Conversation, public_id: UUID | None) -> Message | None:
+    """The message below which another one is sent, with ``is_live`` and ``is_last``. Raises ``ActionRefused``."""
+    if public_id is None:
+        return None
+    parent = _message_of.first(room=conversation.pk, public_id=public_id)
+    if parent is None:
+        raise ActionRefused("This message has no place in the conversation. Reload the page.")
+    return parent
+
+
+_message_of = Prepared(
+    lambda room, public_id: Message.objects.filter(  # type: ignore[no-redef]  # by the annotations
+        conversation=room, public_id=public_id
+    ).annotate(
+        is_live=Exists(Run.objects.filter(message=OuterRef("pk"), status__in=LIVE_STATUSES)),
+        is_last=~Exists(Message.objects.filter(parent=OuterRef("pk"))),
+    )
 )
 
 

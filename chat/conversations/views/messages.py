@@ -7,23 +7,20 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
 from chat import access, events
 from chat.conversations import composer, page
-from chat.conversations.actions import conversation
-from chat.conversations.actions import messages as actions
+from chat.conversations.actions import conversation as conversation_actions
+from chat.conversations.actions import messages as message_actions
 from chat.conversations.forms import KeyForm, SendForm, WordsForm
 from chat.core.errors import ActionRefused, InvalidForm, KeyReused, storage_errors
-from chat.core.prepared import Prepared
 from chat.events import Result
 from chat.files.actions import read_pictures, shows
 from chat.live.snapshot import render_part
 from chat.models import Conversation, Message, Role, Run, Upstream
-from chat.models.run import LIVE_STATUSES
 from chat.result import fold, plain_text
 from chat.result.merge import merge
 from chat.runs.segments import read_events
@@ -49,10 +46,10 @@ def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
         raise InvalidForm(form.first_error())
     said = form.cleaned_data
     pictures = read_pictures(request.FILES.getlist("pictures"))
-    run = actions.send_message(
+    run = message_actions.send_message(
         request.user,
         conversation,
-        parent=_parent(conversation, said["parent"]),
+        parent=message_actions.parent_in(conversation, said["parent"]),
         text=said["text"],
         choice=form.model_choice(),
         idempotency_key=said["key"],
@@ -76,23 +73,6 @@ def upstreams_of_choice(request: HttpRequest, conversation: Conversation) -> lis
         return [access.get_usable_upstream(request.user, UUID(identity), known=known)]
     except (ValueError, Http404):
         return []
-
-
-def _parent(conversation: Conversation, public_id: UUID | None) -> Message | None:
-    if public_id is None:
-        return None
-    parent = _message_of.first(room=conversation.pk, public_id=public_id)
-    if parent is None:
-        raise ActionRefused("This message has no place in the conversation. Reload the page.")
-    return parent
-
-
-_message_of = Prepared(
-    lambda room, public_id: Message.objects.filter(conversation=room, public_id=public_id).annotate(
-        is_live=Exists(Run.objects.filter(message=OuterRef("pk"), status__in=LIVE_STATUSES)),
-        is_last=~Exists(Message.objects.filter(parent=OuterRef("pk"))),
-    )
-)
 
 
 def _refuse_edit(request: HttpRequest, message: Message, refusal: ActionRefused) -> HttpResponse:
@@ -120,7 +100,7 @@ def edit(request: HttpRequest, message: Message) -> HttpResponse:
     if not (words.is_valid() and choice.is_valid()):
         raise InvalidForm(words.first_error() or choice.first_error())
     text = words.cleaned_data["text"]
-    run = actions.edit_message(
+    run = message_actions.edit_message(
         request.user,
         message,
         text=text,
@@ -160,7 +140,7 @@ def retry(request: HttpRequest, answer: Message) -> HttpResponse:
     choice = composer.remembered_choice(request.user, answer.conversation, request.POST)
     if not (form.is_valid() and choice.is_valid()):
         raise InvalidForm(form.first_error() or choice.first_error())
-    run = actions.retry(
+    run = message_actions.retry(
         request.user,
         answer,
         choice=choice.model_choice(),
@@ -174,7 +154,7 @@ def retry(request: HttpRequest, answer: Message) -> HttpResponse:
 @post_action(access.get_message, page.refuse_beside())
 def show(request: HttpRequest, message: Message) -> HttpResponse:
     """Selects the version that this person sees. People who only read may do that, too."""
-    actions.choose_branch(request.user, message)
+    message_actions.choose_branch(request.user, message)
     return page.accepted(request, message.conversation)
 
 
@@ -185,7 +165,7 @@ def find(request: HttpRequest, public_id: UUID) -> HttpResponse:
     person does not look at; then they do from here on. Which one is their own affair, and nobody
     else's page changes, so a link may do that. The browser keeps what stands behind ``#``."""
     message = access.get_message(request.user, public_id)
-    actions.choose_path(request.user, message)
+    message_actions.choose_path(request.user, message)
     return redirect("conversation", message.conversation.public_id)
 
 
@@ -203,7 +183,7 @@ def stop(request: HttpRequest, run: Run) -> HttpResponse:
     """The page shows its button as pressed by itself, and receives the end over its live connection,
     as all pages do. Nothing is rendered here, so that many people can stop at once."""
     with storage_errors():
-        was_live = conversation.stop_run(request.user, run)
+        was_live = conversation_actions.stop_run(request.user, run)
     if not request.htmx:
         return redirect("conversation", public_id=run.conversation.public_id)
     # The run has already ended, so the page fetches its changes.
