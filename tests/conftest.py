@@ -13,6 +13,7 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections
 from django.test import Client, TransactionTestCase
+from hypothesis.internal.conjecture import providers
 from xdist.scheduler import LoadScopeScheduling
 
 from chat.models import Conversation, Membership, Team, TeamRole, Upstream, User, Visibility
@@ -39,7 +40,12 @@ hypothesis.settings.register_profile(
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
-hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "same")
+hypothesis.settings.load_profile(PROFILE)
+if PROFILE == "same":
+    # Hypothesis also draws constants of the modules that are loaded, and which are depends on the
+    # tests that this worker happened to run before.
+    providers.is_local_module_file = lambda _path: False
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -294,8 +294,10 @@ class ItemTracker:
             self.call_text(call, text)
 
     def call_arguments(self, call: Call, arguments: JsonObject, raw: str | None) -> None:
-        """Emits the whole arguments, from the upstream or from the buffer. A call without a name cannot be
-        run and fails."""
+        """Emits the whole arguments, from the upstream or from the buffer; ignored after the call was
+        closed. A call without a name cannot be run and fails."""
+        if not call.is_open:
+            return
         self.announce(call)
         call.arguments = arguments
         call.arguments_raw = raw

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chat import dialects
 from chat.dialects.base import AssistantTurn, Cause, Prompt, UserTurn
-from chat.events import ChatEnd, JsonObject, ReplayData, Result
+from chat.events import ChatEnd, JsonObject, ReplayData, Result, encode
 from chat.wire.sse import Frame
 from tests.dialects.cost import Stream, assert_linear
 from tests.dialects.decoding import check_log, decode, frames_in, named_frame
@@ -86,6 +86,16 @@ def test_stop_after_the_end_changes_nothing() -> None:
     result = result_of(START, TEXT, delta(0, "text_delta", text="All."), END, cause="stopped")
 
     assert result.ext.status == "completed"
+
+
+def test_details_of_a_stop_can_be_stored() -> None:
+    stop = {"stop_reason": "end_turn", "stop_details": ["\ud83c"]}
+
+    events = decode(
+        MESSAGES, frames_in(named_frame("message_delta", delta=stop), named_frame("message_stop"))
+    )
+
+    assert b'"details":["\xef\xbf\xbd"]' in encode(events[-1])
 
 
 def test_generated_call_ids_contain_the_run() -> None:

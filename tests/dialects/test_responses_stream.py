@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from chat import dialects
 from chat.dialects.base import Cause
+from chat.dialects.items import NO_NAME
 from chat.dialects.openai_responses.parser import HANDLERS
-from chat.events import encode
+from chat.events import ToolCallFailure, encode
 from chat.result import Fold, finish
 from chat.wire.sse import Frame
 from tests.dialects.cost import Stream, assert_linear
-from tests.dialects.decoding import check_log, data_frame, decode
+from tests.dialects.decoding import check_log, data_frame, decode, frames_in
 from tests.dialects.strategies import CAUSES, JSON, TEXTS, examples
 from tests.fixtures import RECORDINGS, decode_recording
 
@@ -124,6 +125,19 @@ def test_reason_with_a_lone_surrogate_can_be_stored() -> None:
     end = finish(parser, state)[-1]
 
     assert b'"reason":"\xef\xbf\xbd"' in encode(end)
+
+
+def test_call_without_a_name_fails_once() -> None:
+    events = decode(
+        RESPONSES,
+        frames_in(
+            data_frame({"type": "response.custom_tool_call_input.delta", "delta": "north"}),
+            data_frame({"type": "response.completed"}),
+        ),
+    )
+
+    check_log(events)
+    assert [event.reason for event in events if isinstance(event, ToolCallFailure)] == [NO_NAME]
 
 
 # --- hostile streams ---

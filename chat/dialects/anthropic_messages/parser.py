@@ -8,6 +8,7 @@ from chat.dialects.anthropic_messages.blocks import (
     read_counts,
 )
 from chat.dialects.anthropic_messages.tool_blocks import ToolUseBlock, block_of, missing_start
+from chat.dialects.reading import scrub
 from chat.dialects.stream import (
     CALLS_WAIT,
     StreamParser,
@@ -280,7 +281,7 @@ class AnthropicParser(StreamParser):
     def _note_stop(self, data: JsonObject) -> None:
         self._stop_reason = text_of(data, "stop_reason") or self._stop_reason
         self._stop_sequence = text_of(data, "stop_sequence") or self._stop_sequence
-        self._stop_details = data.get("stop_details") or self._stop_details
+        self._stop_details = scrub(data.get("stop_details")) or self._stop_details
         if self._stop_reason == "refusal" and not self._has_refused:
             details = self._stop_details if isinstance(self._stop_details, dict) else {}
             explanation = text_of(details, "explanation")
