@@ -1,4 +1,4 @@
-"""Access: what a person may see and what they may change. The only way from an id to an object."""
+"""Access: what a user may see and change. The only way from an id to an object."""
 
 from __future__ import annotations
 
@@ -49,10 +49,8 @@ def membership_of(user: User, team_id: int) -> Membership | None:
 
 
 def may_write(user: User, conversation: Conversation) -> bool:
-    """Whether this person, who may see the conversation, may also write in it.
-
-    As of when it was fetched for them, where `get_conversation` has done that.
-    """
+    """Whether this user, who may see the conversation, may also write in it. If `get_conversation`
+    has loaded it for them, this is as of then."""
     known = conversation.role_of
     if known is not None and known[0] == user.pk:
         return known[1] in WRITING_ROLES
@@ -76,7 +74,7 @@ _visible_conversation = Prepared(
     lambda user, public_id: (
         Conversation.objects.visible_to(user)
         .select_related("team", "owner", "upstream")
-        # Of the membership by which it is visible.
+        # The role in the team by which it is visible.
         .annotate(role=F("team__memberships__role"))
         .filter(public_id=public_id)
     )
@@ -84,12 +82,12 @@ _visible_conversation = Prepared(
 
 
 def _annotated(row: Model, name: str) -> Any:
-    """What a query has added to a row, which its type does not know."""
+    """A value that a query has added to a row, which its type does not know."""
     return getattr(row, name)
 
 
 def readers_of(conversation: Conversation) -> QuerySet[Membership]:
-    """The memberships, with their people, by which a conversation may be read."""
+    """The memberships, with their users, by which a conversation may be read."""
     readers = Membership.objects.filter(team_id=conversation.team_id, user__is_active=True)
     if conversation.visibility != Visibility.TEAM:
         readers = readers.filter(user_id=conversation.owner_id)
@@ -117,7 +115,8 @@ def get_message(user: User, public_id: UUID, *, for_write: bool = False) -> Mess
 def get_run(
     user: User, public_id: UUID, *, for_write: bool = False, team_id: int | None = None
 ) -> Run:
-    """``team_id``: the only team that a program's token reaches; the others' are not there."""
+    """``team_id`` is the only team that a program's token reaches; runs of other teams do not exist
+    for it."""
     run: Run | None = _run.first(public_id=public_id)
     if run is None or team_id not in (None, _annotated(run, "team")):
         raise Http404(NOT_HERE)
@@ -148,8 +147,8 @@ def get_question(user: User, public_id: UUID, *, for_write: bool = False) -> Que
 
 
 def questions_for(user: User) -> QuerySet[Question]:
-    """What this person may answer: open, in conversations that they may write in, and not left
-    behind by a message below it or by another try."""
+    """What this user may answer: open questions, in conversations that they may write in, and not
+    followed by a message or replaced by another attempt."""
     if not user.is_authenticated or not user.is_active:
         return Question.objects.none()
     return _questions_for(user)
@@ -171,13 +170,14 @@ def _questions_for(user: Any) -> QuerySet[Question]:
 
 
 def count_of_questions(user: Any) -> Subquery:
-    """How many `questions_for` gives, as a column of another query: it is counted once."""
+    """The number of `questions_for`, as a column of another query."""
     counted = _questions_for(user).order_by().annotate(count=Func(F("pk"), function="COUNT"))
     return Subquery(counted.values("count"), output_field=IntegerField())
 
 
 def get_file(user: User, public_id: UUID) -> StoredFile:
-    """A file of a conversation that one may see; one of none is nobody's."""
+    """A file of a conversation that the user may see. A file without a conversation belongs to
+    nobody."""
     file = StoredFile.objects.filter(public_id=public_id).select_related("conversation").first()
     if file is None or file.conversation is None:
         raise Http404(NOT_HERE)
@@ -202,7 +202,7 @@ def get_mockup(user: User, public_id: UUID) -> Mockup:
 
 
 def get_team(user: User, public_id: UUID, *, for_manage: bool = False) -> Team:
-    """A team that the person is in, or any team for an administrator of the installation."""
+    """A team that the user is in, or any team for an administrator."""
     if not user.is_authenticated or not user.is_active:
         raise Http404(NOT_HERE)
     team = Team.objects.filter(public_id=public_id).first()
@@ -215,7 +215,7 @@ def get_team(user: User, public_id: UUID, *, for_manage: bool = False) -> Team:
 
 
 def get_tool(user: User, public_id: UUID, *, for_manage: bool = False) -> Tool:
-    """A tool of a team that the person is in. Raises as ``get_team`` does."""
+    """A tool of a team that the user is in. Raises as ``get_team`` does."""
     tool = Tool.objects.filter(public_id=public_id).select_related("team").first()
     if tool is None:
         raise Http404(NOT_HERE)
@@ -238,7 +238,7 @@ def managed_teams(user: User) -> QuerySet[Team]:
 
 
 def managed_people(user: User) -> QuerySet[User]:
-    """Whose accounts and memberships a person looks after: everybody's for an administrator."""
+    """The users whose accounts and memberships a user manages: all users for an administrator."""
     if user.is_staff:
         return User.objects.order_by("name")
     return (
@@ -247,7 +247,7 @@ def managed_people(user: User) -> QuerySet[User]:
 
 
 def get_person(user: User, person_id: UUID) -> User:
-    """Somebody whom one looks after. Raises ``Http404``."""
+    """A user whom this user manages. Raises ``Http404``."""
     if not user.is_authenticated or not user.is_active:
         raise Http404(NOT_HERE)
     person = managed_people(user).filter(public_id=person_id).first()
@@ -257,8 +257,8 @@ def get_person(user: User, person_id: UUID) -> User:
 
 
 def get_member(user: User, team_id: UUID, person_id: UUID) -> Membership:
-    """A place in a team that one is in (or any, for an administrator). What may be done to it
-    depends on both roles, and is decided by the verb. Raises ``Http404``."""
+    """A membership in a team that the user is in (or in any team, for an administrator). What may
+    be changed depends on both roles, and the action decides that. Raises ``Http404``."""
     team = get_team(user, team_id)
     membership = (
         Membership.objects.filter(team=team, user__public_id=person_id)
@@ -271,7 +271,7 @@ def get_member(user: User, team_id: UUID, person_id: UUID) -> Membership:
 
 
 def get_invitation(user: User, team_id: UUID, invitation_id: int) -> Invitation:
-    """An invitation into a team that one manages. Raises as ``get_team`` does."""
+    """An invitation into a team that the user manages. Raises as ``get_team`` does."""
     team = get_team(user, team_id, for_manage=True)
     invitation = (
         Invitation.objects.filter(team=team, pk=invitation_id).select_related("team").first()
@@ -282,7 +282,7 @@ def get_invitation(user: User, team_id: UUID, invitation_id: int) -> Invitation:
 
 
 def get_token(user: User, public_id: UUID) -> AccessToken:
-    """One's own access token, whatever its state. Raises ``Http404``."""
+    """The user's own access token, in any state. Raises ``Http404``."""
     if not user.is_authenticated or not user.is_active:
         raise Http404(NOT_HERE)
     token = (
@@ -294,16 +294,17 @@ def get_token(user: User, public_id: UUID) -> AccessToken:
 
 
 def usable_upstreams(user: User) -> QuerySet[Upstream]:
-    """The servers that a person may send to: every enabled one, for whoever is signed in."""
+    """The servers that a user may send to: every enabled one, for anyone who is signed in."""
     if not user.is_authenticated or not user.is_active:
         return Upstream.objects.none()
-    # The demo's servers in the order in which they are set up: the first shows the most.
+    # The demo servers in the order of set-up: the first shows the most.
     order_of_demos = Case(When(is_demo=True, then="pk"), default=0)
     return Upstream.objects.filter(is_enabled=True).order_by("is_demo", order_of_demos, "name")
 
 
 def get_usable_upstream(user: User, public_id: UUID, *, known: Upstream | None = None) -> Upstream:
-    """``known`` is a server as it was read a moment ago: if it is the one, it is not read again."""
+    """``known`` is a server that was loaded a moment ago: if it is the right one, it is not loaded
+    again."""
     if not user.is_authenticated or not user.is_active:
         raise Http404(NOT_HERE)
     if known is not None and known.public_id == public_id:
@@ -316,7 +317,7 @@ def get_usable_upstream(user: User, public_id: UUID, *, known: Upstream | None =
 
 
 def get_upstream(user: User, public_id: UUID) -> Upstream:
-    """A server's settings: administrators only; for everyone else it does not exist."""
+    """A server's settings: for administrators only; for everyone else it does not exist."""
     if not user.is_authenticated or not user.is_active or not user.is_staff:
         raise Http404(NOT_HERE)
     upstream = Upstream.objects.filter(public_id=public_id).first()
@@ -326,7 +327,7 @@ def get_upstream(user: User, public_id: UUID) -> Upstream:
 
 
 def may_read(actor: User, conversation: Conversation) -> bool:
-    """Whether this person may read the conversation as a member, not as an administrator."""
+    """Whether this user may read the conversation as a member, not as an administrator."""
     if conversation.owner_id == actor.pk:
         return True
     return Conversation.objects.visible_to(actor).filter(pk=conversation.pk).exists()

@@ -25,7 +25,7 @@ class ChatConfig(AppConfig):
 
 
 class AdminConfig(SimpleAdminConfig):
-    """Without autodiscovery: the site itself says what it shows, and other applications'
-    records (mail addresses, permission groups), which mean nothing here, stay out."""
+    """Without autodiscovery: the site lists its records, and those of other applications (mail
+    addresses, permission groups) have no meaning here."""
 
     default_site = "chat.administration.site.TributaryAdminSite"

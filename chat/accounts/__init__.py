@@ -1,1 +1,1 @@
-"""People, teams, invitations, sign-in, access tokens, and the first set-up."""
+"""Users, teams, invitations, sign-in, access tokens, and the first set-up."""

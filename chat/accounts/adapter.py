@@ -1,4 +1,4 @@
-"""How this installation uses allauth: local accounts, no public sign-up, links that die with rights."""
+"""How allauth is used here: local accounts, no public sign-up, links that end with rights."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ logger = logging.getLogger(__name__)
 
 
 class ResetTokenGenerator(PasswordResetTokenGenerator):
-    """Tokens that end with their use, with time, and with any change of what the person may do.
+    """Tokens that become invalid when they are used, when they expire, and when the rights of the
+    user change.
 
-    A team's owner can make a link for a member. Were it still good after the member became an
-    administrator or joined another team, the owner would hold a key to more than their own team.
+    A team's owner can create a link for a member. If it were still valid after the member became an
+    administrator or joined another team, the owner could reach more than their own team.
     """
 
     def _make_hash_value(self, user: Any, timestamp: int) -> str:
@@ -38,7 +39,8 @@ def _memberships(user: User) -> list[tuple[int, str]]:
 
 
 def make_reset_link(user: User) -> str:
-    """The address of a page where this person sets a new password. Show it once; store it nowhere."""
+    """The address of a page where this user sets a new password. Show it once, and store it
+    nowhere."""
     return reset_link(f"{user_pk_to_url_str(user)}-{ResetTokenGenerator().make_token(user)}")
 
 
@@ -50,7 +52,7 @@ def reset_link(key: str) -> str:
 
 class AccountAdapter(DefaultAccountAdapter):
     def is_open_for_signup(self, request: HttpRequest) -> bool:
-        """People come in by an invitation link, never by themselves."""
+        """People join by an invitation link only."""
         return False
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
@@ -70,8 +72,8 @@ class AccountAdapter(DefaultAccountAdapter):
         self._note(request, "refused")
 
     def _note(self, request: HttpRequest, result: str) -> None:
-        """Never who it was to be: the account's row would have to be looked for first, and known
-        accounts would be refused later than unknown ones."""
+        """The recipient is not recorded: for that the account would have to be looked up first, and
+        requests for known accounts would take longer than for unknown ones."""
         try:
             address = self.get_client_ip(request)
         except PermissionDenied:
@@ -80,14 +82,15 @@ class AccountAdapter(DefaultAccountAdapter):
         logger.warning("sign_in.failed result=%s address=%s", result, address)
 
     def set_password(self, user: User, password: str) -> None:
-        """By the person who knows the old one, or by whoever held a reset link: both leave a row."""
+        """Sets a password, with the old one or with a reset link; both are recorded."""
         super().set_password(user, password)
         AuditEvent.objects.create(
             actor=user, verb="user.password_set", subject=user, target=user.email[:200]
         )
 
     def get_reset_password_from_key_url(self, key: str) -> str:
-        """From our own address: a Host header must not decide where a secret is sent."""
+        """Built from our configured address: a Host header must not decide where a secret is
+        sent."""
         return reset_link(key)
 
     def get_logout_redirect_url(self, request: HttpRequest) -> str:
@@ -98,6 +101,6 @@ class AccountAdapter(DefaultAccountAdapter):
 
 
 def reset_links_last() -> str:
-    """For people: how long a password-reset link is good."""
+    """How long a password-reset link is valid, as text."""
     hours = round(settings.PASSWORD_RESET_TIMEOUT / 3600)
     return f"{hours} hours" if hours < 48 else f"{round(hours / 24)} days"

@@ -28,7 +28,7 @@ from chat.web.admin import AdministratorsOnly, cell, changed_values, count_of
 
 
 class NameForm(forms.ModelForm):
-    """A name is a visible line, whoever types it."""
+    """A name must be one visible line, also when an administrator types it."""
 
     def clean_name(self) -> str:
         name = one_line(self.cleaned_data["name"])
@@ -37,7 +37,8 @@ class NameForm(forms.ModelForm):
 
 
 class UserAdmin(AdministratorsOnly):
-    """People come in by invitation and are switched off, never deleted: their turns would go too."""
+    """Users join by invitation and are deactivated, never deleted, because their messages would be
+    deleted too."""
 
     summary = "Names, addresses, who administers, who is switched off."
     list_display = (
@@ -81,7 +82,8 @@ class UserAdmin(AdministratorsOnly):
         )
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
-        """Nobody shuts themselves out, and whoever set the installation up stands above the rest."""
+        """Nobody can lock themselves out, and the person who set up the installation keeps their
+        rights."""
         if obj is not None and obj.is_superuser and not request.user.is_superuser:
             return self.fields
         own = ("is_active", "is_staff") if obj is not None and obj.pk == request.user.pk else ()
@@ -115,7 +117,7 @@ class UserAdmin(AdministratorsOnly):
         obj.email = obj.email.lower()
         obj.save(update_fields=changed)
         if "email" in changed:
-            # What allauth remembers of the old address would still open the account.
+            # allauth's record of the old address would still open the account.
             EmailAddress.objects.filter(user=obj).delete()
         values = changed_values(form, changed)
         AuditEvent.objects.record(
@@ -124,14 +126,14 @@ class UserAdmin(AdministratorsOnly):
 
 
 class MembershipFormSet(BaseInlineFormSet):
-    """A team that had an owner keeps one: nobody else could invite for it."""
+    """A team keeps at least one owner, because nobody else could invite people to it."""
 
     def add_fields(self, form: forms.ModelForm, index: int | None) -> None:
-        """In a table the head of a column labels no field: each says what it is."""
+        """In a table the column heading is no label of a field, so each field gets one."""
         super().add_fields(form, index)
         for field in form.visible_fields():
             widget = field.field.widget
-            # What stands around the choice of a related record does not pass its attributes on.
+            # The widget around the choice of a related record does not pass its attributes on.
             inner = getattr(widget, "widget", widget)
             inner.attrs["aria-label"] = field.label
 
@@ -181,7 +183,7 @@ class MembershipInline(admin.TabularInline):
 
 
 class TeamAdmin(AdministratorsOnly):
-    """A team is not deleted here: its conversations would go with it."""
+    """A team cannot be deleted here, because its conversations would be deleted too."""
 
     summary = "Who is in which team, and as what."
     list_display = ("name_cell", "member_count", "conversation_count", "created_at")
@@ -251,7 +253,8 @@ class TeamAdmin(AdministratorsOnly):
 
 
 class InvitationAdmin(AdministratorsOnly):
-    """To look at; links are made and revoked on the People pages. Their tokens are nowhere."""
+    """Read-only. Links are created and revoked on the page People, and tokens are stored
+    nowhere."""
 
     summary = "Links into teams: open, used, revoked, expired."
     list_display = ("team", "role", "email", "invited_by", "state", "created_at", "expires_at")
@@ -281,11 +284,11 @@ class InvitationAdmin(AdministratorsOnly):
         return "Open" if invitation.expires_at > timezone.now() else "Expired"
 
 
-# Access tokens of all people: what exists, what was used when, and an end to it.
+# --- access tokens of all users: what exists, when it was used, and revoking it ------------------
 
 
 class AccessTokenAdmin(AdministratorsOnly):
-    """To look at and to revoke; people make their own in the settings. No hash is ever read."""
+    """Read and revoke. Users create their own tokens in the settings. Hashes are never loaded."""
 
     summary = "What programs sign in with: whose, where they reach, when they were used."
     list_display = (

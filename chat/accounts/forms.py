@@ -13,9 +13,9 @@ from chat.accounts.actions.people import INVITATION_DAYS_LIMIT
 from chat.core.text import check_name, one_line
 from chat.models import Announcements, Team, TeamRole, User
 
-# What the column holds; the form field's own limit is longer.
+# The size of the column; the form field's own limit is larger.
 EMAIL_LENGTH = 254
-# Longer than anybody types, short enough to compare with names and lists.
+# Longer than any typed password, and short enough to compare with names and lists.
 PASSWORD_LENGTH = 1000
 
 
@@ -30,7 +30,7 @@ class NameField(forms.CharField):
 
 
 class PersonForm(forms.Form):
-    """A new person: the name that others see, the address to sign in with, a password."""
+    """A new user: the name that others see, the address to sign in with, and a password."""
 
     name = NameField(
         label="Your name",
@@ -70,12 +70,12 @@ class SetupForm(PersonForm):
 
 
 class InvitedForm(PersonForm):
-    """Joining by a link. Where the invitation names an address, that is the address."""
+    """Joining by a link. If the invitation names an address, the account gets that address."""
 
     def __init__(self, *args: Any, bound_email: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if bound_email:
-            # Disabled: whatever a client sends, the initial value is what counts.
+            # The field is disabled, so the initial value counts, whatever a client sends.
             self.fields["email"].disabled = True
             self.initial["email"] = bound_email
 
@@ -130,7 +130,7 @@ class AnnouncementsForm(forms.Form):
         return cls(initial={"announcements": user.announcements})
 
 
-# The word of the list, to days; ``None`` is never.
+# The value of the choice in days; ``None`` is never.
 LIFETIMES: dict[str, tuple[str, int | None]] = {
     "7": ("7 days", 7),
     "30": ("30 days", 30),

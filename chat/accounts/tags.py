@@ -1,4 +1,4 @@
-"""Whether this installation still waits for its first administrator."""
+"""Whether this installation still needs its first administrator."""
 
 from django import template
 

@@ -1,7 +1,5 @@
-"""Addresses of accounts, people and set-up.
-
-Of allauth's views only those that this installation needs have an address.
-"""
+"""Addresses of accounts, people and set-up. Of allauth's views only those in use have an
+address."""
 
 from allauth.account import views as allauth_views
 from django.urls import path, re_path
@@ -9,7 +7,7 @@ from django.urls import path, re_path
 from chat.accounts.views import account, people, tokens
 
 urlpatterns = [
-    # Accounts.
+    # Account pages of allauth.
     path("accounts/login/", allauth_views.login, name="account_login"),
     path("accounts/logout/", account.logout, name="account_logout"),
     path("accounts/inactive/", allauth_views.account_inactive, name="account_inactive"),
@@ -31,18 +29,18 @@ urlpatterns = [
         name="account_reset_password_from_key_done",
     ),
     re_path(
-        # The first hyphen divides: the key itself holds some.
+        # The first hyphen separates the parts; the key itself contains hyphens.
         r"^accounts/password/reset/key/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[^/]+)/$",
         account.password_reset_from_key,
         name="account_reset_password_from_key",
     ),
-    # Oneself.
+    # The user's own settings.
     path("settings/", account.settings, name="settings"),
     path("settings/announcements/", account.announcements, name="announcements"),
     path("settings/sessions/end/", account.sessions_end, name="sessions_end"),
     path("settings/tokens/", tokens.tokens, name="tokens"),
     path("settings/tokens/<uuid:public_id>/revoke/", tokens.token_revoke, name="token_revoke"),
-    # People.
+    # Teams and people.
     path("people/", people.people, name="people"),
     path("people/teams/", people.team_create, name="team_create"),
     path("people/teams/<uuid:team_id>/invite/", people.invite, name="invite"),
@@ -64,7 +62,7 @@ urlpatterns = [
     path("people/<uuid:person_id>/activate/", people.person_activate, name="person_activate"),
     path("people/<uuid:person_id>/deactivate/", people.person_deactivate, name="person_deactivate"),
     path("people/<uuid:person_id>/reset-link/", people.person_reset_link, name="person_reset_link"),
-    # Ways in.
+    # Invitations and set-up.
     path("invite/<str:token>/", people.invitation, name="invitation"),
     path("setup/<str:token>/", account.setup, name="setup"),
 ]

@@ -25,14 +25,14 @@ from chat.web.admin import (
     whole_number,
 )
 
-# A longer list is no help; the search field finds the rest.
+# A longer list does not help; the search field finds the rest.
 CHOICE_LIMIT = 200
 
 Choices = Iterable[tuple[object, str]]
 
 
 class ExactFilter(admin.SimpleListFilter):
-    """A filter whose value must be one of its choices, whatever somebody writes into the address."""
+    """A filter whose value must be one of its choices, whatever is in the address."""
 
     def choose(self, request: HttpRequest) -> Choices:
         raise NotImplementedError
@@ -53,7 +53,7 @@ class ExactFilter(admin.SimpleListFilter):
 
 
 class PersonFilter(ExactFilter):
-    """Who began the conversation, or wrote in it."""
+    """The person who created the conversation, or wrote in it."""
 
     title = "person"
     parameter_name = "person"
@@ -90,7 +90,7 @@ class RunModelFilter(ModelFilter):
 
 
 class ErrorFilter(ExactFilter):
-    """What went wrong, in words."""
+    """The kind of error, in words."""
 
     title = "error"
     parameter_name = "error"
@@ -105,7 +105,7 @@ class ErrorFilter(ExactFilter):
 
 
 class StatusFilter(ExactFilter):
-    """How one of the conversation's runs stands or ended."""
+    """The state of one of the conversation's runs."""
 
     title = "status of a run"
     parameter_name = "run_status"
@@ -128,17 +128,16 @@ class DeletedFilter(ExactFilter):
         return rows.filter(deleted_at__isnull=value == "no")
 
 
-# Search through the history: people, titles, and the words of turns and answers.
+# --- search: names, titles, and the text of messages and answers
+# -----------------------------------
 
 # Each word costs a scan of what the filters leave.
 WORD_LIMIT = 8
 
 
 class AnswerText(Func):
-    """The words of a stored result: the contents of its output items, without the JSON around.
-
-    Searching the JSON itself would find its own member names ("stats", "content") everywhere.
-    """
+    """The text of a stored result: the contents of its output items, without the JSON around them.
+    A search in the JSON itself would find its member names ("stats", "content") everywhere."""
 
     output_field = TextField()
     arity = 1
@@ -154,8 +153,8 @@ class AnswerText(Func):
         )
 
     def as_postgresql(self, compiler: SQLCompiler, connection: object, **extra: object) -> tuple:
-        # A row with an escaped NUL cannot be taken apart there; it is searched as it is. That the
-        # text is JSON cannot be asked before version 16: nothing but our encoder writes it.
+        # PostgreSQL cannot parse a row with an escaped NUL, so its text is searched as it is.
+        # Whether a text is JSON can only be asked from version 16 on; only our encoder writes it.
         return self.as_sql(
             compiler,
             connection,
@@ -194,11 +193,13 @@ def _has(word: str) -> Q:
     )
 
 
-# The conversation history: a list to search and filter, and a transcript to read.
+# --- the history: a list to search and filter, and a transcript to read
+# ----------------------------
 
 
 class ConversationAdmin(RecordsSearches, AdministratorsOnly):
-    """Nothing can be added, changed or deleted here. Who opens what is not theirs leaves a row."""
+    """Nothing can be added, changed or deleted here. Opening a conversation of others is
+    recorded."""
 
     summary = "Search, filter and read what was written, and what came of it."
     list_display = (
@@ -225,7 +226,7 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
     list_select_related = ("owner", "team")
     date_hierarchy = "updated_at"
     ordering = ("-updated_at", "-pk")
-    # The names are only for the search field to appear: `get_search_results` does the work.
+    # The names only make the search field appear; `get_search_results` does the search.
     search_fields = ("title",)
     search_help_text = "Person, title, or words of turns and answers. Searches are recorded."
 
@@ -283,7 +284,7 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
         form_url: str = "",
         extra_context: dict[str, object] | None = None,
     ) -> HttpResponse:
-        """The transcript, in place of a form."""
+        """Shows the transcript instead of a form."""
         if object_id is None or not self.has_view_permission(request):
             raise PermissionDenied
         if request.method not in ("GET", "HEAD"):

@@ -1,8 +1,8 @@
-"""Keeps an installation and its keys together: no process works with other keys than the others.
+"""Checks that all processes of an installation use the same keys.
 
-Processes that made keys of their own would not read what another one sealed, nor believe a session
-that another one signed. So the database holds a mark of each key in use, and a process whose keys
-do not fit is told before it serves.
+A process with other keys could not decrypt what the others stored, nor accept their sessions. So
+the database has a fingerprint of each key in use, and a process whose keys do not match is refused
+before it serves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from chat.core import encryption
 from chat.core.encryption import DecryptionError
 from chat.models import AuditEvent, KeyKind, KeyMark, Upstream
 
-# Any number that nobody else uses: two processes that start at once take turns.
+# A number that nothing else uses as a lock: two processes that start at once wait for each other.
 _LOCK = 7_482_001
 
 MISSING_ENCRYPTION_KEY = (
@@ -36,13 +36,13 @@ OTHER_SIGNING_KEY = (
 
 
 class WrongKeys(Exception):
-    """``str()`` says which keys, and what to do; never a key."""
+    """``str()`` says which keys do not match and what to do; it never contains a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyState:
-    """``readable`` and ``unreadable`` count stored secrets; ``outdated`` those among the readable
-    that are not sealed with the newest key."""
+    """``readable`` and ``unreadable`` count stored secrets; ``outdated`` those of the readable ones
+    that are not encrypted with the newest key."""
 
     encryption_keys: int
     readable: int
@@ -52,10 +52,8 @@ class KeyState:
 
 
 def adopt_keys() -> None:
-    """Checks that this process has the installation's keys, and records them if it has none yet.
-
-    Raises ``WrongKeys``. Every process calls it before it serves or executes anything.
-    """
+    """Checks that this process has the installation's keys, and records them if there are none yet.
+    Raises ``WrongKeys``. Every process calls this before it serves or executes anything."""
     with transaction.atomic():
         _take_turns()
         problem = _problem()
@@ -69,7 +67,7 @@ def adopt_keys() -> None:
 
 
 def accept_keys() -> KeyState:
-    """Takes this process's keys for the installation's, whatever was recorded before."""
+    """Records this process's keys as those of the installation, whatever was recorded before."""
     with transaction.atomic():
         _take_turns()
         KeyMark.objects.all().delete()
@@ -83,10 +81,10 @@ def accept_keys() -> KeyState:
 
 
 def rotate_keys() -> KeyState:
-    """Seals every stored secret anew with the newest key, so that the older ones can be dropped.
+    """Encrypts every stored secret with the newest key, so that the older keys can be removed.
 
-    What cannot be read stays as it is. The older keys are forgotten only where nothing is left
-    that needs them.
+    Secrets that cannot be decrypted stay as they are. The fingerprints of the older keys are
+    deleted only if no secret needs them any more.
     """
     for upstream in Upstream.objects.order_by("pk"):
         for column in ("sealed_key", "sealed_options"):
@@ -104,7 +102,7 @@ def rotate_keys() -> KeyState:
 
 
 def current_marks() -> list[str]:
-    """What the keys of this process are known by, those of both kinds."""
+    """The fingerprints of this process's keys, of both kinds."""
     return [*encryption.marks(), *_signing_marks()]
 
 
@@ -136,7 +134,7 @@ def _take_turns() -> None:
 
 
 def _problem() -> str:
-    """What is wrong with the keys of this process, in words; empty where nothing is."""
+    """What is wrong with the keys of this process, as text; empty if nothing is."""
     if not _recorded(KeyKind.ENCRYPTION) <= set(encryption.marks()):
         return MISSING_ENCRYPTION_KEY
     signing = _recorded(KeyKind.SIGNING)
@@ -150,7 +148,7 @@ def _recorded(kind: KeyKind) -> set[str]:
 
 
 def _signing_marks() -> Sequence[str]:
-    """Of the key that signs, and of the older ones that are still believed."""
+    """Those of the signing key, and of the older keys that are still accepted."""
     keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     return [hmac.new(key.encode(), b"tributary secret key", "sha256").hexdigest() for key in keys]
 
@@ -169,7 +167,8 @@ def _can_read(sealed: str) -> bool:
 
 
 def _reseal(upstream: Upstream, column: str) -> None:
-    """Unless somebody changed the column meanwhile: theirs is sealed with the newest key."""
+    """Not if somebody changed the column meanwhile: the new value is encrypted with the newest
+    key."""
     sealed = getattr(upstream, column)
     if not sealed or encryption.is_newest(sealed):
         return

@@ -1,4 +1,4 @@
-"""Runs, as their transcript shows them, and the processes that execute them."""
+"""Runs as their transcript shows them, and the processes that execute them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from chat.web.admin import AdministratorsOnly, RecordsSearches, cell, object_key
 
 
 class RunAdmin(RecordsSearches, AdministratorsOnly):
-    """The list tells figures, not words; a run's page shows its answer, and so leaves a row."""
+    """The list has figures, no text. A run's page shows its answer, so opening it is recorded."""
 
     summary = "Every request to a server: status, figures, errors, stored results."
     list_display = (
@@ -97,7 +97,7 @@ class RunAdmin(RecordsSearches, AdministratorsOnly):
         form_url: str = "",
         extra_context: dict[str, object] | None = None,
     ) -> HttpResponse:
-        """What is known of one run, in place of a form."""
+        """Shows the details of the run instead of a form."""
         if object_id is None or not self.has_view_permission(request):
             raise PermissionDenied
         if request.method not in ("GET", "HEAD"):
@@ -131,7 +131,7 @@ class RunAdmin(RecordsSearches, AdministratorsOnly):
 
 
 def _identity(key: int) -> Run:
-    """Which run it is and whose, and no word of it. Raises ``Http404``."""
+    """Which run it is, and whose, without any text of it. Raises ``Http404``."""
     rows = Run.objects.select_related("conversation__owner").only("public_id", "conversation")
     run = rows.filter(pk=key).first()
     if run is None:
@@ -146,7 +146,7 @@ def _turn_number(run: Run) -> int:
 
 
 class RunnerAdmin(AdministratorsOnly):
-    """Which processes execute runs, and which of them are alive."""
+    """The processes that execute runs, and which of them are alive."""
 
     summary = "The processes that execute runs, and their heartbeat."
     list_display = ("host", "pid", "state", "live_runs", "started_at", "heartbeat_at")

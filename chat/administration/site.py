@@ -1,4 +1,4 @@
-"""The administration site: its records, its audit log, and who may come in."""
+"""The administration site: its records, its audit log, and who may sign in."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class AuditEventAdmin(AdministratorsOnly):
         return format_html('<pre class="json">{}</pre>', text)
 
 
-# The records that the admin shows.
+# The records that the site shows.
 
 Rows = tuple[tuple[type[Model], type[admin.ModelAdmin]], ...]
 
@@ -106,12 +106,13 @@ GROUPS: tuple[tuple[str, Rows], ...] = (
 REGISTRY: Rows = tuple(row for _, rows in GROUPS for row in rows)
 
 
-# The admin site in Tributary's name: its records, its doors, and who may come in.
+# --- the site
+# --------------------------------------------------------------------------------------
 
 
 class TributaryAdminSite(admin.AdminSite):
-    """For administrators. Signing in and out and passwords are the application's own pages:
-    one door, with one set of limits."""
+    """The site for administrators. Sign-in, sign-out and passwords are the application's own pages,
+    so the same limits apply to all."""
 
     site_header = "Tributary administration"
     site_title = "Tributary"
@@ -121,7 +122,7 @@ class TributaryAdminSite(admin.AdminSite):
 
     def __init__(self, name: str = "admin") -> None:
         super().__init__(name)
-        # Not at the top: the models are ready only when the first address is looked up.
+        # Imported here, because the models are ready only when the first address is resolved.
         from chat.administration.site import REGISTRY
 
         for model, model_admin in REGISTRY:
@@ -130,7 +131,8 @@ class TributaryAdminSite(admin.AdminSite):
     def login(
         self, request: HttpRequest, extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
-        """Sends a stranger to the sign-in page; to who is signed in the admin does not exist."""
+        """Sends a visitor to the sign-in page. For other users who are signed in this site does not
+        exist."""
         if self.has_permission(request):
             return redirect("admin:index")
         if request.user.is_authenticated:
@@ -149,14 +151,14 @@ class TributaryAdminSite(admin.AdminSite):
         return redirect("account_change_password")
 
     def autocomplete_view(self, request: HttpRequest) -> HttpResponse:
-        """No field here uses it. Django answers for every relation nevertheless, and through it
-        anybody's words could be searched without a row in the audit trail."""
+        """No field here uses autocompletion. Django serves it for every relation nevertheless, and
+        it would allow searching other people's text without a row in the audit log."""
         raise Http404(NOT_HERE)
 
     def get_app_list(
         self, request: HttpRequest, app_label: str | None = None
     ) -> list[dict[str, object]]:
-        """Django's list of one application, in the groups and the order of the registry."""
+        """Django's list of the application, in the groups and the order of the registry."""
         from chat.administration.site import GROUPS
 
         apps = super().get_app_list(request, app_label)

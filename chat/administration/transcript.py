@@ -1,4 +1,5 @@
-"""A page of a conversation's transcript: every turn of every branch, in the order of the tree."""
+"""A page of a conversation's transcript: every message of every branch, in the order of the
+tree."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from chat.web.admin import seconds
 
 # Ten questions and their answers: what one reads before turning the page.
 TURNS_PER_PAGE = 20
-# A longer result is cut in the transcript; the run's own page has all of it.
+# A longer result is cut in the transcript; the page of the run shows all of it.
 RESULT_LENGTH = 64 * 1024
 
 BADGES = {
@@ -40,7 +41,8 @@ NATIVE_NOTE = "(kept for the next request; not shown)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a turn stands: its number in the transcript, and among its siblings (both from 1)."""
+    """The position of a message: its number in the transcript and among its siblings (both from
+    1)."""
 
     pk: int
     number: int
@@ -54,7 +56,7 @@ class Position:
 
     @property
     def begins_branch(self) -> bool:
-        """Whether it does not continue the turn just above."""
+        """Whether it does not continue the message just above."""
         follows = self.parent_number if self.parent_number is not None else 0
         return follows != self.number - 1
 
@@ -65,7 +67,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRows:
-    """What one page needs of the database, read in one transaction."""
+    """The rows that one page needs, read in one transaction."""
 
     positions: Sequence[Position]
     turn_count: int
@@ -107,7 +109,8 @@ def page_of(number: int) -> int:
 
 
 def tree_order(messages: Iterable[Message]) -> list[Position]:
-    """All turns, each branch to its end before the next one; no recursion, trees are deep."""
+    """All messages, each branch to its end before the next one. Without recursion, because trees
+    are deep."""
     children = children_by_parent(messages)
     numbers: dict[int | None, int] = {}
     order: list[Position] = []
@@ -137,7 +140,7 @@ def _places(siblings: Sequence[Message]) -> list[tuple[Message, int, int]]:
 
 
 def read_page(conversation: Conversation, page: int) -> PageRows:
-    """The rows of one page; a number beyond the end gives the last page."""
+    """The rows of one page. A number beyond the end gives the last page."""
     light = Message.objects.filter(conversation=conversation).only("pk", "parent_id")
     order = tree_order(light)
     page_count = page_of(len(order)) if order else 1
@@ -165,11 +168,11 @@ def runs_for_cards() -> QuerySet[Run]:
     ).prefetch_related("attempts")
 
 
-# --- showing -------------------------------------------------------------------------
+# --- rendering ------------------------------------------------------------------------
 
 
 def turns_of(rows: PageRows) -> list[TranscriptTurn]:
-    """The turns of a page, answers rendered. Reads nothing any more."""
+    """The messages of a page, answers rendered. It reads nothing from the database."""
     return [_turn(position, rows) for position in rows.positions]
 
 
@@ -209,7 +212,7 @@ def card_of(run: Run, log: Sequence[LogEntry], *, result_length: int | None = No
 
 
 def _html(run: Run, log: Sequence[LogEntry]) -> SafeString:
-    """The answer as its readers see it, from its log; "" where the log is no longer kept."""
+    """The answer as its readers see it, from its log; empty if the log is no longer stored."""
     if not log:
         return SafeString("")
     answer = Answer(run.public_id.hex)
@@ -220,8 +223,8 @@ def _html(run: Run, log: Sequence[LogEntry]) -> SafeString:
 
 
 def pretty_result(stored: str) -> str:
-    """The stored ``chat.end`` result as indented JSON text; the upstream's own form of the turn,
-    which is material for the next request only, stays here."""
+    """The stored ``chat.end`` result as indented JSON, without the upstream's own form of the
+    message, which is only needed for the next request."""
     if not stored:
         return ""
     try:
@@ -235,7 +238,7 @@ def pretty_result(stored: str) -> str:
 
 
 def _moments(run: Run) -> list[tuple[str, datetime, str]]:
-    """Label and time of each step, and how long after the message it was."""
+    """Label and time of each step, and the time since the message was sent."""
     return [
         (label, at, f"+{seconds(at - run.queued_at)}" if at > run.queued_at else "")
         for label, at in moments_of(run)

@@ -1,7 +1,7 @@
-"""Keeps the artifacts and mockups of an answer as rows: numbered versions, and files to fetch.
+"""Stores the artifacts and mockups of an answer as rows: numbered versions, and files to fetch.
 
-Every value comes from an upstream: names are cut, what no column holds is mended, and what
-cannot be kept is left out rather than in the way of the answer's end.
+Every value comes from an upstream. Names are cut, text that no column can hold is repaired, and
+what cannot be stored is left out, so that it never prevents the run from ending.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from chat.models import (
 )
 from chat.runs.outcomes import OutcomeStep
 
-# Of one run: more than any answer makes; a hostile one could announce hundreds of thousands.
+# Limits for one run. No real answer makes more; a hostile one could announce hundreds of thousands.
 # What is left out here is still in the run's log.
 MOST_VERSIONS = 500
 MOST_MOCKUP_VERSIONS = 50
-# A version that leaves its content out is stored with all of it. What a run may send fits twice.
+# A version that does not repeat its content is stored with the whole content, so twice what a run
+# may send must fit.
 MOST_CHARACTERS = 2 * settings.RUN_BYTES
 LARGEST_SIZE = 2**63 - 1
 PATH_LENGTH = 500
-# What is read of a list of paths, for each file that a bundle may have: with room for those that
-# are named twice or were taken away.
+# How many entries of a list of paths are read, for each file that a bundle may have. It leaves room
+# for paths that are named twice or were deleted.
 PATHS_PER_FILE = 10
-# Nobody encodes a path more often than this, except to hide something.
+# No path is encoded more often than this, except to hide something.
 MOST_DECODINGS = 4
 
-# The ring for whoever fetches files.
+# The notification channel for the process that fetches files.
 FILES = "files"
 
 BAD_PATH = "This path cannot be part of an address, so it was not asked for."
@@ -51,14 +52,14 @@ TOO_LARGE = "It is larger than what is fetched of one file."
 
 
 def store_artifacts(run: Run, result: Result, prepared: object = None) -> None:
-    """Numbers each version in its conversation, over all its runs.
+    """Numbers each version in its conversation, across all runs.
 
-    Call in the transaction that ends the run, after the conversation was touched in it: that
-    row's lock lets one run of a conversation end at a time.
+    Call this in the transaction that ends the run, after the conversation row was updated in it.
+    The lock on that row lets only one run of a conversation end at a time.
     """
     left, room = MOST_VERSIONS, MOST_CHARACTERS
     for entry in result.ext.artifacts[:MOST_VERSIONS]:
-        # Of too many the last ones: those are what the answer came to.
+        # If there are too many, the last ones are kept: they are the result of the answer.
         versions = (entry.get("versions") or [entry])[-max(1, left) :]
         left -= len(versions)
         artifact, _ = Artifact.objects.get_or_create(
@@ -70,7 +71,8 @@ def store_artifacts(run: Run, result: Result, prepared: object = None) -> None:
 
 
 def _last_that_fit(rows: Sequence[ArtifactVersion], room: int) -> Sequence[ArtifactVersion]:
-    """The newest of these versions, at least one, numbered as if the others had not been."""
+    """The newest versions that fit, at least one. Their numbers are the same as if all had been
+    kept."""
     kept = 0
     for row in reversed(rows):
         room -= len(row.content)
@@ -86,7 +88,8 @@ def _last_that_fit(rows: Sequence[ArtifactVersion], room: int) -> Sequence[Artif
 def _new_versions(
     artifact: Artifact, run: Run, versions: Sequence[JsonObject]
 ) -> list[ArtifactVersion]:
-    """What a version leaves out is as it was in the one before, whichever run made that."""
+    """The new versions. What a version leaves out is copied from the one before, whichever run made
+    it."""
     last = artifact.versions.order_by("-number").first()
     rows: list[ArtifactVersion] = []
     for position, said in enumerate(versions, start=1):
@@ -106,15 +109,16 @@ def _new_versions(
 
 
 def store_mockups(run: Run, result: Result, prepared: object = None) -> None:
-    """The versions of each bundle, with a row for every file; the runner fetches what is wanted.
+    """Stores the versions of each bundle, with a row for every file. The runner fetches the files
+    that are wanted.
 
-    Call as ``store_artifacts``.
+    Call this like ``store_artifacts``.
     """
     left = MOST_MOCKUP_VERSIONS
     for entry in result.ext.mockups:
         versions = (entry.get("versions") or [])[:left]
         if not versions or not entry.get("bundle_id"):
-            continue  # only announced, or it failed: there is nothing to fetch
+            continue  # It was only announced, or it failed: there is nothing to fetch.
         left -= len(versions)
         mockup, _ = Mockup.objects.get_or_create(
             conversation_id=run.conversation_id,
@@ -141,7 +145,7 @@ def _append_mockup(mockup: Mockup, run: Run, said: JsonObject, position: int) ->
         changed=sorted(change.changed),
         deleted=sorted(change.deleted),
     )
-    # An upstream serves the newest bytes only: under an old version they would be wrong.
+    # An upstream serves only the newest bytes, which would be wrong for an older version.
     MockupFile.objects.filter(
         version__mockup=mockup, status=FetchStatus.WANTED, path__in=change.changed | change.deleted
     ).update(status=FetchStatus.REFUSED, reason=REPLACED)
@@ -152,8 +156,8 @@ def _append_mockup(mockup: Mockup, run: Run, said: JsonObject, position: int) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """The files that a version has (rows, not yet saved), and the paths at which it differs from
-    the version before it: no more than the two together have."""
+    """The files of a version (rows that are not saved yet), and the paths at which it differs from
+    the version before."""
 
     files: Sequence[MockupFile]
     changed: frozenset[str]
@@ -161,8 +165,8 @@ class FileChange:
 
 
 def read_change(said: JsonObject, before: Mapping[str, MockupFile]) -> FileChange:
-    """A creation lists all its files. An update says which paths it added or replaced and which
-    it took away; the others stay as they were ``before``."""
+    """Reads the change that an upstream announces. A creation lists all files. An update names the
+    paths that it added, replaced or deleted; the other files stay as in ``before``."""
     listed = _by_path(_announced(file) for file in _objects(said.get("files")))
     if said.get("op") != "updated":
         new, kept = listed, {}
@@ -196,7 +200,7 @@ def _announced(file: JsonObject) -> MockupFile:
 
 
 def _named(path: str, before: Mapping[str, MockupFile]) -> MockupFile:
-    """A path that an update changed; of its type we only know what it was before."""
+    """A path that an update changed. Its type is only known from the version before."""
     known = before.get(column_path(path))
     return _wanted(path, known.content_type if known else "", 0)
 
@@ -213,7 +217,7 @@ def _wanted(path: str, content_type: str, size: int) -> MockupFile:
 
 
 def _kept(file: MockupFile) -> MockupFile:
-    """The same file in the next version: the same bytes, or wanted as before."""
+    """The same file in the next version: with the same bytes, or wanted as before."""
     return MockupFile(
         path=file.path,
         content_type=file.content_type,
@@ -227,10 +231,8 @@ def _kept(file: MockupFile) -> MockupFile:
 
 
 def path_problem(path: str) -> str:
-    """Why this path of a bundle is never asked for, as a sentence; nothing if it may be.
-
-    It must name one file below the bundle however often a server decodes it.
-    """
+    """Why this path of a bundle is never fetched, as a sentence, or an empty string if it may be.
+    It must name one file below the bundle, however often a server decodes it."""
     if len(path) > PATH_LENGTH:
         return LONG_PATH
     for _ in range(MOST_DECODINGS):
@@ -248,11 +250,12 @@ def _is_plain(path: str) -> bool:
     return all(segment.strip(" .") for segment in path.split("/"))
 
 
-# --- values as columns hold them -----------------------------------------------------------
+# --- values that fit their columns -------------------------------------------------------------
 
 
 def identity(value: Json) -> str:
-    """An upstream's id for a column of 200 letters; long ones stay apart by their hash."""
+    """An upstream's id for a column of 200 characters. Long ids keep a hash, so that they stay
+    distinct."""
     text = clean(str(value))
     if len(text) <= 200:
         return text
@@ -266,7 +269,8 @@ def column_path(path: str) -> str:
 def _text(
     said: JsonObject, name: str, length: int | None, last: ArtifactVersion | MockupVersion | None
 ) -> str:
-    """A member cut to its column; what this version leaves out it has of the ``last`` one."""
+    """A member, cut to its column. If this version leaves it out, it is taken from the ``last``
+    one."""
     value = said.get(name)
     if isinstance(value, str):
         return clean(value)[:length]
@@ -287,7 +291,7 @@ def _objects(value: Json) -> list[JsonObject]:
 
 
 def _some_of(value: Json) -> list[Json]:
-    """Of a list of files or paths as much as a bundle can have any use for."""
+    """As much of a list of files or paths as a bundle can use."""
     return value[: PATHS_PER_FILE * settings.MOCKUP_FILES] if isinstance(value, list) else []
 
 

@@ -1,4 +1,4 @@
-"""Fetches the files of mockups from their upstreams, with the upstream's key, into our database."""
+"""Fetches the files of mockups from their upstreams, with the upstream's key, and stores them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,20 @@ from chat.upstreams.redaction import Redactor, credentials_of
 
 logger = logging.getLogger(__name__)
 
-# Files that one runner fetches at the same time.
+# How many files one runner fetches at the same time.
 AT_ONCE = 4
-# A few tries, further and further apart: an upstream may still be writing the bundle.
+# Attempts with growing delays: an upstream may still be writing the bundle.
 ATTEMPTS = 4
-# New files are announced; this is for lost notifications, second tries, and what a restart left.
-FETCH_SECONDS = 5.0
 PAUSES_SECONDS = (5, 30, 120)
-# Whoever took a file and has not said anything for so much longer than a fetch may take is gone.
+# New files are announced. The poll is for lost notifications, for later attempts, and for what a
+# restart left behind.
+FETCH_SECONDS = 5.0
+# A process that took a file and has not reported for this much longer than a fetch may take is
+# gone.
 LEASE_MARGIN_SECONDS = 30
 
-# By the database's time: hosts do not agree about theirs. The first attempt waits for nothing.
+# The database's clock is used, because the clocks of hosts differ. The first attempt is due at
+# once.
 DUE = Q(attempts=0) | Q(due_at__lte=Now())
 
 NO_SERVER = "The server that made it has been removed or switched off."
@@ -61,14 +64,16 @@ class FetchJob:
 
 
 class MockupFetcher:
-    """Part of a runner: takes what is due, a few at a time, until nothing is."""
+    """The part of a runner that fetches what is due, a few files at a time, until nothing is
+    left."""
 
     def __init__(self, *, client: Client, threads: DatabaseThreads) -> None:
         self._client = client
         self._threads = threads
 
     async def fetch_due(self) -> None:
-        """Cancelled, it leaves what it had taken; that is due again when the lease is over."""
+        """Fetches what is due. If it is cancelled, the files that it took are due again when their
+        lease ends."""
         while jobs := await self._threads.call(take_due):
             async with asyncio.TaskGroup() as group:
                 for job in jobs:
@@ -88,7 +93,7 @@ class MockupFetcher:
         except UpstreamError as error:
             await self._threads.call(_failed, job, error)
         else:
-            await self._threads.call(_arrived, job, body)
+            await self._threads.call(_store_body, job, body)
 
 
 FETCH_FILES = Job(
@@ -102,15 +107,15 @@ FETCH_FILES = Job(
 
 
 def take_due() -> list[FetchJob]:
-    """Takes files that nobody else is fetching, by a conditional update of when they are due.
+    """Takes files that no other process is fetching, by a conditional update of ``due_at``.
 
-    Versions of a bundle that want the same path share one errand: an upstream serves only the
-    newest bytes, and a path that changed in between is not wanted for the older version.
+    Versions of a bundle that want the same path share one job: an upstream serves only the newest
+    bytes, and a path that changed in between is no longer wanted for the older version.
     """
     jobs: list[FetchJob] = []
     for file in _due()[:AT_ONCE]:
         same = list(_wanting(file.version.mockup_id, file.path).values_list("pk", flat=True))
-        if _take(same) and (job := _errand(file, same)):
+        if _take(same) and (job := _job_for(file, same)):
             jobs.append(job)
     return jobs
 
@@ -125,7 +130,7 @@ def _wanted_now() -> QuerySet[MockupFile]:
 
 def _due() -> list[MockupFile]:
     """The newest row of each path that is wanted and due, the longest waiting first."""
-    # Asked at the end of each answer, of which few bring files.
+    # This runs at the end of each answer, and few answers bring files.
     if not _wanted_now().exists():
         return []
     rows = (
@@ -149,8 +154,8 @@ def _wanting(mockup_id: int, path: str) -> QuerySet[MockupFile]:
 
 
 def _take(file_ids: Sequence[int]) -> bool:
-    """Whether all of them are ours now: columns of the row alone, so that of two who try at the
-    same moment one finds them taken."""
+    """Whether this process took these files. The condition only reads columns of the row itself, so
+    of two processes that try at the same moment one finds the files taken."""
     lease = timedelta(seconds=settings.MOCKUP_FETCH_SECONDS + LEASE_MARGIN_SECONDS)
     taken = MockupFile.objects.filter(DUE, pk__in=file_ids, status=FetchStatus.WANTED).update(
         due_at=Now() + lease, attempts=F("attempts") + 1
@@ -158,10 +163,11 @@ def _take(file_ids: Sequence[int]) -> bool:
     return taken > 0
 
 
-def _errand(file: MockupFile, same: Sequence[int]) -> FetchJob | None:
-    """How to fetch it; ``None`` where that is not possible, which the rows then say."""
+def _job_for(file: MockupFile, same: Sequence[int]) -> FetchJob | None:
+    """How to fetch the file. ``None`` if that is not possible; the rows then say why."""
     mockup = file.version.mockup
-    # Of the run, not of the bundle: no other server's words decide what is asked of this one.
+    # The upstream of the run, not of the bundle: what another server wrote never decides what is
+    # requested from this one.
     upstream = file.version.run.upstream
     refusal = _why_not(file, upstream)
     if refusal:
@@ -182,7 +188,7 @@ def _errand(file: MockupFile, same: Sequence[int]) -> FetchJob | None:
         attempt=file.attempts + 1,
         base_url=base_url,
         path=encoded(f"{mockup.bundle_id}/{file.path}"),
-        # A key belongs to the scheme, host and port that it was entered for.
+        # A key is only sent to the scheme, host and port that it was entered for.
         headers=dialect.headers(key, options) if is_same_server else {},
         redactor=Redactor(credentials_of(dialect, key, options)),
     )
@@ -200,8 +206,8 @@ def _why_not(file: MockupFile, upstream: Upstream | None) -> str:
 
 
 def prefix_of(upstream: Upstream) -> str:
-    """Where bundles lie: an option of the upstream, absolute or below its host, else the base URL
-    without its last ``/v1``, plus ``/v1/mockups``."""
+    """The address below which bundles are served: an option of the upstream (absolute, or below its
+    host), else the base URL without its trailing ``/v1``, plus ``/v1/mockups``."""
     base = upstream.base_url.rstrip("/")
     option = upstream.options.get("mockup_prefix")
     if not isinstance(option, str) or not option.strip():
@@ -231,11 +237,11 @@ def _refuse(mockup_id: int, file_ids: Sequence[int], reason: str) -> None:
         MockupFile.objects.filter(pk__in=file_ids, status=FetchStatus.WANTED).update(
             status=FetchStatus.REFUSED, reason=reason[:300]
         )
-        _show(mockup_id)
+        _publish_if_settled(mockup_id)
 
 
 def _failed(job: FetchJob, error: UpstreamError) -> None:
-    """Later again, or not: what the server said itself is not repeated here."""
+    """Schedules another attempt, or gives up. The server's own error text is not repeated here."""
     is_last = job.attempt >= ATTEMPTS or not error.info.retryable
     logger.info(
         "mockup.fetch_failed mockup=%d attempt=%d kind=%s status=%s",
@@ -262,12 +268,13 @@ def _in_words(error: UpstreamError) -> str:
     return info.message
 
 
-def _arrived(job: FetchJob, body: bytes) -> None:
+def _store_body(job: FetchJob, body: bytes) -> None:
     """Stores the bytes once, for every version that still wants them and has room."""
     sha256 = hashlib.sha256(body).hexdigest()
     with transaction.atomic():
-        # Files of one bundle that arrive at once, here or elsewhere, see each other's size. Not
-        # against who adds a version meanwhile, and may already have the room.
+        # Files of one bundle that arrive at the same time, here or in another process, wait for
+        # each other, so that each sees the size of those before. This does not protect against a
+        # version that is added meanwhile; it may exceed the limit.
         Mockup.objects.select_for_update(no_key=True).filter(pk=job.mockup_id).first()
         wanting = list(
             MockupFile.objects.filter(pk__in=job.file_ids, status=FetchStatus.WANTED)
@@ -275,7 +282,7 @@ def _arrived(job: FetchJob, body: bytes) -> None:
             .order_by("pk")
         )
         if not wanting:
-            return  # replaced meanwhile
+            return  # The file was replaced meanwhile.
         fitting = [file for file in wanting if _has_room(file.version, len(body))]
         if fitting:
             _keep(fitting, body, sha256)
@@ -305,11 +312,11 @@ def _has_room(version: MockupVersion, size: int) -> bool:
     return bool(stored + size <= settings.MOCKUP_BUNDLE_BYTES)
 
 
-def _show(mockup_id: int) -> None:
-    """Tells the room when nothing of a bundle is on its way any more: once, not for every file."""
+def _publish_if_settled(mockup_id: int) -> None:
+    """Tells the room when no file of a bundle is pending any more: once, not for every file."""
     if MockupFile.objects.filter(version__mockup_id=mockup_id, status=FetchStatus.WANTED).exists():
         return
     mockup = Mockup.objects.select_related("conversation").filter(pk=mockup_id).first()
-    if mockup is not None:  # else it was erased while its files were on their way
+    if mockup is not None:  # Otherwise it was deleted while its files were being fetched.
         mockup.conversation.touch()
         publish_after_commit(room_topic(mockup.conversation.public_id))

@@ -40,8 +40,7 @@ def listed_file(file: MockupFile, entry: str) -> ListedFile:
     )
 
 
-# Names of files for people, and which language a file's text is in. Nothing here decides access.
-# Of languages whose name is not their suffix.
+# --- names ----------------------------------------------------------------------------------------
 _SUFFIXES = {
     "python": "py",
     "javascript": "js",
@@ -63,7 +62,7 @@ _IS_SUFFIX = re.compile(r"[a-z0-9]{1,8}")
 
 
 def artifact_name(version: ArtifactVersion) -> str:
-    """A file name that says what it is, and which version."""
+    """A file name that says what the file is, and which version."""
     title = version.title or version.identifier or version.artifact.artifact_id
     title = picture_name(title.replace("/", " "))
     stem = re.sub(r"\s+", "-", title)[:80] or "artifact"
@@ -77,5 +76,5 @@ def artifact_name(version: ArtifactVersion) -> str:
 
 
 def title_of(version: ArtifactVersion | MockupVersion, identity: str) -> str:
-    """What people call the file: its title, else an identifier of the upstream."""
+    """The name to show: the title of the file, else its identifier at the upstream."""
     return name_of(version.title or version.identifier or identity) or "Untitled"

@@ -1,4 +1,4 @@
 """What the engine's packages share: encryption, change notifications, metrics, threads, errors.
 
-Imports no other package of the project but `events`.
+It must not import other packages of the project, except `events`.
 """

@@ -1,4 +1,5 @@
-"""How long a request waits for PostgreSQL: one behind a network that swallows everything never answers."""
+"""How long a request waits for PostgreSQL. Behind a network that drops packets an answer never
+comes."""
 
 from __future__ import annotations
 
@@ -12,16 +13,17 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.abc import PQGen
 
-# A private name, and the only one that says that it was the time which ran out.
+# A private name, but the only exception that says that the time ran out.
 from psycopg.errors import _WaitTimeout
 
 logger = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
-# psycopg's own: how often it looks whether it was interrupted.
+# How often psycopg checks whether it was interrupted.
 INTERVAL_SECONDS = 0.1
-# For this long after a statement without an answer, what has stood in line is not tried as well.
+# For this long after a statement without an answer, requests that waited for a thread fail without
+# trying.
 SILENT_SECONDS = 5.0
 
 _of_thread = threading.local()
@@ -31,11 +33,11 @@ _silent_at: float | None = None
 @contextmanager
 def database_deadline(seconds: float | None, *, waited_seconds: float = 0.0) -> Iterator[None]:
     """Inside, this thread waits for PostgreSQL's answers no longer than this, all of them together;
-    then the statement fails with ``OperationalError``. What else it does takes the time it takes.
-    ``None`` sets no bound.
+    then the statement fails with ``OperationalError``. Other work is not limited. ``None`` sets no
+    limit.
 
-    ``waited_seconds`` in line count as well while the database does not answer: those before had
-    waited for the same.
+    ``waited_seconds`` in a queue count as well while the database does not answer, because the
+    requests ahead had waited for the same.
     """
     if seconds is not None and _is_silent():
         seconds -= waited_seconds
@@ -52,7 +54,7 @@ def is_over() -> bool:
 
 
 class DeadlineConnection(psycopg.Connection[Any]):
-    """Keeps the deadline of the thread that uses it."""
+    """Applies the deadline of the thread that uses the connection."""
 
     def wait(
         self,
@@ -67,7 +69,8 @@ class DeadlineConnection(psycopg.Connection[Any]):
         try:
             value = super().wait(gen, interval, max(0.0, left))
         except _WaitTimeout:
-            # Nobody knows what has become of the statement, so nothing else may follow on it.
+            # The outcome of the statement is unknown, so nothing else may follow on this
+            # connection.
             self.pgconn.finish()
             _note_silence()
             raise psycopg.OperationalError("the database did not answer in time") from None

@@ -10,14 +10,14 @@ from django.db import InterfaceError, OperationalError
 
 
 class ActionRefused(Exception):
-    """Nothing was changed. ``str()`` says why, in a sentence for the person who asked. ``status`` is
-    the HTTP status of the response."""
+    """Nothing was changed. ``str()`` says why, in a sentence for the user. ``status`` is the HTTP
+    status of the response."""
 
     status = 409
 
 
 class InvalidForm(ActionRefused):
-    """What was sent is not valid. ``form`` has been filled in, if it is to be shown again."""
+    """What was sent is not valid. ``form`` has the values, to be shown again."""
 
     status = 422
 
@@ -31,15 +31,15 @@ class KeyReused(ActionRefused):
 
 
 class QueueFull(ActionRefused):
-    """This person has as many answers under way as one may have."""
+    """The user has as many active and waiting answers as allowed."""
 
 
 class AnswerLive(ActionRefused):
-    """What was to be followed is still being written."""
+    """The answer that was to be continued is still being written."""
 
 
 class Overtaken(ActionRefused):
-    """Somebody else's message has taken the place that this one was written for."""
+    """Another message has taken the place that this one was written for."""
 
 
 class StorageFull(ActionRefused):
@@ -68,7 +68,7 @@ _FULL = ("database or disk is full", "disk i/o error", "no space left on device"
 
 @contextmanager
 def storage_errors() -> Iterator[None]:
-    """Turns a full or absent database into a refusal that keeps the person's draft."""
+    """Turns a full or unavailable database into a refusal that keeps the user's draft."""
     try:
         yield
     except OperationalError as error:
@@ -79,11 +79,8 @@ def storage_errors() -> Iterator[None]:
 
 
 def is_database_unavailable(error: Exception) -> bool:
-    """Whether the database could not do what it was asked, and may in a moment.
-
-    Not a statement that it will never take, such as one with more values than it allows: asking
-    again would be asking for ever.
-    """
+    """Whether the database is unavailable for now, so that trying again may help. Not a statement
+    that it will never accept, such as one with too many values."""
     if not isinstance(error, OperationalError | InterfaceError):
         return False
     cause = error.__cause__

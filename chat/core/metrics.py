@@ -1,8 +1,8 @@
-"""Every figure that `/metrics` shows: its name, its labels, and what it counts.
+"""Every metric that `/metrics` shows: its name, its labels, and what it counts.
 
-Labels come out of closed sets or from administrators (names of servers): never a run, a person, a
-model's name or a word of an upstream. `docs/metrics.md` says what each figure means for whoever
-watches the installation; a test compares the two.
+Labels come from fixed sets or from administrators (names of servers), never from runs, users,
+models or text of an upstream. `docs/metrics.md` explains each metric for operators; a test compares
+the two.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
-# The time at which each series began is known from the process; it would double the page.
+# The start time of each series is known from the process; it would double the page.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
@@ -34,10 +34,8 @@ Values = Mapping[str, float]
 
 
 class FastCounter(Collector):
-    """A counter for what happens per frame or per commit: 0.1 µs, where the library's takes 1.5.
-
-    It has no lock: call `add` on the event loop only.
-    """
+    """A counter for events of each frame or commit: 0.1 µs, where the library's takes 1.5. It has
+    no lock, so call `add` on the event loop only."""
 
     def __init__(self, name: str, documentation: str, label: str = "") -> None:
         self._name = name
@@ -65,10 +63,11 @@ class FastCounter(Collector):
 
 
 class Reading(Collector):
-    """A gauge that is read only when somebody asks. Sources are added up, label by label.
+    """A gauge that is read only when the page is requested. Sources are added up, label by label.
 
-    A source is called on the event loop, must not wait, and gives a value for each label (for
-    ``""`` where there is none). What it leaves out is not shown: an unknown value is no zero.
+    A source is called on the event loop, must not wait, and returns a value for each label (for
+    ``""`` if there are none). What it leaves out is not shown, because an unknown value is not
+    zero.
     """
 
     def __init__(self, name: str, documentation: str, label: str = "") -> None:
@@ -338,5 +337,5 @@ SIGN_INS = Counter(
 
 
 def exposition() -> bytes:
-    """The page as Prometheus reads it."""
+    """The page in the text format of Prometheus."""
     return generate_latest(REGISTRY)

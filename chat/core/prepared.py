@@ -1,14 +1,14 @@
-"""Statements whose text is always the same: made by the ORM once, then run with other values.
+"""Statements whose text never changes: the ORM makes them once, and they run with other values.
 
-What people wait for, a message above all, is a score of small statements. Making the text of one
-costs the ORM several times what running it costs; and the database makes a plan of each, unless it
-knows the text already. So where it counts a query is written as a function of its values::
+Sending a message takes about twenty small statements. Making the text of one costs the ORM several
+times what running it costs, and the database plans each one again unless it knows the text already.
+So where it matters, a query is written as a function of its values::
 
     _answer_of = Prepared(lambda run: Message.objects.filter(runs=run))
     message = _answer_of.first(run=run.pk)
 
 The function is called once for each kind of database, with placeholders in place of the values. It
-must make the same query whatever they are: no decision may depend on one, and none may be a list of
+must make the same query for all values: no decision may depend on one, and none may be a list of
 keys. On PostgreSQL the server keeps the plan (see ``DATABASE_PREPARED`` in the settings).
 """
 
@@ -33,7 +33,7 @@ M = TypeVar("M", bound=Model)
 
 
 class _Placeholder(Expression):
-    """Stands for the value of this name in a query that is being made."""
+    """Stands for the value of this name in a query that is being compiled."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class _Placeholder(Expression):
 
 
 class _Text:
-    """The text of a statement, and where its values go."""
+    """The text of a statement, and the positions of its values."""
 
     def __init__(self, text: str, parameters: Sequence[object]) -> None:
         self.text = text
@@ -63,15 +63,15 @@ class _Text:
 
 
 class Prepared(Generic[M]):
-    """A query for objects, made once. ``make`` gets a placeholder for each of its arguments."""
+    """A query for objects, compiled once. ``make`` gets a placeholder for each of its arguments."""
 
     def __init__(self, make: Callable[..., QuerySet[M]]) -> None:
         self._make = make
         self._known: dict[str, _Reading] = {}
 
     def all(self, **values: object) -> list[M]:
-        """Objects, or what ``values_list`` of the query makes of them. Raises ``ValueError`` for
-        ``None``, which no row equals."""
+        """Objects, or the tuples of a ``values_list`` query. Raises ``ValueError`` for ``None``,
+        which equals nothing in SQL."""
         if None in values.values():
             raise ValueError("a prepared query cannot be asked for what is not set")
         database = _database()
@@ -80,7 +80,7 @@ class Prepared(Generic[M]):
             return list(reading.objects(cursor.fetchall()))
 
     def first(self, **values: object) -> M | None:
-        """The query must have an order of its own, or one row at most."""
+        """The query must be ordered, or match one row at most."""
         return next(iter(self.all(**values)), None)
 
     def _compiled(self, database: BaseDatabaseWrapper) -> _Reading:
@@ -96,7 +96,7 @@ class _Reading:
         compiler = queryset.query.get_compiler(connection=database)
         self.text = _Text(*compiler.as_sql())
         self._compiler = compiler
-        # What the compiler's own look at a row would find out again each time.
+        # What the compiler would compute again for each row.
         columns = [column[0] for column in compiler.select]
         self._converters = compiler.get_converters(columns)
         self._is_plain = queryset._fields is not None
@@ -132,8 +132,8 @@ class _Reading:
 
 
 class PreparedUpdate:
-    """``make`` returns the rows, as a query, and what is set on them. With ``returning`` (names of
-    columns that need no conversion) the changed rows' values are what a call gives."""
+    """``make`` returns the rows as a query, and the values to set. With ``returning`` (names of
+    columns that need no conversion) a call returns the values of the changed rows."""
 
     def __init__(
         self,
@@ -146,12 +146,12 @@ class PreparedUpdate:
         self._known: dict[str, _Text] = {}
 
     def __call__(self, **values: object) -> int:
-        """How many rows there were."""
+        """The number of rows."""
         with self._executed(values) as cursor:
             return int(cursor.rowcount)
 
     def rows(self, **values: object) -> list[tuple[Any, ...]]:
-        """What the changed rows hold now."""
+        """The values of the changed rows."""
         with self._executed(values) as cursor:
             return cursor.fetchall()
 
@@ -173,7 +173,7 @@ class PreparedUpdate:
 
 
 class PreparedDelete:
-    """``make`` returns the rows, which nothing else refers to."""
+    """``make`` returns the rows, to which nothing else refers."""
 
     def __init__(self, make: Callable[..., QuerySet[Any]]) -> None:
         self._make = make
@@ -207,8 +207,8 @@ def insert(one: M) -> M:
 
 
 def fetch(text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-    """The rows of a statement that is written out, for what the ORM cannot say. The text must be
-    always the same. A list is an array."""
+    """The rows of a statement in plain SQL, for what the ORM cannot express. The text must never
+    change. A list is passed as an array."""
     database = _database()
     with _cursor(database) as cursor:
         cursor.execute(text, [_one_value(value, database) for value in values])
@@ -237,7 +237,7 @@ def _placeholders(make: Callable[..., object]) -> dict[str, _Placeholder]:
 
 
 def _adapted(value: object, database: BaseDatabaseWrapper) -> object:
-    """As the database takes it; what the ORM's fields do, by the kind of the value."""
+    """The value as the database takes it. The ORM's fields do the same by the type of the value."""
     if isinstance(value, dict | list | tuple):
         return database.ops.adapt_json_value(value, None)
     return _one_value(value, database)
@@ -252,16 +252,16 @@ def _one_value(value: object, database: BaseDatabaseWrapper) -> object:
 
 
 class _ServerCursor(psycopg.Cursor[Any]):
-    """Sends values beside the text, and lets the server keep the plan of it. Django's own puts them
-    into the text."""
+    """Sends values beside the text, so that the server can keep the plan. Django's own cursor puts
+    them into the text."""
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
         return super().execute(query, params, **{"prepare": True, **options})
 
 
 def _database() -> BaseDatabaseWrapper:
-    """This thread's connection itself: each look through Django's proxy for it costs as much as a
-    value does."""
+    """This thread's connection itself: each access through Django's proxy costs as much as a value
+    does."""
     return connections[DEFAULT_DB_ALIAS]
 
 

@@ -1,4 +1,4 @@
-"""The phase of life of this process, and how late its event loop is."""
+"""The state of this process (starting, serving, draining), and the lag of its event loop."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from chat.core import metrics
 logger = logging.getLogger(__name__)
 
 SAMPLE_SECONDS = 0.1
-# A stall between two looks of whoever watches must still be seen by the second one.
+# A stall between two requests of a monitor must still be visible to the second one.
 WINDOW_SECONDS = 30.0
-# A stall that people notice; shorter ones are in the figures.
+# A stall that people notice is logged; shorter ones are in the metrics.
 STALL_SECONDS = 1.0
 
 
@@ -27,10 +27,10 @@ class ProcessPhase(StrEnum):
 
 
 class LoopLag:
-    """Sleeps a tenth of a second again and again, and notes by how much it overslept."""
+    """Sleeps a tenth of a second again and again, and records by how much it overslept."""
 
     def __init__(self) -> None:
-        # (when, lag): each one longer than all that came after it.
+        # (when, lag): each one is longer than all that came after it.
         self._longest: deque[tuple[float, float]] = deque()
 
     async def sample_for_ever(self) -> None:
@@ -52,12 +52,12 @@ class LoopLag:
 
     @property
     def longest(self) -> float | None:
-        """Seconds; of the last half minute. ``None`` where nobody samples."""
+        """The longest lag of the last half minute, in seconds; ``None`` if it is not measured."""
         return self._longest[0][1] if self._longest else None
 
 
 class Process:
-    """`begins` when the event loop runs, `serves`, `drains` when told to stop, `ends`."""
+    """Call `begins` when the event loop runs, `serves`, `drains` when told to stop, and `ends`."""
 
     def __init__(self) -> None:
         self.part = "web"
@@ -73,7 +73,7 @@ class Process:
     def begins(
         self, part: str, version: str, *, phase: Callable[[], ProcessPhase] | None = None
     ) -> None:
-        """``phase``: who knows it, where nobody will say `serves` and `drains`."""
+        """``phase`` returns the state, where nothing calls `serves` and `drains`."""
         self.part = part
         self._phase = ProcessPhase.STARTING
         self._ask = phase

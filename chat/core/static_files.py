@@ -1,4 +1,5 @@
-"""Addresses of scripts and styles that change with what is in them, so that no page mixes two versions."""
+"""Addresses of scripts and styles that change with their content, so that no page mixes two
+versions."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from django.contrib.staticfiles.storage import StaticFilesStorage
 
 @cache
 def static_mark() -> str:
-    """Of all scripts and styles together, as they were when this process first asked."""
+    """A mark of all scripts and styles together, as of the first call in this process."""
     digest = hashlib.blake2b(digest_size=6)
     for folder in settings.STATICFILES_DIRS:
         for path in sorted(folder.rglob("*")):
@@ -23,7 +24,8 @@ def static_mark() -> str:
 
 
 class MarkedStorage(StaticFilesStorage):
-    """A browser keeps a script for a minute without asking: under the mark it asks for the new one."""
+    """Browsers use a cached script for a minute; an address with another mark makes them load the
+    new one."""
 
     def url(self, name: str | None) -> str:
         address = super().url(name)

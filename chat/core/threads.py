@@ -1,7 +1,7 @@
-"""Runs ORM code for asynchronous callers, on threads of our own.
+"""Runs ORM code for asynchronous callers on threads of our own.
 
-Consumers share one thread for the ORM; the segment writer and the followers of logs must
-not stand in line there. Each pool keeps its connections and drops one that failed.
+Consumers share one thread for the ORM, and the segment writer and the followers of logs must not
+wait for it. Each pool keeps its connections and drops one that failed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 # A thread that is still in a statement keeps its connection; the others do not wait longer for it.
 LEAVE_SECONDS = 5.0
-# How often a database that is away is asked again.
+# How often a database that is unavailable is tried again.
 AGAIN_SECONDS = 1.0
 
 Parameters = ParamSpec("Parameters")
@@ -35,10 +35,8 @@ Value = TypeVar("Value")
 
 
 class DatabaseThreads:
-    """A small pool of threads with database connections.
-
-    A call waits for answers of the database no longer than ``answer_seconds``, if that is given.
-    """
+    """A small pool of threads with database connections. If ``answer_seconds`` is given, a call
+    waits no longer for answers of the database."""
 
     def __init__(self, name: str, *, size: int, answer_seconds: float | None = None) -> None:
         self._name = name
@@ -53,7 +51,7 @@ class DatabaseThreads:
 
     @property
     def waiting(self) -> int:
-        """Calls that no thread has begun."""
+        """Calls that no thread has started."""
         return 0 if self._pool is None else self._pool._work_queue.qsize()
 
     async def call(
@@ -62,7 +60,7 @@ class DatabaseThreads:
         *args: Parameters.args,
         **kwargs: Parameters.kwargs,
     ) -> Value:
-        """The function's value. Cancelling the caller does not undo what the thread does."""
+        """The function's value. Cancelling the caller does not stop the thread."""
         loop = asyncio.get_running_loop()
         came_at = time.monotonic()
 
@@ -81,7 +79,7 @@ class DatabaseThreads:
         *args: Parameters.args,
         **kwargs: Parameters.kwargs,
     ) -> Value:
-        """For what only reads: a database that is away is asked again each second."""
+        """For reads only: a database that is unavailable is tried again each second."""
         while True:
             try:
                 return await self.call(function, *args, **kwargs)
@@ -102,16 +100,16 @@ class DatabaseThreads:
         try:
             return function(*args, **kwargs)
         except (DatabaseError, InterfaceError):
-            # The connection may be dead; the next call gets a new one.
+            # The connection may be broken; the next call gets a new one.
             connections.close_all()
             raise
 
     async def close(self) -> None:
-        """Closes the connections and ends the threads, after what is under way."""
+        """Closes the connections and ends the threads, after the calls that are running."""
         pool, self._pool = self._pool, None
         if pool is None:
             return
-        # Each thread takes one: none of them is done before all of them have begun.
+        # Each thread takes one of these calls, because none of them ends before all have started.
         everyone = threading.Barrier(self._size)
         for _ in range(self._size):
             pool.submit(_leave, everyone)
@@ -119,11 +117,11 @@ class DatabaseThreads:
 
 
 def _drop_dead_connection() -> None:
-    """Lets go of a connection that the server has ended since its thread's last call.
+    """Closes a connection that the server has ended since its thread's last call.
 
-    A thread may have been idle while PostgreSQL was restarted. Its next call would fail, long
-    after everybody else has come back. An idle connection has nothing to be read but its end, or
-    a message that nobody here waits for; a new connection is right for both.
+    A thread may have been idle while PostgreSQL was restarted, and its next call would fail long
+    after all others have recovered. The only things to read from an idle connection are its end, or
+    a message that nothing here waits for; in both cases a new connection is right.
     """
     kept = connections["default"]
     if kept.vendor != "postgresql" or kept.connection is None or kept.in_atomic_block:

@@ -1,6 +1,7 @@
-"""Finds the dialects: every module or folder of this package whose ``dialect`` is one.
+"""The dialects: every module or package in here whose ``dialect`` is one is found by name.
 
-Pure: imports `wire` and `events` only. A dialect imports another one only to extend it.
+Pure functions. It imports only `wire` and `events`, and a dialect imports another one only to
+extend it.
 """
 
 import importlib
@@ -28,7 +29,7 @@ DIALECTS: dict[str, Dialect] = _discover()
 
 
 def get(name: str) -> Dialect:
-    """Raises ``KeyError`` with a sentence that names the dialects there are."""
+    """Raises ``KeyError`` with a sentence that names the existing dialects."""
     try:
         return DIALECTS[name]
     except KeyError:

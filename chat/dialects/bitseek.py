@@ -1,4 +1,4 @@
-"""Bitseek's chat: completions without a model and without ``[DONE]``, with a search of the web."""
+"""Bitseek's chat: completions without a model and without ``[DONE]``, with a web search."""
 
 import re
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ from chat.events import Cause, Ending, ErrorInfo, JsonObject
 
 _DECLARED = declared("bitseek.toml")
 
-# What a header can carry: anything else would begin another one.
+# What a header may contain; a line break would start another header.
 _HEADER_TEXT = re.compile(r"[!-~]{1,200}\Z")
 _NOT_A_HEADER = "The conversation id of the settings was left out: it cannot stand in a header."
 
-# Our names of the search parameters, to the server's.
+# Our names of the search parameters, and the server's.
 _SEARCH: Mapping[str, str] = {
     "web_search": "mode",
     "web_search_results": "maxResults",
@@ -30,12 +30,12 @@ _SEARCH: Mapping[str, str] = {
 
 
 class BitseekParser(OpenAiChatParser):
-    """A finish reason is the end: nothing promises ``[DONE]``, nor that the socket closes."""
+    """A finish reason is the end: neither ``[DONE]`` nor a closed connection is promised."""
 
     needs_done: ClassVar[bool] = False
 
     def start(self, model: str = "") -> None:
-        """The server names no model; then its own name says more than one typed by hand."""
+        """The server names no model, and its own name says more than one that was typed."""
         super().start(model or self.endpoint)
 
     def on_payload(self, event: str | None, data: JsonObject) -> None:
@@ -44,8 +44,8 @@ class BitseekParser(OpenAiChatParser):
             self.is_done = True
 
     def ending_after(self, cause: Cause, error: ErrorInfo | None) -> Ending | None:
-        """Its document ends an answer by a finish reason "and/or" by closing the response: properly
-        closed, an answer is complete. One that broke off comes with another cause."""
+        """Its documentation ends an answer by a finish reason "and/or" by closing the response, so
+        a properly closed answer is complete. An answer that broke off has another cause."""
         if cause == "eof" and self.tracker.has_output() and not self.is_done:
             self.on_done()
         return super().ending_after(cause, error)
@@ -65,7 +65,7 @@ class BitseekDialect(OpenAiChatDialect):
     options: ClassVar[tuple[Parameter, ...]] = _DECLARED.options
 
     def request_options(self, prompt: Prompt) -> dict[str, object]:
-        """The settings of chat completions that this server leaves no choice in."""
+        """Settings of chat completions that are fixed for this server."""
         defaults = {option.name: option.default for option in OpenAiChatDialect.options}
         return {**defaults, **super().request_options(prompt), "stream_options": False}
 
@@ -76,7 +76,8 @@ class BitseekDialect(OpenAiChatDialect):
         messages = build_messages(prompt, options)
         return {
             "messages": [{**message, "content": _text(message)} for message in messages],
-            # Harmless where it is not asked for, and an older description of this API asks for it.
+            # Harmless where it is not required, and an older version of the documentation requires
+            # it.
             "stream": prompt.stream,
         }
 
@@ -103,7 +104,7 @@ class BitseekDialect(OpenAiChatDialect):
 
 
 def _text(message: JsonObject) -> str:
-    """Contents are text alone here; parts that are not are left out."""
+    """Only text content is supported; other parts are left out."""
     content = message.get("content")
     if isinstance(content, list):
         parts = objects_of(message, "content")

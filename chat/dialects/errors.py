@@ -1,4 +1,5 @@
-"""Reads errors of every upstream: an HTTP answer or a member of the stream, to one ErrorInfo."""
+"""Reads the errors of every upstream, from an HTTP answer or a member of the stream, into one
+ErrorInfo."""
 
 import html
 import re
@@ -12,14 +13,14 @@ import msgspec
 from chat.dialects.reading import NotJson, read_json, repair_text, scrub, write_json
 from chat.events import ErrorInfo, ErrorKind, ErrorType, Json, JsonObject
 
-# Of a body that is no JSON, and of a message in JSON: enough to recognise it, not a page.
+# The limit of a body that is not JSON, and of a message in JSON: enough to recognise it.
 TEXT_CHARACTERS = 300
 MESSAGE_CHARACTERS = 2000
 NO_WORDS = "The server reported an error without saying which."
-# A larger error is not kept beside its message.
+# A larger error object is not kept beside its message.
 _KEPT_CHARACTERS = 16 * 1024
 
-# The first pattern found in the error's code or type decides, before the status does.
+# The first pattern that matches the error's code or type decides, before the status.
 _WORDS: tuple[tuple[str, ErrorKind], ...] = (
     (r"context_length|context_window|context_size|max_context|prompt_too_long", "context_length"),
     (r"insufficient_quota|quota|credit|insufficient_balance", "quota"),
@@ -58,8 +59,8 @@ _BY_STATUS: Mapping[int, ErrorKind] = {
     504: "timeout",
     529: "overloaded",
 }
-# What the code may refine: elsewhere the status is the surer sign (a 401 whose type is
-# ``invalid_request`` is about the key, not about the request).
+# Kinds that the code may refine. Otherwise the status is more reliable (a 401 whose type is
+# ``invalid_request`` is about the key, not the request).
 _REFINED_STATUS = frozenset((400, 404, 413, 422, 429, 500, 502, 503))
 _RETRYABLE: frozenset[ErrorKind] = frozenset(
     ("timeout", "idle_timeout", "rate_limit", "server", "overloaded", "network", "cut")
@@ -109,16 +110,14 @@ def read_error(status: int | None, headers: Mapping[str, str], body: bytes) -> E
     after = _retry_after(lowered)
     if after is not None:
         info.retry_after_seconds = after
-    # OpenAI's and Anthropic's servers know better than any table of statuses.
+    # The header of OpenAI's and Anthropic's servers is more reliable than any table of statuses.
     info.retryable = _SHOULD_RETRY.get(lowered.get("x-should-retry", ""), info.retryable)
     return info
 
 
 def error_from(value: Json, *, status: int | None = None) -> ErrorInfo:
-    """The error that a JSON value describes: an error object, or something that has one.
-
-    A numeric ``code`` that is an HTTP status counts as one where the caller has none.
-    """
+    """The error that a JSON value describes: an error object, or something that contains one. A
+    numeric ``code`` that is an HTTP status counts as one if the caller has none."""
     outer = value if isinstance(value, dict) else {}
     inner = outer.get("error", value)
     members = inner if isinstance(inner, dict) else {}
@@ -144,10 +143,8 @@ def error_from(value: Json, *, status: int | None = None) -> ErrorInfo:
 
 
 def unescaped_error(text: str) -> ErrorInfo | None:
-    """The error of a payload that is no JSON because its sender did not escape the message.
-
-    What the message says after a line break is in no payload: the framing has cut it off.
-    """
+    """The error of a payload that is not JSON because its sender did not escape the message. The
+    part of the message after a line break is lost, because the framing has cut it off."""
     opening = _UNESCAPED_ERROR.match(text)
     if opening is None:
         return None
@@ -215,7 +212,7 @@ def _text(value: Json) -> str:
 
 
 def _first(*values: Json) -> Json:
-    """The first that is a text or a number."""
+    """The first value that is a text or a number."""
     return next(
         (value for value in values if isinstance(value, str | int | float) and value != ""), None
     )
@@ -226,7 +223,7 @@ def _is_status(code: Json) -> bool:
 
 
 def plain_text(text: str) -> str:
-    """The first characters of a body as text that a person may read."""
+    """The first characters of a body as readable text."""
     bare = html.unescape(_MARKUP.sub(" ", text[: 20 * TEXT_CHARACTERS]))
     return repair_text(_BLANKS.sub(" ", bare).strip()[:TEXT_CHARACTERS])
 
@@ -273,7 +270,7 @@ def _seconds(value: Json) -> float | None:
 
 
 def _seconds_until(value: str, now: str) -> float | None:
-    """Counted from the answer's own ``Date`` where it has one: clocks differ."""
+    """Relative to the answer's own ``Date`` if it has one, because clocks differ."""
     moment = _date(value)
     if moment is None:
         return None

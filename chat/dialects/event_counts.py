@@ -1,4 +1,4 @@
-"""Counts the kinds of events that an upstream sends in one stream, by the names they have there."""
+"""Counts the kinds of events that an upstream sends in one stream, by their names on the wire."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -20,7 +20,7 @@ from chat.wire.sse import Frame
 
 NAME_CHARACTERS = 200
 SAMPLE_CHARACTERS = 2000
-# A server that names every event anew does not fill the memory; the rest is counted as one.
+# A server that invents names cannot fill the memory; further kinds are counted as one.
 MAX_NAMES = 100
 OTHERS = "(other names)"
 
@@ -29,16 +29,14 @@ DONE = "[DONE]"
 WHOLE_BODY = "(one JSON answer)"
 NOT_JSON = "(text that is no JSON)"
 _UNNAMED = "(object without a name)"
-# Members of a delta that say nothing about the kind of its chunk.
+# Members of a delta that do not matter for the kind of its chunk.
 _DULL_MEMBERS = frozenset(("role", "index", "id", "type"))
 _DELTAS = frozenset((MessageDelta, ReasoningDelta, RefusalDelta, ToolCallDelta))
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """One kind of event: its name on the wire, how often it came, whether the dialect knows it.
-
-    ``sample`` is the first of an unknown kind as JSON or text, cut.
-    """
+    """One kind of event: its name on the wire, how often it came, and whether the dialect knows it.
+    ``sample`` is the first of an unknown kind as JSON or text, cut."""
 
     name: str
     count: int
@@ -47,11 +45,9 @@ class Seen(Struct, frozen=True, kw_only=True):
 
 
 class EventCounter:
-    """``add`` each frame with the events that the parser made of it.
-
-    Of nearly every frame this is a look-up: only a frame without a name that is more than a
-    delta is read a second time.
-    """
+    """Call ``add`` for each frame with the events that the parser made of it. For nearly every
+    frame this is a look-up: only a frame without a name that is more than a delta is parsed a
+    second time."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -71,7 +67,7 @@ class EventCounter:
                 self._add_strange(name, event)
 
     def result(self, parser: Parser | None = None) -> list[Seen]:
-        """What was counted; of members that came often the parser knows how often."""
+        """The counts. The parser has counted frequent members itself."""
         members: Mapping[str, int] = getattr(parser, "unknown_members", {})
         found: list[Seen] = []
         for name, count in self._counts.items():
@@ -110,7 +106,7 @@ class EventCounter:
 
 
 def _count(counts: dict[str, int], name: str) -> str:
-    """Counts one more of ``name``, or of the others where there are too many; returns which."""
+    """Counts one more of ``name``, or of the others if there are too many. Returns which."""
     if name not in counts and len(counts) >= MAX_NAMES:
         name = OTHERS
     counts[name] = counts.get(name, 0) + 1
@@ -161,7 +157,7 @@ def _chunk_kind(choices: list[Json], value: Mapping[str, Json]) -> str:
 
 
 def cleaned_kind(kind: Seen, clean: Callable[[str], str]) -> Seen:
-    """The kind with what must not be stored taken out of its name and sample."""
+    """The kind with secrets removed from its name and sample."""
     return msgspec.structs.replace(kind, name=clean(kind.name), sample=clean(kind.sample))
 
 

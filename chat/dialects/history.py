@@ -12,8 +12,8 @@ from chat.events import (
     ToolCallItem,
 )
 
-# A turn without text would be refused, and leaving it out would put two turns of the same
-# side next to each other, which many chat templates refuse.
+# A turn without text would be refused. Leaving it out would put two turns of the same role next to
+# each other, which many chat templates refuse.
 NO_ANSWER = "(no answer)"
 TOOLS_LEFT_OUT = "The tools were left out: this server cannot be offered any."
 PICTURES_LEFT_OUT = "The pictures were left out: this server takes text alone."
@@ -26,7 +26,7 @@ def is_run_by_client(call: ToolCallItem) -> bool:
 
 
 def item_text(item: OutputItem) -> str:
-    """What another model should know of an item. Reasoning stays with the model that had it."""
+    """The text that another model gets of an item. Reasoning is not passed to other models."""
     if isinstance(item, MessageItem | RefusalItem):
         return item.content
     if isinstance(item, ToolCallItem) and item.output is not None:
@@ -56,11 +56,11 @@ def render_turns(turns: Sequence[Turn]) -> str:
     return "\n\n".join(blocks)
 
 
-# --- replies to questions, as words -------------------------------------------------------
+# --- replies to questions, as text -------------------------------------------------------
 
 
 def replies_text(turn: AssistantTurn) -> str:
-    """What a person replied to the questions of an answer, for a server that asked none."""
+    """A user's replies to the questions of an answer, for a server that did not ask them."""
     asks = {ask.get("ask_id"): ask for ask in turn.result.ext.asks}
     return "\n\n".join(_reply_text(reply, asks.get(reply.ask_id, {})) for reply in turn.replies)
 
@@ -74,11 +74,11 @@ def _reply_text(reply: Reply, ask: JsonObject) -> str:
     return f"To your question “{question}”:\n{said}" if question else said
 
 
-# --- what a request cannot carry ------------------------------------------------------------
+# --- what a request cannot contain -----------------------------------------------------------
 
 
 def left_out(prompt: Prompt, *, takes_tools: bool, takes_images: bool) -> list[str]:
-    """A sentence for each thing in the prompt that this kind of request has no place for."""
+    """A sentence for each part of the prompt that this kind of request cannot contain."""
     notes = []
     if prompt.tools and not takes_tools:
         notes.append(TOOLS_LEFT_OUT)

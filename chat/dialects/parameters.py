@@ -1,4 +1,4 @@
-"""What can be asked of a server beside the words: declared as data, read from what people chose.
+"""The parameters and options of dialects: declared as data, and read from what users chose.
 
 Each dialect lists its parameters and options in a TOML file; `declared` reads it.
 """
@@ -18,10 +18,8 @@ SHARED = "openai/parameters.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A field of the request, or an option of an upstream; the form is built from it.
-
-    ``None`` as the default means: not sent, the upstream decides.
-    """
+    """A field of the request, or an option of an upstream; the form is built from it. ``None`` as
+    the default means that it is not sent, and the upstream decides."""
 
     name: str
     label: str
@@ -33,13 +31,14 @@ class Parameter:
     choices: tuple[str, ...] = ()
     default: object = None
     help: str = ""
-    # Holds credentials: stored encrypted, never shown again, redacted wherever it would appear.
+    # Contains credentials: stored encrypted, never shown again, redacted wherever it would appear.
     is_secret: bool = False
 
     def accepts(self, value: object) -> bool:
-        """Whether the parameter's field can show a stored value. Dialects call different things by
-        one name: the log probabilities of one are switched on, those of another are a number."""
-        # To Python true and false are numbers too.
+        """Whether the parameter's field can show a stored value. Dialects use one name for
+        different things: the log probabilities of one are enabled, those of another are a
+        number."""
+        # In Python true and false are numbers too.
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return is_number or self.kind not in ("number", "integer")
 
@@ -54,10 +53,8 @@ class Declared:
 
 
 def declared(path: str, *further: str) -> Declared:
-    """The parameters and options that a file of this package lists.
-
-    A name that has no table in the file is described in one of ``further``, else in the shared one.
-    """
+    """The parameters and options that a file of this package lists. A name without a table in the
+    file is described in one of ``further``, else in the shared file."""
     tables: dict[str, Any] = {}
     for each in (SHARED, *further):
         tables |= _tables(each)
@@ -83,7 +80,8 @@ def _parameter(name: str, table: Mapping[str, Any]) -> Parameter:
 def read_parameters(
     declared: tuple[Parameter, ...], values: Mapping[str, object]
 ) -> tuple[dict[str, object], list[str]]:
-    """The declared values, typed and within bounds, and a sentence for each that was mended."""
+    """The declared values, typed and within their limits, and a sentence for each that was
+    corrected."""
     known = {parameter.name: parameter for parameter in declared}
     result = {name: p.default for name, p in known.items() if p.default is not None}
     notes: list[str] = []
@@ -105,7 +103,7 @@ def read_parameters(
 def read_options(
     declared: tuple[Parameter, ...], values: Mapping[str, object]
 ) -> dict[str, object]:
-    """The declared options with their defaults; other names are none of its business."""
+    """The declared options with their defaults; other names are ignored."""
     names = {parameter.name for parameter in declared}
     return read_parameters(declared, {k: v for k, v in values.items() if k in names})[0]
 

@@ -9,16 +9,16 @@ Mode = Literal["auto", "off", "assume_open"]
 Piece = tuple[Literal["reasoning", "message"], str]
 _Place = Literal["before", "opened", "inside", "closed", "outside"]
 
-# An answer that begins with more blanks than this has no tag coming; holding them back for
-# ever would cost quadratic time.
+# An answer that begins with more whitespace than this has no tag; holding it back would cost
+# quadratic time.
 _MOST_BLANKS = 256
 
 
 class ThinkSplitter:
-    """One choice's splitter. A possible part of a tag is held back until it is decided.
+    """The splitter of one choice. A possible part of a tag is held back until it is decided.
 
-    Blanks around the tags are layout of the template and are dropped; the native turn keeps
-    the original text. An opening tag that is never closed leaves everything reasoning.
+    Whitespace around the tags comes from the template and is dropped; the native turn keeps the
+    original text. If an opening tag is never closed, everything is reasoning.
     """
 
     def __init__(self, mode: Mode = "auto") -> None:
@@ -48,7 +48,7 @@ class ThinkSplitter:
         return pieces
 
     def disable(self) -> list[Piece]:
-        """A separate reasoning member was seen: tags in the text are text."""
+        """There is a separate reasoning member, so tags in the text are text."""
         if self._place in ("opened", "inside"):
             return []
         held, self._held = self._held, ""
@@ -56,7 +56,7 @@ class ThinkSplitter:
         return [("message", held)] if held else []
 
     def close(self) -> list[Piece]:
-        """What was held back when the message ended."""
+        """The text that was held back when the message ended."""
         held, self._held = self._held, ""
         if not held:
             return []
@@ -95,7 +95,7 @@ class ThinkSplitter:
 
 
 def _overlap(text: str, tag: str) -> int:
-    """Length of the longest end of ``text`` that begins ``tag``."""
+    """Length of the longest end of ``text`` that is a beginning of ``tag``."""
     for length in range(min(len(text), len(tag) - 1), 0, -1):
         if tag.startswith(text[-length:]):
             return length

@@ -1,4 +1,4 @@
-"""The canonical vocabulary: events, the values in them, and their encoding. Pure."""
+"""The canonical events, the values in them, and their encoding. Pure."""
 
 from chat.events.codec import (
     decode,

@@ -1,12 +1,12 @@
 """The canonical events of a run.
 
-Nineteen of the 33 types are LM Studio's, under their published names and with their published
-fields; the other fourteen carry what other dialects have and LM Studio lacks. A run's log is a list
-of these, numbered from 1 without gaps.
+Nineteen of the 33 types are LM Studio's, with their published names and fields; the other fourteen
+carry what other dialects have and LM Studio lacks. A run's log is a list of these, numbered from 1
+without gaps.
 
-Every type is a msgspec Struct tagged by ``type``. Defaults are left out when encoded. Durations are
-in the unit that the name tells; ``t`` is in milliseconds since the request was sent (0 where no
-clock ran, as in ``manage.py decode``).
+Every type is a msgspec Struct tagged by ``type``. Defaults are left out when encoded. Names of
+durations contain their unit; ``t`` is in milliseconds since the request was sent (0 without a
+clock, as in ``manage.py decode``).
 """
 
 from typing import Literal
@@ -30,7 +30,8 @@ from chat.events.values import (
 
 
 class EventBase(Struct, tag_field="type", omit_defaults=True, kw_only=True):
-    """The envelope. ``seq`` is 0 until the log numbers the event; then nothing changes it."""
+    """The common members. ``seq`` is 0 until the log numbers the event; after that nothing
+    changes."""
 
     seq: int = 0
     t: int = 0
@@ -108,7 +109,7 @@ class ToolCallArguments(ItemEvent, tag="tool_call.arguments", kw_only=True):
     provider_info: ProviderInfo | None = None
     call_id: str | None = None
     arguments_raw: str | None = None
-    # Set where the upstream never gave an id and ``call_id`` is ours.
+    # Set if the upstream sent no id and ``call_id`` was generated here.
     id_synthesised: bool = False
 
 
@@ -153,11 +154,9 @@ class RefusalDelta(ItemEvent, tag="refusal.delta", kw_only=True):
 
 
 class ReplayData(EventBase, tag="replay.data", kw_only=True):
-    """Opaque material that the next request must carry back. Server-side only.
-
-    The kind ``native`` holds the whole assistant turn in the upstream's own form and becomes
-    ``result.ext.native``.
-    """
+    """Opaque data that the next request must send back. It never leaves the server. The kind
+    ``native`` contains the whole assistant turn in the upstream's own form and becomes
+    ``result.ext.native``."""
 
     kind: str
     data: Json
@@ -246,19 +245,19 @@ class ContextFork(EventBase, tag="context.fork", kw_only=True):
 
 
 class MetaUpdate(EventBase, tag="meta.update", kw_only=True):
-    """Facts about the run. ``result.ext.meta`` is the union of all, the later ones winning.
+    """Facts about the run. ``result.ext.meta`` is the union of all; later values win.
 
-    Four members steer the fold instead: ``response_id`` becomes ``result.response_id``,
-    ``stats`` (LM Studio's own figures) wins over what we measured, ``upstream_result``
-    goes to ``ext.upstream_result``, and ``alternative_stops`` (choice number as text, to a
-    stop) says how the further choices of an answer ended.
+    Four members have another effect: ``response_id`` becomes ``result.response_id``, ``stats`` (LM
+    Studio's own figures) replaces measured ones, ``upstream_result`` goes to
+    ``ext.upstream_result``, and ``alternative_stops`` (choice number as text, to a stop) says how
+    the further choices of an answer ended.
     """
 
     values: JsonObject
 
 
 class VendorRaw(EventBase, tag="vendor.raw", kw_only=True):
-    """Anything that no table knows, as JSON or as text. Never dropped, never interpreted."""
+    """Unknown data, as JSON or as text. It is never dropped and never interpreted."""
 
     dialect: str
     event: str | None = None

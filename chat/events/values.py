@@ -1,11 +1,11 @@
-"""Values inside of events and results: output items, usage, errors, the ending, the result."""
+"""Values inside events and results: output items, usage, errors, the ending, the result."""
 
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-# Members of upstream JSON that we carry without interpreting them. msgspec has no
-# recursive JSON type; ``Any`` is confined to these two names.
+# Members of upstream JSON that are stored without interpretation. msgspec has no recursive JSON
+# type; ``Any`` is confined to these two names.
 Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -64,7 +64,7 @@ StopReason = Literal[
 
 
 class ProviderInfo(Struct, omit_defaults=True, kw_only=True):
-    """Who runs a tool: LM Studio's plugin or MCP server, or one of the added types."""
+    """Who runs a tool: LM Studio's plugin or MCP server, or one of our additional types."""
 
     type: str
     plugin_id: str | None = None
@@ -72,7 +72,7 @@ class ProviderInfo(Struct, omit_defaults=True, kw_only=True):
     name: str | None = None
 
 
-# The reason of an ``incomplete`` call: such a call is never run.
+# The reason of an ``incomplete`` call, which is never run.
 UNFINISHED_CALL = "The answer ended before this call was complete."
 
 
@@ -86,9 +86,9 @@ class FailureMetadata(Struct, omit_defaults=True, kw_only=True):
 
 
 class ErrorInfo(Struct, omit_defaults=True, kw_only=True):
-    """An error as LM Studio words it, with our finer class in ``kind``."""
+    """An error in LM Studio's form, with our more precise class in ``kind``."""
 
-    # Core fields of LM Studio: present whatever they say.
+    # Core fields of LM Studio, which are always present.
     type: ErrorType = field(default_factory=lambda: "unknown")
     message: str = field(default_factory=str)
     code: str | None = None
@@ -101,7 +101,7 @@ class ErrorInfo(Struct, omit_defaults=True, kw_only=True):
 
 
 class Usage(Struct, omit_defaults=True, kw_only=True):
-    """Token counts of one run; ``None`` means that nobody reported the figure."""
+    """Token counts of one run; ``None`` means that the figure was not reported."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -144,7 +144,7 @@ class ReasoningItem(Struct, tag="reasoning", omit_defaults=True, kw_only=True):
 class ToolCallItem(Struct, tag="tool_call", omit_defaults=True, kw_only=True):
     tool: str
     arguments: JsonObject
-    # Core field of LM Studio: present also when there is no output yet.
+    # A core field of LM Studio, present also if there is no output yet.
     output: str | None = field(default_factory=lambda: None)
     provider_info: ProviderInfo | None = None
     call_id: str | None = None
@@ -178,7 +178,7 @@ OutputItem = (
 
 
 class Stats(Struct, kw_only=True):
-    """LM Studio's figures; ``None`` where nobody reported or measured one, never 0."""
+    """LM Studio's figures; ``None`` if a figure was neither reported nor measured, never 0."""
 
     input_tokens: int | None = None
     total_output_tokens: int | None = None
@@ -193,18 +193,18 @@ class Stop(Struct, omit_defaults=True, kw_only=True):
     raw: str | None = None
     sequence: str | None = None
     details: Json = None
-    # Of an answer that a person of ours has stopped: the name that the person had then.
+    # The name of the person who stopped the answer, as of then.
     by: str | None = None
 
 
-# Why the input ended. ``eof``: the body ended by itself. ``stopped``: a person asked.
-# ``interrupted``: our runner was lost or drained. ``failed``: our side gave up (timeout,
-# limit, network); the caller passes the error.
+# Why the input ended. ``eof``: the body ended. ``stopped``: a person asked. ``interrupted``: the
+# runner was lost or drained. ``failed``: our side gave up (timeout, limit, network); the caller
+# passes the error.
 Cause = Literal["eof", "stopped", "interrupted", "failed"]
 
 
 class Ending(Struct, frozen=True, kw_only=True):
-    """How a run ended: the two members of the result that are not in the events before it."""
+    """How a run ended: the two members of the result that no event before it contains."""
 
     status: Status
     stop: Stop
@@ -219,7 +219,7 @@ class Alternative(Struct, kw_only=True):
 
 
 class Extension(Struct, omit_defaults=True, kw_only=True):
-    """``result.ext``: everything that LM Studio's own result has no place for."""
+    """``result.ext``: everything that LM Studio's own result has no member for."""
 
     status: Status
     stop: Stop
@@ -233,17 +233,17 @@ class Extension(Struct, omit_defaults=True, kw_only=True):
     fork: JsonObject | None = None
     meta: JsonObject = {}
     vendor: list[JsonObject] = []
-    # Frames of the stream that were no JSON: what they said is in the log alone.
+    # Frames of the stream that were not JSON; their content is in the log only.
     unreadable_frames: int = 0
     stats_source: Literal["upstream", "measured", "mixed"] = "measured"
-    # The assistant turn in the upstream's own form. Never sent to a browser.
+    # The assistant turn in the upstream's own form. It is never sent to a browser.
     native: Json = None
-    # The upstream's own final object, kept to be compared with, never copied from.
+    # The upstream's own final object, stored to be compared with, never copied from.
     upstream_result: Json = None
 
 
 class Result(Struct, omit_defaults=True, kw_only=True):
-    """What a run folds to: LM Studio's non-streaming response plus ``ext``."""
+    """The result of a run: LM Studio's response without a stream, plus ``ext``."""
 
     model_instance_id: str
     output: list[OutputItem]

@@ -1,1 +1,1 @@
-"""Stored files: attachments, downloads, remote images."""
+"""Stored files: attached pictures, files of answers, downloads, and remote images."""

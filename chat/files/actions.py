@@ -1,4 +1,4 @@
-"""Keeps files: the pictures that people attach, and what answers bring as bytes."""
+"""Stores files: the pictures that people attach, and the files that answers contain."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MEGABYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A picture whose bytes were looked at; ``name`` is for people."""
+    """A picture whose bytes were checked; ``name`` is shown to people."""
 
     name: str
     media_type: str
@@ -46,7 +46,8 @@ class Picture:
 
 
 def read_pictures(uploads: Sequence[UploadedFile[Any]]) -> list[Picture]:
-    """The pictures of a form. Raises ``ActionRefused`` for what is none, too large or too many."""
+    """The pictures of a form. Raises ``ActionRefused`` for a file that is no picture or too large,
+    and for too many."""
     check_picture_count(len(uploads))
     return [_read_picture(upload) for upload in uploads]
 
@@ -66,7 +67,7 @@ def _read_picture(upload: UploadedFile[Any]) -> Picture:
 
 
 def picture_of(name: str, body: bytes) -> Picture:
-    """The picture that these bytes are. Raises ``ActionRefused``; ``name`` is for people."""
+    """The picture that these bytes are. Raises ``ActionRefused``; ``name`` is shown to people."""
     _check_picture_size(name, len(body))
     facts = read_picture(body)
     if facts is None:
@@ -88,10 +89,8 @@ def _check_picture_size(name: str, size_bytes: int | None) -> None:
 def attach(
     message: Message, user: User, pictures: Iterable[Picture], *, earlier: Message | None = None
 ) -> None:
-    """First the pictures of an ``earlier`` version of the turn, with the same bytes, then new ones.
-
-    Call in the transaction that makes the message.
-    """
+    """Attaches the pictures of an ``earlier`` version of the turn (the same bytes), then the new
+    ones. Call this in the transaction that creates the message."""
     kept = [each.file for each in earlier.attachments.all()] if earlier else []
     new = [
         StoredFile.objects.store(
@@ -111,14 +110,15 @@ def attach(
 
 
 def shows(run: Run, pictures: Sequence[Picture]) -> bool:
-    """Whether the run answers these very pictures: a repeated key may come with others."""
+    """Whether the message of the run has exactly these pictures: a repeated key may come with other
+    ones."""
     stored = Attachment.objects.filter(message=run.message.parent_id).order_by("position")
     return list(stored.values_list("file__sha256", flat=True)) == [p.sha256 for p in pictures]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFile:
-    """A file in an answer, and its place there. ``name`` is its name in the result."""
+    """A file in an answer, and its position there. ``name`` is its name in the result."""
 
     name: str
     media_type: str
@@ -133,9 +133,9 @@ class OutputFile:
 def read_output_files(
     run_pk: int, result: Result, closing: Sequence[bytes] = ()
 ) -> list[OutputFile]:
-    """The bytes in an answer, decoded and hashed: before the transaction that ends its run,
-    wherever possible, because others wait for that. ``closing`` are the events, encoded, that
-    are not in the run's log yet."""
+    """The files in an answer, decoded and hashed. This runs before the transaction that ends the
+    run, wherever possible, because other writers wait for that one. ``closing`` are the encoded
+    events that are not in the run's log yet."""
     outputs = [result.output, *(each.output for each in result.ext.alternatives)]
     if not any(isinstance(item, MediaItem) and item.file for items in outputs for item in items):
         return []
@@ -157,7 +157,7 @@ def _output_file(medium: Medium, body: bytes) -> OutputFile:
 
 
 def store_output_files(run: Run, result: Result, prepared: object) -> None:
-    """Stores the files of an answer. Call in the transaction that ends the run."""
+    """Stores the files of an answer. Call this in the transaction that ends the run."""
     for each in cast("list[OutputFile]", prepared):
         file = StoredFile.objects.store(
             run.conversation_id,
@@ -198,8 +198,8 @@ class Medium:
         return media_name(self.last, self.position)
 
     def add(self, event: MediaUpdate) -> None:
-        """What is final replaces what was partial. Partial sound goes on where it was; a partial
-        picture is a better one than that before it."""
+        """Final bytes replace partial ones. Partial sound is appended; a partial picture replaces
+        the one before."""
         is_final = event.state == "final"
         if event.data:
             if is_final or not event.media_type.startswith("audio/"):
@@ -212,7 +212,7 @@ class Medium:
         self.last = event
 
     def body(self) -> bytes:
-        """Nothing where the upstream's text is no base64."""
+        """The bytes, or ``None`` if the upstream's text is not base64."""
         try:
             return b"".join(base64.b64decode(piece, validate=True) for piece in self.pieces)
         except (binascii.Error, ValueError):
@@ -220,14 +220,14 @@ class Medium:
 
 
 def read_media(updates: Iterable[MediaUpdate]) -> list[Medium]:
-    """The media that came as bytes, in the order in which they appeared."""
+    """The media whose bytes were in the answer, in the order in which they appeared."""
     media: dict[tuple[int, int, str], Medium] = {}
     with_bytes: list[Medium] = []
     counts: Counter[tuple[int, int]] = Counter()
     for event in updates:
         item = (event.choice, event.item)
         key = (*item, event.media_id)
-        # The words of a sound may come before the sound.
+        # The transcript of a sound may come before the sound.
         medium = media.get(key) or Medium(position=0, last=event)
         media[key] = medium
         if event.data and not medium.pieces:

@@ -1,4 +1,5 @@
-"""What conversations keep beside their words. The lists name things; opening one leaves a row."""
+"""Administration of what conversations store beside their text. The lists name the objects; opening
+one is recorded in the audit log."""
 
 from __future__ import annotations
 
@@ -22,18 +23,19 @@ from chat.web.files import may_be_shown
 
 
 class KeptAdmin(AdministratorsOnly):
-    """A thing of a conversation: read under the conversation's rules, and changed by nobody."""
+    """An object of a conversation. It is read under the conversation's rules, and nobody changes
+    it."""
 
     ordering = ("-pk",)
     date_hierarchy = "created_at"
     list_filter = ("created_at",)
 
     def conversation_of(self, thing: Any) -> Conversation:
-        """Whose it is, known without any word of it. Raises ``Http404``."""
+        """The conversation of the object, known without reading its content. Raises ``Http404``."""
         raise NotImplementedError
 
     def facts_of(self, thing: Any) -> dict[str, object]:
-        """What its page shows: ``name``, ``facts`` (label and value), and what there is to read."""
+        """What the page shows: ``name``, ``facts`` (label and value), and the content."""
         raise NotImplementedError
 
     def changeform_view(
@@ -43,7 +45,7 @@ class KeptAdmin(AdministratorsOnly):
         form_url: str = "",
         extra_context: dict[str, object] | None = None,
     ) -> HttpResponse:
-        """The thing itself, in place of a form."""
+        """Shows the object itself instead of a form."""
         if object_id is None or not self.has_view_permission(request):
             raise PermissionDenied
         if request.method not in ("GET", "HEAD"):

@@ -1,4 +1,4 @@
-"""What a conversation keeps beside its words, counted and found with a few queries."""
+"""What a conversation stores beside its text, counted and found with a few queries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCounts:
-    """How many things an answer made or changed."""
+    """How many objects an answer created or changed."""
 
     artifacts: int = 0
     mockups: int = 0
@@ -27,7 +27,8 @@ class FileCounts:
 
 
 def files_by_answer(conversation: Conversation) -> Mapping[int, FileCounts]:
-    """By the key of the answer's message, in one query; answers that left nothing are not in it."""
+    """The counts by the key of the answer's message, in one query. Answers without files are left
+    out."""
     rows = _by_answer(
         ArtifactVersion.objects.filter(artifact__conversation=conversation), "artifacts", "artifact"
     ).union(
@@ -49,7 +50,7 @@ def _by_answer(rows: QuerySet[Any], name: str, of: str) -> QuerySet[Any]:
 
 
 def attachments_by_message(conversation: Conversation) -> Mapping[int, list[Attachment]]:
-    """The pictures of people's turns, without their bytes."""
+    """The pictures of people's messages, without their bytes."""
     rows = (
         Attachment.objects.filter(message__conversation=conversation)
         .select_related("file")
@@ -63,8 +64,8 @@ def attachments_by_message(conversation: Conversation) -> Mapping[int, list[Atta
 
 
 def count_files(conversation: Conversation) -> int:
-    """Things on the conversation's page of files, in one query. An edited turn has its pictures
-    from before, and they count once."""
+    """How many objects the conversation's page of files shows, in one query. An edited message
+    keeps its pictures, and they count once."""
     return sum(_counts.all(room=conversation.pk))
 
 
@@ -84,12 +85,13 @@ _counts: Prepared[Any] = Prepared(
 
 
 def has_no_files(conversation: Conversation) -> None:
-    """Says of this object, for the turns that it is shown with, what `count_files` would find."""
+    """Remembers, for the messages that this object is shown with, that `count_files` would find
+    nothing."""
     vars(conversation)[f"_{count_files.__name__}"] = 0
 
 
 def once(conversation: Conversation, read: Callable[[Conversation], Result]) -> Result:
-    """What ``read`` gives, kept on this object: it lives as long as the request that shows it."""
+    """The result of ``read``, cached on this object, which lives as long as the request."""
     known = vars(conversation)
     name = f"_{read.__name__}"
     if name not in known:

@@ -30,18 +30,18 @@ from chat.upstreams.redaction import Redactor
 from chat.web import files as web_files
 from chat.web.decorators import login_required
 
-# More than any answer shows; a hostile one can name more than a statement takes.
+# More than any answer shows. A hostile answer can name more than an SQL statement takes.
 LOOKED_UP_AT_ONCE = 10_000
 
 
 def id_of(run: Run, address: str) -> UUID:
-    """The same for everybody and at any time, so that no table has to say which is which. Whether
-    somebody may have the file is asked as of any other."""
+    """An id that is the same for everyone and at any time, so that no table is needed to map
+    addresses. Access to the file is checked as for any other."""
     return uuid5(run.public_id, address)
 
 
 def kept(run: Run, addresses: Iterable[str]) -> dict[str, UUID]:
-    """Which of these pictures are here."""
+    """Which of these pictures are stored."""
     ids = {address: id_of(run, address) for address in addresses}
     rows = StoredFile.objects.filter(conversation=run.conversation_id)
     wanted = list(ids.values())
@@ -53,7 +53,7 @@ def kept(run: Run, addresses: Iterable[str]) -> dict[str, UUID]:
 
 
 def may_ask(user: User) -> bool:
-    """Counts what a person has fetched this minute, and whether it is too much."""
+    """Counts what a user has fetched this minute. Returns whether one more is allowed."""
     minute = int(timezone.now().timestamp()) // 60
     key = f"pictures:{user.pk}:{minute}"
     cache.add(key, 0, timeout=120)
@@ -61,8 +61,8 @@ def may_ask(user: User) -> bool:
 
 
 def keep(run: Run, address: str, body: bytes, *, by: User) -> UUID:
-    """Raises ``ActionRefused`` for what is no picture, and where the conversation was removed while
-    it came. Of two who keep it at once, one does."""
+    """Stores a picture. Raises ``ActionRefused`` for what is no picture, and if the conversation
+    was deleted meanwhile. If two requests store it at once, one of them does."""
     last = unquote(urlsplit(address).path).rpartition("/")[2]
     picture = actions.picture_of(web_files.picture_name(last), body)
     id = id_of(run, address)
@@ -83,13 +83,11 @@ def keep(run: Run, address: str, body: bytes, *, by: User) -> UUID:
     return id
 
 
-# Pictures that stand in an answer as addresses: shown when a person wants that, and fetched by us.
-#
-# No browser ever asks the other host. What is fetched is an address that readers of this answer see,
-# and no other; all that goes wrong is the same 404, which maps no network for anybody.
+# No browser ever asks the other host. Only addresses that readers of this answer see are fetched,
+# and every failure is the same 404, so that nobody can probe a network.
 
-# While another host takes its time, one of the few turns that pages have is taken: half of them at
-# most, or a few slow pictures would keep every page of this process waiting. 0 is no bound there.
+# A slow host blocks one of the threads that render pages. At most half of them may be used for
+# this, or a few slow pictures would stop all pages of this process. A limit of 0 means no limit.
 FETCHES_AT_ONCE = (
     max(1, settings.MAX_CONCURRENT_REQUESTS // 2) if settings.MAX_CONCURRENT_REQUESTS else 16
 )
@@ -100,8 +98,8 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def pictures(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """Address → where the picture is, of those that are here. A ``POST`` brings one: it makes this
-    server ask another, which only who may write decides, and for the whole room."""
+    """A map from each address to the stored picture. A ``POST`` fetches one: only members who may
+    write make the server request another host, and the picture is then there for the whole room."""
     is_wish = request.method == "POST"
     run = access.get_run(request.user, public_id, for_write=is_wish)
     addresses = pictures_in(run)
@@ -117,8 +115,8 @@ def pictures(request: HttpRequest, public_id: UUID) -> HttpResponse:
 
 
 def _bring(request: HttpRequest, run: Run, address: str) -> bool:
-    """False where more is asked for than is fetched, at this moment or by this person. Nobody
-    waits here: that would take a turn as well. Raises ``Http404``."""
+    """Fetches a picture. Returns ``False`` if too many are being fetched, at this moment or by this
+    user. It never waits, because waiting would block a thread as well. Raises ``Http404``."""
     if not _turns.acquire(blocking=False):
         return False
     try:
@@ -133,13 +131,13 @@ def _bring(request: HttpRequest, run: Run, address: str) -> bool:
 
 
 async def _fetch(address: str) -> bytes:
-    """Without cookie, key or referrer, and without following anybody elsewhere."""
+    """Requests the picture without cookies, keys or referrer, and without following redirects."""
     parts = urlsplit(address)
     path = f"{parts.path}?{parts.query}" if parts.query else parts.path
     policy = picture_policy()
     if settings.UPSTREAM_PROXY:
-        # It finds the addresses of names by itself and may reach more than we: a name that leads
-        # where nobody may ask is not even given to it.
+        # A proxy resolves names itself and may reach more than this server. A name that resolves to
+        # a forbidden address is therefore not passed to it at all.
         async with asyncio.timeout(settings.PICTURE_FETCH_SECONDS):
             await policy.resolve(
                 parts.hostname or "", parts.port or DEFAULT_PORTS.get(parts.scheme, 443)

@@ -1,4 +1,4 @@
-"""Addresses of files: stored with answers, attached by people, or fetched for them."""
+"""Addresses of files: stored with answers, attached by people, or fetched from elsewhere."""
 
 from django.urls import URLPattern, path
 

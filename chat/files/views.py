@@ -35,7 +35,7 @@ from chat.web.decorators import login_required
 from chat.web.files import bytes_response, code_of, language_of, may_be_shown, read_text
 from chat.web.responses import beside_room
 
-# Of these the newest are listed; more is a flood, and the answers' own pages have it.
+# Only the newest are listed. More would be a flood, and the pages of the answers show all.
 MOST_LISTED = 200
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
@@ -71,7 +71,8 @@ class ListedMockup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPicture:
-    """A stored file with the turn that it came in. ``label`` says what it is, also to the blind."""
+    """A stored file with the message that it came with. ``label`` describes it, also for screen
+    readers."""
 
     file: StoredFile
     message: Message
@@ -86,12 +87,12 @@ class ListedPicture:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it is said to be one; no bytes are read for a list."""
+        """Whether its media type says so; no bytes are read for a list."""
         return self.file.media_type.startswith("audio/")
 
 
 def artifacts_of(conversation: Conversation) -> list[ListedArtifact]:
-    """The newest first, with their versions from the newest on, without the contents."""
+    """The newest artifacts first, with their versions from the newest on, without the contents."""
     versions = (
         ArtifactVersion.objects.defer("content", "run__result")
         .select_related("run__message")
@@ -147,7 +148,7 @@ def _listed_mockup(mockup: Mockup, versions: Sequence[MockupVersion]) -> ListedM
 
 
 def brought_in(conversation: Conversation) -> list[ListedPicture]:
-    """The files that answers brought with them: the newest answer first, its files in their order."""
+    """The files of answers: the newest answer first, its files in their order."""
     rows = (
         AnswerFile.objects.filter(run__conversation=conversation)
         .select_related("file", "run__message")
@@ -167,7 +168,7 @@ def brought_in(conversation: Conversation) -> list[ListedPicture]:
 
 
 def attached_in(conversation: Conversation) -> list[ListedPicture]:
-    """The pictures that people attached, each once however often its turn was edited."""
+    """The pictures that people attached, each once, however often its message was edited."""
     rows = (
         Attachment.objects.filter(message__conversation=conversation)
         .select_related("file", "message__author")
@@ -193,7 +194,7 @@ def _once(rows: Iterable[Attachment]) -> list[Attachment]:
     return list(newest.values())
 
 
-# The files of a conversation, listed; and one file: as source and as download.
+# --- pages: the files of a conversation; one file as source and as download ---------------------
 
 
 @login_required
@@ -216,7 +217,7 @@ def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
 @login_required
 @require_safe
 def file(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """The one way by which bytes of others leave this origin."""
+    """The only way by which bytes from elsewhere leave this origin."""
     stored = access.get_file(request.user, public_id)
     return bytes_response(
         bytes(stored.body),
@@ -231,7 +232,7 @@ def file(request: HttpRequest, public_id: UUID) -> HttpResponse:
 def medium(
     request: HttpRequest, public_id: UUID, choice: int, item: int, position: int
 ) -> HttpResponse:
-    """From a card, which knows its place in its run, to the file that is kept of it."""
+    """Redirects from a card, which knows its position in its run, to the stored file."""
     run = access.get_run(request.user, public_id)
     made = AnswerFile.objects.filter(run=run, choice=choice, item=item, position=position)
     file_id = made.values_list("file__public_id", flat=True).first()

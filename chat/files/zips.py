@@ -1,7 +1,7 @@
-"""Everything that a conversation has gathered, or one version of a mockup, as one ZIP file.
+"""Everything that a conversation has collected, or one version of a mockup, as one ZIP file.
 
-Names are other people's: each becomes a path that stays below the folder in which somebody
-unpacks it, on every system, and none is there twice.
+The names come from others. Each becomes a path that stays below the folder in which it is unpacked,
+on every system, and no path occurs twice.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from chat.web.decorators import login_required
 from chat.web.files import archive_response
 
 MEGABYTE = 1024 * 1024
-# Made in memory, by a thread that answers nobody else meanwhile.
+# The ZIP file is made in memory, by a thread that serves no other request meanwhile.
 MOST_BYTES = 64 * MEGABYTE
 MOST_FILES = 2_000
 SEGMENT_LENGTH = 100
-# File systems count bytes, and take 255; a number may be added.
+# File systems count bytes, and allow 255; a number may be appended.
 SEGMENT_BYTES = 200
 MOST_SEGMENTS = 20
-# Names that one system or another takes for devices; raised digits are digits to it as well.
+# Names that some system takes for devices. Superscript digits count as digits there as well.
 _DEVICE = re.compile(
     r"(con|conin\$|conout\$|prn|aux|nul|(?:com|lpt)[\d¹²³])\s*(\..*)?", re.IGNORECASE
 )
@@ -54,7 +54,7 @@ _FORBIDDEN = re.compile(r'[<>:"|?*\x00-\x1f\x7f]')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZipEntry:
-    """``size_bytes`` is known before it is read; a text may be larger than that."""
+    """A file to add. ``size_bytes`` is known before it is read; a text may be larger than that."""
 
     path: str
     size_bytes: int
@@ -83,7 +83,7 @@ def conversation(request: HttpRequest, public_id: UUID) -> HttpResponse:
 
 
 def _everything(conversation: Conversation) -> Iterator[ZipEntry]:
-    # Each is read when it is its turn: a hundred at once may be as large as a hundred answers.
+    # Each file is read when its turn comes: a hundred at once may be as large as a hundred answers.
     artifacts = ArtifactVersion.objects.filter(artifact__conversation=conversation)
     sized = artifacts.defer("content").annotate(characters=Length("content"))
     for version in sized.select_related("artifact").order_by("pk"):
@@ -109,7 +109,7 @@ def _everything(conversation: Conversation) -> Iterator[ZipEntry]:
 
 def _text_of(version_pk: int) -> bytes:
     contents = ArtifactVersion.objects.filter(pk=version_pk).values_list("content", flat=True)
-    # Deleted meanwhile, with its conversation.
+    # The file was deleted meanwhile, with its conversation.
     return (contents.first() or "").encode("utf-8", "replace")
 
 
@@ -166,8 +166,8 @@ def _moment(at: datetime) -> tuple[int, int, int, int, int, int]:
 
 
 def unique_path(path: str, taken: set[str]) -> str:
-    """A relative path without ``..``, and one that is not there yet, however systems write it, nor
-    is the folder of another one, nor lies in a file."""
+    """A relative path without ``..`` that is not used yet in any form that a system takes for the
+    same, and that neither is a folder of another path nor lies below a file."""
     segments = [
         safe for each in re.split(r"[/\\]", path)[-MOST_SEGMENTS:] if (safe := _segment(each))
     ]
@@ -181,7 +181,7 @@ def unique_path(path: str, taken: set[str]) -> str:
 
 
 def _free(folder: str, name: str, taken: set[str], *forms: Callable[[str], str]) -> str:
-    """The name, in this folder, or with a number if there is one already in one of these forms."""
+    """The name in this folder, with a number if one of its forms is used already."""
     stem, dot, suffix = name.rpartition(".")
     if not stem:
         stem, dot, suffix = name, "", ""
@@ -192,7 +192,7 @@ def _free(folder: str, name: str, taken: set[str], *forms: Callable[[str], str])
     def is_taken(number: int) -> bool:
         return any(form(numbered(number)) in taken for form in forms)
 
-    # In steps that double, then halve: thousands may have the same name, and counting up for each
+    # The step doubles, then halves: thousands may have the same name, and counting up for each
     # would look at all those before it.
     last_taken, free = 0, 1
     while is_taken(free):
@@ -207,7 +207,7 @@ def _free(folder: str, name: str, taken: set[str], *forms: Callable[[str], str])
 
 
 def _as_file(path: str) -> str:
-    """As systems compare names that tell neither case nor ways to write an accent apart."""
+    """The name as systems compare it that distinguish neither case nor Unicode normal forms."""
     return unicodedata.normalize("NFC", path).casefold()
 
 

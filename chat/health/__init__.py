@@ -1,1 +1,1 @@
-"""What a process tells about itself: whether it lives, whether it can serve, and its figures."""
+"""Health of a process: whether it is alive, whether it can serve, and its metrics."""

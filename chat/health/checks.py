@@ -1,4 +1,4 @@
-"""Checks of the database and Redis, with deadlines, shared by requests that arrive together."""
+"""Checks of the database and Redis with deadlines, shared by requests that arrive together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chat.health.database import Database, DatabaseProbe, LiveRuns
 
 
 class Worker:
-    """Does one call after the other. A daemon: a call that hangs in a database that is frozen does
+    """Runs one call after the other in a daemon thread. A call that hangs in a frozen database does
     not keep the process from ending, as a thread of a pool would."""
 
     def __init__(self, name: str) -> None:
@@ -26,7 +26,7 @@ class Worker:
         self._thread: threading.Thread | None = None
 
     def call(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
-        """The function's value, some time. ``function`` must not raise."""
+        """A future with the function's value. ``function`` must not raise."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
 
@@ -35,7 +35,7 @@ class Worker:
             try:
                 loop.call_soon_threadsafe(_settle, answer, value)
             except RuntimeError:
-                # The loop has ended meanwhile; nobody waits any more.
+                # The loop has ended meanwhile; nothing waits any more.
                 return
 
         self._calls.put(work)
@@ -45,7 +45,7 @@ class Worker:
         return answer
 
     def close(self, last: Callable[[], None]) -> None:
-        """Ends the thread after ``last``, whenever that will be; nobody waits for it."""
+        """Ends the thread after ``last``, without waiting for that."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._calls.put(last)
@@ -61,13 +61,14 @@ def _settle(answer: asyncio.Future[Any], value: Any) -> None:
         answer.set_result(value)
 
 
-# Asks database and Redis, with deadlines, and at most once in a while however often we are asked.
+# --- the checks: at most one question at a time, however often clients ask
+# --------------------------
 
-# Probes of several kinds come at once; a second is what they can be late by anyway.
+# Probes of several kinds come together, and results may be a second old anyway.
 FRESH_SECONDS = 1.0
-# The line is read for the figures only, and counting it costs more.
+# The queue is only read for the metrics, and counting it costs more.
 LINE_FRESH_SECONDS = 5.0
-# Slower than this nobody is served well.
+# A slower database serves nobody well.
 DATABASE_SECONDS = 2.0
 REDIS_SECONDS = 1.0
 
@@ -77,14 +78,15 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What was found the last time; at most a second old."""
+    """The last results, at most a second old."""
 
     database: Database
     redis: RedisState
 
 
 class CachedValue(Generic[Value]):
-    """The last result of a check, refreshed when it is too old, once for all requests that wait."""
+    """The last result of a check. It is refreshed when it is too old, once for all waiting
+    requests."""
 
     def __init__(self, ask: Callable[[], Awaitable[Value]], seconds: float) -> None:
         self.value: Value | None = None
@@ -100,7 +102,7 @@ class CachedValue(Generic[Value]):
         if self._asking is None:
             self._asked_at = now
             self._asking = asyncio.create_task(self._remember(), name="health-check")
-        # Whoever leaves does not take the answer away from the others.
+        # A request that is cancelled does not take the result away from the others.
         return await asyncio.shield(self._asking)
 
     async def _remember(self) -> Value:
@@ -120,8 +122,8 @@ class CachedValue(Generic[Value]):
 
 
 class Checks:
-    """The checks of one process. Used on its event loop; a check never raises and never takes much
-    longer than its deadline, whatever hangs."""
+    """The checks of one process. They run on its event loop, never raise, and never take much
+    longer than their deadline, whatever hangs."""
 
     def __init__(
         self,
@@ -142,7 +144,7 @@ class Checks:
     async def close(self) -> None:
         await self.findings.close()
         await self.line.close()
-        # The connection belongs to the thread, which may be stuck: nobody waits for it.
+        # The connection belongs to the thread, which may hang, so this does not wait for it.
         self._worker.close(self._looker.close)
         client, self._redis = self._redis, None
         if client is not None:
@@ -162,8 +164,8 @@ class Checks:
         return found if found is not None else LiveRuns(error="timeout")
 
     async def _answer(self, ask: Callable[[], Value]) -> Value | None:
-        """The thread's answer, or ``None`` after the deadline. While a question hangs no other one
-        is put behind it: there would be more of them each second."""
+        """The thread's answer, or ``None`` after the deadline. While a question hangs, no other one
+        is queued behind it: there would be more each second."""
         if self._unanswered is not None and not self._unanswered.done():
             return None
         answer = self._unanswered = self._worker.call(ask)

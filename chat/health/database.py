@@ -1,7 +1,7 @@
-"""What the database says of itself, of the runners and of the line, over a connection of our own.
+"""State of the database, of runners and of the queue, over a connection of its own.
 
-The pool of the pages may be exhausted and its threads may hang: that must not decide whether the
-database counts as there. Everything here runs in the one thread of a `Worker`.
+The connection pool of the pages may be exhausted and its threads may hang; that must not decide
+whether the database counts as available. Everything here runs in the one thread of a `Worker`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from chat.models.run import LIVE_STATUSES
 
 Facts = TypeVar("Facts")
 
-# The name of our connection, known in our thread alone.
+# The name of the connection, which only exists in this thread.
 ALIAS = "health"
-# How often a database that once had every migration is asked for them again.
+# How often the migrations of an up-to-date database are checked again.
 MIGRATIONS_SECONDS = 60.0
 CONNECT_SECONDS = 2
 
@@ -37,8 +37,8 @@ _CLOCK = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runners:
-    """How many there are, and the age of the oldest heartbeat of a living one, by the database's
-    clock. Draining ones live, but claim nothing."""
+    """How many runners there are, and the age of the oldest heartbeat of a living one, by the
+    database's clock. Draining ones are alive, but claim nothing."""
 
     alive: int = 0
     draining: int = 0
@@ -48,11 +48,12 @@ class Runners:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """``error`` is empty where it answered; else the class of the exception, or "timeout"."""
+    """``error`` is empty if the database answered; otherwise it is the class of the exception, or
+    "timeout"."""
 
     error: str = ""
     latency_seconds: float = 0.0
-    # Seconds since 1970, and how much that is ahead of this process's clock.
+    # Seconds since 1970, and by how much that is ahead of this process's clock.
     clock: float = 0.0
     clock_offset_seconds: float = 0.0
     missing_migrations: int = 0
@@ -65,7 +66,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRuns:
-    """Live runs: by state, and by state and name of the upstream."""
+    """Live runs by state, and by state and name of the upstream."""
 
     error: str = ""
     states: dict[str, int] = field(default_factory=dict)
@@ -75,7 +76,7 @@ class LiveRuns:
 
 
 class DatabaseProbe:
-    """Asks the database. Never raises; belongs to one thread."""
+    """Asks the database. It never raises, and belongs to one thread."""
 
     def __init__(self) -> None:
         self._connection: BaseDatabaseWrapper | None = None
@@ -100,8 +101,8 @@ class DatabaseProbe:
             connection.close()
 
     def _twice(self, look: Callable[[BaseDatabaseWrapper], Facts]) -> Facts:
-        """A kept connection may have been cut by a restart of the database: that is no reason to
-        call it away. A new one is asked only once."""
+        """Asks twice if needed: a restart of the database may have cut a kept connection, which
+        does not make it unavailable. A new connection is only tried once."""
         was_kept = self._connection is not None
         try:
             return look(self._connected())
@@ -121,7 +122,7 @@ class DatabaseProbe:
             options = connection.settings_dict["OPTIONS"]
             if options.pop("pool", None) is not None:
                 options.setdefault("connect_timeout", CONNECT_SECONDS)
-            # Only this thread knows the name: the registry is one per thread.
+            # Only this thread knows the name, because the registry is one per thread.
             connections[ALIAS] = self._connection = connection
         return self._connection
 
@@ -133,15 +134,16 @@ class DatabaseProbe:
         return Database(
             latency_seconds=latency,
             clock=clock,
-            # The answer was made somewhere between the question and now.
+            # The answer was made at some time between the question and now.
             clock_offset_seconds=clock - before - latency / 2,
             missing_migrations=self._missing(connection),
             runners=_runners(clock),
         )
 
     def _missing(self, connection: BaseDatabaseWrapper) -> int:
-        """Migrations that this code has and the database has not. Reading those of the code takes
-        a while: it is done until nothing is missing, and then the last ones are looked for."""
+        """Migrations of this version that the database does not have. Loading the migrations of the
+        code takes a while, so it is repeated only until none is missing; then only the last ones
+        are checked."""
         now = time.monotonic()
         if self._leaves:
             if now - self._complete_at < MIGRATIONS_SECONDS:

@@ -1,7 +1,7 @@
-"""Health and figures at the web server, beside Django: they answer when no page does.
+"""Health and metrics at the web server, outside of Django, so that they answer when no page does.
 
-They need no session and no thread of a pool, and no allowed name: a probe comes by address. What a
-stranger is told here is one word.
+They need no session, no thread of a pool and no allowed host name, because probes use addresses. A
+client without access gets one word.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# Sessions are in the database, which may be what somebody wants to ask about.
+# Sessions are in the database, which may be what somebody asks about.
 SESSION_SECONDS = 3.0
 
 
@@ -39,8 +39,8 @@ async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def metrics_or(pages: Application) -> Application:
-    """The figures for those who may see them; for everybody else what ``pages`` say of an address
-    where there is nothing."""
+    """The metrics for those who may see them; for everyone else what ``pages`` respond to an
+    unknown address."""
 
     async def metrics(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD") or not await _may_see(scope):
@@ -85,7 +85,7 @@ async def _is_administrator(scope: Scope) -> bool:
         async with asyncio.timeout(SESSION_SECONDS):
             await AuthMiddlewareStack(look)(scope, None, None)
     except Exception:
-        # A database that is away knows nobody.
+        # Without a database nobody can be authenticated.
         return False
     return bool(found and found[0].is_active and found[0].is_staff)
 

@@ -1,4 +1,4 @@
-"""Figures that are read from the database: of the whole installation, not of this process."""
+"""Metrics that are read from the database: of the whole installation, not of this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Values = metrics.Values
 
 
 async def refresh() -> None:
-    """Asks, if the last answers are too old. Never raises; what is not known is not shown."""
+    """Asks if the last answers are too old. It never raises; unknown values are left out."""
     await checks.findings.get()
     await checks.line.get()
 
@@ -68,7 +68,7 @@ def _of_line(name: str) -> Values:
 
 
 def _pool(figure: str) -> int | None:
-    """One of the counts that the pool keeps; ``None`` where there is no pool, or none yet."""
+    """One of the counts of the connection pool; ``None`` if there is no pool yet."""
     pools = getattr(type(connections["default"]), "_connection_pools", {})
     return pools["default"].get_stats().get(figure, 0) if "default" in pools else None
 

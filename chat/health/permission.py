@@ -1,6 +1,6 @@
-"""Who may read figures and details of health: by address or by token.
+"""Who may read metrics and details of health: by address or by token.
 
-(Signed-in administrators may too; that is the web process's matter, which knows sessions.)
+Signed-in administrators may, too; the web process checks that, because it has the sessions.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from django.http.request import validate_host
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# Whoever comes through a proxy has one of these.
+# Requests that come through a proxy have one of these headers.
 _FORWARDED = ("x-forwarded-for", "forwarded", "x-real-ip", "via")
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Who asks: the address at the other end of the socket (``None`` where there is none), and the
-    headers, names in lower case, repeated ones joined with commas. ``is_direct``: no proxy of ours
-    stands before this port, whatever stands before others."""
+    """The sender: the address at the other end of the socket (``None`` if there is none), and the
+    headers with names in lower case, repeated ones joined by commas. ``is_direct``: no proxy of
+    ours is in front of this port, whatever is in front of others."""
 
     peer: str | None
     headers: Mapping[str, str]
@@ -47,8 +47,8 @@ def has_token(asker: Requester) -> bool:
 def is_near(asker: Requester) -> bool:
     """Whether the request comes from one of `METRICS_NETWORKS`.
 
-    A page of a stranger in a browser of that network must not read along by giving its own name
-    our address (rebinding): the Host header has to be one that such a page cannot have.
+    A page in a browser of that network could point its own name at our address (DNS rebinding) and
+    read the response. So the Host header must be one that such a page cannot have.
     """
     address = real_address(asker)
     if address is None or not _is_own_name(asker.headers.get("host", "")):
@@ -62,11 +62,11 @@ def is_near(asker: Requester) -> bool:
 
 
 def real_address(asker: Requester) -> Address | None:
-    """Where the request comes from, proxies of ours taken into account; ``None`` if nobody can say.
+    """The address of the client behind our proxies; ``None`` if it cannot be known.
 
-    Without proxies of ours, a request that some proxy has passed on comes from anywhere: its peer
-    is only that proxy, and it may well stand on this very machine. Where people come by https there
-    is one, whether or not it says so, for we do not speak TLS.
+    If no proxy is configured, a request that some proxy has forwarded may come from anywhere: its
+    peer is only that proxy, which may well run on this machine. With https there is always a proxy,
+    whether or not it sends such headers, because this server does not speak TLS.
     """
     proxies = 0 if asker.is_direct else settings.ALLAUTH_TRUSTED_PROXY_COUNT
     if proxies and "x-forwarded-for" in asker.headers:
@@ -89,7 +89,7 @@ def _address(text: str) -> Address | None:
 
 
 def _is_own_name(host: str) -> bool:
-    """An address, a name without a dot (another container's), or one of `ALLOWED_HOSTS`."""
+    """An IP address, a name without a dot (another container's), or one of `ALLOWED_HOSTS`."""
     match = _HOST.fullmatch(host.lower())
     if match is None:
         return False
@@ -99,5 +99,5 @@ def _is_own_name(host: str) -> bool:
 
 
 def _is_allowed(name: str) -> bool:
-    # "*" allows every name, and so none that could be told from a stranger's.
+    # "*" allows every name, so a foreign name could not be told apart.
     return validate_host(name, [host for host in settings.ALLOWED_HOSTS if host != "*"])

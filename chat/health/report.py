@@ -1,4 +1,4 @@
-"""The answers of the health endpoints, for web servers and runners."""
+"""The responses of the health endpoints, for web servers and runners."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from chat.core.process import Process, ProcessPhase, process
 from chat.health import figures
 from chat.health.checks import Findings, checks
 
-# Beyond this, times that people see are wrong, and files of cookies and tokens end early or late.
+# With a larger difference, times on pages are wrong, and cookies and tokens expire early or late.
 CLOCK_SECONDS = 5.0
-# Beyond this, everybody who is connected notices.
+# With a longer delay, every connected user notices it.
 LAG_SECONDS = 1.0
 
 Status = Literal["ok", "degraded", "unavailable"]
@@ -24,7 +24,7 @@ Status = Literal["ok", "degraded", "unavailable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthReport:
-    """``failures`` are why this process cannot serve; ``problems`` only make it worse."""
+    """``failures`` say why this process cannot serve; ``problems`` only degrade it."""
 
     failures: list[str]
     problems: list[str]
@@ -41,7 +41,7 @@ class HealthReport:
         return "degraded" if self.problems else "ok"
 
     def body(self, *, in_detail: bool) -> dict[str, object]:
-        """To strangers the status alone."""
+        """Clients without access get the status alone."""
         told: dict[str, object] = {"status": self.status}
         if in_detail:
             told |= {**self.details, "problems": [*self.failures, *self.problems]}
@@ -49,7 +49,7 @@ class HealthReport:
 
 
 def report(process: Process, findings: Findings, *, version: str) -> HealthReport:
-    """Pure: the same findings give the same report."""
+    """A pure function: the same findings give the same report."""
     return HealthReport(
         failures=_failures(process, findings),
         problems=_problems(process, findings),
@@ -115,7 +115,7 @@ def _database(findings: Findings) -> dict[str, object]:
 
 
 def _runners(findings: Findings) -> dict[str, object] | None:
-    """``None``: nobody knows while the database is away."""
+    """``None`` while the database is unavailable."""
     if not findings.database.is_there:
         return None
     runners = findings.database.runners
@@ -131,9 +131,9 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)
 
 
-# What is answered at the three addresses, for the web server and for the runner's own.
+# --- the three endpoints, for web servers and for the server of a runner --------------------------
 
-# Opened in a browser it is data and nothing else, and nobody keeps it.
+# Data only, also when it is opened in a browser, and not cached.
 HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -158,7 +158,7 @@ class HealthResponse:
 
 
 def alive() -> HealthResponse:
-    """The event loop has come to this line: that is all there is to say."""
+    """The event loop has run this line; nothing else is checked."""
     return _json(200, {"status": "ok"})
 
 

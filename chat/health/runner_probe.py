@@ -17,7 +17,7 @@ from chat.health.checks import checks
 from chat.health.permission import Requester, may_see
 from chat.health.report import HealthResponse
 
-# A probe's request is one packet, and is there at once.
+# The request of a probe is one packet, and arrives at once.
 REQUEST_BYTES = 8 * 1024
 REQUEST_SECONDS = 5.0
 CONNECTIONS = 32
@@ -27,7 +27,7 @@ _NOT_FOUND = report.refused(404, "There is nothing here.")
 
 
 class ProbeServer:
-    """Answers one request for each connection. `start` it once, `close` it at the end."""
+    """Serves one request for each connection. `start` it once, and `close` it at the end."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host = host
@@ -36,7 +36,7 @@ class ProbeServer:
         self._serving: set[asyncio.Task[None]] = set()
 
     async def start(self) -> int:
-        """Binds, and returns the port. Raises ``OSError``."""
+        """Listens, and returns the port. Raises ``OSError``."""
         self._server = await asyncio.start_server(
             self._accept, self._host, self._port, limit=REQUEST_BYTES
         )
@@ -61,11 +61,12 @@ class ProbeServer:
         task = asyncio.create_task(self._serve(reader, writer), name="probe")
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
-        # Not at the end of the task: one that is cancelled before it begins has no end.
+        # Not at the end of the task: a task that is cancelled before it starts has no end.
         task.add_done_callback(lambda _: writer.close())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # Who sends nonsense, too much, or too slowly, or does not read, is let go without a word.
+        # Clients that send invalid, large or slow requests, or do not read, are disconnected
+        # without a response.
         with suppress(
             TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
         ):
@@ -119,7 +120,7 @@ def _encode(answer: HealthResponse, *, with_body: bool = True) -> bytes:
     return head + answer.body if with_body else head
 
 
-# What stands beside a runner that is a process of its own: its phase, and where to ask for it.
+# --- the server beside a runner process: its phase, and where to ask for it -----------------------
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ REFUSED = 2
 
 
 class Executing(Protocol):
-    """A runner, as far as its health is concerned."""
+    """What the health endpoints need to know of a runner."""
 
     @property
     def has_started(self) -> bool: ...
@@ -138,10 +139,8 @@ class Executing(Protocol):
 
 @asynccontextmanager
 async def probing(runner: Executing) -> AsyncIterator[None]:
-    """Answers at ``RUNNER_HOST:RUNNER_PORT`` meanwhile, also while the runner starts and drains.
-
-    Raises ``CommandError`` where it cannot listen there.
-    """
+    """Serves ``RUNNER_HOST:RUNNER_PORT`` during this block, also while the runner starts and
+    drains. Raises ``CommandError`` if it cannot listen there."""
     process.begins("runner", settings.VERSION, phase=lambda: _phase_of(runner))
     server = ProbeServer(settings.RUNNER_HOST, settings.RUNNER_PORT)
     try:

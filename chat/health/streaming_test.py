@@ -1,6 +1,6 @@
-"""The streaming self-test: small events at a steady pace, on both carriers of the live page.
+"""The streaming self-test: small events at a steady pace, over both transports of the live page.
 
-The browser measures when they arrive (static/health/streaming_test.js). Nothing in them is anybody's.
+The browser measures when they arrive (static/health/streaming_test.js). They contain no one's data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chat.live.sse import STREAM_HEADERS, Refused, Stream
 from chat.live.viewer import CLOSE_LATER, CLOSE_SIGNED_OUT
 from chat.wire.sse import encode_frame
 
-# A page holds two; somebody may have it open twice.
+# A page needs two, and may be open in two tabs.
 AT_ONCE = 4
 TOO_MANY = "This test is running already. Wait until it has ended."
 
@@ -33,21 +33,21 @@ class Pace:
 
 
 PACES = {
-    # An answer's pace: what is collected on the way comes in lumps, or all at the end.
+    # The pace of an answer. A proxy that buffers delivers in bursts, or everything at the end.
     "answer": Pace(20, 0.1),
-    # That of heartbeats, for as long as proxies let a quiet connection live.
+    # The interval of heartbeats, which must be shorter than a proxy's timeout for idle connections.
     "quiet": Pace(7, 15.0),
 }
 
 
 class Running:
-    """How many tests each person has under way in this process."""
+    """How many tests each user has running in this process."""
 
     def __init__(self) -> None:
         self._by_person: Counter[int] = Counter()
 
     def take(self, user_pk: int) -> bool:
-        """Whether one more may begin; then the caller must `requeue_unaccepted`."""
+        """Whether one more may start. If so, the caller must `requeue_unaccepted`."""
         if self._by_person[user_pk] >= AT_ONCE:
             return False
         self._by_person[user_pk] += 1
@@ -67,7 +67,7 @@ def pace_of(scope: dict[str, Any]) -> Pace:
 
 
 async def events_at(pace: Pace) -> AsyncIterator[bytes]:
-    """Each says its number, of how many, and how long after the first it was sent."""
+    """Each event has its number, the total, and the time since the first was sent."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     for number in range(pace.events):

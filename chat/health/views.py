@@ -1,4 +1,4 @@
-"""The streaming self-test: the browser measures whether answers reach it as they are written."""
+"""The streaming self-test: the browser measures whether answers arrive while they are written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from chat.web.decorators import login_required
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What lets streams through one kind of proxy. ``key`` is how it names itself, in lower case."""
+    """The configuration that lets streams through one kind of proxy. ``key`` is the proxy's own
+    name in lower case."""
 
     key: str
     name: str
@@ -23,7 +24,8 @@ class Recipe:
 
 
 def recipes(address: str) -> list[Recipe]:
-    """``address``: host and port at which this server listens, as the proxy beside it sees them."""
+    """The recipes. ``address`` is the host and port of this server as a proxy beside it sees
+    them."""
     return [
         Recipe(
             "nginx",
@@ -76,7 +78,7 @@ SetEnv no-gzip 1""",
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """One way by which the live page gets its text."""
+    """A transport of the live page."""
 
     key: str
     name: str

@@ -1,4 +1,7 @@
-"""The records. Features' actions write them; ``save()`` does no hidden work. Imports no feature."""
+"""The records. The actions of features write them; ``save()`` does no hidden work.
+
+It must not import a feature.
+"""
 
 from chat.models.artifact import (
     Artifact,

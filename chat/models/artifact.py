@@ -1,4 +1,4 @@
-"""What an upstream makes beside its answer: artifacts and mockups, with all their versions."""
+"""What an upstream creates beside its answer: artifacts and mockups, with all their versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chat.models.upstream import Upstream
 
 
 class Artifact(models.Model):
-    """A text that the upstream names by ``artifact_id`` and may change in later answers."""
+    """A text that the upstream identifies by ``artifact_id`` and may change in later answers."""
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     conversation = models.ForeignKey(
@@ -35,7 +35,7 @@ class Artifact(models.Model):
 class ArtifactVersion(models.Model):
     artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="versions")
     number = models.PositiveIntegerField()
-    # Where it was made: the event of this run's log.
+    # Where it was created: the event of this run's log.
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artifact_versions")
     seq = models.PositiveBigIntegerField()
     identifier = models.CharField(max_length=200, blank=True)
@@ -57,7 +57,7 @@ class ArtifactVersion(models.Model):
 
 
 class Mockup(models.Model):
-    """A bundle of files that stays with the upstream until our server has fetched it."""
+    """A bundle of files that is stored at the upstream until this server has fetched it."""
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="mockups")
@@ -109,13 +109,14 @@ class MockupFile(models.Model):
     version = models.ForeignKey(MockupVersion, on_delete=models.CASCADE, related_name="files")
     path = models.CharField(max_length=500)
     content_type = models.CharField(max_length=100, blank=True)
-    # As the upstream announced it; what was stored is the file's own size.
+    # As the upstream announced it; the stored file has its own size.
     announced_bytes = models.PositiveBigIntegerField(default=0)
     status = models.CharField(
         max_length=10, choices=FetchStatus.choices, default=FetchStatus.WANTED
     )
     attempts = models.PositiveIntegerField(default=0)
-    # When it may be fetched (again). Whoever takes it moves this on, and so is alone with it.
+    # When it may be fetched (again). The process that takes it moves this on, so that no other
+    # process takes it as well.
     due_at = models.DateTimeField(default=timezone.now)
     file = models.ForeignKey(StoredFile, null=True, on_delete=models.SET_NULL, related_name="+")
     # Why it was not fetched, in a sentence for the page.

@@ -1,4 +1,4 @@
-"""The audit log: who did what, and when. Rows are only ever added."""
+"""The audit log: who did what, and when. Rows are only added."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from django.utils import timezone
 
 from chat.models.user import User
 
-# What the column holds; addresses may be longer, and a change must not fail for its record.
+# The size of the column. Addresses may be longer, and a change must not fail because of its audit
+# row.
 TARGET_LENGTH = 200
 
 
@@ -22,7 +23,7 @@ class AuditEventManager(models.Manager["AuditEvent"]):
         target: str = "",
         **detail: object,
     ) -> AuditEvent:
-        """One row. Call it inside the transaction of the change that it reports."""
+        """Adds a row. Call it inside the transaction of the change that it records."""
         return self.create(
             actor=actor, verb=verb, subject=subject, target=target[:TARGET_LENGTH], detail=detail
         )
@@ -33,9 +34,9 @@ class AuditEvent(models.Model):
     actor = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
-    # Noun-verb, such as "conversation.read_by_administrator".
+    # Noun and verb, such as "conversation.read_by_administrator".
     verb = models.CharField(max_length=60, db_index=True)
-    # Whose thing it was, where it was somebody's.
+    # The owner of the object, if it has one.
     subject = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )

@@ -1,4 +1,4 @@
-"""A conversation is a room: a tree of messages that its members see alike."""
+"""A conversation is a room: a tree of messages that all members see."""
 
 from __future__ import annotations
 
@@ -26,15 +26,13 @@ class Visibility(models.TextChoices):
 
 def is_read_by(member: int, *, owner: int | None, visibility: str | None) -> bool:
     """The one rule of reading: members of the team read what is shared and what is their own.
-
-    Arguments are primary keys. `ConversationQuerySet.visible_to` is the same rule as a query.
-    """
+    Arguments are primary keys. `ConversationQuerySet.visible_to` is the same rule as a query."""
     return visibility == Visibility.TEAM or owner == member
 
 
 class ConversationQuerySet(models.QuerySet["Conversation"]):
     def visible_to(self, user: User) -> ConversationQuerySet:
-        """What this person may read: `is_read_by` in the teams they are in, without what was deleted."""
+        """What this user may read: `is_read_by` in their teams, without deleted conversations."""
         return self.filter(
             Q(owner=user) | Q(visibility=Visibility.TEAM),
             team__memberships__user=user,
@@ -53,19 +51,19 @@ class Conversation(models.Model):
     )
     title = models.CharField(max_length=200)
     system_prompt = models.TextField(blank=True)
-    # What the composer offers next: the choice made last.
+    # What the composer offers next: the last choice.
     upstream = models.ForeignKey(Upstream, null=True, blank=True, on_delete=models.SET_NULL)
     model = models.CharField(max_length=200, blank=True)
     parameters = models.JSONField(default=dict, blank=True)
-    # The team's tools that are switched on here.
+    # The team's tools that are enabled in this conversation.
     tools = models.ManyToManyField(Tool, blank=True, related_name="conversations")
-    # Rises with every change of the room: a turn, a run's end, a rename, a deletion.
+    # Increases with every change of the room: a message, the end of a run, a rename, a deletion.
     revision = models.PositiveBigIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(default=timezone.now)
     deleted_at = models.DateTimeField(null=True, blank=True)
 
-    # The key of the person for whom this object was read, and their role in the team then.
+    # The key of the user for whom this object was loaded, and their role in the team then.
     role_of: tuple[int, str] | None = None
 
     objects = ConversationQuerySet.as_manager()
@@ -80,14 +78,14 @@ class Conversation(models.Model):
         return self.title
 
     def touch(self) -> int:
-        """Raises the revision in the database, and returns the new one."""
+        """Increases the revision in the database, and returns the new one."""
         return self._touched(_touch)
 
     def remember(
         self, upstream: Upstream, model: str, parameters: dict[str, object], system_prompt: str
     ) -> int:
-        """The same for a turn, with what the composer is to offer next; that is stored, and not put
-        on this object."""
+        """Like `touch`, for a message, with what the composer is to offer next. That is stored, and
+        not set on this object."""
         return self._touched(
             _remember,
             upstream=upstream.pk,
@@ -152,17 +150,17 @@ class Message(models.Model):
         on_delete=models.SET_NULL,
         related_name="messages",
     )
-    # A person's words; an answer's words are in the logs of its runs.
+    # The text of a user; the text of an answer is in the logs of its runs.
     text = models.TextField(blank=True)
     # The conversation's revision when this message last changed.
     revision = models.PositiveBigIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
-    # Whether it was being written when it was read, if that was read with it.
+    # Whether it was being written when it was loaded, if that was loaded with it.
     is_live: bool | None = None
-    # Whether nothing stood below it when it was read, if that was read with it.
+    # Whether it had no children when it was loaded, if that was loaded with it.
     is_last: bool | None = None
-    # For whom it was read: `BranchChoice.is_kept`; ``None`` where they chose nothing.
+    # For the user for whom it was loaded: `BranchChoice.is_kept`; ``None`` if they chose nothing.
     is_kept: bool | None = None
 
     class Meta:
@@ -173,9 +171,10 @@ class Message(models.Model):
 
 
 class BranchChoice(models.Model):
-    """Which of several siblings a person looks at. ``parent`` is null at the root.
+    """Which of several siblings a user looks at. ``parent`` is null at the root.
 
-    ``is_kept``: not by hand; it is what they were reading when somebody else wrote another version.
+    ``is_kept``: the user did not choose it; they were reading it when somebody else wrote another
+    version.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
@@ -185,7 +184,7 @@ class BranchChoice(models.Model):
     is_kept = models.BooleanField(default=False, db_default=False)
 
     class Meta:
-        # Two, because a unique constraint lets any number of null parents in.
+        # Two constraints, because a unique constraint allows any number of null parents.
         constraints = [
             models.UniqueConstraint(fields=["user", "parent"], name="branch_choice_unique"),
             models.UniqueConstraint(

@@ -1,4 +1,4 @@
-"""Files of a conversation, kept in the database: one backup holds everything."""
+"""Files of a conversation, stored in the database, so that one backup contains everything."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class StoredFileManager(models.Manager["StoredFile"]):
 
 
 class StoredFile(models.Model):
-    """Bytes that somebody sent or an upstream made. Always hostile; served by one view."""
+    """Bytes that a user sent or an upstream made. They are never trusted, and one view serves
+    them."""
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     conversation = models.ForeignKey(
@@ -64,7 +65,7 @@ class StoredFile(models.Model):
     objects = StoredFileManager()
 
     class Meta:
-        # Also by way of a foreign key: lists of files must not read megabytes.
+        # Also through a foreign key: lists of files must not load megabytes.
         base_manager_name = "objects"
 
     def __str__(self) -> str:
@@ -72,7 +73,7 @@ class StoredFile(models.Model):
 
 
 class Attachment(models.Model):
-    """A picture in a person's turn."""
+    """A picture in a user's message."""
 
     message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="attachments")
     file = models.ForeignKey(StoredFile, on_delete=models.CASCADE, related_name="attachments")
@@ -89,7 +90,7 @@ class Attachment(models.Model):
 
 
 class AnswerFile(models.Model):
-    """A picture, a sound or another file that an answer brought with it, as bytes."""
+    """A picture, a sound or another file that an answer contained as bytes."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="files")
     file = models.ForeignKey(StoredFile, on_delete=models.CASCADE, related_name="answers")

@@ -1,4 +1,4 @@
-"""What belongs to the installation as a whole, and to nobody in it."""
+"""Records of the installation as a whole."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class KeyKind(models.TextChoices):
 
 
 class KeyMark(models.Model):
-    """That this installation uses a key: only a mark of it, by which processes that were given
-    other keys notice that before they seal or sign anything."""
+    """A key that this installation uses. Only a fingerprint is stored, by which processes with
+    other keys notice that before they encrypt or sign anything."""
 
     kind = models.CharField(max_length=12, choices=KeyKind.choices)
     mark = models.CharField(max_length=64)
@@ -27,8 +27,8 @@ class KeyMark(models.Model):
 
 
 class CacheEntry(models.Model):
-    """Where Django's database cache keeps what all processes must count together, in
-    installations without Redis. Its columns are Django's."""
+    """The table of Django's database cache, for counters that all processes share in installations
+    without Redis. Django defines its columns."""
 
     cache_key = models.CharField(max_length=255, primary_key=True)
     value = models.TextField()

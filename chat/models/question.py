@@ -26,12 +26,12 @@ class QuestionStatus(models.TextChoices):
     EXPIRED = "expired", "Expired"
 
 
-# From these a question may still be answered; every change names the state it expects.
+# In these states a question may still be answered; every change names the state that it expects.
 OPEN_STATUSES = (QuestionStatus.OPEN, QuestionStatus.CLAIMED)
 
 
 class Question(models.Model):
-    """Written in the transaction that ends its run; answered once, by compare-and-swap."""
+    """Written in the transaction that ends its run; answered once, by a conditional update."""
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     conversation = models.ForeignKey(
@@ -40,7 +40,7 @@ class Question(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="questions")
     position = models.PositiveIntegerField(default=0)
     kind = models.CharField(max_length=10, choices=QuestionKind.choices)
-    # The upstream's own id: of the question, or of the call.
+    # The upstream's own id of the question or the call.
     ask_id = models.CharField(max_length=200)
     # The members of the ``ask.question`` event, or of the pending ``tool_call`` item.
     body = models.JSONField(default=dict)

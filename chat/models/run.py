@@ -33,12 +33,12 @@ class Runner(models.Model):
     uuid = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     host = models.CharField(max_length=200)
     pid = models.PositiveIntegerField()
-    # Tells a process from a later one with the same number on the same host.
+    # Distinguishes a process from a later one with the same number on the same host.
     boot = models.CharField(max_length=100, blank=True)
     started_at = models.DateTimeField(default=timezone.now)
     heartbeat_at = models.DateTimeField(default=timezone.now)
     is_draining = models.BooleanField(default=False)
-    # Runs that it carries at once. The database's default is for runners of an older version.
+    # How many runs it executes at once. The database's default is for runners of an older version.
     capacity = models.PositiveIntegerField(default=0, db_default=0)
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Run(models.Model):
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="runs")
     # The answer that this run writes. An answer that continues after a pause or a tool has several runs.
-    # No index of its own (nor has the runner): an index over several columns begins with it.
+    # Without an index of its own (like the runner): an index over several columns begins with it.
     message = models.ForeignKey(
         Message, on_delete=models.CASCADE, related_name="runs", db_index=False
     )
@@ -60,7 +60,7 @@ class Run(models.Model):
     upstream = models.ForeignKey(
         Upstream, null=True, on_delete=models.SET_NULL, related_name="runs"
     )
-    # The dialect at the time of the request; the server's may have been changed since.
+    # The dialect at the time of the request; the server's may have changed since.
     dialect = models.CharField(max_length=40, blank=True)
     model = models.CharField(max_length=200)
     system_prompt = models.TextField(blank=True)
@@ -109,7 +109,8 @@ class Run(models.Model):
     # Sentences for the run's details, such as "earlier turns were sent as text".
     notes = models.JSONField(default=list, blank=True)
 
-    # Set on the object that an action returns: the idempotency key was known, nothing was done again.
+    # Set on the object that an action returns: the idempotency key was known, and nothing was done
+    # again.
     is_repeated = False
 
     class Meta:
@@ -137,24 +138,24 @@ class Run(models.Model):
 class RunSegment(models.Model):
     """A batch of a run's events: ``body`` is a JSON array, zlib-compressed after compaction.
 
-    Rows are written by the thousand in a second: each index, and each further row, counts.
+    Thousands of rows are written in a second, so each index and each further row counts.
     """
 
-    # Without an index of its own: the unique one begins with it.
+    # Without an index of its own, because the unique one begins with it.
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="segments", db_index=False)
     first_seq = models.PositiveBigIntegerField()
     last_seq = models.PositiveBigIntegerField()
     is_compressed = models.BooleanField(default=False)
     body = models.BinaryField()
-    # The bytes that it was made of, and those that came before them and made nothing, until
-    # compaction (see `RawSegment`).
+    # The bytes that it was made of, and those before them that produced no event, until compaction
+    # (see `RawSegment`).
     raw = models.BinaryField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "first_seq"], name="segment_unique")]
         indexes = [
-            # Runs that are not compacted yet, however many are. Only the first segment of each is
-            # in it, so that the others cost nothing more.
+            # Runs that are not compacted yet. Only the first segment of each is in this index, so
+            # that the others cost nothing more.
             models.Index(
                 fields=["run"],
                 name="segment_uncompacted",
@@ -168,7 +169,7 @@ class RunSegment(models.Model):
 
 class RawSegment(models.Model):
     """Bytes as the upstream sent them (credentials redacted), for the details view. One row of a
-    compacted run; while it is live they are beside its segments."""
+    compacted run; while the run is live they are beside its segments."""
 
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, related_name="raw_segments", db_index=False
@@ -187,7 +188,7 @@ class RawSegment(models.Model):
 
 
 class Attempt(models.Model):
-    """One try to reach the upstream. A second one happens only if the first was refused."""
+    """One attempt to reach the upstream. A second one happens only if the first was refused."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts")
     number = models.PositiveIntegerField()
@@ -205,6 +206,6 @@ class Attempt(models.Model):
 
 
 def model_label(run: Run) -> str:
-    """The model's name as its server lists it, else its id."""
+    """The model's name in its server's list, else its id."""
     entries = run.upstream.model_list if run.upstream else []
     return next((e["label"] for e in entries if e["id"] == run.model and e.get("label")), run.model)

@@ -1,4 +1,4 @@
-"""Teams, who is in them, and the links that bring people in."""
+"""Teams, their members, and invitation links."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TeamRole(models.TextChoices):
     VIEWER = "viewer", "Viewer"
 
 
-# Roles that may write in the team's conversations, and roles that may invite and remove people.
+# Roles that may write in the team's conversations, and roles that may invite and remove members.
 WRITING_ROLES = (TeamRole.OWNER, TeamRole.ADMIN, TeamRole.MEMBER)
 MANAGING_ROLES = (TeamRole.OWNER, TeamRole.ADMIN)
 
@@ -25,7 +25,8 @@ class Team(models.Model):
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     name = models.CharField(max_length=80)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
-    # How many shared conversations were made private or deleted: lists that show them are fetched.
+    # How many shared conversations were made private or deleted; lists that show them are then
+    # reloaded.
     withdrawals = models.PositiveBigIntegerField(default=0, editable=False)
     members = models.ManyToManyField(
         settings.AUTH_USER_MODEL, through="Membership", related_name="teams"

@@ -1,4 +1,4 @@
-"""What a program signs in with: a personal access token."""
+"""A personal access token, with which a program signs in."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from chat.models.team import WRITING_ROLES, Team
 
 class AccessTokenQuerySet(models.QuerySet["AccessToken"]):
     def not_ended(self) -> AccessTokenQuerySet:
-        """Those that are neither revoked nor expired."""
+        """Tokens that are neither revoked nor expired."""
         return self.filter(
             Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()), revoked_at__isnull=True
         )
 
     def usable(self) -> AccessTokenQuerySet:
-        """Those that count now: neither revoked nor expired, of an active person who may write in
-        the token's team."""
+        """Tokens that are valid now: neither revoked nor expired, of an active user who may write
+        in the token's team."""
         return self.not_ended().filter(
             user__is_active=True,
             team__memberships__user=F("user"),
@@ -30,21 +30,21 @@ class AccessTokenQuerySet(models.QuerySet["AccessToken"]):
 
 
 class AccessToken(models.Model):
-    """Lets a program act as its person, in one team. Only the SHA-256 of the token is stored."""
+    """Lets a program act as its user, in one team. Only the SHA-256 of the token is stored."""
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="access_tokens"
     )
-    # Where the conversations that it begins belong.
+    # The team of the conversations that it creates.
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="access_tokens")
     name = models.CharField(max_length=80)
     token_hash = models.CharField(max_length=64, unique=True, editable=False)
-    # The last characters, so that people can tell their tokens apart.
+    # The last characters, so that users can tell their tokens apart.
     hint = models.CharField(max_length=8, editable=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
-    # To the minute: a program that asks often must not write with each request.
+    # To the minute, so that a program with many requests does not write with each.
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
@@ -58,7 +58,6 @@ class AccessToken(models.Model):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the token itself still counts; the person and their place in the team are asked
-        for besides."""
+        """Whether the token itself is valid; user and membership are checked separately."""
         is_expired = self.expires_at is not None and self.expires_at <= timezone.now()
         return self.revoked_at is None and not is_expired

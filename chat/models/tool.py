@@ -1,4 +1,4 @@
-"""Function tools that a team defines: the model asks for them, a person gives the result."""
+"""Function tools that a team defines: the model calls them, and a person gives the result."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from chat.models.team import Team
 
 
 class Tool(models.Model):
-    """What a model is told of a tool. ``schema`` is a JSON Schema of type object."""
+    """What a model is told about a tool. ``schema`` is a JSON Schema of type object."""
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="tools")
-    # What every API accepts: letters, digits, underscores and dashes, 64 at most.
+    # What every API accepts: letters, digits, underscores and dashes, at most 64.
     name = models.CharField(max_length=64)
     description = models.TextField(blank=True)
     schema = models.JSONField(default=dict, blank=True)

@@ -1,4 +1,4 @@
-"""Paths through the tree of a conversation's messages; plain arithmetic on loaded rows."""
+"""Paths through the tree of a conversation's messages, computed on loaded rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from chat.models.conversation import Message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A message on the visible path, and where it stands among its siblings (from 1)."""
+    """A message on the visible path, and its position among its siblings (from 1)."""
 
     message: Message
     number: int
@@ -28,7 +28,7 @@ def children_by_parent(messages: Iterable[Message]) -> dict[int | None, list[Mes
 
 
 def visible_path(messages: Iterable[Message], choices: Mapping[int | None, int]) -> list[Place]:
-    """The path a person looks at: the chosen child at each fork, else the newest one."""
+    """The path that a user sees: at each fork the chosen child, else the newest one."""
     children = children_by_parent(messages)
     path: list[Place] = []
     parent: int | None = None

@@ -15,7 +15,7 @@ from chat.core import encryption
 
 
 class Upstream(models.Model):
-    """Base URL, sealed key, dialect, models and limits. Set by administrators only."""
+    """Base URL, encrypted key, dialect, models and limits. Only administrators change it."""
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     name = models.CharField(max_length=80, unique=True)
@@ -27,17 +27,16 @@ class Upstream(models.Model):
         default=4, help_text="Runs at the same time; further ones wait in line."
     )
     is_enabled = models.BooleanField(default=True)
-    # Answers under way go on, and nothing new is begun: whatever is sent waits in line.
+    # Active runs continue, and nothing new starts: new runs wait in the queue.
     is_draining = models.BooleanField(default=False)
     is_demo = models.BooleanField(default=False, editable=False)
     # Settings of the dialect, as its `options` declare them.
     options = models.JSONField(default=dict, blank=True)
-    # What an answer is asked for with unless the person chooses otherwise: the dialect's
-    # parameters, by name.
+    # The default parameters of a request, by the names of the dialect's parameters.
     parameters = models.JSONField(default=dict, blank=True)
-    # Those options that hold credentials, such as headers for MCP servers; sealed as one object.
+    # Options that contain credentials, such as headers for MCP servers, encrypted as one object.
     sealed_options = models.TextField(blank=True, editable=False)
-    # [{"id", "label", "detail", "is_typed"}]: from the upstream's list, and typed by hand.
+    # [{"id", "label", "detail", "is_typed"}]: from the upstream's list, or typed by hand.
     model_list = models.JSONField(default=list, blank=True)
     models_listed_at = models.DateTimeField(null=True, blank=True, editable=False)
     # Steps of the last connection test.
@@ -69,12 +68,13 @@ class Upstream(models.Model):
         return bool(self.sealed_key)
 
     def set_key(self, key: str) -> None:
-        """Seals ``key`` into the row (not saved); an empty one clears it."""
+        """Encrypts ``key`` into the row (not saved); an empty one clears it."""
         self.sealed_key = encryption.encrypt(key, context=self._key_context) if key else ""
         self.key_set_at = timezone.now() if key else None
 
     def open_key(self) -> str:
-        """The credential in plain text, for the request about to be made. Raises ``DecryptionError``."""
+        """The credential in plain text, for the request about to be made. Raises
+        ``DecryptionError``."""
         if not self.sealed_key:
             return ""
         return encryption.decrypt(self.sealed_key, context=self._key_context)
@@ -84,14 +84,14 @@ class Upstream(models.Model):
         return f"upstream:{self.public_id}:options"
 
     def set_secret_options(self, options: Mapping[str, object]) -> None:
-        """Seals these options into the row (not saved) in place of what was there."""
+        """Encrypts these options into the row (not saved) in place of the stored ones."""
         text = json.dumps(dict(options)) if options else ""
         self.sealed_options = (
             encryption.encrypt(text, context=self._options_context) if text else ""
         )
 
     def open_secret_options(self) -> dict[str, object]:
-        """The options that hold credentials, in plain text. Raises ``DecryptionError``."""
+        """The options that contain credentials, in plain text. Raises ``DecryptionError``."""
         if not self.sealed_options:
             return {}
         text = encryption.decrypt(self.sealed_options, context=self._options_context)
@@ -103,14 +103,14 @@ class Upstream(models.Model):
 
 
 class SeenEvent(models.Model):
-    """A type of event that this upstream has sent, counted over all its runs."""
+    """A kind of event that this upstream has sent, counted over all its runs."""
 
     upstream = models.ForeignKey(Upstream, on_delete=models.CASCADE, related_name="seen_events")
-    # As on the wire: the event's name, the payload's type, or what kind of chunk it was.
+    # As on the wire: the event's name, the payload's type, or the kind of chunk.
     name = models.CharField(max_length=200)
     is_known = models.BooleanField(default=True)
     count = models.PositiveBigIntegerField(default=0)
-    # The first one of an unknown type, credentials redacted, cut at a few thousand characters.
+    # The first one of an unknown kind, credentials redacted, cut at a few thousand characters.
     sample = models.TextField(blank=True)
     first_seen_at = models.DateTimeField(default=timezone.now)
     last_seen_at = models.DateTimeField(default=timezone.now)

@@ -1,4 +1,4 @@
-"""A person: signs in by e-mail address, appears by name."""
+"""A user: signs in by e-mail address, and is shown by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class UserManager(BaseUserManager["User"]):
 
 
 class Announcements(models.TextChoices):
-    """What a screen reader is told of a live answer. Errors and questions are told in any case."""
+    """What a screen reader announces of a live answer. Errors and questions are always
+    announced."""
 
     STATES = "states", "What happens"
     PARAGRAPHS = "paragraphs", "What happens, and the answer paragraph by paragraph"

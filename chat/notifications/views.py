@@ -1,4 +1,4 @@
-"""The inbox: what answers ask for that this person may give."""
+"""The inbox: questions of answers that this user may answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chat.models import Question
 from chat.questions.question_cards import QuestionCard
 from chat.web.decorators import login_required
 
-# More than anybody answers in a day; the oldest come first, so that none is lost sight of.
+# More than anybody answers in a day. The oldest come first, so that none is forgotten.
 SHOWN_QUESTIONS = 200
 
 
@@ -35,7 +35,7 @@ class Waiting:
 
     @property
     def since(self) -> str:
-        """How long, in the largest unit that fits."""
+        """How long it waits, in the largest unit that fits."""
         if timezone.now() - self.question.created_at < timedelta(minutes=1):
             return "Just now"
         return timesince(self.question.created_at, depth=1)

@@ -1,1 +1,1 @@
-"""The LM Studio-shaped API for programs."""
+"""The API for programs, in the shape of LM Studio's."""

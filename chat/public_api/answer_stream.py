@@ -1,4 +1,4 @@
-"""An answer as LM Studio's events, however many runs wrote it."""
+"""An answer as LM Studio's events, even if several runs wrote it."""
 
 from __future__ import annotations
 
@@ -23,33 +23,34 @@ from chat.runs.public_events import public_event, public_json, with_run
 from chat.runs.queue import QueuePositions
 from chat.wire.sse import encode_comment, encode_frame
 
-# Not those of the followers of logs: a write may wait for the database's only writer.
+# Not the threads of the log followers, because a write may wait for the database's only writer.
 threads = DatabaseThreads("programs", size=4, answer_seconds=settings.DATABASE_WAIT_SECONDS)
-# A stop stands in no line with what others send.
+# A stop does not wait behind requests that send messages.
 stopping = DatabaseThreads("programs-stop", size=1, answer_seconds=settings.DATABASE_WAIT_SECONDS)
 
 
-# The runs of one answer as one stream: their items are numbered through. Pure.
-#
-# As `chat.result.merge` joins their results: a call that a server runs itself may be asked for before
-# a pause and have its outcome after it, and that is one item.
+# --- the runs of one answer as one stream: their items are numbered through. Pure
+# ------------------
+# This matches how `chat.result.merge` joins their results: a call that a server runs itself may be
+# requested before a pause and have its outcome after it, and both are one item.
 
 _OUTCOMES = (canonical.ToolCallSuccess, canonical.ToolCallFailure)
 
 
 class Joiner:
-    """``ended`` after each run with its result; ``join`` for the events of each run but the first."""
+    """Call ``ended`` after each run with its result, and ``join`` for the events of each run but
+    the first."""
 
     def __init__(self) -> None:
         self._count = 0
-        # Of the run that is being read: its numbers, to those of the answer.
+        # Numbers of the run that is read, mapped to the numbers in the answer.
         self._numbers: dict[int, int] = {}
-        # Calls without an outcome yet, by their ids, and those whose outcome comes now.
+        # Calls without an outcome yet, by their ids, and those whose outcome comes in this run.
         self._open_calls: dict[str, tuple[int, canonical.ToolCallItem]] = {}
         self._late: dict[int, canonical.ToolCallItem] = {}
 
     def ended(self, result: canonical.Result) -> None:
-        """The next run's events come now."""
+        """The events of the next run follow."""
         for position, item in enumerate(result.output):
             number = self._number(position)
             if isinstance(item, canonical.ToolCallItem) and _waits_at_its_server(item):
@@ -57,7 +58,7 @@ class Joiner:
         self._numbers, self._late = {}, {}
 
     def join(self, event: canonical.Event) -> canonical.Event | None:
-        """The event with its number in the answer; ``None`` for what the answer has said already."""
+        """The event with its number in the answer; ``None`` if the answer has already said it."""
         if isinstance(event, canonical.ChatStart):
             return None
         if not isinstance(event, canonical.ItemEvent | canonical.ReplayData):
@@ -70,13 +71,13 @@ class Joiner:
         if asked is not None and not isinstance(event, _OUTCOMES):
             return None
         if asked is not None and isinstance(event, canonical.ToolCallSuccess):
-            # Only the run that asked knows what with.
+            # Only the run that made the call knows its arguments.
             event.tool, event.arguments = asked.tool, asked.arguments
         event.item = self._number(event.item)
         return event
 
     def _find(self, event: canonical.ItemEvent | canonical.ReplayData, call_id: str | None) -> None:
-        """Whether this is the rest of an earlier call."""
+        """Whether this continues an earlier call."""
         if call_id in self._open_calls and event.item is not None and call_id is not None:
             self._numbers[event.item], self._late[event.item] = self._open_calls.pop(call_id)
 
@@ -88,23 +89,23 @@ class Joiner:
 
 
 def _waits_at_its_server(call: canonical.ToolCallItem) -> bool:
-    """Whether its outcome may come with the next run."""
+    """Whether the outcome of the call may come with the next run."""
     return bool(call.call_id) and call.status == "pending" and not is_run_by_client(call)
 
 
-# An answer as a program reads it: LM Studio's events, whatever number of runs wrote it.
+# --- an answer as a program reads it --------------------------------------------------------------
 
-# Whoever waits in line is told again where, although nothing has changed: another Tributary takes
-# minutes without any event for the end of the answer.
+# A waiting client is told its place in the queue again although nothing has changed: another
+# Tributary takes minutes without an event for the end of the answer.
 PLACE_AGAIN_SECONDS = 60.0
 QUEUE = "queue.update"
 
 
 class AnswerStream:
-    """One answer, from its first run on, through every run that follows a pause.
+    """One answer, from its first run through every run that follows a pause.
 
-    ``run_id`` is the run that is being read. Between its events it says where the answer stands
-    in line (`stands_at` brings that), and that the connection lives.
+    ``run_id`` is the run that is being read. Between events the stream sends heartbeats and the
+    place in the queue (`stands_at` sets that).
     """
 
     def __init__(self, run_id: UUID, *, stores: bool) -> None:
@@ -119,7 +120,7 @@ class AnswerStream:
         self._said_place_at = 0.0
 
     def stands_at(self, line: QueuePositions) -> None:
-        """Call on the event loop; must not wait."""
+        """Call this on the event loop; it must not wait."""
         number = line.numbers.get(self.run_id)
         self._place = None if number is None else (number, line.places.get(self.run_id, ""))
         is_news = self._place not in (None, self._said_place)
@@ -127,7 +128,7 @@ class AnswerStream:
             self._following.wake()
 
     async def bodies(self) -> AsyncGenerator[bytes, None]:
-        """What goes to the client, to the end. Cancellation is safe anywhere."""
+        """The bytes for the client, to the end. It may be cancelled anywhere."""
         async with aclosing(self._batches()) as batches:
             async for batch in batches:
                 if batch:
@@ -136,14 +137,14 @@ class AnswerStream:
                     yield self._beat()
 
     async def until_over(self) -> list[UUID]:
-        """Waits for the end, and gives the runs that wrote the answer."""
+        """Waits for the end, and returns the runs that wrote the answer."""
         async with aclosing(self._batches()) as batches:
             async for _ in batches:
                 pass
         return self._runs
 
     async def _batches(self) -> AsyncGenerator[list[LogEntry], None]:
-        """The logs of all runs; an empty batch where nothing has come for a while."""
+        """The logs of all runs; an empty batch if nothing has come for a while."""
         while True:
             async with following(self.run_id) as self._following:
                 while (batch := await self._following.next(HEARTBEAT_SECONDS)) is not None:
@@ -154,7 +155,7 @@ class AnswerStream:
                 return
 
     async def _goes_on(self, end: LogEntry) -> bool:
-        """Whether the answer only paused, and another run writes on."""
+        """Whether the answer was only paused, and another run continues it."""
         result = _result_in(end)
         if self._has_said_end or not answers.has_paused(result):
             return False
@@ -199,10 +200,10 @@ class AnswerStream:
         return encode_frame(type_of(entry), entry.seq, body)
 
     def _end_frame(self, entry: LogEntry) -> bytes:
-        """``chat.end`` with the result of the whole answer; nothing where it only paused."""
+        """``chat.end`` with the result of the whole answer, or nothing if it was only paused."""
         if answers.has_paused(_result_in(entry)) and _run_after(self.run_id) is not None:
             return b""
-        # Said once: a person may let a paused answer go on at this very moment.
+        # Determined once, because someone may continue a paused answer at this moment.
         self._has_said_end = True
         event = canonical.decode(entry.body)
         result = answers.final_result(self._runs, stores=self._stores)
@@ -212,7 +213,8 @@ class AnswerStream:
 
 
 def queue_frame(run_id: UUID, place: int, message: str) -> bytes:
-    """Where a waiting run stands, counted from 1. No part of its log, so without a number."""
+    """The place of a waiting run, counted from 1. It is not part of the log, so it has no
+    number."""
     body = {"type": QUEUE, "place": place, "message": message}
     return encode_frame(QUEUE, None, with_run(msgspec.json.encode(body), run_id))
 

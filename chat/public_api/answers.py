@@ -1,4 +1,4 @@
-"""What a program is given of a run: LM Studio's result, an error, or how things stand."""
+"""What a program gets for a run: LM Studio's result, an error, or the state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chat.public_api.errors import BAD_GATEWAY, status_of
 from chat.result.merge import merge
 from chat.runs.public_events import public_result, response_id_of
 
-# Endings that are no answer: without a stream they are errors, with what there is beside them.
+# Endings without an answer. Without a stream they are errors, with the partial result.
 _FAILURES = frozenset({RunStatus.FAILED, RunStatus.CUT, RunStatus.INTERRUPTED})
 _WORDS: Mapping[str, tuple[int, str]] = {
     RunStatus.CUT: (BAD_GATEWAY, "The connection to the server ended before the answer did."),
@@ -29,14 +29,14 @@ FAILED = "The server could not answer."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complete:
-    """The answer to a request without a stream."""
+    """The response to a request without a stream."""
 
     status: int
     body: bytes
 
 
 def next_of(run: Run) -> Run | None:
-    """The run by which an answer that only paused goes on by itself."""
+    """The run that continues a paused answer."""
     following = Run.objects.filter(message_id=run.message_id, position=run.position + 1).first()
     return following if following is not None and not following.inputs else None
 
@@ -60,7 +60,7 @@ def complete(runs: Sequence[UUID], *, stores: bool) -> Complete:
 
 
 def final_result(runs: Sequence[UUID], *, stores: bool) -> JsonObject:
-    """``chat.end``'s result in a stream that several runs may have written."""
+    """The result in ``chat.end``, in a stream that several runs may have written."""
     rows = _rows(runs)
     result = merge([canonical.decode_result(run.result) for run in rows])
     return result_of(rows[-1], result, stores=stores)
@@ -75,8 +75,8 @@ def _rows(runs: Sequence[UUID]) -> list[Run]:
 
 
 def result_of(run: Run, result: Result, *, stores: bool) -> JsonObject:
-    """LM Studio's result; ``ext`` says besides which run and conversation it is, and what was
-    not done as it was asked."""
+    """LM Studio's result. ``ext`` adds the ids of run and conversation, and what was not done as
+    requested."""
     public = public_result(result, run.public_id)
     public.ext.upstream_result = None
     if not stores:
@@ -109,11 +109,12 @@ def _error_of(run: Run, result: Result) -> tuple[ErrorInfo, int] | None:
     return ErrorInfo(type="internal_error", message=words, code=run.status), status
 
 
-# --- how things stand ---------------------------------------------------------------------------
+# --- state ----------------------------------------------------------------------------------------
 
 
 def run_state(run: Run, *, place: int | None = None) -> JsonObject:
-    """The answer of ``GET /api/v1/runs/<id>``. ``place`` is that in line, counted from 1."""
+    """The response of ``GET /api/v1/runs/<id>``. ``place`` is the place in the queue, counted from
+    1."""
     return {
         "run": str(run.public_id),
         "response_id": response_id_of(run.public_id),
@@ -148,7 +149,7 @@ def _result_if_ended(run: Run) -> JsonObject | None:
 
 
 def _follow_up(run: Run) -> str | None:
-    """The run by which the same answer went on."""
+    """The run that continues the same answer."""
     later = Run.objects.filter(message_id=run.message_id, position=run.position + 1)
     public_id = later.values_list("public_id", flat=True).first()
     return str(public_id) if public_id else None

@@ -1,4 +1,4 @@
-"""Which models a program may use, and under which keys."""
+"""The models that a program may use, and their keys."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from chat.events import Json, JsonObject
 from chat.models import Upstream, User
 from chat.public_api.requests import unknown_model
 
-# What is taken over of an upstream's own list is as long as a list needs.
+# What is copied of an upstream's list is limited to the size of a list entry.
 TEXT_LENGTH = 2000
 AMBIGUOUS = "Several servers have a model {model}; {server} was asked."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A model of a server, and the key under which the list has it."""
+    """A model of a server, and its key in the list."""
 
     upstream: Upstream
     model: str
@@ -30,7 +30,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """What a key names; ``note`` where it could have named something else."""
+    """The model that a key names; ``note`` if the key could also have meant another one."""
 
     upstream: Upstream
     model: str
@@ -38,8 +38,8 @@ class Chosen:
 
 
 def offers(user: User) -> list[Offer]:
-    """Every model of every server that this person may use, each with a key of its own: its id
-    where no other has it, else with the server's name before it."""
+    """Every model of every server that this user may use, each with a unique key: its id if no
+    other model has it, else the server's name before the id."""
     found = [
         (upstream, entry) for upstream in _usable(user) for entry in _entries(upstream.chat_models)
     ]
@@ -72,10 +72,10 @@ def _entries(models: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
 
 
 def find_model(user: User, key: str, *, preferred: Upstream | None = None) -> Chosen:
-    """The model that a key names: as the list has it, its bare id, or behind its server's name.
+    """The model for a key: the key of the list, a bare id, or the server's name before the id.
 
-    Of several servers with the same id the ``preferred`` one is asked, else the first. A server
-    without a list takes any name. Raises ``ApiError``.
+    Of several servers with the same id the ``preferred`` one is used, else the first. A server
+    without a list accepts any name. Raises ``ApiError``.
     """
     found = offers(user)
     for offer in found:
@@ -104,15 +104,13 @@ def _has(upstream: Upstream, model: str) -> bool:
 
 
 def model_list(user: User) -> JsonObject:
-    """The answer of ``GET /api/v1/models``."""
+    """The response of ``GET /api/v1/models``."""
     return {"models": [_described(offer) for offer in offers(user)]}
 
 
 def _described(offer: Offer) -> JsonObject:
-    """LM Studio's members, as far as the server told them; what it did not is null or not there.
-
-    The server's list is not trusted: only what has the right type is taken over.
-    """
+    """LM Studio's members, as far as the server gave them; the others are null or left out. The
+    server's list is not trusted, so only values of the right type are copied."""
     detail = offer.entry.get("detail")
     known = detail if isinstance(detail, dict) else {}
     described: JsonObject = {
@@ -160,7 +158,7 @@ def _quantization(value: Json) -> JsonObject | None:
 
 
 def _instances(value: Json) -> list[JsonObject]:
-    """As it was when the list was last read; nothing where the server does not tell."""
+    """As of the last time the list was read; empty if the server does not tell."""
     entries = value if isinstance(value, list) else []
     return [
         {"id": each["id"][:TEXT_LENGTH], "config": _numbers(each.get("config"))}

@@ -36,7 +36,8 @@ NOT_STORED = (b"Cache-Control", b"no-store")
 
 
 class Program(Stream):
-    """A request with an access token. Cookies say nothing here, so no form can be forged."""
+    """A request with an access token. Cookies are ignored here, so there is no cross-site
+    forgery."""
 
     method: ClassVar[bytes] = b"GET"
     threads: ClassVar[DatabaseThreads] = threads
@@ -52,7 +53,7 @@ class Program(Stream):
         raise NotImplementedError
 
     async def http_request(self, message: HTTPRequestEvent) -> None:
-        """Collects the body, no more of it than is accepted."""
+        """Reads the body, up to the accepted size."""
         body = message.get("body", b"")
         self._body_bytes += len(body)
         if self._body_bytes <= settings.MAX_UPLOAD_BYTES:
@@ -61,7 +62,7 @@ class Program(Stream):
             await super().http_request(message)
 
     async def admitted(self) -> Identity:
-        """Whoever the token says, if the method is right."""
+        """The token's user, if the method is right."""
         if self.scope["method"] != self.method.decode():
             raise Refused(
                 405, "method_not_allowed", f"Only {self.method.decode()} is possible here."
@@ -79,7 +80,7 @@ class Program(Stream):
             await self._say_error(error)
 
     async def refuse(self, refusal: Refused) -> None:
-        """What was refused before the request was looked at, in the shape of all errors here."""
+        """A refusal before the request was read, in the shape of all errors here."""
         await self._say_error(of_status(refusal.status, refusal.sentence, code=refusal.code))
 
     async def _say_error(self, error: ApiError) -> None:
@@ -106,7 +107,7 @@ class Models(Program):
 
 
 class RunState(Program):
-    """``GET /api/v1/runs/<id>``: how things stand, and the result once there is one."""
+    """``GET /api/v1/runs/<id>``: the state, and the result once there is one."""
 
     async def serve(self) -> None:
         state = await threads.call(self._read)
@@ -119,7 +120,7 @@ class RunState(Program):
 
 
 class RunStop(Program):
-    """``POST /api/v1/runs/<id>/stop``. Asked twice, it says the same."""
+    """``POST /api/v1/runs/<id>/stop``. A second request gets the same response."""
 
     method = b"POST"
     threads = stopping
@@ -137,7 +138,8 @@ class RunStop(Program):
 class Chat(Program):
     """``POST /api/v1/chat``: a message, and its answer as a stream or as a whole.
 
-    The run is durable: it goes on when the client leaves, unless it asked otherwise.
+    The run is durable: it continues when the client disconnects, unless the request asked
+    otherwise.
     """
 
     method = b"POST"
@@ -152,7 +154,7 @@ class Chat(Program):
         self._gone = ""
         self._answering: AnswerStream | None = None
 
-    # --- what the watch says ---------------------------------------------------------------
+    # --- notifications --------------------------------------------------------------------
 
     def on_room(self, room: Room) -> None:
         return
@@ -181,7 +183,7 @@ class Chat(Program):
             raise of_status(429, "You have too many streams open.", code="too_many")
         key = self._key()
         self._stops_on_disconnect = request.stops_on_disconnect or self._says_stop()
-        # From here on it counts: of many that come at once, all but so many find no room.
+        # Counted from here on: of many simultaneous requests, those beyond the limit are refused.
         access_monitor.add(self)
         try:
             run = await self._send(request, key)
@@ -193,13 +195,14 @@ class Chat(Program):
         except asyncio.CancelledError:
             if not self._gone or self.has_begun:
                 raise
-            # Nothing was said yet: a program learns why.
+            # Nothing was written yet, so the program gets the reason.
             await self._say_error(_why_gone(self._gone))
 
     async def _send(self, request: ChatRequest, key: UUID) -> Run:
-        """Cancelled, the run may still be made: whoever leaves now has it stopped, or not."""
+        """If it is cancelled, the run may still be created; it is then stopped, if the request
+        asked for that."""
         self._sending = asyncio.ensure_future(threads.call(send, self.token, request, key))
-        # Whoever leaves meanwhile does not hear how it went, and nobody else asks.
+        # A client that disconnects here does not learn the outcome, and nobody else asks for it.
         self._sending.add_done_callback(_heard)
         return await asyncio.shield(self._sending)
 
@@ -219,7 +222,7 @@ class Chat(Program):
             )
         body = b"".join(self._body)
         self._body.clear()
-        # With pictures it is megabytes.
+        # With pictures it has megabytes.
         return await asyncio.to_thread(read_request, body)
 
     def _key(self) -> UUID:
@@ -258,7 +261,7 @@ class Chat(Program):
         self._is_over = True
         await self.say(complete.status, complete.body, *self._headers(run))
 
-    # --- the client leaves -------------------------------------------------------------------
+    # --- the client disconnects ------------------------------------------------------------------
 
     async def http_disconnect(self, message: HTTPDisconnectEvent) -> None:
         try:
@@ -269,8 +272,8 @@ class Chat(Program):
 
     @property
     def _has_left(self) -> bool:
-        """Whether the client went before the end, by itself: where its right has ended, or this
-        process is about to, it was us who hung up."""
+        """Whether the client disconnected before the end. If its access ended, or if this process
+        is shutting down, the server closed the connection."""
         is_our_doing = bool(self._gone) or process.phase == ProcessPhase.DRAINING
         return not self._is_over and not is_our_doing
 
@@ -293,7 +296,7 @@ def _why_gone(reason: str) -> ApiError:
 
 
 def get_run(token: AccessToken, run_id: UUID) -> Run:
-    """A run that this token's person sees in its team. Raises ``ApiError``."""
+    """A run that this token's user can see in its team. Raises ``ApiError``."""
     try:
         return access.get_run(token.user, run_id, for_write=True, team_id=token.team_id)
     except (Http404, PermissionDenied):
@@ -301,5 +304,5 @@ def get_run(token: AccessToken, run_id: UUID) -> Run:
 
 
 def _stop(token: AccessToken, run: Run) -> None:
-    """Also where the run has paused, and another one goes on."""
+    """Also works where the run has paused and another one continues."""
     stop_run(token.user, run)

@@ -9,9 +9,9 @@ import msgspec
 from chat.core.errors import ActionRefused, AnswerLive, QueueFull, StorageBusy, StorageFull
 from chat.events import ErrorInfo, ErrorKind, ErrorType, JsonObject
 
-# What a refused client waits at least, in seconds, where trying again can help.
+# How many seconds a refused client should wait at least, where trying again can help.
 RETRY_SECONDS = 5
-# A client's own text in an error is repeated this far.
+# A client's own text is repeated in an error up to this length.
 QUOTED_LENGTH = 200
 
 
@@ -49,12 +49,13 @@ def invalid(message: str, *, param: str | None, code: str = "invalid_type") -> A
 
 
 def quoted(text: str) -> str:
-    """A client's own words in an answer to it."""
+    """A client's own text in a response to it."""
     shown = text if len(text) <= QUOTED_LENGTH else f"{text[:QUOTED_LENGTH]}…"
     return shown.encode("utf-8", "replace").decode()
 
 
-# Unknown, expired, revoked, of somebody who has left: the same words, so that trying tells nothing.
+# The same text for unknown, expired and revoked tokens and for deactivated users, so that trying
+# tells nothing.
 UNKNOWN_TOKEN = "This access token is not valid. Make one under Settings, Access tokens."  # noqa: S105
 NOT_HERE = "There is no such run, or it is not yours."
 
@@ -86,13 +87,13 @@ def of_status(status: int, message: str, *, code: str) -> ApiError:
 
 
 def of_refusal(refusal: ActionRefused) -> ApiError:
-    """A verb's refusal, whose words are for whoever asked."""
+    """The refusal of an action; its text is written for the client."""
     status, code = _REFUSALS.get(type(refusal), (400, "refused"))
     return of_status(status, str(refusal), code=code)
 
 
-# How an answer that failed at its server is answered, where it is not streamed. Its server's
-# refusal of our own key is no fault of whoever asked.
+# How an answer that failed at its server is answered without a stream. If the server refuses our
+# key, that is not the client's fault.
 _STATUS_OF_KIND: Mapping[ErrorKind, int] = {
     "bad_request": 400,
     "context_length": 400,

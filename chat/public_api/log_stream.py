@@ -30,19 +30,19 @@ from chat.wire.sse import encode_comment, encode_frame
 
 logger = logging.getLogger(__name__)
 
-# Batches that wait for a client; the feed waits then, too.
+# How many batches wait for a client. Beyond that the reader of the log waits as well.
 BATCHES_AHEAD = 4
 
 
 class Following:
-    """The batches of one run, from a number on. Made by `following`."""
+    """The batches of one run, from a number on. Created by `following`."""
 
     def __init__(self) -> None:
         self._batches: asyncio.Queue[list[LogEntry] | None] = asyncio.Queue(BATCHES_AHEAD)
 
     async def next(self, seconds: float) -> list[LogEntry] | None:
-        """The next batch; an empty one after so long without any, or when `wake` was called;
-        ``None`` at the end, after which nothing must be asked."""
+        """The next batch. It is empty after so long without one, or when `wake` was called, and
+        ``None`` at the end; do not call it after that."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._batches.get()
@@ -50,12 +50,13 @@ class Following:
             return []
 
     def wake(self) -> None:
-        """Something else is to be said. Where batches wait, whoever reads is awake already."""
+        """Something else is to be sent. If batches are waiting, the reader is awake already."""
         if self._batches.empty():
             self._batches.put_nowait([])
 
     async def fill(self, run_id: UUID, after: int) -> None:
-        """However the feed ends, this ends too: a stream that only beats would wait for ever."""
+        """However the log ends, this ends too; otherwise a stream would send heartbeats for
+        ever."""
         try:
             async for batch in follow_log(run_id, after):
                 await self._batches.put(batch)
@@ -68,7 +69,7 @@ class Following:
 
 @asynccontextmanager
 async def following(run_id: UUID, after: int = 0) -> AsyncIterator[Following]:
-    """Moves the feed into a short queue: a slow client slows this down, and nobody else."""
+    """Moves the log into a short queue, so that a slow client slows down nobody else."""
     batches = Following()
     reading = asyncio.create_task(batches.fill(run_id, after))
     try:
@@ -84,11 +85,11 @@ def type_of(entry: LogEntry) -> str:
     return str(type(event).__struct_config__.tag)
 
 
-# A run's log as JSON over SSE, for programs.
+# --- a run's log as JSON over SSE -----------------------------------------------------------------
 
 
 class RunEvents(Stream):
-    """``GET /api/v1/runs/<id>/events?after=N``: a run's events from N on, until chat.end."""
+    """``GET /api/v1/runs/<id>/events?after=N``: a run's events from N on, until ``chat.end``."""
 
     rooms: set[UUID]
     user: User
@@ -97,7 +98,7 @@ class RunEvents(Stream):
     def release(self) -> None:
         access_monitor.remove(self)
 
-    # What the watch says: a room's revision, the queue and lists are not part of a run's log.
+    # Revisions of rooms, the queue and lists are not part of a run's log.
     def on_room(self, room: Room) -> None:
         return
 
@@ -113,7 +114,8 @@ class RunEvents(Stream):
             self.streaming.cancel()
 
     async def admitted(self) -> Identity:
-        """With a token, which reaches one team, or by a session. Never by the one for the other."""
+        """By a token, which reaches one team, or by a session, but never by one in place of the
+        other."""
         self.user = self.scope["user"]
         authorization = self.header(b"authorization")
         if self.scope["method"] != "GET" or not authorization:

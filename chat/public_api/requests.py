@@ -1,4 +1,5 @@
-"""Reads the body of ``POST /api/v1/chat``: LM Studio's members, and the few of our own. Pure."""
+"""Parses the body of ``POST /api/v1/chat``: LM Studio's members, and a few of our own. Pure
+functions."""
 
 from __future__ import annotations
 
@@ -15,10 +16,11 @@ from chat.events import Json, JsonObject
 from chat.public_api.errors import ApiError, invalid, quoted
 from chat.runs.public_events import run_of
 
-# Brackets, commas and strings of a body; schemas among its parameters have some thousands. In the
-# bytes that pictures may have there is room for millions: a gigabyte of small lists, and a minute.
+# The limit of brackets, commas and strings in a body; schemas among its parameters have some
+# thousands. Without a limit, a body of the size that pictures may have could contain millions: a
+# gigabyte of small lists, and a minute of work.
 MOST_MARKS = 30_000
-# A list of more is no message of a person; pictures have a limit of their own.
+# A message has no more items than this; pictures have a limit of their own.
 MOST_ITEMS = 256
 MOST_INTEGRATIONS = 128
 SYSTEM_PROMPT_LENGTH = 100_000
@@ -27,7 +29,7 @@ MOST_NOTES = 20
 NAME_LENGTH = 60
 
 Visibility = Literal["private", "team"]
-# One that is not closed goes to the end: each byte is looked at once, whatever they are.
+# An unclosed string ends at the end of the text, so each byte is looked at once.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\(?:.|\Z)[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 UNKNOWN_MEMBER = "The member {name} of the request is not known here and was left out."
 
@@ -35,7 +37,7 @@ UNKNOWN_MEMBER = "The member {name} of the request is not known here and was lef
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramReply:
     """What a program gives for something that an answer waits for: the result of a tool, or the
-    reply to a question. ``name`` is the call's id, or the question's."""
+    reply to a question. ``name`` is the id of the call or the question."""
 
     kind: Literal["tool_result", "answer"]
     name: str
@@ -48,10 +50,11 @@ class ProgramReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """One request, of the right types; whether its values fit is for others to say.
+    """One request with values of the right types; others check whether the values fit.
 
     ``parameters`` are LM Studio's by name; ``own_parameters`` those of the server's dialect.
-    ``replies`` come alone, without text and pictures. ``None``: the request does not say.
+    ``replies`` come alone, without text and pictures. ``None`` means that the request leaves it
+    out.
     """
 
     model: str
@@ -115,7 +118,7 @@ def _no_json() -> ApiError:
 
 
 def _is_sprawling(body: bytes) -> bool:
-    """Looked at before anything is made of it. What is inside of a string does not count."""
+    """Checked before the body is parsed. What is inside of strings does not count."""
     if _brackets_and_commas(body, 0, len(body)) <= MOST_MARKS:
         return False
     count = end = 0
@@ -265,7 +268,7 @@ _KNOWN = frozenset(_PARAMETERS) | {
 
 
 def _unknown(data: JsonObject) -> list[str]:
-    """A note for each member that nothing here reads."""
+    """A note for each member that is not known here."""
     names = [name for name in data if name not in _KNOWN][:MOST_NOTES]
     shown = ("".join(filter(str.isprintable, name))[:NAME_LENGTH] for name in names)
     return [UNKNOWN_MEMBER.format(name=name) for name in shown]
@@ -275,7 +278,7 @@ def _unknown(data: JsonObject) -> list[str]:
 
 
 class _Input:
-    """What the items of an input add up to."""
+    """The sum of the items of an input."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

@@ -1,4 +1,5 @@
-"""Requests of the public API as runs: parameters in the dialect's names, then a person's actions."""
+"""Turns requests of the public API into runs: maps parameters to the dialect, then calls the
+actions."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from chat.public_api.errors import ApiError, invalid, no_such_run, of_refusal
 from chat.public_api.requests import ChatRequest, ProgramReply, unknown_response
 from chat.questions import actions as question_verbs
 
-# LM Studio's name, to the names that dialects have for the same, the first that there is.
+# LM Studio's name, and the dialects' names for the same parameter, of which the first is used.
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "temperature": ("temperature",),
     "top_p": ("top_p",),
@@ -45,14 +46,15 @@ REASONS_ANYWAY = (
 
 @dataclass(slots=True)
 class Mapped:
-    """Values under the dialect's names, and a sentence for each that is not as it was asked."""
+    """Values under the dialect's names, and a sentence for each that differs from the request."""
 
     values: dict[str, Json] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
 def map_parameters(dialect: Dialect, asked: Mapping[str, Json], own: Mapping[str, Json]) -> Mapped:
-    """``asked`` are LM Studio's, ``own`` the dialect's, which win. Values out of bounds are mended."""
+    """Maps parameters. ``asked`` are LM Studio's, ``own`` the dialect's, which take precedence.
+    Values out of range are moved into it."""
     declared = {parameter.name: parameter for parameter in dialect.parameters}
     mapped = Mapped()
     for name, value in asked.items():
@@ -97,9 +99,9 @@ _EFFORTS = ("reasoning_effort", "effort")
 _THINKING = {"off": "disabled", "on": "enabled"}
 
 
-# A program's request to a run: the same verbs as a person's form.
+# --- a request becomes a run, by the same actions as a form ---------------------------------------
 
-# Of a team's own tools; other integrations are set up with the server by an administrator.
+# For the tools of a team. An administrator configures other integrations with the server.
 TOOL = "tool/"
 INTEGRATION_LEFT_OUT = (
     "Integration {number} was left out: here only tools of the team can be named, as tool/name. "
@@ -117,10 +119,10 @@ LONGEST_KEY = 255
 
 
 def idempotency_key(token: AccessToken, text: str) -> UUID:
-    """The run's key for what a program calls its request: each person's own, and in each team.
+    """The run's key for the client's own request id, separate for each user and team.
 
-    All runs' keys are unique, and pages bring theirs along. Made with the installation's key,
-    nobody can take this one before its program does, however well they guess what it is called.
+    Keys of all runs are unique, and pages send theirs along. This one is derived with the secret
+    key, so nobody can use it before its program does, however well they guess the request id.
     """
     name = f"{token.user_id}:{token.team_id}:{text}".encode("utf-8", "surrogatepass")
     digest = salted_hmac("chat.programs.idempotency", name, algorithm="sha256").digest()
@@ -128,8 +130,8 @@ def idempotency_key(token: AccessToken, text: str) -> UUID:
 
 
 def send(token: AccessToken, request: ChatRequest, key: UUID) -> Run:
-    """Queues the run that answers; its conversation is loaded. Raises ``ApiError``; then nothing
-    was changed."""
+    """Queues the run that answers; its conversation is loaded. Raises ``ApiError``, and then
+    nothing was changed."""
     previous = _previous(token, request)
     try:
         with storage_errors():
@@ -137,7 +139,7 @@ def send(token: AccessToken, request: ChatRequest, key: UUID) -> Run:
                 run = _reply(token, request, previous)
             else:
                 run = _say(token, request, previous, key)
-            # A key that is sent again may be that of a run whose conversation was deleted since.
+            # A key that is sent again may belong to a run whose conversation was deleted meanwhile.
             if run.conversation.deleted_at is not None:
                 raise no_such_run()
             return run
@@ -146,7 +148,8 @@ def send(token: AccessToken, request: ChatRequest, key: UUID) -> Run:
 
 
 def _previous(token: AccessToken, request: ChatRequest) -> Run | None:
-    """The run that is followed. One of another team, or not to be written in, is not there."""
+    """The run that is continued. A run of another team, or of a room without the right to write,
+    does not exist here."""
     if request.previous is None:
         return None
     try:
@@ -155,12 +158,12 @@ def _previous(token: AccessToken, request: ChatRequest) -> Run | None:
         raise unknown_response() from None
 
 
-# --- words ------------------------------------------------------------------------------------
+# --- text -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tools:
-    """The team's tools that a request names; ``None``: it names nothing, and nothing changes."""
+    """The team's tools that a request names; ``None`` if it names none, and nothing changes."""
 
     chosen: Sequence[Tool] | None
     notes: Sequence[str] = ()
@@ -200,7 +203,7 @@ def _follow(
     pictures: Sequence[Picture],
     key: UUID,
 ) -> Run:
-    """A turn below the answer; below an earlier one it is a branch."""
+    """A message below the answer. Below an earlier answer it is a branch."""
     with transaction.atomic():
         if tools.chosen is not None:
             switch_tools(token.user, previous.conversation, tools.chosen)
@@ -213,7 +216,8 @@ def _follow(
             idempotency_key=key,
             pictures=pictures,
         )
-        # Inside: with a key of another request the tools stay as they were.
+        # Inside the transaction: if the key belongs to another request, the tools stay as they
+        # were.
         _check_same(run, request, choice, pictures, previous)
         return run
 
@@ -221,7 +225,7 @@ def _follow(
 def _choice(
     request: ChatRequest, chosen: Chosen, previous: Run | None, notes: Iterable[str]
 ) -> ModelChoice:
-    """Without a system prompt that of the answer that is followed holds on; nothing else does."""
+    """Without a system prompt the one of the continued answer still applies; nothing else does."""
     dialect = DIALECTS[chosen.upstream.dialect]
     mapped = map_parameters(dialect, request.parameters, request.own_parameters)
     system_prompt = request.system_prompt
@@ -304,10 +308,8 @@ def _check_same(
 
 
 def _reply(token: AccessToken, request: ChatRequest, previous: Run | None) -> Run:
-    """Settles everything that the answer waits for; it goes on in a run of its own.
-
-    All of it at once: of what a request leaves open, nothing is settled.
-    """
+    """Settles everything that the answer waits for, and continues it in a new run. If the request
+    leaves something open, nothing is settled."""
     if previous is None:
         raise invalid(
             "results and replies need the previous_response_id of the answer that waits",
@@ -342,7 +344,7 @@ def _asked(left: Iterable[Question], reply: ProgramReply) -> Question:
 
 
 def _name_of(question: Question) -> str:
-    """The call's id, or the question's, as the result has it."""
+    """The id of the call or question, as the result has it."""
     return question.ask_id
 
 

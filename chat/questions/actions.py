@@ -1,10 +1,9 @@
 """Replies to what a run waits for: questions, approvals, and results of tools.
 
-The caller has fetched every object through ``chat.access`` with the right to write.
-
-A question is settled once, by compare-and-swap. Whoever claims one has it to themselves for
-``CLAIM_SECONDS``; then anyone who may write can take it over. When everything that a run waits
-for is settled, the run that goes on with the answer is queued in the same transaction.
+The caller has fetched every object through ``chat.access`` with the right to write. A question is
+settled once, by a conditional update. Whoever claims one has it alone for ``CLAIM_SECONDS``; then
+any other writer can take it over. When everything that a run waits for is settled, the run that
+continues the answer is queued in the same transaction.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def fields_of(question: Question) -> list[Field]:
 
 
 def takes_text(question: Question) -> bool:
-    """Whether words of one's own may be given; they must be where nothing else is offered."""
+    """Whether free text may be given. It must be possible where nothing else is offered."""
     is_bare = not options_of(question) and not fields_of(question)
     return bool(question.body.get("allow_free_text")) or is_bare
 
@@ -78,7 +77,8 @@ def takes_several(question: Question) -> bool:
 
 
 def claim(user: User, question: Question) -> None:
-    """Says "I'll answer this" to everybody. Raises ``ActionRefused`` where somebody else has it."""
+    """Tells everyone "I'll answer this". Raises ``ActionRefused`` if somebody else has the
+    claim."""
     with _room(question.conversation) as revision:
         taken = (
             _free(user)
@@ -91,7 +91,7 @@ def claim(user: User, question: Question) -> None:
 
 
 def release(user: User, question: Question) -> None:
-    """Takes one's own claim back; anything else stays as it is."""
+    """Gives back this user's own claim; any other state stays as it is."""
     with _room(question.conversation) as revision:
         Question.objects.filter(
             pk=question.pk, status=QuestionStatus.CLAIMED, claimed_by=user
@@ -100,7 +100,8 @@ def release(user: User, question: Question) -> None:
 
 
 def _free(user: User) -> QuerySet[Question]:
-    """What this person may settle: the open ones, and claims that are theirs or over."""
+    """The questions that this user may settle: open ones, and claims that are theirs or have
+    expired."""
     over = timezone.now() - timedelta(seconds=settings.CLAIM_SECONDS)
     is_free = Q(claimed_by=user) | Q(claimed_by__isnull=True) | Q(claimed_at__lt=over)
     return Question.objects.filter(
@@ -126,10 +127,8 @@ def answer(
     selected: Sequence[str] = (),
     fields: Mapping[str, str] = {},
 ) -> Run | None:
-    """Replies to a question. Returns the run that goes on, if nothing else is open.
-
-    Raises ``ActionRefused`` where it does not fit the question, is too long, or comes too late.
-    """
+    """Answers a question. Returns the run that continues, if nothing else is open. Raises
+    ``ActionRefused`` if the reply does not fit the question, is too long, or comes too late."""
     _check_kind(question, QuestionKind.ASK)
     text = clean(text).strip()
     selected = [clean(value) for value in dict.fromkeys(selected)]
@@ -141,7 +140,7 @@ def answer(
 
 
 def approve(user: User, question: Question, *, is_approved: bool, reason: str = "") -> Run | None:
-    """Lets an upstream run something, or forbids it. Returns and raises as ``answer`` does."""
+    """Allows the upstream to run something, or forbids it. Returns and raises like ``answer``."""
     _check_kind(question, QuestionKind.APPROVAL)
     if not is_approved:
         return refuse(user, question, reason)
@@ -154,7 +153,7 @@ def approve(user: User, question: Question, *, is_approved: bool, reason: str = 
 def give_result(
     user: User, question: Question, output: str, *, is_error: bool = False
 ) -> Run | None:
-    """What a tool gave; nothing but its size is checked. Returns and raises as ``answer`` does."""
+    """Stores the result of a tool; only its size is checked. Returns and raises like ``answer``."""
     _check_kind(question, QuestionKind.TOOL)
     output = clean(output)
     _check_size(output)
@@ -163,21 +162,17 @@ def give_result(
 
 
 def refuse(user: User, question: Question, reason: str = "") -> Run | None:
-    """Declines a question, an approval, or to run a tool; the model is told, with the reason.
-
-    Returns and raises as ``answer`` does.
-    """
+    """Declines a question, an approval, or to run a tool. The model is told, with the reason.
+    Returns and raises like ``answer``."""
     reason = clean(reason).strip()
     _check_size(reason)
     return _settle(user, question, QuestionStatus.DECLINED, {"reason": reason})
 
 
 def go_on_without(user: User, run: Run) -> Run | None:
-    """Settles everything that is still open as not run, and lets the answer go on.
-
-    Also for an answer that only paused. Returns the run that goes on. Raises ``ActionRefused``
-    where somebody else is answering, or the answer waits for nothing.
-    """
+    """Settles everything that is still open as not run, and continues the answer. This also works
+    for an answer that was only paused. Returns the run that continues. Raises ``ActionRefused`` if
+    somebody else is answering, or if the answer waits for nothing."""
     with _room(run.conversation) as revision:
         if later := _run_after(run):
             if later.requested_by_id == user.pk:
@@ -221,7 +216,7 @@ def _settle(
 def _second_time(
     user: User, question: Question, status: QuestionStatus, reply: Mapping[str, object]
 ) -> Run | None:
-    """The same again from the same person is a double click; anything else came too late."""
+    """The same reply again from the same user is a double click; any other reply came too late."""
     is_same = Question.objects.filter(pk=question.pk, answered_by=user, status=status).first()
     if is_same is None or is_same.answer != reply:
         raise ActionRefused(_why_not(question))
@@ -239,7 +234,7 @@ def _audit_approval(user: User, question: Question, status: QuestionStatus) -> N
 
 
 def _go_on(user: User, run: Run) -> Run | None:
-    """The follow-up of a run that nothing is open for any more."""
+    """Queues the follow-up of a run that waits for nothing more."""
     _check_upstream(run)
     questions = list(run.questions.select_related("answered_by"))
     if any(question.is_open for question in questions):
@@ -258,10 +253,10 @@ def _run_after(run: Run) -> Run | None:
 
 @contextmanager
 def _room(conversation: Conversation) -> Iterator[int]:
-    """A transaction in which the room changes; gives its new revision.
+    """A transaction that changes the room; yields its new revision.
 
-    The first statement locks the room's row: people who settle things in it do so one after
-    another, so that the last of them sees everybody else's and queues the follow-up.
+    Its first statement locks the room's row. Users who settle questions of one room wait for each
+    other, so the last of them sees all replies and queues the follow-up.
     """
     with storage_errors(), transaction.atomic():
         revision = conversation.touch()
@@ -281,7 +276,7 @@ def _check_kind(question: Question, kind: QuestionKind) -> None:
 
 
 def _check_upstream(run: Run) -> None:
-    # As it is now: it may have been removed since the run was fetched.
+    # The current row is read: it may have been deleted since the run was fetched.
     upstream = Upstream.objects.filter(pk=run.upstream_id or 0).first()
     if upstream is None:
         raise ActionRefused(SERVER_REMOVED)

@@ -1,4 +1,5 @@
-"""Questions and tool calls that a run waits for, and what their answers give the next run."""
+"""The questions and tool calls that a run waits for, and what their answers pass to the next
+run."""
 
 from __future__ import annotations
 
@@ -19,10 +20,8 @@ NOT_RUN = "This call was not run."
 
 
 def settle(result: canonical.Result, questions: Iterable[Question]) -> list[Settled]:
-    """What a follow-up run is given: everything that the run waited for, each with its outcome.
-
-    What has no row (it could not be written) counts as not run.
-    """
+    """What a follow-up run gets: everything that the run waited for, with its outcome. A call
+    without a row (it could not be stored) counts as not run."""
     rows = {(row.kind, row.position): row for row in questions}
     calls = [
         _settled_call(position, rows.get((QuestionKind.TOOL, position)))
@@ -85,7 +84,7 @@ def _settled_ask(position: int, kind: Kind, row: Question | None) -> Settled:
 
 
 ASK_ID_LENGTH = 200
-# More than anybody answers; a hostile answer could hold hundreds of thousands. The others count
+# More than anybody answers. A hostile answer could contain hundreds of thousands; the rest counts
 # as not run.
 MOST_QUESTIONS = 100
 
@@ -119,7 +118,8 @@ def _question(run: Run, kind: str, position: int, ask_id: object, body: JsonObje
 
 
 def _with_own_ids(questions: list[Question]) -> list[Question]:
-    """Ids that servers leave out, repeat or make longer than a column are told apart by place."""
+    """Replaces ids that servers leave out, repeat, or make longer than the column by ids with the
+    position."""
     taken: set[tuple[str, str]] = set()
     for question in questions:
         identity = question.ask_id

@@ -1,4 +1,4 @@
-"""The forms that settle what an answer waits for: a question, an approval, a tool's result."""
+"""The forms that settle what a run waits for: a question, an approval, a tool's result."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from chat.models import Question, QuestionKind
 from chat.questions import actions as actions
 from chat.web.forms import Sentences, WordsField
 
-# Beyond this options stand below each other, to be chosen from and then sent.
+# With more options than this they are listed below each other, and chosen before they are sent.
 MOST_BUTTONS = 4
 YES_OR_NO = (("true", "Yes"), ("false", "No"))
 
 
 class ReplyForm(Sentences):
-    """One form of a question. Its ids begin with the question's, for there are many on a page."""
+    """A form of one question. Its ids start with the question's id, because a page has many of
+    them."""
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, question: Question) -> None:
         super().__init__(data, auto_id=f"ask-{question.public_id.hex}-%s")
@@ -26,7 +27,7 @@ class ReplyForm(Sentences):
 
 
 class ResultForm(ReplyForm):
-    """What a tool gave."""
+    """The result of a tool."""
 
     output = WordsField(
         label="Result",
@@ -39,7 +40,7 @@ class ResultForm(ReplyForm):
 
 
 class ReasonForm(ReplyForm):
-    """Why something is refused; the model is told."""
+    """Why something is declined; the model is told."""
 
     reason = WordsField(
         label="Reason",
@@ -50,9 +51,10 @@ class ReasonForm(ReplyForm):
 
 
 class AnswerForm(ReplyForm):
-    """Options, words of one's own and fields, as far as the question offers them.
+    """Options, free text and fields, as far as the question offers them.
 
-    Options and fields are posted by their place: a browser may change what a value is made of.
+    Options and fields are posted by their position, because a browser may change the characters of
+    a value.
     """
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, question: Question) -> None:
@@ -80,7 +82,7 @@ class AnswerForm(ReplyForm):
 
     @property
     def is_one_click(self) -> bool:
-        """Whether choosing one of a few options is all there is to do."""
+        """Whether one click on an option is the whole reply."""
         return (
             0 < len(self.options) <= MOST_BUTTONS
             and len(self.fields) == 1
@@ -89,7 +91,7 @@ class AnswerForm(ReplyForm):
 
     @property
     def bound_fields(self) -> list[tuple[forms.BoundField, bool]]:
-        """Each with whether it may be left empty where others may not."""
+        """The fields, each with whether it may be empty."""
         has_required = any(field.is_required for field in self.asked_fields)
         return [
             (self[f"field-{place}"], has_required and not field.is_required)
@@ -98,12 +100,12 @@ class AnswerForm(ReplyForm):
 
     @property
     def chosen(self) -> list[str]:
-        """What was ticked when the form came back refused."""
+        """The options that were chosen when the form came back with an error."""
         chosen = self["selected"].value() if "selected" in self.fields else None
         return [str(place) for place in chosen or ()]
 
     def reply(self) -> dict[str, Any]:
-        """What a valid form says, as the verb takes it."""
+        """The valid form as the action takes it."""
         said = self.cleaned_data
         return {
             "text": said.get("text", ""),
@@ -117,7 +119,7 @@ class AnswerForm(ReplyForm):
 
 
 def asked_field(field: actions.Field) -> forms.Field:
-    """A field by the upstream's own word for its kind; one line of text where we do not know it."""
+    """A field for the upstream's own type name; a line of text for an unknown type."""
     common = {"label": field.label, "required": False}
     if field.options:
         choices = [("", "Choose…"), *((one.value, one.label) for one in field.options)]
@@ -126,7 +128,7 @@ def asked_field(field: actions.Field) -> forms.Field:
 
 
 def value_label(field: actions.Field, value: str) -> str:
-    """A field's value as the person who gave it read it."""
+    """A field's value as the user saw it."""
     if field.options:
         return next((one.label for one in field.options if one.value == value), value)
     is_choice = _FIELDS.get(field.kind.lower()) is _yes_or_no
@@ -165,7 +167,7 @@ _FIELDS: Mapping[str, Callable[[dict[str, Any]], forms.Field]] = {
     "url": _typed(type="url"),
 }
 
-# What the card of an open question offers, by what kind of question it is.
+# The form of an open question, by its kind.
 FORMS: Mapping[str, type[ReplyForm]] = {
     QuestionKind.ASK: AnswerForm,
     QuestionKind.TOOL: ResultForm,

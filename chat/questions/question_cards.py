@@ -1,4 +1,4 @@
-"""What an answer waits for, as its page shows it: open to be settled, or settled for ever."""
+"""The cards of what a run waits for: open, or settled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chat.rendering.tool_calls import arguments_of
 HINT_CHARACTERS = 90
 NOBODY = "Somebody who has left"
 
-# Kind and status -> what became of it, after the name of whoever decided.
+# The outcome by kind and status; it follows the name of the person who decided.
 _OUTCOMES: dict[tuple[str, str], str] = {
     (QuestionKind.ASK, QuestionStatus.ANSWERED): "answered",
     (QuestionKind.ASK, QuestionStatus.DECLINED): "declined to answer",
@@ -39,7 +39,7 @@ _ICONS: dict[str, tuple[str, str]] = {
 
 @dataclass(kw_only=True)
 class QuestionCard:
-    """One question of a run. ``form`` is what was typed, where it was refused."""
+    """One question of a run. ``form`` has what was typed, if it was refused."""
 
     question: Question
     form: ReplyForm | None = None
@@ -67,7 +67,7 @@ class QuestionCard:
 
     @property
     def mark(self) -> str:
-        """Changes with what the line of an open question says: who is at it."""
+        """A value that changes with the line of an open question, which says who is answering."""
         claimer = self.claimer
         return f"{zlib.crc32(claimer.public_id.bytes):08x}" if claimer else "open"
 
@@ -101,7 +101,7 @@ class QuestionCard:
     def reason_form(self) -> ReasonForm:
         return ReasonForm(question=self.question)
 
-    # --- what became of it -------------------------------------------------------------------
+    # --- the outcome -----------------------------------------------------------------------
 
     @property
     def who(self) -> str:
@@ -138,7 +138,7 @@ class QuestionCard:
 
     @property
     def said(self) -> list[str]:
-        """The reply to a question: the options that were chosen, by their labels, then the words."""
+        """The reply to a question: the chosen options by their labels, then the text."""
         labels = {option.value: option.label for option in options_of(self.question)}
         chosen = [labels.get(value, value) for value in self.question.answer.get("selected") or ()]
         text = self.question.answer.get("text")
@@ -156,8 +156,8 @@ class QuestionCard:
 
 
 def cards_by_run(runs: Iterable[Run]) -> dict[int, tuple[QuestionCard, ...]]:
-    """The questions of these runs, by run, in their order: one query, and none where no run has
-    ended by asking."""
+    """The questions of these runs by run, in their order. One query, and none if no run ended with
+    questions."""
     keys = [run.pk for run in runs if run.status == RunStatus.WAITING]
     if not keys:
         return {}

@@ -1,4 +1,4 @@
-"""The addresses of what an answer waits for."""
+"""The addresses of questions, approvals and tool results."""
 
 from django.urls import URLPattern, path
 

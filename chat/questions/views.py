@@ -22,7 +22,7 @@ from chat.web.responses import refusal_patch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedForm:
-    """A reply that was not taken, for a page without scripts. ``form`` is what was typed."""
+    """A reply that was refused, for a page without scripts. ``form`` has what was typed."""
 
     question: Question
     refusal: str
@@ -40,7 +40,7 @@ class RefusedForm:
 def refuse_on_card(
     request: HttpRequest, question: Question, refusal: ActionRefused
 ) -> HttpResponse:
-    """A sentence on the card; without scripts the page again, with what was typed."""
+    """Shows a refusal on the card; without scripts the whole page again, with what was typed."""
     if request.htmx:
         place = f"ask-note-{question.public_id.hex}"
         return refusal_patch(request, str(refusal), status=refusal.status, place=place)
@@ -66,7 +66,7 @@ question_action = post_action(partial(access.get_question, for_write=True), refu
 
 @question_action
 def claim(request: HttpRequest, question: Question) -> HttpResponse:
-    """Reserves the question for this person, or takes over an expired claim."""
+    """Reserves the question for this user, or takes over an expired claim."""
     actions.claim(request.user, question)
     return page.accepted(request, question.conversation, asked=question)
 

@@ -1,4 +1,4 @@
-"""The fold: a run's events to the result that `chat.end` carries. Pure."""
+"""Folds the events of a run into the result that `chat.end` contains. Pure."""
 
 from chat.result.artifacts import (
     media_name,

@@ -1,4 +1,4 @@
-"""Artifacts, mockups and media of a run, put together from their events."""
+"""Artifacts, mockups and media of a run, assembled from their events."""
 
 import re
 
@@ -8,7 +8,8 @@ from chat.events import ArtifactUpdate, Event, JsonObject, MediaUpdate, MockupUp
 
 
 class Bundle:
-    """A mockup while its events are folded. ``members`` are the latest; a version keeps its own."""
+    """A mockup while its events are folded. ``members`` are the latest; each version keeps its
+    own."""
 
     def __init__(self) -> None:
         self.members: JsonObject = {}
@@ -25,7 +26,7 @@ class Bundle:
             self._versions.append(numbered_version(event) | members)
 
     def _apply(self, event: MockupUpdate) -> None:
-        """An update names paths, not the whole list: what it adds or replaces, what it takes away."""
+        """An update lists paths, not all files: what it adds or replaces, and what it deletes."""
         if event.files is not None:
             self._files = {str(file.get("path", "")): file for file in event.files}
         for path in event.changed or ():
@@ -34,7 +35,7 @@ class Bundle:
             self._files.pop(path, None)
 
     def entry(self) -> JsonObject:
-        """The latest members, the files there are now, and the versions with what each said."""
+        """The latest members, the present files, and the versions with what each said."""
         entry = dict(self.members)
         if self._versions:
             entry["files"] = list(self._files.values())
@@ -43,18 +44,19 @@ class Bundle:
 
 # What each version of an artifact keeps of its own.
 ARTIFACT_VERSION_FIELDS = ("identifier", "title", "language", "content_type", "content")
-# True of the event that says it, and not of those after it.
+# These are about the event that contains them, not about later ones.
 _OF_ONE_MOCKUP_EVENT = (
     *("changed", "deleted", "code", "message", "successful_paths", "failed_path"),
 )
 
 
 def numbered_version(event: ArtifactUpdate | MockupUpdate) -> JsonObject:
-    """How a version begins: what was done, and where in the log, if events are numbered."""
+    """The start of a version: what was done, and its position in the log, if events are
+    numbered."""
     return {"op": event.op, "seq": event.seq} if event.seq else {"op": event.op}
 
 
-# The first word of a media type, to the name of its file.
+# The first word of a media type, and the name of its file.
 _MEDIA_NAMES = {"image": "picture", "audio": "sound", "video": "film"}
 _MEDIA_SUFFIX = re.compile(r"[a-z0-9]{1,8}")
 _SUFFIXES = {
@@ -67,9 +69,7 @@ _SUFFIXES = {
 
 def media_name(event: MediaUpdate, index: int) -> str:
     """The name of a file in an answer, the same whenever its events are read: ``picture-3.png``.
-
-    ``index`` counts the media of one item, from 0.
-    """
+    ``index`` counts the media of one item, from 0."""
     media_type = event.media_type.lower()
     main, _, sub = media_type.partition("/")
     suffix = _SUFFIXES.get(media_type) or (sub if _MEDIA_SUFFIX.fullmatch(sub) else "bin")
@@ -79,7 +79,7 @@ def media_name(event: MediaUpdate, index: int) -> str:
 
 
 def members_of(event: Event) -> JsonObject:
-    """The event's own members, without its envelope."""
+    """The event's own members, without the common ones."""
     members: JsonObject = msgspec.to_builtins(event)
     for name in ("type", "seq", "t"):
         members.pop(name, None)

@@ -1,4 +1,4 @@
-"""What a question offers to choose from and to fill in, whatever form its server gave it."""
+"""The options and fields of a question, whatever form its server uses."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from chat.events import JsonObject
 
-# Of a question, and of each of its fields: nobody reads through more to choose one.
+# The limit of options of a question and of each field: nobody reads more to choose one.
 MOST_OPTIONS = 200
-# A form of more is no question. Each is an element of the page, in every look at it.
+# A question has no more fields than this. Each is an element of the page, in every view.
 MOST_FIELDS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """``value`` is what is sent back, ``label`` what a person reads."""
+    """``value`` is sent back, ``label`` is shown."""
 
     value: str
     label: str
@@ -27,18 +27,19 @@ class Field:
     name: str
     label: str
     is_required: bool = False
-    # The upstream's own word for it, such as "text" or "number"; empty where it has none.
+    # The upstream's own type, such as "text" or "number"; empty if there is none.
     kind: str = ""
     options: tuple[Option, ...] = ()
 
 
 def options_in(body: JsonObject) -> list[Option]:
-    """The choices; no value twice. ``body`` has the members of an ``ask.question`` event."""
+    """The options, without repeated values. ``body`` has the members of an ``ask.question``
+    event."""
     return _options(body.get("options"))
 
 
 def fields_in(body: JsonObject) -> list[Field]:
-    """The form: each name once."""
+    """The fields, each name once."""
     fields = [_field(entry) for entry in _first_of(body.get("fields"), MOST_FIELDS)]
     return list({field.name: field for field in fields if field.name}.values())
 
@@ -46,7 +47,7 @@ def fields_in(body: JsonObject) -> list[Field]:
 def in_words(
     body: JsonObject, *, text: str, selected: Iterable[str], fields: Mapping[str, str]
 ) -> str:
-    """A reply as a person reads it: labels, not values."""
+    """A reply as people read it: with labels instead of values."""
     options = {option.value: option.label for option in options_in(body)}
     known = {field.name: field for field in fields_in(body)}
     filled = [

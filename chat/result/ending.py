@@ -1,4 +1,4 @@
-"""The end of a run: open items are closed, `chat.end` is made, a whole log is folded."""
+"""The end of a run: closes open items, makes `chat.end`, folds a whole log."""
 
 from collections.abc import Iterable
 from typing import Literal, Protocol
@@ -30,7 +30,7 @@ class ClosableParser(Protocol):
 
 
 def fold(events: Iterable[Event]) -> Result:
-    """The result of a list of events; one that lacks its ``chat.end`` counts as cut."""
+    """The result of a list of events; without a ``chat.end`` the run counts as cut."""
     state = Fold()
     state.extend(events)
     return state.result()
@@ -44,10 +44,8 @@ def finish(
     error: ErrorInfo | None = None,
     t: int = 0,
 ) -> list[Event]:
-    """Closes the parser and gives the last events, the one ``chat.end`` at their end.
-
-    All of them are folded and carry ``t``. A run that has its ``chat.end`` gets nothing more.
-    """
+    """Closes the parser and returns the last events, with the one ``chat.end`` at the end. All of
+    them are folded and have ``t``. Empty for a run that has its ``chat.end``."""
     if fold.end is not None:
         return []
     events = parser.close(cause, error=error)
@@ -64,11 +62,9 @@ def close_open(
     endpoint: str = "",
     t: int = 0,
 ) -> list[Event]:
-    """The last events of a run whose parser is gone: ends of what is open, then ``chat.end``.
-    ``by`` names the person who stopped it.
-
-    For a run that never started they are ``chat.start`` and ``chat.end``.
-    """
+    """The last events of a run whose parser is gone: ends of open items, then ``chat.end``. ``by``
+    is the name of the person who stopped it. For a run that never started they are ``chat.start``
+    and ``chat.end``."""
     if fold.end is not None:
         return []
     events: list[Event] = []
@@ -91,11 +87,11 @@ def _conclude(fold: Fold, events: list[Event], ending: Ending, t: int) -> list[E
     return [*events, end]
 
 
-# --- views of a result ---------------------------------------------------------------
+# --- text of a result ------------------------------------------------------------------
 
 
 def plain_text(result: Result) -> str:
-    """What the answer says: its messages and refusals, without reasoning and tools."""
+    """The text of the answer: its messages and refusals, without reasoning and tools."""
     texts = (
         item.content.strip()
         for item in result.output

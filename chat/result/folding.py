@@ -1,4 +1,4 @@
-"""The fold: events to the state of a result, one event at a time."""
+"""Folds events into the state of a result, one event at a time."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
@@ -60,22 +60,22 @@ from chat.result.items import PartKind, ResultPart, item_of
 
 CUT = Ending(status="cut", stop=Stop(reason="cut"))
 
-# Unknown events are all in the log; the result keeps the first of them and their number.
+# All unknown events are in the log; the result keeps the first ones and their number.
 MOST_VENDOR_ENTRIES = 100
-# Of a run: thousands of updates that say nothing of a long artifact would each hold it whole.
+# The limit for a run: thousands of updates of a long artifact would each store it as a whole.
 MOST_REPEATED_CHARACTERS = 4 * 1024 * 1024
 
-# Of LM Studio's figures those that may have a fraction; the others count tokens.
+# LM Studio's figures that may have a fraction; the others count tokens.
 _TIMES = ("tokens_per_second", "time_to_first_token_seconds", "model_load_time_seconds")
 
 _StatsSource = Literal["upstream", "measured", "mixed"]
 
 
 class Fold:
-    """Takes events one by one, each at constant cost; ``result`` may be asked at any time.
+    """Adds events one by one, each in constant time; ``result`` may be called at any time.
 
-    ``fold(a)`` continued with ``b`` gives what ``fold(a + b)`` gives. Nothing is copied
-    from the upstream's own final object: the streamed items are the record.
+    ``fold(a)`` continued with ``b`` gives the same as ``fold(a + b)``. Nothing is copied from the
+    upstream's own final object: the streamed items are the record.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Fold:
         self._vendor: list[JsonObject] = []
         self._omitted_vendor_entries = 0
         self._unreadable_frames = 0
-        # The model's name where the upstream told it only at the end.
+        # The model's name, if the upstream sent it only at the end.
         self._late_model = ""
 
     def add(self, event: Event) -> None:
@@ -122,7 +122,7 @@ class Fold:
             self.add(event)
 
     def result(self, ending: Ending | None = None) -> Result:
-        """The result so far. Without ``ending`` that of ``chat.end`` holds, else ``cut``."""
+        """The result so far. Without ``ending`` the one of ``chat.end`` applies, else ``cut``."""
         if ending is None:
             ending = ending_in(self.end) if self.end else CUT
         choices: dict[int, list[OutputItem]] = {0: []}
@@ -162,7 +162,7 @@ class Fold:
         )
 
     def open_parts(self) -> list[ResultPart]:
-        """Items that nothing has closed yet, in item order."""
+        """Items that are not closed yet, in item order."""
         return [part for _, part in sorted(self._parts.items()) if part.is_open]
 
     # --- figures -------------------------------------------------------------------
@@ -187,13 +187,13 @@ class Fold:
         for name in Stats.__struct_fields__:
             value = self._upstream_stats.get(name)
             if isinstance(value, int | float) and not isinstance(value, bool):
-                # Tokens are whole, or the result could not be read again.
+                # Token counts are integers, or the result could not be read again.
                 setattr(stats, name, value if name in _TIMES else int(value))
                 is_any = True
         return is_any
 
     def _measure(self, stats: Stats) -> bool:
-        """Fills in the times that nobody reported from the events' clock, where one ran."""
+        """Fills in times that were not reported, from the clock of the events, if there was one."""
         is_any = False
         if stats.time_to_first_token_seconds is None and self._first_token_t:
             stats.time_to_first_token_seconds = self._first_token_t / 1000
@@ -251,7 +251,8 @@ class Fold:
         part = self._parts.get((event.choice, event.item))
         if part is None:
             part = self._part(event, "message")
-        # Nearly every event of a long answer comes here: what `_received` does, without a call.
+        # Nearly every event of a long answer is handled here: the same as `_received`, without the
+        # call.
         self._last_token_t = event.t or self._last_token_t
         self._first_token_t = self._first_token_t or event.t
         add_piece(part.pieces, event.content)
@@ -331,7 +332,7 @@ class Fold:
             self._first_token_t = event.t
 
     def _name_of(self, event: MediaUpdate) -> str | None:
-        """The name of the file that bytes of an answer become; ``None`` if there are none here."""
+        """The file name for bytes of an answer; ``None`` if the event contains none."""
         if not event.data:
             return None
         places = self._media.setdefault((event.choice, event.item), {})
@@ -369,12 +370,10 @@ class Fold:
         self._meta.update(values)
 
     def _on_artifact(self, event: ArtifactUpdate) -> None:
-        """The latest members, and each version as it was; what an update leaves out stays.
-
-        Where that was repeated too often, a version has what its own event says and no more.
-        ``op`` is the upstream's word: an update of an artifact that this run has not seen makes
-        an entry like any other, because an earlier run may have created it.
-        """
+        """The latest members, and each version as it was; what an update leaves out stays. If that
+        was repeated too often, a version only has what its own event says. ``op`` is the upstream's
+        word: an update of an artifact that this run has not seen creates an entry, because an
+        earlier run may have created the artifact."""
         entry = self._artifacts.setdefault(event.artifact_id, {"versions": []})
         said = members_of(event)
         entry.update(said)
@@ -392,7 +391,8 @@ class Fold:
         self._bundles_by_name["identifier", event.identifier] = bundle
 
     def _bundle(self, event: MockupUpdate) -> "Bundle":
-        """The bundle of that id; else the one announced under that identifier, whose id comes now."""
+        """The bundle with that id; else the one announced under that identifier, which gets its id
+        now."""
         known = None
         if event.bundle_id is not None:
             known = self._bundles_by_name.get(("id", event.bundle_id))
@@ -409,7 +409,7 @@ class Fold:
         self._asks[event.ask_id] = members_of(event)
 
     def _on_activity(self, event: ActivityStep) -> None:
-        """A step is one entry however often it reports; notes stand for themselves."""
+        """A step is one entry however often it reports; each note is an entry of its own."""
         key: tuple[str, ...] = (event.family, event.step, event.ref or "")
         if event.phase == "note":
             key = (*key, str(len(self._activity)))
@@ -425,7 +425,7 @@ class Fold:
             self._omitted_vendor_entries += 1
 
 
-# Each handler takes the type that it stands under.
+# Each handler gets the type that it is listed under.
 _HANDLERS: Mapping[type, Callable[..., None]] = {
     ChatStart: Fold._on_start,
     ChatEnd: Fold._on_end,

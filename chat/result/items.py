@@ -30,7 +30,7 @@ PartKind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
 
 
 class ResultPart(Struct, kw_only=True, eq=False):
-    """An output item while it grows. Text stays in pieces until somebody asks for it."""
+    """An output item while it grows. Text stays in pieces until the whole is needed."""
 
     kind: PartKind
     number: int
@@ -111,8 +111,8 @@ def _call(part: ResultPart) -> ToolCallItem | InvalidToolCallItem:
 
 
 def _failed_call(part: ResultPart, failure: ToolCallFailure) -> ToolCallItem:
-    """A call that ran and went wrong. Where an earlier run had asked for it, the failure is all
-    that this run's log says of it."""
+    """A call that ran and failed. If an earlier run made the call, this run's log has nothing but
+    the failure."""
     return ToolCallItem(
         tool=part.tool or failure.metadata.tool_name,
         arguments=part.arguments or failure.metadata.arguments or {},
@@ -135,7 +135,7 @@ _ITEMS: Mapping[PartKind, Callable[[ResultPart], OutputItem]] = {
 
 
 def closing_event(part: ResultPart) -> Event | None:
-    """What closes an item whose parser is gone; refusals and media need nothing."""
+    """The event that closes an item whose parser is gone; refusals and media need none."""
     if part.kind == "message":
         return MessageEnd(item=part.number, choice=part.choice)
     if part.kind == "reasoning":

@@ -1,8 +1,8 @@
-"""An answer of several runs: which calls waited, which were answered since, and all as one result.
+"""Answers of several runs: which calls waited, which were answered since, and all as one result.
 
-A run that waited is followed by one whose output begins with the answered calls, in the order
-in which they had waited. Nothing else in a run's output looks like that: a call that we run
-never gets its outcome in the run that asked for it.
+A run that waited is followed by one whose output begins with the answered calls, in the order in
+which they had waited. Nothing else in a run's output looks like that: a call that we run never has
+its outcome in the run that made it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,15 +13,13 @@ from chat.events import Json, JsonObject, OutputItem, Result, Stats, ToolCallIte
 
 
 def is_run_by_client(call: ToolCallItem) -> bool:
-    """Whether the call waits for us; those that an upstream runs are its own affair."""
+    """Whether the call waits for us, not for a tool that an upstream runs."""
     return call.provider_info is None or call.provider_info.type in ("function", "custom")
 
 
 def waiting_calls(result: Result) -> list[tuple[int, ToolCallItem]]:
-    """The calls that a person may answer, each with its position in the output.
-
-    What a model's question was asked with is none of them: the reply is its outcome.
-    """
+    """The calls that a person may answer, each with its position in the output. The call of a
+    model's question is not one of them: the reply is its outcome."""
     asked = {ask.get("call_id") for ask in result.ext.asks} - {None}
     return [
         (position, item)
@@ -34,7 +32,7 @@ def waiting_calls(result: Result) -> list[tuple[int, ToolCallItem]]:
 
 
 def answered_head(result: Result) -> list[ToolCallItem]:
-    """The calls of the run before, answered, with which the output of this one begins."""
+    """The answered calls of the run before, with which the output of this one begins."""
     head: list[ToolCallItem] = []
     for item in result.output:
         if not isinstance(item, ToolCallItem) or item.status == "pending":
@@ -46,10 +44,8 @@ def answered_head(result: Result) -> list[ToolCallItem]:
 
 
 def fill(result: Result, answered: Iterable[ToolCallItem]) -> Result:
-    """The result with the calls that waited replaced by what became of them.
-
-    A call is found by its id, and among equal ids in order; one without a match stays as it is.
-    """
+    """The result with the calls that waited replaced by their outcomes. A call is found by its id,
+    and among equal ids in order; one without a match stays as it is."""
     left = list(answered)
     output: list[OutputItem] = list(result.output)
     for position, call in waiting_calls(result):
@@ -67,11 +63,11 @@ def _is_same(answered: ToolCallItem, call: ToolCallItem) -> bool:
 
 
 def merge(results: Sequence[Result]) -> Result:
-    """The runs of one answer, in order, as one result. Raises ``ValueError`` without any.
+    """The runs of one answer, in order, as one result. Raises ``ValueError`` for an empty list.
 
-    Outputs follow each other, each call with its outcome where it was asked; tokens are added
-    up, because each run was a request of its own; the ending and its error are the last run's.
-    There is no ``native``: only single runs are sent back.
+    Outputs follow each other, each call with its outcome where it was made. Tokens are added up,
+    because each run was a request of its own. The ending and its error are the last run's. There is
+    no ``native``: only single runs are sent back.
     """
     if not results:
         raise ValueError("an answer has at least one run")
@@ -91,13 +87,13 @@ def _outputs(results: Sequence[Result]) -> Iterator[OutputItem]:
     for position, result in enumerate(results):
         later = results[position + 1] if position + 1 < len(results) else None
         filled = fill(result, answered_head(later)) if later else result
-        # Once its own calls have outcomes they look like the head.
+        # Once its own calls have outcomes they look like the beginning of the next run.
         yield from filled.output[len(answered_head(result)) if position else 0 :]
 
 
 def _with_late_outcomes(output: Iterable[OutputItem]) -> list[OutputItem]:
-    """A call that an upstream runs itself may be asked for before a pause, and have its outcome
-    after it: that is one call."""
+    """A call that an upstream runs itself may be made before a pause, and have its outcome after
+    it: that is one call."""
     items: list[OutputItem] = []
     places: dict[str, int] = {}
     for item in output:
@@ -142,8 +138,8 @@ def _joined(results: Sequence[Result], member: str) -> list[Json]:
 
 
 def _latest(entries: Iterable[JsonObject], *identity: str) -> list[JsonObject]:
-    """One entry for each thing that several runs speak of: the later members win, the versions
-    follow each other."""
+    """One entry for each thing that several runs report on: later members win, versions follow each
+    other."""
     known: dict[object, JsonObject] = {}
     for number, entry in enumerate(entries):
         key = next((entry[name] for name in identity if entry.get(name)), number)
@@ -168,13 +164,13 @@ def _stats(stats: Sequence[Stats]) -> Stats:
 
 
 def _sum(figures: Iterable[Json]) -> Json:
-    """The sum of what is known; ``None`` where nothing is."""
+    """The sum of the known values; ``None`` if none is known."""
     known = [figure for figure in figures if figure is not None]
     return sum(known) if known else None
 
 
 def _speed(stats: Sequence[Stats]) -> float | None:
-    """Tokens per second over the runs that tell both, each with the weight of its tokens."""
+    """Tokens per second over the runs that report both, weighted by their tokens."""
     told = [
         (each.total_output_tokens, each.total_output_tokens / each.tokens_per_second)
         for each in stats
@@ -185,7 +181,7 @@ def _speed(stats: Sequence[Stats]) -> float | None:
 
 
 def _usage(usages: Sequence[Usage]) -> Usage | None:
-    """The counts of several requests; their raw forms stay side by side."""
+    """The counts of several requests; their raw forms are kept side by side."""
     if len(usages) < 2:
         return usages[0] if usages else None
     counted: Mapping[str, Json] = {
@@ -202,7 +198,7 @@ _COUNTS = (
 
 
 def _added(objects: Sequence[JsonObject]) -> JsonObject:
-    """Numbers under the same names added up; of anything else the last."""
+    """Adds up numbers with the same name; other values are taken from the last."""
     total: JsonObject = {}
     for each in objects:
         for name, value in each.items():

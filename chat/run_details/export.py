@@ -1,6 +1,7 @@
-"""A run as downloadable files, in the form of recordings: what the server sent, and its events.
+"""A run as downloadable files in the format of recordings: what the server sent, and its events.
 
-`manage.py decode` reads the first. Keys, encrypted thinking and files inside are redacted; texts are as they came.
+`manage.py decode` reads the first. Keys, encrypted reasoning and files in them are redacted; text
+is as it came.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Export:
 
 
 def export_raw(run: Run) -> Export | None:
-    """What the server sent, frame by frame: ``.sse``, or ``.json`` for an answer that came in one
-    piece. ``None`` where nothing is kept."""
+    """What the server sent, frame by frame: ``.sse``, or ``.json`` for an answer in one piece.
+    ``None`` if nothing is stored."""
     raw = read_raw(run)
     if not raw:
         return None
@@ -35,7 +36,7 @@ def export_raw(run: Run) -> Export | None:
 
 
 def export_events(run: Run) -> Export | None:
-    """The canonical events, one on each line. ``None`` where there are none."""
+    """The canonical events, one on each line. ``None`` if there are none."""
     lines = [
         _redacted(canonical.encode(public_event(canonical.decode(entry.body), run.public_id)))
         for entry in entries_behind(run.pk)
@@ -50,7 +51,7 @@ def _stem(run: Run) -> str:
 
 
 def _frames(raw: bytes) -> Iterator[bytes]:
-    """All bytes, in pieces of one frame: what hides in one cannot begin in another."""
+    """All bytes, in pieces of one frame: a secret in one cannot begin in another."""
     decoder = Decoder(may_repeat=True)
     try:
         frames = decoder.feed(raw)

@@ -54,7 +54,8 @@ def figures_of(run: Run) -> list[tuple[str, str]]:
 
 
 def _stats_of(run: Run) -> events.Stats | None:
-    """``None`` without a result, or with one that cannot be read: administrators still see the rest."""
+    """``None`` without a result, or with one that cannot be parsed: administrators still see the
+    rest."""
     if not run.result:
         return None
     try:

@@ -27,11 +27,11 @@ __all__ = [
     "type_of",
 ]
 
-# Lines of a page: a screen or three, and a few milliseconds to render.
+# Lines of a page: about three screens, and a few milliseconds to render.
 PAGE_LINES = 100
-# Read at once from the segments of a run that is not compacted yet.
+# How many segments of a run that is not compacted yet are read at once.
 CHUNK_BYTES = 1024 * 1024
-# How every event begins that our codec wrote; what is behind it needs no parser.
+# How every event that our codec wrote begins; the rest need not be parsed.
 _BEGINNING = b'{"type":"'
 
 
@@ -44,7 +44,7 @@ _clock = msgspec.json.Decoder(_Clock)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Entries in order. ``has_earlier`` and ``has_later``: there are more that match."""
+    """Entries in order. ``has_earlier`` and ``has_later`` say whether more match."""
 
     entries: list[LogEntry]
     has_earlier: bool
@@ -68,19 +68,19 @@ def t_in(body: bytes) -> int:
 
 
 def entries_behind(run_pk: int, after: int = 0) -> Iterator[LogEntry]:
-    """The log behind ``after``, in chunks as it is stored."""
+    """The log after ``after``, in chunks as stored."""
     while entries := read_entries(run_pk, after, limit_bytes=CHUNK_BYTES):
         yield from entries
         after = entries[-1].seq
 
 
 def counts_of(run_pk: int) -> dict[str, int]:
-    """How many events there are of each type, in the order of their first one."""
+    """How many events there are of each type, in the order of their first occurrence."""
     return Counter(type_in(entry.body) for entry in entries_behind(run_pk))
 
 
 def page_after(run_pk: int, after: int, *, types: Collection[str] = ()) -> Page:
-    """The first events behind ``after``; with ``types`` only those."""
+    """The first events after ``after``; with ``types`` only those."""
     found: list[LogEntry] = []
     for entry in entries_behind(run_pk, after):
         if not types or type_in(entry.body) in types:
@@ -113,7 +113,7 @@ def entry_at(run_pk: int, seq: int) -> LogEntry | None:
 
 
 def last_entry(run_pk: int) -> LogEntry | None:
-    """The end of the log as it is now."""
+    """The end of the log as of now."""
     return entry_at(run_pk, _last_seq(run_pk))
 
 

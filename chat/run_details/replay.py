@@ -1,7 +1,7 @@
-"""A run as it was at any of its moments, and the patches from there on, in batches.
+"""The answer of a run at any moment, and the patches from there on, in batches.
 
-What is shown is made by the same `Answer` as the live page, from the same events, under ids of its
-own, so that a replay may stand beside the answer itself.
+The same `Answer` as on the live page makes it from the same events, with ids of its own, so that a
+replay may be beside the answer itself.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from chat.rendering.patches import Answer
 from chat.run_details.log_pages import entries_behind, t_in
 from chat.runs.segments import read_entries
 
-# One request makes so much at most: then the next one goes on.
+# The limit of one request; the next one continues.
 BATCH_FRAMES = 100
 BATCH_EVENTS = 2000
 BATCH_CHARACTERS = 256 * 1024
 READ_BYTES = 256 * 1024
-# To come to a moment all events before it are applied, none rendered: 20 µs each, a second for so
-# many. A moment behind more is too far for a page to wait; the list of events still shows it.
+# To get to a moment all events before it are applied, without rendering: 20 µs each, so a second
+# for this many. A later moment would take a page too long; the list of events still shows it.
 MOST_EVENTS = 50_000
-# Answers that somebody is watching, to go on from. One is as large as its text and a half: of large
-# ones fewer are kept, of the largest the last alone.
+# Answers that are being watched, to continue from. One takes its text and a half of memory, so
+# fewer large ones are kept, and of the largest only the last.
 KEPT_ANSWERS = 8
 KEPT_BYTES = 32 * 1024 * 1024
 
 
 class TooFar(Exception):
-    """The moment lies behind more events than one request applies."""
+    """The moment is after more events than one request applies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayFrame:
-    """Patches from the frame before to event ``seq``, ``t`` milliseconds after the request."""
+    """Patches from the frame before up to event ``seq``, ``t`` milliseconds after the request."""
 
     t: int
     seq: int
@@ -49,7 +49,7 @@ class ReplayFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """``seq``: the last event in it. ``is_over``: nothing is kept behind that."""
+    """``seq``: the last event in it. ``is_over``: nothing is stored after that."""
 
     frames: list[ReplayFrame]
     seq: int
@@ -58,7 +58,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Moment:
-    """An answer, the time of its last event, and the size of those that it was made of."""
+    """An answer, the time of its last event, and the size of the events that it was made of."""
 
     answer: Answer
     t: int = 0
@@ -70,12 +70,12 @@ class Moment:
         self.size_bytes += size_bytes
 
 
-# The run as it ended, which in a restored backup may be otherwise, and the number of an event.
+# The run as it ended, which may differ in a restored backup, and the number of an event.
 _Key = tuple[UUID, int, datetime | None, int]
 
 
 class _Answers:
-    """Answers at the moments where their viewers are. Whoever takes one has it alone."""
+    """Answers at the moments where their viewers are. A viewer who takes one has it alone."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most = most
@@ -114,8 +114,8 @@ def moment_at(run: Run, seq: int) -> Moment:
 
 
 def keep(run: Run, moment: Moment) -> None:
-    """For the batch that goes on from here, which may begin at once: whoever keeps a moment is done
-    with it. Not of a run that may still become another one."""
+    """Keeps a moment for the next batch, which may start at once, so the caller must not use it any
+    more. Not for a run that may still change."""
     if run.finished_at is not None:
         _answers.put(_key(run, moment.answer.seq), moment)
 
@@ -135,8 +135,8 @@ def seq_at(run: Run, milliseconds: int) -> int:
 
 
 def batch_after(run: Run, after: int, *, step_milliseconds: int, most: int = BATCH_FRAMES) -> Batch:
-    """Frames from ``after`` on, at least a step apart, each with all events up to its time.
-    Raises `TooFar`."""
+    """Frames after ``after``, at least a step apart, each with all events up to its time. Raises
+    `TooFar`."""
     moment = _answers.take(_key(run, after)) or moment_at(run, after)
     answer = moment.answer
     frames: list[ReplayFrame] = []
@@ -157,7 +157,7 @@ def batch_after(run: Run, after: int, *, step_milliseconds: int, most: int = BAT
     return batch
 
 
-# An event and the size of what it was decoded from.
+# An event, and the size of its JSON.
 _Sized = tuple[Event, int]
 
 
@@ -169,7 +169,7 @@ def _events_behind(run: Run, after: int) -> Iterator[_Sized]:
 
 
 def _groups(events: Iterator[_Sized], step_milliseconds: int) -> Iterator[list[_Sized]]:
-    """Events that follow each other within a step; a step of 0 makes each its own."""
+    """Events that follow each other within a step; with a step of 0 each event is a group."""
     group: list[_Sized] = []
     began_t = 0
     for event, size_bytes in events:

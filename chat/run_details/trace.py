@@ -18,13 +18,13 @@ from chat.runs.resume import ContinuingParser
 from chat.runs.segments import read_raw
 from chat.wire.sse import Decoder, EventTooLarge
 
-# A page looks through so much for it: what came last stands at the end.
+# How much a page searches: the last events are at the end.
 SEARCHED_BYTES = 8 * 1024 * 1024
 _ENDINGS = ("response.completed", "response.incomplete")
 
 
 def final_response(run: Run) -> Json:
-    """The ``response`` of the Responses API's last event; ``None`` where none is kept."""
+    """The ``response`` of the Responses API's last event; ``None`` if none is stored."""
     if run.dialect != "openai_responses":
         return None
     raw = read_raw(run, limit_bytes=SEARCHED_BYTES + 1)
@@ -36,7 +36,7 @@ def final_response(run: Run) -> Json:
     except EventTooLarge:
         return None
     for frame in reversed(frames):
-        # Some other event may speak of them.
+        # Some other event may contain these words in its text.
         if any(ending in frame.data for ending in _ENDINGS) and (said := _response_in(frame.data)):
             return said
     return None
@@ -51,18 +51,18 @@ def _response_in(data: str) -> Json:
     return event.get("response") if is_end else None
 
 
-# Which of the upstream's frames an event came from: found by parsing what it sent once more.
-#
-# The log does not say it, because deltas merge while they wait for the database. The same bytes give
-# the same events, though: walking along both tells which frames went into which event. Where that
-# is too much work, or the two do not fit, the bytes kept beside the event's segment are all there is.
+# --- the frames of an event, found by parsing the frames again ------------------------------------
+# The log does not store them, because deltas merge while they wait for the database. But the same
+# bytes give the same events, and walking along both tells which frames went into which event. If
+# that is too much work, or the two do not match, the bytes of the event's segment are all that is
+# known.
 
-# About a fifth of a second of parsing; of a longer answer an event is shown without its frames,
-# or with those of its segment.
+# About a fifth of a second of parsing. In a longer answer an event is shown without frames, or with
+# those of its segment.
 TRACED_BYTES = 512 * 1024
 
-# exact: these frames and no others. segment: somewhere in these bytes. own: made by us, from no
-# frame. unknown: the bytes are there, and nothing says which. gone: nothing is kept.
+# exact: these frames and no others. segment: somewhere in these bytes. own: made here, from no
+# frame. unknown: bytes are stored, and it is not known which. gone: no bytes are stored.
 How = Literal["exact", "segment", "own", "unknown", "gone"]
 
 _TEXT_MEMBERS = {
@@ -82,14 +82,15 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """An event that parsing made again, and the number of its frame."""
+    """An event made by parsing again, and the number of its frame."""
 
     frame: int
     event: canonical.Event
 
 
 def trace(run: Run, seq: int) -> Trace:
-    """What the event with this number came from. ``run.upstream`` is looked at for its options."""
+    """What the event with this number was made from. The options of ``run.upstream`` are used for
+    parsing."""
     raw = read_raw(run, limit_bytes=TRACED_BYTES + 1)
     if not raw:
         return Trace(how="gone")
@@ -100,13 +101,13 @@ def trace(run: Run, seq: int) -> Trace:
 
 
 def _beside_segment(run: Run, seq: int) -> bytes:
-    """Not of a compacted log: its frames are in one piece."""
+    """Not for a compacted log, whose frames are in one piece."""
     segments = RunSegment.objects.filter(run=run, first_seq__lte=seq, last_seq__gte=seq)
     return b"".join(bytes(raw) for raw in segments.values_list("raw", flat=True) if raw)
 
 
 def _parsed_again(run: Run, raw: bytes, seq: int) -> Trace | None:
-    """``None`` where the frames and the log do not fit each other."""
+    """``None`` if the frames and the log do not match."""
     dialect = DIALECTS.get(run.dialect)
     if dialect is None:
         return None
@@ -134,7 +135,7 @@ def _parsed_again(run: Run, raw: bytes, seq: int) -> Trace | None:
 
 
 def _parse(parser: Parser, raw: bytes) -> tuple[list[bytes] | None, list[_Made]]:
-    """The frames' bytes, and the events that they give."""
+    """The frames' bytes, and their events."""
     if raw.lstrip()[:1] == b"{":
         return [raw], [_Made(0, event) for event in parser.feed_body(raw)]
     decoder = Decoder(may_repeat=True)
@@ -151,13 +152,12 @@ def _parse(parser: Parser, raw: bytes) -> tuple[list[bytes] | None, list[_Made]]
 def _frames_by_seq(
     log: Sequence[canonical.Event], made: Sequence[_Made]
 ) -> dict[int, list[int]] | None:
-    """For each event of the log the frames that went into it; ``None`` if some frame's event is
-    in none."""
+    """The frames of each event of the log; ``None`` if the event of some frame is missing."""
     numbers: dict[int, list[int]] = {}
     place = 0
     for event in log:
         taken = _length(event, made, place)
-        # Looked for behind each event anew, what is not there would cost the length of both.
+        # Searching for a missing event again and again would cost the product of both lengths.
         if taken is None:
             return None
         numbers[event.seq] = list(dict.fromkeys(one.frame for one in made[place : place + taken]))
@@ -166,8 +166,8 @@ def _frames_by_seq(
 
 
 def _length(event: canonical.Event, made: Sequence[_Made], place: int) -> int | None:
-    """How many of the events from ``place`` on were merged into this one; 0 for one of our own,
-    ``None`` where events of its kind are there and it is not made of them."""
+    """How many of the events from ``place`` on were merged into this one; 0 for an event made here,
+    ``None`` if there are events of its kind but it was not made from them."""
     if place >= len(made) or not _is_kin(event, made[place].event):
         return 0
     member = _TEXT_MEMBERS.get(type(event))

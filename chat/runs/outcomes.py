@@ -22,7 +22,7 @@ from chat.runs.resume import opening, queue_follow_up
 
 logger = logging.getLogger(__name__)
 
-# An upstream that pauses its own tools goes on by itself; one that never ends is stopped here.
+# An upstream that pauses its own tools continues by itself; one that never ends is stopped here.
 MOST_PAUSES = 8
 
 TOO_MANY_PAUSES = (
@@ -35,11 +35,11 @@ SERVER_IS_GONE = "The server paused, and cannot be asked to go on: it was remove
 class OutcomeStep:
     """What a feature stores in the transaction that ends a run.
 
-    ``applies(result, prepared)`` says whether there is something to store: most answers are words
-    and nothing else, and each step is a savepoint. ``store(run, result, prepared)`` stores it.
+    ``applies(result, prepared)`` says whether there is something to store: most answers are text
+    only, and each step is a savepoint. ``store(run, result, prepared)`` stores it.
     ``prepare(run_pk, result, closing)`` is called before the transaction, wherever possible, for
-    what takes time, such as decoding and hashing megabytes; its value is handed on as
-    ``prepared``. ``closing`` are the encoded events that are not in the run's log yet.
+    what takes time, such as decoding and hashing megabytes; its value is passed on as ``prepared``.
+    ``closing`` are the encoded events that are not in the run's log yet.
     """
 
     name: str
@@ -48,7 +48,7 @@ class OutcomeStep:
     prepare: Callable[[int, Result, Sequence[bytes]], object] | None = None
 
 
-# By the step's name, what it has prepared.
+# What each step has prepared, by its name.
 PreparedOutcome = Mapping[str, object]
 
 _steps: tuple[OutcomeStep, ...] = ()
@@ -101,13 +101,13 @@ def prepare_outcome(run_pk: int, result: Result, closing: Sequence[bytes] = ()) 
 
 @contextmanager
 def _isolated(run: object, step: OutcomeStep) -> Iterator[None]:
-    """Logs what goes wrong in a step. Errors of an unavailable database are raised."""
+    """Logs a failed step. Errors of an unavailable database are raised."""
     try:
         yield
     except Exception as error:
         if is_database_unavailable(error):
             raise
-        # Its kind alone: what a database says of a value may quote the value.
+        # Only the kind of error, because a database's message may quote the value.
         logger.error(
             "run.outcome_lost run=%s step=%s error=%s", run, step.name, type(error).__name__
         )
@@ -130,8 +130,7 @@ def _continue_paused(run: Run, result: Result, prepared: object) -> None:
 
 
 def _pauses(run: Run) -> int:
-    """How often this answer has paused: this time, and once for each run that nothing was
-    given to."""
+    """How often this answer has paused: this time, and once for each run that was given nothing."""
     later = Run.objects.filter(message_id=run.message_id, position__gt=0)
     return 1 + sum(not inputs for inputs in later.values_list("inputs", flat=True))
 
@@ -141,7 +140,7 @@ def _note(run: Run, text: str) -> None:
 
 
 def show_change(run: Run) -> None:
-    """Makes open pages fetch the answer again: it is another one than they show."""
+    """Makes open pages fetch the answer again, because it differs from what they show."""
     conversation = Conversation.objects.only("public_id", "revision").get(pk=run.conversation_id)
     Message.objects.filter(pk=run.message_id).update(revision=conversation.revision)
     notify.publish_after_commit(notify.room_topic(conversation.public_id))
@@ -154,16 +153,14 @@ CONTINUE_PAUSED = OutcomeStep(
 )
 
 
-# Ends runs that no runner owns: stopped before they were claimed, or left by a lost runner.
+# --- runs that no runner owns: stopped before they were claimed, or left by a lost runner --------
 
 LARGEST_FIGURE = 2**63 - 1
 
 
 def end_unstarted(run: Run) -> bool:
-    """Stops a queued run: its log is written here, or its viewers would wait for ever.
-
-    Returns whether this call ended it. Call inside a transaction.
-    """
+    """Stops a queued run. Its log is written here, or its viewers would wait for ever. Returns
+    whether this call ended it. Call inside a transaction."""
     stopped = Run.objects.filter(pk=run.pk, status=RunStatus.QUEUED).update(
         status=RunStatus.STOPPED, stop_requested_at=timezone.now()
     )
@@ -181,23 +178,23 @@ def end_unstarted(run: Run) -> bool:
 
 
 def stopper_of(run_pk: int) -> str | None:
-    """The name of the person who stopped a run; ``None`` where nobody did, or who has left."""
+    """The name of the person who stopped a run; ``None`` if nobody did, or they have left."""
     names = Run.objects.filter(pk=run_pk).values_list("stop_requested_by__name", flat=True)
     return names.first()
 
 
 def _committed(run: Run) -> list[canonical.Event]:
-    """What the log of a queued run holds: nothing, or the beginning of a follow-up run that was
-    claimed once and put back in line."""
+    """The log of a queued run: empty, or the beginning of a follow-up run that was claimed once and
+    requeued."""
     bodies = RunSegment.objects.filter(run=run).order_by("first_seq").values_list("body", flat=True)
     return [canonical.decode(one) for body in bodies for one in canonical.split_bodies(bytes(body))]
 
 
 def write_ending(run: Run, closing: Iterable[canonical.Event], *, after: int) -> None:
-    """Appends the closing events behind seq ``after`` and the fold to the run's row.
+    """Appends the closing events after ``after`` and stores the result in the run's row.
 
-    The caller has already won the conditional update of the status, in this transaction.
-    A segment that somebody else wrote meanwhile raises ``IntegrityError``.
+    The caller has already won the conditional update of the status, in this transaction. A segment
+    that another process wrote meanwhile raises ``IntegrityError``.
     """
     numbered = list(closing)
     for seq, event in enumerate(numbered, start=after + 1):
@@ -236,7 +233,7 @@ def columns_of(end: canonical.Event) -> dict[str, object]:
 
 
 def _first(*figures: int | None) -> int | None:
-    """The first figure that is known and that a column can hold: servers report what they like."""
+    """The first figure that is known and fits its column: servers report any numbers."""
     return next(
         (figure for figure in figures if figure is not None and 0 <= figure <= LARGEST_FIGURE),
         None,
@@ -252,5 +249,5 @@ _touched = PreparedUpdate(
 
 
 def touch_room(conversation_pk: int) -> None:
-    """The room changed: its revision rises, and the answer's with it."""
+    """Records a change of the room: raises its revision, and the answer's with it."""
     _touched(room=conversation_pk, now=timezone.now())

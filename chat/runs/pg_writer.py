@@ -1,9 +1,10 @@
-"""A connection to PostgreSQL on the event loop itself, for the commits that come forty times a second.
+"""A connection to PostgreSQL on the event loop itself, for the commits, of which there are forty a
+second.
 
-A thread for a statement that takes a millisecond costs two changes of threads, each of which waits for
-the interpreter: some milliseconds where the event loop is busy. Connecting, the protocol and the form of
-values are psycopg's. Whatever goes wrong here is no more than a reason to go by the thread, which knows
-how to tell one failure from another.
+Using a thread for a statement of a millisecond costs two thread switches, which take some
+milliseconds while the event loop is busy. psycopg does the connecting, the protocol and the
+conversion of values. After any failure here the commit is made by the thread, which can tell one
+failure from another.
 """
 
 from __future__ import annotations
@@ -22,22 +23,23 @@ from psycopg.adapt import PyFormat, Transformer
 from psycopg.waiting import Ready
 
 CONNECT_SECONDS = 5.0
-# After a failure it is left alone for so long: a database that is away is waited for by the thread.
+# How long it is not used after a failure: the thread waits for a database that is unavailable.
 REST_SECONDS = 5.0
 
 
 def has_async_writer() -> bool:
-    """Whether commits may go this way: a server that is PostgreSQL and keeps statements for us."""
+    """Whether commits may use it: the server is PostgreSQL, and prepared statements are allowed."""
     return connections[DEFAULT_DB_ALIAS].vendor == "postgresql" and settings.DATABASE_PREPARED
 
 
-# Each row is found by its key, whatever the server believes about its tables: a plan that was made while
-# they were nearly empty would read all of them for each run, until it counts them again.
+# Each row must be found by its key, whatever the statistics of the tables say: a plan made while
+# they were nearly empty would read all of them for each run, until they are analysed again.
 PLANS = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan"
 
 
 class AsyncSegmentWriter:
-    """One statement at a time. Connects with the first, and with the next one after a failure."""
+    """Runs one statement at a time. It connects with the first one, and with the next one after a
+    failure."""
 
     def __init__(self) -> None:
         self._link: _Link | None = None
@@ -45,13 +47,16 @@ class AsyncSegmentWriter:
 
     @property
     def is_usable(self) -> bool:
-        """Whether nothing has gone wrong just now."""
+        """Whether it has not failed recently."""
         return self._failed_at is None or _now() - self._failed_at >= REST_SECONDS
 
     async def first_column(self, text: str, values: Sequence[object]) -> list[int]:
-        """The numbers in the first column of what the statement gives, committed. The text holds its
-        values' places as ``%b``, and must be always the same. Raises ``psycopg.Error``, ``OSError`` or
-        ``TimeoutError``; then, as after a cancellation, it is not known whether it was committed."""
+        """The numbers in the first column of the statement's result, committed.
+
+        The text marks its values as ``%b``, and must never change. Raises ``psycopg.Error``,
+        ``OSError`` or ``TimeoutError``; then, as after a cancellation, it is not known whether it
+        was committed.
+        """
         try:
             if self._link is None or self._link.has_ended:
                 await self.close()
@@ -59,7 +64,7 @@ class AsyncSegmentWriter:
             return await self._link.first_column(text, values)
         except BaseException:
             self._failed_at = _now()
-            # Nothing is read from a connection whose last answer may still come.
+            # A connection whose last answer may still arrive is not used again.
             await self.close()
             raise
 
@@ -71,7 +76,7 @@ class AsyncSegmentWriter:
 
 async def _connect() -> _Link:
     options = connections[DEFAULT_DB_ALIAS].get_connection_params()
-    # Those of threads.
+    # The settings of the threads' connections.
     del options["cursor_factory"]
     async with asyncio.timeout(CONNECT_SECONDS):
         connection = await psycopg.AsyncConnection.connect(**{**options, "autocommit": True})
@@ -84,7 +89,7 @@ def _now() -> float:
 
 
 class _Link:
-    """A connection that is there."""
+    """An open connection."""
 
     def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
         self.has_ended = False
@@ -94,7 +99,7 @@ class _Link:
         self._names: dict[str, bytes] = {}
         self._waiting: asyncio.Future[Ready] | None = None
         self._loop = asyncio.get_running_loop()
-        # For as long as it lasts: for each statement anew it would be two calls of the kernel.
+        # Registered once: registering for each statement would be two system calls.
         self._descriptor = self._pgconn.socket
         self._loop.add_reader(self._descriptor, self._is_ready, Ready.R)
 
@@ -115,7 +120,7 @@ class _Link:
         return name
 
     async def _answer(self) -> pq.abc.PGresult:
-        """What the server says to what was sent."""
+        """The server's response."""
         talk = generators.execute(self._pgconn)
         try:
             wanted = next(talk)
@@ -129,7 +134,7 @@ class _Link:
 
     async def _until_ready(self, wanted: int) -> Ready:
         self._waiting = self._loop.create_future()
-        # More was sent than the kernel takes at once.
+        # The kernel did not accept everything at once.
         is_full = bool(wanted & Ready.W)
         if is_full:
             self._loop.add_writer(self._descriptor, self._is_ready, Ready.W)
@@ -142,8 +147,8 @@ class _Link:
 
     def _is_ready(self, state: Ready) -> None:
         if self._waiting is None:
-            # Nothing is asked: what can be read is what was read meanwhile, a message that nobody waits
-            # for, or the end of the connection.
+            # No statement is running, so this is a message that nothing waits for, or the end of
+            # the connection.
             try:
                 self._pgconn.consume_input()
             except psycopg.Error:

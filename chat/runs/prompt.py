@@ -22,14 +22,14 @@ from chat.runs.segments import read_events
 
 
 def read_beginning(run: Run) -> Beginning:
-    """A run that was put back in line before its request has its beginning already: what was
-    committed stays, and is not said twice."""
+    """A run that was requeued before its request already has the beginning of its log. It is not
+    written again."""
     committed = tuple(read_events(run))
     return Beginning(committed=committed, opening=() if committed else tuple(opening(run)))
 
 
-# Endings whose response id names a point that the upstream can continue from. After an error it
-# may exist, but continuing there is a person's decision.
+# Endings whose response id names a point that the upstream can continue from. After an error it may
+# exist, but a person has to decide about that.
 CONTINUABLE = (RunStatus.COMPLETED, RunStatus.WAITING, RunStatus.INCOMPLETE)
 
 
@@ -44,7 +44,7 @@ class NotReady(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """All that an execution needs, read once when the run was claimed."""
+    """Everything that an execution needs, read once when the run was claimed."""
 
     run: Run
     upstream: Upstream
@@ -121,18 +121,18 @@ def _prompt_of(
 
 
 def _detail_of(upstream: Upstream, model: str) -> canonical.JsonObject:
-    """What the server's list said of the model, when it was last read."""
+    """What the server's list said about the model when it was last read."""
     details = (entry.get("detail") for entry in upstream.model_list if entry.get("id") == model)
     detail = next(details, None)
     return detail if isinstance(detail, dict) else {}
 
 
-# --- the way from the conversation's beginning -----------------------------------------------
+# --- the path from the root of the conversation ------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """What is read of a run on the path; ``inputs`` are JSON."""
+    """The columns of a run on the path that are read; ``inputs`` are JSON."""
 
     pk: int
     position: int
@@ -155,7 +155,7 @@ class _Message:
     runs: list[_Run] = field(default_factory=list)
 
 
-# In one statement, and nothing beside the path: other branches may be many times as long.
+# One statement, and only for the path: other branches may be many times as long.
 _PATH = """
     WITH RECURSIVE path (id, parent_id, role, text, steps) AS (
         SELECT id, parent_id, role, text, 0 FROM chat_message WHERE id = %s
@@ -174,7 +174,7 @@ _PATH = """
 
 
 def _path_to(run: Run) -> list[_Message]:
-    """The messages from the root to the run's own; of the answer that goes on the runs up to this
+    """The messages from the root to the run's own; of a continued answer, the runs up to this
     one."""
     path: list[_Message] = []
     for pk, role, text, has_pictures, *columns in fetch(_PATH, [run.message_id]):
@@ -187,7 +187,7 @@ def _path_to(run: Run) -> list[_Message]:
 
 
 def _run_of(columns: Sequence[Any]) -> _Run | None:
-    """An answer may have lost its runs, by an administrator's hand for one."""
+    """An answer may have lost its runs, for example by an administrator's deletion."""
     pk, position, upstream_id, dialect, status, response_id, result, inputs = columns
     if pk is None:
         return None
@@ -204,7 +204,7 @@ def _run_of(columns: Sequence[Any]) -> _Run | None:
 
 
 def _images(path: list[_Message]) -> dict[int, list[Image]]:
-    """The pictures of each person's turn, in order."""
+    """The pictures of each user message, in order."""
     keys = [message.pk for message in path if message.has_pictures and message.role == Role.USER]
     images: dict[int, list[Image]] = {}
     if not keys:
@@ -220,7 +220,8 @@ def _images(path: list[_Message]) -> dict[int, list[Image]]:
 def _turns(
     message: _Message, images: dict[int, list[Image]], current: Run, upstream: Upstream
 ) -> Iterator[Turn]:
-    """A person's turn, or one for each run of an answer that has ended before the current one."""
+    """The turns of a message: one for a user, or one for each run of an answer that has ended
+    before the current one."""
     if message.role == Role.USER:
         yield UserTurn(text=message.text, images=tuple(images.get(message.pk, ())))
         return
@@ -230,7 +231,8 @@ def _turns(
 
 
 def _answer_turn(run: _Run, following: _Run | None, upstream: Upstream) -> AssistantTurn:
-    """What this run's own request gave, with what the run ``following`` it was given for it."""
+    """The turn that this run's own request produced, with what the run ``following`` it was
+    given."""
     result = canonical.decode_result(run.result)
     given = msgspec.json.decode(following.inputs, type=list[Settled]) if following else []
     # Its first items are the calls of the run before, which have their outcomes there.
@@ -244,14 +246,14 @@ def _answer_turn(run: _Run, following: _Run | None, upstream: Upstream) -> Assis
 
 
 def _is_native(run: _Run, upstream: Upstream) -> bool:
-    """Whether the same server wrote it, in the dialect that is spoken with it now. Runs of
-    earlier versions do not tell their dialect."""
+    """Whether the same server wrote it, in the dialect that is used with it now. Runs of earlier
+    versions do not store their dialect."""
     return run.upstream_id == upstream.pk and run.dialect in ("", upstream.dialect)
 
 
 def _point_to_continue(path: list[_Message], run: Run, upstream: Upstream) -> str | None:
-    """The id under which this upstream keeps everything before the newest question, or before
-    what the answer that goes on is given now."""
+    """The id under which this upstream stores everything before the newest question, or before the
+    results that a continued answer is given now."""
     before = [(message, one) for message in path for one in message.runs if one.pk != run.pk]
     if not before:
         return None
@@ -259,6 +261,6 @@ def _point_to_continue(path: list[_Message], run: Run, upstream: Upstream) -> st
     if not _is_native(last, upstream) or last.status not in CONTINUABLE:
         return None
     if last.status == RunStatus.WAITING and message.pk != run.message_id:
-        # Its calls were never answered, and the server would insist.
+        # Its calls were never answered, and the server would insist on answers.
         return None
     return last.response_id or None

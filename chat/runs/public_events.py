@@ -10,17 +10,17 @@ from chat import events as canonical
 from chat.runs.event_buffer import LogEntry
 
 _RESPONSE_ID = "resp_"
-# What is looked into before it leaves; anything else goes as it was logged.
+# Types that are checked before they leave; all others are sent as logged.
 _GUARDED = (b'{"type":"replay.data"', b'{"type":"meta.update"')
 
 
 def response_id_of(run_id: UUID) -> str:
-    """The id by which a program continues from this run, whatever the upstream calls it."""
+    """The id with which a program continues from this run, whatever the upstream's own id is."""
     return f"{_RESPONSE_ID}{run_id.hex}"
 
 
 def run_of(response_id: str) -> UUID | None:
-    """The run that a response id of ours names; ``None`` for what is none of ours."""
+    """The run that a response id names; ``None`` for an id that is not ours."""
     name = response_id.removeprefix(_RESPONSE_ID)
     try:
         run_id = UUID(hex=name)
@@ -30,9 +30,9 @@ def run_of(response_id: str) -> UUID | None:
 
 
 def public_event(event: canonical.Event, run_id: UUID) -> canonical.Event:
-    """The event without what only the next request may carry: signatures, encrypted reasoning,
-    the turn in the upstream's own form. That they exist is not hidden. The upstream's response
-    id becomes ours: theirs would name nothing here."""
+    """The event without what only the next request may carry: signatures, encrypted reasoning, the
+    turn in the upstream's own form. That they exist is not hidden. The upstream's response id is
+    replaced by ours, because theirs means nothing here."""
     if isinstance(event, canonical.ReplayData):
         return msgspec.structs.replace(event, data=None)
     if isinstance(event, canonical.ChatEnd):

@@ -18,18 +18,18 @@ from chat.upstreams.client import UpstreamAnswer
 from chat.upstreams.failures import UpstreamError
 from chat.wire.sse import Decoder, EventTooLarge, Frame
 
-# For how long an upstream is kept waiting while what it sent cannot be stored. Nothing is lost by
-# waiting; but an answer that stands still for so long is one that somebody should try again.
+# How long an upstream is kept waiting while its data cannot be stored. Waiting loses nothing, but
+# an answer that stands still for this long should be tried again.
 LONGEST_PAUSE_SECONDS = 300.0
-# A whole answer in one JSON body is parsed in one go, on the event loop.
+# A whole answer in one JSON body is parsed at once, on the event loop.
 BODY_BYTES = 8 * 1024 * 1024
-# What a server sends is parsed when the next commit is made, or after this time: nobody could see it
-# earlier, and parsing three deltas at once costs a third of parsing them one by one.
+# What a server sends is parsed when the next commit is made, or after this time. Nobody could see
+# it earlier, and parsing three deltas at once costs a third of parsing them one by one.
 PAUSE_SECONDS = 0.1
-# After a read of this size the next one follows at once: there is no small change to gather.
+# After a read of this size the next one follows at once: the data does not come in small pieces.
 LARGE_READ_BYTES = 16 * 1024
-# The clock of silence runs so much longer, and is moved when so much of it is over: not with each
-# event.
+# The silence timeout is set longer by this, and is moved only when this much of it has passed, not
+# with each event.
 QUIET_SLACK = 0.1
 
 UNSTORED = "What the server sent could not be stored for minutes, so the answer was ended."
@@ -49,8 +49,8 @@ def failed(kind: canonical.ErrorKind, message: str) -> Outcome:
 
 
 class AnswerReader:
-    """One answer, read once. ``elapsed`` gives milliseconds since the request was sent; what
-    comes is counted in ``seen``."""
+    """Reads one answer, once. ``elapsed`` returns milliseconds since the request was sent; kinds of
+    events are counted in ``seen``."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class AnswerReader:
         self._seen = seen or EventCounter()
         self._decoder = Decoder(may_repeat=True)
         self._received_bytes = 0
-        # What is read and not parsed yet, and when it came; and whether the log may have it, with
-        # what has come since, although nobody reads at this moment.
+        # Bytes that were read and not parsed yet, and when they arrived; and whether the log may
+        # take them, with what has arrived since, although no read is running.
         self._held = b""
         self._held_at = 0
         self._is_waiting = False
@@ -75,10 +75,8 @@ class AnswerReader:
         self._quiet_seconds = float(settings.UPSTREAM_QUIET_SECONDS)
 
     async def read(self, answer: UpstreamAnswer) -> Outcome:
-        """Reads to the terminator, the end of input or a limit.
-
-        Cancellation leaves the log with everything that was parsed until then.
-        """
+        """Reads to the terminator, the end of input or a limit. If it is cancelled, the log has
+        everything that was parsed until then."""
         try:
             async with asyncio.timeout(self._quiet_seconds * (1 + QUIET_SLACK)) as quiet:
                 if answer.is_event_stream:
@@ -96,12 +94,12 @@ class AnswerReader:
         except EventTooLarge:
             return failed("too_large", "One event of the server was larger than we accept.")
         except asyncio.CancelledError:
-            # Of an answer that is broken off, also what was there and not read yet.
+            # If the answer is broken off, also what had arrived and was not read yet.
             self._take_arrived(answer, quiet)
             raise
         finally:
             self._log.drain_source = nothing
-            # Whatever ended it: what belongs to no event is kept too.
+            # Whatever ended it, bytes that belong to no event are kept too.
             self._log.add([], raw=self._decoder.unread())
 
     async def _read_frames(self, answer: UpstreamAnswer, quiet: asyncio.Timeout) -> Outcome:
@@ -119,11 +117,11 @@ class AnswerReader:
         return Outcome(cause="eof")
 
     async def _take_at_its_moment(self, answer: UpstreamAnswer, quiet: asyncio.Timeout) -> None:
-        """What is held is parsed when the log is about to be committed, with what has come until
-        then. Raises what the parser or the decoder raises."""
+        """Parses the held bytes when the log is about to commit, with what has arrived until then.
+        Raises what the parser or the decoder raises."""
         is_large = len(self._held) >= LARGE_READ_BYTES
         if is_large or not self._log.has_begun:
-            # The first words have a moment of their own that people look at.
+            # The first text is parsed at once: the time of the first token is shown to people.
             self._feed(quiet)
         if is_large or self._parser.is_done:
             return
@@ -150,11 +148,11 @@ class AnswerReader:
         try:
             self._feed(quiet)
         except Exception as error:
-            # A matter of whoever reads.
+            # The reading task handles this.
             self._failure = error
 
     def _feed(self, quiet: asyncio.Timeout) -> None:
-        """Parses what is held."""
+        """Parses the held bytes."""
         if not self._held:
             return
         data, self._held = self._held, b""
@@ -165,7 +163,7 @@ class AnswerReader:
             self._take(error.frames, self._held_at)
             raise
         if self._take(frames, self._held_at):
-            # An event is progress; a comment only says that the connection lives.
+            # An event is progress; a comment only says that the connection is alive.
             self._move(quiet)
 
     def _move(self, quiet: asyncio.Timeout) -> None:
@@ -174,8 +172,8 @@ class AnswerReader:
             quiet.reschedule(due)
 
     async def _until_there_is_room(self, quiet: asyncio.Timeout) -> bool:
-        """A database that is slow is not a server that is silent: its clock stands meanwhile.
-        False when it took too long."""
+        """Waits until the log has room. A slow database is not a silent server, so the silence
+        timeout stops meanwhile. Returns ``False`` if it took too long."""
         if self._log.has_room:
             return True
         left = (quiet.when() or _now()) - _now()
@@ -189,7 +187,7 @@ class AnswerReader:
         return True
 
     def _take(self, frames: list[Frame], t: int) -> bool:
-        """Parses frames into the log; returns whether there was an event among them."""
+        """Parses frames into the log. Returns whether there was an event among them."""
         found: list[canonical.Event] = []
         raw: list[bytes] = []
         try:

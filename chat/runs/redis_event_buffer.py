@@ -26,30 +26,30 @@ CONNECT_SECONDS = 2.0
 
 
 class RedisConnection:
-    """Asks one thing after another. It connects when it is asked, and again after it has failed.
-
-    ``answer_seconds`` is how long an answer may take, with the way there.
-    """
+    """Sends one command after another. It connects with the first command, and again after a
+    failure. ``answer_seconds`` limits how long a response may take, round trip included."""
 
     def __init__(self, url: str, *, answer_seconds: float) -> None:
         self._answer_seconds = answer_seconds
         pool = ConnectionPool.from_url(
             url,
-            # The forms of the answers that are read by who asks.
+            # Replies that callers parse themselves.
             protocol=2,
-            # The limit is set here, around all of it: the connection's own makes a task each time.
+            # The timeout is set here, around everything, because the connection's own timeout
+            # creates a task each time.
             socket_timeout=None,
             socket_connect_timeout=CONNECT_SECONDS,
-            # Whether and when to try again is for whoever asks.
+            # The caller decides whether and when to try again.
             retry=Retry(NoBackoff(), 0),
         )
         self._connection = pool.make_connection()  # type: ignore[no-untyped-call]
 
     async def command(self, *command: str | bytes | int) -> Any:
-        """The answer as Redis gives it: bytes, numbers, lists of them, or nothing.
+        """The reply as Redis gives it: bytes, numbers, lists of them, or nothing.
 
-        Raises ``TimeoutError``, ``redis.exceptions.RedisError``, or whatever redis-py makes of what it
-        reads. Unless it was a ``ResponseError``, `close_connection` before asking again.
+        Raises ``TimeoutError``, ``redis.exceptions.RedisError``, or whatever redis-py raises for
+        what it reads. After anything but a ``ResponseError``, call `close_connection` before the
+        next command.
         """
         connection = self._connection
         async with asyncio.timeout(self._answer_seconds):
@@ -59,41 +59,43 @@ class RedisConnection:
             return await connection.read_response()
 
     async def close_connection(self) -> None:
-        """Nothing is read from a connection whose last answer may still come."""
+        """A connection whose last reply may still arrive is not used again."""
         with suppress(Exception):
-            # A socket that is full says goodbye only when the other side reads again.
+            # A socket with a full buffer closes cleanly only when the other side reads again.
             async with asyncio.timeout(self._answer_seconds):
                 await self._connection.disconnect()
 
 
-# The tail that processes share: committed events go through one Redis stream to all of them.
-#
-# Every flush of a process is one message with the news of all its runs: a message for each run would
-# cost fifty times the CPU, on both sides (docs/decisions/0005-one-stream-for-all-runs.md). It is an accelerator
-# and nothing else. What is lost, late, unreadable or not ours is read from the database; nothing
-# waits for Redis, and no run notices it.
+# --- the event buffer --------------------------------------------------------------------------
+# Every flush of a process is one message with the new entries of all its runs: a message for each
+# run would cost fifty times the CPU, on both sides
+# (docs/decisions/0005-one-stream-for-all-runs.md). The buffer only makes delivery faster. What is
+# lost, late, unreadable or foreign is read from the database; nothing waits for Redis, and no run
+# depends on it.
 
 logger = logging.getLogger(__name__)
 
-# What waits for a Redis that does not answer. It is stale after a second, so little is kept.
+# What is kept for a Redis that does not answer. It is out of date after a second, so little is
+# kept.
 OUTBOX_BYTES = 4 * 1024 * 1024
-# One message; a flush after an outage of the database is larger.
+# The limit of one message; a flush after an outage of the database is larger.
 MESSAGE_BYTES = 256 * 1024
-# What the stream may hold: some seconds of the busiest installation, and nothing when all is quiet.
+# What the stream may hold: some seconds of the busiest installation.
 STREAM_BYTES = 16 * 1024 * 1024
 STREAM_MESSAGES = (16, 4096)
 STREAM_SECONDS = 60
-# How often Redis is told so: not with every message, which are forty a second.
+# How often Redis is told to trim the stream; not with every message, of which there are forty a
+# second.
 EXPIRE_SECONDS = 10.0
-# Redis answers in a millisecond, or it is frozen.
+# Redis answers within a millisecond, or it is frozen.
 ANSWER_SECONDS = 2.0
-# How long one read waits for news, before it looks whether the stream still is the same one.
+# How long one read waits for entries before it checks that the stream is still the same one.
 BLOCK_SECONDS = 1.0
 PAUSE_SECONDS = 0.5
-# A run that nobody has asked for since is not collected any more.
+# Entries of a run that nobody has read for this long are no longer collected.
 LINGER_SECONDS = 10.0
 
-# Not listening yet.
+# It does not listen yet.
 BEGINS = "begins"
 
 BODY, MAC = b"b", b"m"
@@ -126,10 +128,10 @@ class _Outbox:
 
 
 class RedisEventBuffer(MemoryEventBuffer):
-    """Use it on one event loop, between `start` and `close`.
+    """The event buffer of one event loop, between `start` and `close`.
 
-    ``secret`` is what the processes of an installation share: without it nobody can write what is
-    believed here. A process that only executes runs neither ``keeps_own`` nor ``listens``.
+    ``secret`` is shared by the processes of an installation: messages without it are ignored. A
+    process that only executes runs neither ``keeps_own`` nor ``listens``.
     """
 
     def __init__(
@@ -138,7 +140,7 @@ class RedisEventBuffer(MemoryEventBuffer):
         super().__init__()
         self._mac_key = hashlib.blake2b(secret.encode(), person=b"tributary-tail").digest()
         fingerprint = hashlib.blake2b(self._mac_key, digest_size=4).hexdigest()
-        # Installations that share a Redis do not read each other's.
+        # Installations that share a Redis do not read each other's messages.
         self._key = key or f"tributary:{fingerprint}:tail"
         self._url = url
         self._keeps_own = keeps_own
@@ -155,7 +157,7 @@ class RedisEventBuffer(MemoryEventBuffer):
         # By the loop's clock: when Redis is told again how long to keep the stream.
         self._expire_at = 0.0
         self._tasks: list[asyncio.Task[None]] = []
-        # "" or why it is not delivering: said once, when it changes.
+        # Empty, or why it does not deliver. It is logged when it changes.
         self._trouble = {"send": "", "read": BEGINS if listens else ""}
 
     async def start(self) -> None:
@@ -167,7 +169,7 @@ class RedisEventBuffer(MemoryEventBuffer):
             self._tasks.append(asyncio.create_task(self._sweep_forever(), name="tail-sweep"))
 
     async def close(self) -> None:
-        """Sends what waits, if Redis answers, and lets go."""
+        """Sends what waits, if Redis answers, and closes the connections."""
         if self._sender is not None and self._outbox.news:
             with suppress(Exception):
                 await self._send(self._take_outbox())
@@ -181,7 +183,7 @@ class RedisEventBuffer(MemoryEventBuffer):
 
     @property
     def is_delivering(self) -> bool:
-        """Whether the last thing that was tried went well, in both directions."""
+        """Whether the last attempts to send and to receive succeeded."""
         return not any(self._trouble.values())
 
     def _note(self, direction: str, trouble: str) -> None:
@@ -193,7 +195,7 @@ class RedisEventBuffer(MemoryEventBuffer):
         else:
             logger.info("tail.works direction=%s", direction)
 
-    # --- what the others of this process see -------------------------------------------------
+    # --- what other tasks of this process see -----------------------------------------------
 
     def publish(self, run_id: UUID, entries: Sequence[LogEntry]) -> None:
         """Never waits, and never keeps more than ``OUTBOX_BYTES``."""
@@ -205,7 +207,7 @@ class RedisEventBuffer(MemoryEventBuffer):
         outbox = self._outbox
         size = sum(len(entry.body) for entry in entries)
         if outbox.size_bytes + size > OUTBOX_BYTES:
-            # Followers have read this from the database by now, or will.
+            # Followers have read this from the database by now, or soon will.
             self._outbox = outbox = _Outbox([])
         outbox.news.append(News(run_id.bytes, entries[0].seq, [entry.body for entry in entries]))
         outbox.size_bytes += size
@@ -234,7 +236,7 @@ class RedisEventBuffer(MemoryEventBuffer):
             run_buffer.asked_at = asyncio.get_running_loop().time()
 
     def _tidy(self, run_id: UUID, run_buffer: RunBuffer) -> None:
-        """Not when its last follower stops waiting: it is about to come back."""
+        """Not when its last follower stops waiting, because it is about to come back."""
 
     async def _sweep_forever(self) -> None:
         while True:
@@ -257,9 +259,10 @@ class RedisEventBuffer(MemoryEventBuffer):
             try:
                 await self._send(self._take_outbox())
             except Exception as error:
-                # Whatever the client makes of what it reads: the next try has a new connection.
+                # Whatever the client raises for what it reads: the next attempt uses a new
+                # connection.
                 self._note("send", type(error).__name__)
-                # Another Redis, perhaps, or one that was emptied.
+                # It may be another Redis, or one that was emptied.
                 self._expire_at = 0.0
                 await self._sender.close_connection()
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -272,7 +275,8 @@ class RedisEventBuffer(MemoryEventBuffer):
         return outbox.news
 
     async def _send(self, news: Sequence[News]) -> None:
-        """Cancelled or failed, some of it may have arrived; what did not is not sent again."""
+        """Sends the messages. If it is cancelled or fails, some may have arrived; the others are
+        not sent again."""
         try:
             for part in parts_of(news):
                 await self._say(_encode(BufferMessage(self._origin, part)))
@@ -290,7 +294,7 @@ class RedisEventBuffer(MemoryEventBuffer):
         await self._sender.command("XADD", self._key, *limit, "*", BODY, body, MAC, self._mac(body))
 
     async def _keep_alive(self) -> None:
-        """Lets Redis forget the stream when nobody has said anything for long."""
+        """Lets Redis expire the stream when nothing has been sent for long."""
         assert self._sender is not None
         now = asyncio.get_running_loop().time()
         if now >= self._expire_at:
@@ -305,7 +309,8 @@ class RedisEventBuffer(MemoryEventBuffer):
         return hashlib.blake2b(body, key=self._mac_key, digest_size=MAC_BYTES).digest()
 
     async def _begin_anew(self, error: ResponseError) -> None:
-        """Somebody put something else under our name, or a number behind which none can come."""
+        """Deletes a key of another type under our name, or a stream whose last number leaves no
+        room."""
         if "WRONGTYPE" in str(error) or "XADD" in str(error) or "exhausted" in str(error):
             assert self._sender is not None
             await self._sender.command("DEL", self._key)
@@ -317,8 +322,8 @@ class RedisEventBuffer(MemoryEventBuffer):
         position: bytes | None = None
         while True:
             try:
-                # At the end of the stream, whatever it holds: what was said before this process
-                # listened may be of a database from before a backup was restored.
+                # At the end of the stream, whatever it holds: entries from before this process
+                # listened may be of a database from before a restored backup.
                 position = await self._checked(position)
                 while True:
                     self._note("read", "")
@@ -329,7 +334,8 @@ class RedisEventBuffer(MemoryEventBuffer):
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def _checked(self, position: bytes | None) -> bytes:
-        """``position``, or the end of the stream if it lies behind that: then it is another one."""
+        """``position``, or the end of the stream if the position is behind it: then it is another
+        stream."""
         assert self._reader is not None
         newest = await self._reader.command("XREVRANGE", self._key, "+", "-", "COUNT", 1)
         end: bytes = newest[0][0] if newest else b"0-0"
@@ -352,15 +358,15 @@ class RedisEventBuffer(MemoryEventBuffer):
         return position
 
     async def _tell(self, changed: Iterable[RunBuffer]) -> None:
-        """Those who follow these runs, who may take and show at once what has come."""
-        # A message brings news of many runs.
+        """The followers of these runs, who may consume what has arrived at once."""
+        # A message has entries of many runs.
         turn = LoopShare(asyncio.get_running_loop().time)
         for run_buffer in changed:
             run_buffer.tell()
             await turn.go_on()
 
     def _take(self, fields: object) -> dict[bytes, RunBuffer]:
-        """Keeps what somebody here follows; returns the runs of which there is something new."""
+        """Keeps entries of runs that are followed here. Returns the runs with new entries."""
         message = self._believed(fields)
         if message is None:
             logger.debug("tail.unreadable")
@@ -390,8 +396,9 @@ class RedisEventBuffer(MemoryEventBuffer):
             return None
 
     def _arrived(self, run_buffer: RunBuffer, news: News) -> None:
-        """Adds what follows on what is here. Anything else takes its place: from behind a gap nothing
-        could be read, and whoever has read on already finds no more here until it fits again."""
+        """Adds entries that continue those that are here. Other entries replace them: entries
+        behind a gap could not be read, and a follower that has read further finds nothing here
+        until it fits again."""
         if run_buffer.entries and run_buffer.entries[-1].seq + 1 != news.first_seq:
             run_buffer.entries.clear()
             run_buffer.size_bytes = 0
@@ -400,13 +407,13 @@ class RedisEventBuffer(MemoryEventBuffer):
 
 
 def _parts(number: bytes) -> tuple[int, int]:
-    """The two halves of the number of a message, which is their order."""
+    """The two halves of a message's number, which define the order."""
     time, _, count = number.partition(b"-")
     return int(time), int(count or 0)
 
 
 def parts_of(news: Sequence[News]) -> list[list[News]]:
-    """``news`` in messages of a bearable size; one batch of a run is never divided."""
+    """``news`` in messages of a limited size; one batch of a run is never divided."""
     parts: list[list[News]] = [[]]
     size = 0
     for one in news:

@@ -1,4 +1,4 @@
-"""Runs that continue an answer: what they are given, and how their log begins."""
+"""Runs that continue an answer: what they are given, and how their logs begin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chat.models import Run, RunStatus, User
 from chat.result.asks import in_words
 from chat.wire.sse import Frame
 
-# A note is one line of the transcript; the whole reply is in its detail.
+# A note is one line of the transcript; the whole reply is in its details.
 LABEL_LENGTH = 200
 
 Kind = Literal["tool", "ask", "approval"]
@@ -24,10 +24,10 @@ Outcome = Literal["answered", "declined", "not_run"]
 
 
 class Settled(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One entry of ``Run.inputs``: what became of something that the run before waited for.
+    """One entry of ``Run.inputs``: the outcome of something that the run before waited for.
 
-    ``position`` is that of a call in the run's output, and of a question in ``ext.asks``. The
-    calls come first, each kind in its order. ``by`` is the name of whoever decided.
+    ``position`` is that of a call in the run's output, and of a question in ``ext.asks``. The calls
+    come first, each kind in its order. ``by`` is the name of the person who decided.
     """
 
     kind: Kind
@@ -37,7 +37,7 @@ class Settled(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     # Of a call: what the model is told.
     output: str = ""
     is_error: bool = False
-    # Of a question; of an approval ``text`` is the reason.
+    # Of a question; for an approval ``text`` is the reason.
     text: str = ""
     selected: tuple[str, ...] = ()
     fields: dict[str, str] = {}
@@ -48,11 +48,8 @@ def read_inputs(run: Run) -> list[Settled]:
 
 
 def queue_follow_up(run: Run, inputs: Sequence[Settled], *, requested_by: User | None) -> Run:
-    """The next run of the same answer, in line like any other.
-
-    Call inside the transaction of what it follows from. A second one for the same run collides
-    on its position: ``IntegrityError``.
-    """
+    """Queues the next run of the same answer. Call inside the transaction that causes it. A second
+    one for the same run collides on its position: ``IntegrityError``."""
     follow_up = Run.objects.create(
         conversation_id=run.conversation_id,
         message_id=run.message_id,
@@ -64,7 +61,7 @@ def queue_follow_up(run: Run, inputs: Sequence[Settled], *, requested_by: User |
         tools=run.tools,
         inputs=msgspec.to_builtins(list(inputs)),
         requested_by=requested_by,
-        # Nobody sends this key: the position is what makes the run one of its kind.
+        # No client sends this key; the position makes the run unique.
         idempotency_key=uuid.uuid4(),
         status=RunStatus.QUEUED,
     )
@@ -74,7 +71,7 @@ def queue_follow_up(run: Run, inputs: Sequence[Settled], *, requested_by: User |
 
 
 def run_before(run: Run) -> Run | None:
-    """The run that this one follows in its answer."""
+    """The run before this one in its answer."""
     if run.position == 0:
         return None
     return Run.objects.filter(message_id=run.message_id, position=run.position - 1).first()
@@ -84,10 +81,8 @@ def run_before(run: Run) -> Run | None:
 
 
 def opening(run: Run) -> list[canonical.Event]:
-    """The first events of a run that goes on with an answer; none for the first run of one.
-
-    They say what the run before waited for and got, and stand in the log before anything is sent.
-    """
+    """The first events of a run that continues an answer; empty for the first run of one. They say
+    what the run before waited for and got, and are in the log before anything is sent."""
     before = run_before(run)
     if before is None:
         return []
@@ -145,7 +140,7 @@ def _outcome(item: int, settled: Settled, call: canonical.ToolCallItem) -> canon
 
 
 def _note(result: canonical.Result, settled: Settled) -> canonical.Event:
-    """A reply, for whoever reads the answer: what was said, and by whom."""
+    """A reply for people who read the answer: what was said, and by whom."""
     ask = result.ext.asks[settled.position] if settled.position < len(result.ext.asks) else {}
     said = in_words(ask, text=settled.text, selected=settled.selected, fields=settled.fields)
     words = _VERBS[settled.kind, settled.outcome].format(by=settled.by or "somebody")
@@ -175,31 +170,31 @@ _VERBS: dict[tuple[Kind, Outcome], str] = {
 }
 
 
-# Runs that go on with an answer: how their log is begun, and how their stream joins it.
+# --- how the log of a continuing run begins, and how its stream joins it -------------------
 
 _OUTCOMES = (canonical.ToolCallSuccess, canonical.ToolCallFailure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """How the log of a follow-up run begins: what an earlier try has committed, or else what is
-    to be."""
+    """How the log of a continuing run begins: what an earlier attempt has committed, or else what
+    is to be committed."""
 
     committed: tuple[canonical.Event, ...]
     opening: tuple[canonical.Event, ...]
 
     @property
     def item_count(self) -> int:
-        """Items that the log has before the upstream's first."""
+        """The number of items in the log before the upstream's first."""
         return sum(isinstance(event, _OUTCOMES) for event in (*self.committed, *self.opening))
 
 
 class ContinuingParser(Parser):
-    """A dialect's parser whose events carry on a log that has begun.
+    """A dialect's parser whose events continue a log.
 
-    ``first_item`` is the number of the first item of the upstream's answer; further choices
-    have nothing before them, and keep their numbers. A ``chat.start`` of its own is left out,
-    but a model other than ``model`` is told.
+    ``first_item`` is the number of the first item of the upstream's answer; further choices have
+    nothing before them, and keep their numbers. The parser's own ``chat.start`` is left out, but a
+    model other than ``model`` is reported.
     """
 
     def __init__(self, parser: Parser, *, first_item: int, model: str) -> None:
@@ -235,7 +230,7 @@ class ContinuingParser(Parser):
         return event
 
 
-# --- what was given, in the next prompt ----------------------------------------------------
+# --- what was given, in the next prompt ---------------------------------------------------
 
 
 def filled_output(result: canonical.Result, given: Iterable[Settled]) -> list[canonical.OutputItem]:

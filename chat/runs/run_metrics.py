@@ -1,4 +1,4 @@
-"""What one execution tells the figures, and the lines that the log has about it."""
+"""The metrics of one execution, and its lines in the server's log."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from chat.models import Run, Upstream
 
 logger = logging.getLogger(__name__)
 
-# The answer of an upstream that was removed while its run waited.
+# The label for a server that was deleted while its run waited.
 NO_UPSTREAM = "(removed)"
 
 
 class Measure:
-    """One execution of one run, begun at this time of the monotonic clock. Nothing here is called
-    per event, waits, or raises.
+    """Measures one execution of one run, which began at this time of the monotonic clock.
 
-    The lines carry ids and numbers: never a word of a prompt or an answer.
+    Nothing here is called per event, waits, or raises. The lines contain ids and numbers, never
+    text of a prompt or an answer.
     """
 
     def __init__(self, run: Run, *, began_at: float) -> None:
@@ -35,7 +35,7 @@ class Measure:
         logger.info("run.claimed run=%s runner=%s waited=%.3f", self._run, run.runner_id, waited)
 
     def sends(self, upstream: Upstream, *, attempt: int, dialect: str) -> None:
-        """The request is about to go out."""
+        """The request is about to be sent."""
         self._upstream = upstream.name
         self._sent_at = time.monotonic()
         logger.info(
@@ -55,7 +55,7 @@ class Measure:
         logger.info("run.first_event run=%s seconds=%.3f", self._run, self._first_event_seconds)
 
     def attempt_over(self, outcome: str, error: canonical.ErrorInfo | None = None) -> None:
-        """A request has come to its end, whatever that was."""
+        """A request has ended, with any outcome."""
         metrics.ATTEMPTS.labels(self._upstream, outcome).inc()
         if error is not None:
             metrics.UPSTREAM_ERRORS.labels(self._upstream, error.kind).inc()
@@ -68,7 +68,7 @@ class Measure:
             )
 
     def broken_off(self, cause: str) -> None:
-        """Reading was ended from our side, before or after a request went out."""
+        """Reading was ended from our side, before or after a request was sent."""
         if cause == "stopped":
             metrics.STOPS.inc()
         if self._sent_at is not None:

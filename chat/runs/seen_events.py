@@ -1,4 +1,4 @@
-"""Keeps which kinds of events a server has sent, counted over all its answers."""
+"""Records which kinds of events a server has sent, counted over all its answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from chat.core.prepared import fetch
 
-# A server that invents names does not fill the table; its known kinds go on being counted.
+# A server that invents names cannot fill the table; its known kinds are still counted.
 MAX_KINDS = 300
 
 
@@ -29,11 +29,9 @@ class EventCount(Protocol):
 
 
 def record_seen(upstream_pk: int, kinds: Iterable[EventCount]) -> None:
-    """Adds the counts of one stream, with a row for each new kind.
-
-    ``sample`` is stored as given: the caller has taken credentials out of it. A kind that the
-    dialect has learned since loses its mark and its sample.
-    """
+    """Adds the counts of one stream, with a row for each new kind. ``sample`` is stored as given:
+    the caller has removed credentials. A kind that the dialect has learned since loses its mark and
+    its sample."""
     rows = _by_name(kinds)
     if not rows:
         return
@@ -49,7 +47,7 @@ def record_seen(upstream_pk: int, kinds: Iterable[EventCount]) -> None:
 
 
 def _by_name(kinds: Iterable[EventCount]) -> list[tuple[str, int, bool, str]]:
-    """Each name once: with credentials taken out two may be the same."""
+    """Each name once: after redaction two may be the same."""
     found: dict[str, tuple[str, int, bool, str]] = {}
     for kind in kinds:
         _, count, is_known, sample = found.get(kind.name, (kind.name, 0, False, kind.sample))
@@ -65,7 +63,7 @@ _JSON = """
         json_extract(value, '$[2]'), json_extract(value, '$[3]')
     FROM json_each(%s)
 """
-# In one order for everybody: two answers of a server that end at once wait for each other. Another
+# Always in one order, because two answers of a server that end at once wait for each other. Another
 # run may have been first with a new kind; then both only raise the count. The run that waited read
 # its clock before the other one wrote, so the times are compared and not just replaced.
 _RAISE = """

@@ -1,4 +1,4 @@
-"""The runner as a process of its own: begins, drains when it is told to, and ends."""
+"""The runner as a process of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 # After the drain: runs that end when they are interrupted, and a last commit on a slow database.
 DRAIN_MARGIN_SECONDS = 20.0
 
-# What lives beside the runner, such as the address where its figures can be read.
+# What runs beside the runner, such as the server for its metrics.
 Beside = Callable[[Runner], AbstractAsyncContextManager[object]]
 
 

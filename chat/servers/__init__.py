@@ -1,1 +1,1 @@
-"""Configured LLM servers: settings, connection test, models, the demo servers."""
+"""Configured LLM servers: settings, connection test, lists of models, the demo servers."""

@@ -1,4 +1,4 @@
-"""Servers, to look at; the settings screen changes them. A key is never among what is read."""
+"""Servers, read-only; the settings pages change them. Keys are never loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the settings screen asks a server: the connection test, and the list of its models."""
+"""Requests that the settings pages make to a server: the connection test, and the list of
+models."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from chat.upstreams.configured import configured_client, configured_policy
 from chat.upstreams.failures import UpstreamError
 from chat.upstreams.probe import ProbeStep, ProbeTarget, probe
 
-# A person waits for the page; a model that takes longer to load is an answer, too.
+# A person waits for the page. A model that takes longer to load is a result, too.
 PROBE_SECONDS = 60
 LIST_SECONDS = 30
 
@@ -30,8 +31,8 @@ Steps = list[dict[str, object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionReport:
-    """The steps of a connection test as plain values, each as it ended, what kinds of events
-    came meanwhile, and which models the server offers."""
+    """A connection test as plain values: each step with its outcome, the kinds of events that came,
+    and the models that the server offers."""
 
     steps: Steps
     seen: tuple[Seen, ...] = ()
@@ -58,11 +59,11 @@ class Listing:
 
 
 class NotAskable(Exception):
-    """The settings are not enough to ask anything; ``str()`` says what is missing."""
+    """The settings are not sufficient for a request; ``str()`` says what is missing."""
 
 
 def run_probe(upstream: Upstream, *, model: str = "") -> ConnectionReport:
-    """Runs the connection test to its end. Takes a minute at most."""
+    """Runs the connection test. It takes a minute at most."""
     try:
         target = _target(upstream, model)
     except NotAskable as reason:
@@ -77,8 +78,7 @@ def run_probe(upstream: Upstream, *, model: str = "") -> ConnectionReport:
 
 
 def _plain(step: ProbeStep) -> dict[str, object]:
-    """What is stored and shown of a step; what it saw is counted elsewhere, and the models that it
-    found have a place of their own."""
+    """What is stored and shown of a step. Event kinds and models are stored elsewhere."""
     values = asdict(replace(step, seen=(), models=()))
     del values["seen"], values["models"]
     return values
@@ -89,7 +89,7 @@ def _entries(models: Iterable[ModelInfo]) -> tuple[ModelEntry, ...]:
 
 
 def ask_for_models(upstream: Upstream) -> Listing:
-    """The models that the server lists now."""
+    """Requests the server's list of models."""
     try:
         return async_to_sync(_list)(_target(upstream, ""))
     except NotAskable as reason:
@@ -134,7 +134,7 @@ def _options(upstream: Upstream) -> dict[str, object]:
 
 
 def _first_typed(upstream: Upstream) -> str:
-    """A name typed by hand, where the server's own list is empty; else the test picks one."""
+    """A name that was typed, if the server's own list is empty; otherwise the test picks one."""
     has_list = any(not entry.get("is_typed") for entry in upstream.model_list)
     return "" if has_list else next(iter(typed_models(upstream)), "")
 
@@ -151,7 +151,7 @@ async def _probe(target: ProbeTarget) -> list[ProbeStep]:
             async for step in found:
                 steps[step.name] = step
     except TimeoutError:
-        pass  # the step that was running says so
+        pass  # The step that was running reports this.
     return [_ended(step) for step in steps.values()]
 
 

@@ -1,4 +1,4 @@
-"""The form of a server's settings; labels and options come from the dialects themselves."""
+"""The form of a server's settings. Labels and options come from the dialects."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ from chat.servers.option_fields import (
     secret_names,
 )
 
-# More than a page of names by hand is a mistake, such as a pasted file.
+# More names than this are a mistake, such as a pasted file.
 TYPED_MODELS_LIMIT = 200
 KEY_LIMIT = 4000
 
 
 class UpstreamForm(forms.Form):
-    """Everything about a server but its switch. Key and secret options go in and never come out.
+    """All settings of a server except whether it is enabled. Keys and secret options are written,
+    never read.
 
-    ``typed`` is what stands in the form of a person who picks another ``dialect``: options of
+    ``typed`` is the current content of the form when the user picks another ``dialect``: options of
     the same name keep their values.
     """
 
@@ -157,7 +158,7 @@ class UpstreamForm(forms.Form):
 
     def clean_key(self) -> str:
         key = self.cleaned_data["key"]
-        # It travels in a header: a line break would begin another one.
+        # The key is sent in a header, and a line break would start another header.
         if any(not "!" <= letter <= "~" for letter in key):
             raise ValidationError(
                 "A key has no spaces, line breaks or special letters. Paste it again."
@@ -174,7 +175,7 @@ class UpstreamForm(forms.Form):
         return names
 
     def settings(self) -> ServerSettings:
-        """What a valid form asks for."""
+        """The settings of a valid form."""
         data = self.cleaned_data
         shown = self.shown_dialect
         options = chosen(options_of(shown), OPTION_PREFIX, data)
@@ -202,7 +203,7 @@ def _stored_secrets(upstream: Upstream | None) -> set[str]:
     try:
         return set(upstream.open_secret_options())
     except DecryptionError:
-        # They cannot be read with the keys that we have: as good as none, to be entered again.
+        # They cannot be decrypted with the present keys, so they must be entered again.
         return set()
 
 

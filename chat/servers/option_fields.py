@@ -16,7 +16,7 @@ OPTION_PREFIX = "option_"
 CLEAR_PREFIX = "clear_option_"
 PARAMETER_PREFIX = "parameter_"
 TEXT_LIMIT = 500
-# A prompt template, or a list of MCP servers with their headers.
+# Enough for a prompt template, or a list of MCP servers with their headers.
 LONG_TEXT_LIMIT = 20_000
 
 _PLAIN_TYPING = {"autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}
@@ -36,8 +36,8 @@ def secret_names(dialect: Dialect | None) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionRow:
-    """One option as the page shows it. A secret one never shows its value, only that there is
-    one, and then offers to clear it."""
+    """One option on the page. A secret one never shows its value, only that there is one, and
+    offers to clear it."""
 
     field: forms.BoundField
     is_secret: bool
@@ -49,7 +49,8 @@ class OptionRow:
 
 
 def option_fields(dialect: Dialect | None, *, stored: Iterable[str]) -> dict[str, forms.Field]:
-    """The fields by name, in the dialect's order; ``stored`` names the secrets that have a value."""
+    """The fields by name, in the dialect's order; ``stored`` names the secrets that have a
+    value."""
     fields: dict[str, forms.Field] = {}
     for option in options_of(dialect):
         fields[OPTION_PREFIX + option.name] = option_field(option)
@@ -67,7 +68,7 @@ def parameter_fields(dialect: Dialect | None) -> dict[str, forms.Field]:
 def chosen(
     declared: Iterable[Parameter], prefix: str, cleaned: Mapping[str, object]
 ) -> dict[str, object]:
-    """What was filled in of the declared fields; one left at its default is not stored."""
+    """The values of the declared fields. A value that equals the default is not stored."""
     values = {each.name: cleaned.get(prefix + each.name) for each in declared}
     defaults = {each.name: each.default for each in declared if is_prefilled(each)}
     return {
@@ -84,7 +85,7 @@ def initial_of(
     stored: Mapping[str, object],
     typed: Mapping[str, object],
 ) -> dict[str, object]:
-    """What the fields show: what was typed under their name, else what is stored."""
+    """The initial values: what was typed under the name, else what is stored."""
     return {
         prefix + each.name: typed[prefix + each.name]
         if prefix + each.name in typed and not each.is_secret
@@ -105,7 +106,7 @@ def option_rows(form: forms.Form, dialect: Dialect | None) -> list[OptionRow]:
 
 
 def option_field(option: Parameter) -> forms.Field:
-    """A field for one declared option; empty always means the dialect's own default."""
+    """A field for one declared option; an empty value always means the dialect's default."""
     field = _FIELDS[option.kind](option)
     if option.is_secret:
         field.widget = _hidden_widget(option)
@@ -113,7 +114,7 @@ def option_field(option: Parameter) -> forms.Field:
 
 
 def as_initial(option: Parameter, value: object) -> object:
-    """A stored value, or the default where there is none, as its field shows it."""
+    """A stored value, or the default, as its field shows it."""
     if option.is_secret:
         return None
     if not option.accepts(value):
@@ -215,14 +216,14 @@ class UnseenTextarea(forms.Textarea):
 
 
 class LinesField(forms.CharField):
-    """A text whose line ends are line feeds, however the browser sent them."""
+    """A text whose line ends are LF, however the browser sent them."""
 
     def to_python(self, value: object) -> str:
         return str(super().to_python(value)).replace("\r\n", "\n").replace("\r", "\n")
 
 
 class JsonTextField(forms.CharField):
-    """A JSON object or list, typed as text; its value is the object or list, or ``None``."""
+    """A JSON object or list, typed as text. The value is the object or list, or ``None``."""
 
     def clean(self, value: object) -> dict[str, object] | list[object] | None:
         text = super().clean(value)

@@ -1,4 +1,4 @@
-"""A server as the settings pages show it: plain values, and never its key."""
+"""A server as the settings pages show it: plain values, without the key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ModelLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenKinds:
-    """The kinds of events that the server has sent: the unknown ones, and the others."""
+    """The kinds of events that the server has sent: unknown ones, and the others."""
 
     unknown: Sequence[SeenEvent]
     known: Sequence[SeenEvent]
@@ -30,7 +30,8 @@ class SeenKinds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPage:
-    """``probe_state`` is "ok", "failed" or "" where no test was made with these settings."""
+    """The page of a server. ``probe_state`` is "ok", "failed", or "" if no test was made with these
+    settings."""
 
     public_id: UUID
     name: str
@@ -114,12 +115,12 @@ def _model_line(entry: dict[str, object]) -> ModelLine:
     )
 
 
-# Said already, or said of every model alike.
+# Shown elsewhere already, or the same for every model.
 _DULL = {"id", "key", "name", "object", "type", "created", "owned_by", "label", "display_name"}
 
 
 def _facts(detail: object) -> list[str]:
-    """The short facts that a server tells about a model; objects and lists stay out of the line."""
+    """The short facts that a server tells about a model, without objects and lists."""
     if not isinstance(detail, dict):
         return []
     told = [

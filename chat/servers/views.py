@@ -71,11 +71,9 @@ def server_edit(request: HttpRequest, public_id: UUID) -> HttpResponse:
 @administrators_only
 @require_http_methods(["GET", "POST"])
 def server_dialect(request: HttpRequest) -> HttpResponse:
-    """The part of the form that depends on the dialect, when another one is picked.
-
-    The form comes along as it stands (posted: it may hold a key), so that fields which both
-    dialects have keep their values.
-    """
+    """The part of the form that depends on the dialect, when another one is picked. The current
+    form is posted along (it may contain a key), so fields that both dialects have keep their
+    values."""
     typed = request.POST if request.method == "POST" else request.GET
     name = typed.get("dialect", "")
     if name not in DIALECTS:
@@ -121,7 +119,7 @@ def server_switch(request: HttpRequest, public_id: UUID) -> HttpResponse:
 @administrators_only
 @require_POST
 def server_drain(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """Begins nothing more at this server, or goes on; the answer is its state."""
+    """Stops starting runs at this server, or resumes. The response shows its state."""
     upstream = access.get_upstream(request.user, public_id)
     is_draining = request.POST.get("is_draining") == "true"
     actions.set_draining(_person(request), upstream, is_draining=is_draining)
@@ -136,7 +134,7 @@ def server_drain(request: HttpRequest, public_id: UUID) -> HttpResponse:
 @administrators_only
 @require_GET
 def server_states(request: HttpRequest) -> HttpResponse:
-    """What every server does now, for pages that show it."""
+    """The current state of every server, for pages that show it."""
     servers = present_all(Upstream.objects.order_by("pk"))
     return render(request, "servers/_states.html", {"servers": servers})
 
@@ -144,12 +142,12 @@ def server_states(request: HttpRequest) -> HttpResponse:
 @administrators_only
 @require_POST
 def server_test(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """Runs the connection test to its end and shows its steps."""
+    """Runs the connection test and shows its steps."""
     upstream = access.get_upstream(request.user, public_id)
     report = run_probe(upstream, model=request.POST.get("model", ""))
     kept = actions.record_probe(_person(request), upstream, report.steps)
     if kept and report.models:
-        # A server that passed its test is ready to be chosen, without another button.
+        # The models of a server that passed its test can be chosen at once, without another button.
         actions.record_models(_person(request), upstream, report.models)
     record_seen(upstream.pk, report.seen)
     if not request.htmx:
@@ -167,7 +165,7 @@ def server_test(request: HttpRequest, public_id: UUID) -> HttpResponse:
 @administrators_only
 @require_POST
 def server_advice(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """Takes up one piece of advice of the last test; the page is shown anew with its settings."""
+    """Applies one advice of the last test, and shows the page with the new settings."""
     upstream = access.get_upstream(request.user, public_id)
     taken = actions.take_advice(_person(request), upstream, request.POST.get("advice", ""))
     if taken:
@@ -180,7 +178,7 @@ def server_advice(request: HttpRequest, public_id: UUID) -> HttpResponse:
 @administrators_only
 @require_POST
 def server_models(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """Asks the server for its models and keeps the list."""
+    """Requests the server's list of models and stores it."""
     upstream = access.get_upstream(request.user, public_id)
     listing = ask_for_models(upstream)
     error = listing.error
@@ -204,7 +202,7 @@ def _person(request: HttpRequest) -> User:
 
 
 def _edited(request: HttpRequest) -> Upstream | None:
-    """The server whose form this is, if it is not that of a new one."""
+    """The server of this form, or ``None`` for a new one."""
     try:
         public_id = UUID(request.GET.get("server", ""))
     except ValueError:

@@ -1,7 +1,7 @@
-"""The function tools of a team, and which of them are switched on in a conversation.
+"""The function tools of a team, and which of them are enabled in a conversation.
 
-The caller has fetched every object through ``chat.access``: tools are made, changed and removed
-by owners and admins of their team, and switched by whoever may write in the conversation.
+The caller has fetched every object through ``chat.access``. Owners and admins of a team create,
+change and delete its tools; everyone who may write in a conversation enables them there.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ EMPTY_SCHEMA: JsonObject = {"type": "object", "properties": {}}
 
 
 def create_tool(user: User, team: Team, *, name: str, description: str, schema: str) -> Tool:
-    """A new tool. ``schema`` is the text of a JSON Schema of type object; empty: no arguments.
-
-    Raises ``ActionRefused`` where something is not as every server wants it.
-    """
+    """Creates a tool. ``schema`` is the text of a JSON Schema of type object; empty means no
+    arguments. Raises ``ActionRefused`` for what some servers would not accept."""
     values = _values(name, description, schema)
     with storage_errors(), _only_one_called(name), transaction.atomic():
         tool = Tool.objects.create(team=team, created_by=user, **values)
@@ -38,7 +36,8 @@ def create_tool(user: User, team: Team, *, name: str, description: str, schema: 
 
 
 def change_tool(user: User, tool: Tool, *, name: str, description: str, schema: str) -> Tool:
-    """From the next message on; runs keep the definition that they were sent with."""
+    """Changes a tool from the next message on; runs keep the definition that they were sent
+    with."""
     values = _values(name, description, schema)
     with storage_errors(), _only_one_called(name), transaction.atomic():
         if not Tool.objects.filter(pk=tool.pk).update(**values):
@@ -49,7 +48,7 @@ def change_tool(user: User, tool: Tool, *, name: str, description: str, schema: 
 
 
 def remove_tool(user: User, tool: Tool) -> None:
-    """Takes it out of all conversations as well."""
+    """Deletes a tool, also from all conversations."""
     with storage_errors(), transaction.atomic():
         removed, _ = Tool.objects.filter(pk=tool.pk).delete()
         if removed:
@@ -71,7 +70,7 @@ def _values(name: str, description: str, schema: str) -> JsonObject:
 
 
 def read_schema(text: str) -> JsonObject:
-    """The schema that the text holds. Raises ``ActionRefused`` with what is wrong with it."""
+    """The schema in the text. Raises ``ActionRefused`` with the reason if it is wrong."""
     if not text.strip():
         return dict(EMPTY_SCHEMA)
     body = text.encode("utf-8", "replace")
@@ -79,7 +78,7 @@ def read_schema(text: str) -> JsonObject:
         raise ActionRefused(f"The schema is larger than {SCHEMA_BYTES // 1024} KiB.")
     try:
         schema = msgspec.json.decode(body)
-        # PostgreSQL keeps no NUL in JSON.
+        # PostgreSQL stores no NUL in JSON.
         has_nul = b"\\u0000" in msgspec.json.encode(schema)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ActionRefused(f"The schema is not JSON: {error}.") from None
@@ -92,7 +91,7 @@ def read_schema(text: str) -> JsonObject:
 
 @contextmanager
 def _only_one_called(name: str) -> Iterator[None]:
-    """Turns the collision of two tools of one name into words."""
+    """Turns the conflict of two tools of one name into a sentence."""
     try:
         yield
     except IntegrityError:

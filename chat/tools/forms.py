@@ -1,4 +1,4 @@
-"""The forms about a team's tools: what one is, and which are switched on."""
+"""The forms of a team's tools: their definition, and which are enabled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLE = {
 
 
 class ToolForm(forms.Form):
-    """What a model is told of a tool. The verb has the last word on all of it."""
+    """What a model is told about a tool. The action validates all of it."""
 
     name = forms.RegexField(
         label="Name",
@@ -54,7 +54,7 @@ class ToolForm(forms.Form):
         return cls(data, initial=initial)
 
     def clean_schema(self) -> str:
-        """The text again: what is kept is what the verb reads in it."""
+        """Returns the text: what is stored is what the action parses from it."""
         value = self.cleaned_data["schema"]
         text = "" if value is None else json.dumps(value)
         try:

@@ -1,4 +1,4 @@
-"""A team's function tools: made, changed and removed by who manages it, switched by who writes."""
+"""A team's function tools: managed by the team's admins, enabled by everyone who writes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Talking to LLM servers over HTTP: the only floor that uses httpx."""
+"""HTTP requests to LLM servers. Only this package uses httpx."""

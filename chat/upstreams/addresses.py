@@ -1,4 +1,5 @@
-"""Which network addresses a request may go to: resolve once, check every answer."""
+"""Which network addresses a request may connect to. A name is resolved once, and every address is
+checked."""
 
 import asyncio
 import socket
@@ -19,14 +20,14 @@ Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 Lookup: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 
-# The sentence is fixed, so that an error cannot be used to map the network behind us.
+# A fixed sentence, so that errors cannot be used to map the network behind this server.
 REFUSED_TEXT = "This server may not connect to that address."
 
-# A name with more addresses than this is answered for by its first ones.
+# Of a name with more addresses, only the first ones are used.
 MAX_ADDRESSES = 8
 
-# Lookups block a thread each, for as long as the resolver likes; a pool of their own keeps a
-# dead name server from starving the other users of the event loop's threads.
+# Lookups block a thread each, for as long as the resolver takes. In a pool of their own a dead name
+# server does not block other users of the event loop's threads.
 _lookup_threads = ThreadPoolExecutor(max_workers=8, thread_name_prefix="name-lookup")
 
 
@@ -56,8 +57,8 @@ NEVER = _networks(
     "fd00:42::42/128",
 )
 LOOPBACK = _networks("127.0.0.0/8", "::1/128")
-# Reachable only as the setting says. Listed here and not asked of ``is_global``, whose answer
-# differs between Python versions and calls several of these global.
+# Allowed only by the setting. They are listed here, because the answers of ``is_global`` differ
+# between Python versions, and some call several of these global.
 PRIVATE = (
     *LOOPBACK,
     *_networks(
@@ -83,7 +84,7 @@ NAT64_LOCAL = IPv6Network("64:ff9b:1::/48")
 
 
 class AddressRefused(Exception):
-    """The policy forbids this address; the text is the same for every reason."""
+    """The policy forbids this address. The text is the same for every reason."""
 
     def __init__(self) -> None:
         super().__init__(REFUSED_TEXT)
@@ -91,7 +92,7 @@ class AddressRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AddressRule:
-    """A network that the operator allows, on one port or (``None``) on all."""
+    """A network that the setting allows, on one port or (``None``) on all."""
 
     network: Network
     port: int | None
@@ -105,7 +106,7 @@ async def system_lookup(host: str, port: int) -> list[str]:
     loop = asyncio.get_running_loop()
     try:
         answers = await loop.run_in_executor(_lookup_threads, _getaddrinfo, host, port)
-    except ValueError as error:  # a label too long, an embedded NUL: no such name can exist
+    except ValueError as error:  # The name is impossible: a label is too long, or it contains NUL.
         raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error
     return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
 
@@ -133,10 +134,8 @@ class AddressPolicy:
     def parse(
         cls, text: str, *, own_ports: frozenset[int] = frozenset(), lookup: Lookup = system_lookup
     ) -> "AddressPolicy":
-        """Read the setting: ``any``, empty, or ``network:port`` entries separated by commas.
-
-        Raises ``ValueError`` with a sentence for the operator.
-        """
+        """Parses the setting: ``any``, empty, or ``network:port`` entries separated by commas.
+        Raises ``ValueError`` with a sentence for the operator."""
         allows_private = text.strip().lower() == "any"
         entries = [] if allows_private else [part.strip() for part in text.split(",")]
         return cls(
@@ -147,10 +146,8 @@ class AddressPolicy:
         )
 
     async def resolve(self, host: str, port: int) -> list[str]:
-        """The addresses to connect to, each of them checked: one bad answer refuses the name.
-
-        Raises ``AddressRefused``, or ``OSError`` where the name has no address.
-        """
+        """The addresses to connect to, all of them checked: a single forbidden one refuses the
+        name. Raises ``AddressRefused``, or ``OSError`` if the name has no address."""
         found = literal(host)
         addresses = [str(found)] if found else await self.lookup(host, port)
         if not addresses:
@@ -160,7 +157,7 @@ class AddressPolicy:
         return addresses[:MAX_ADDRESSES]
 
     def check(self, address: str, port: int) -> None:
-        """Raise ``AddressRefused`` unless a connection to this literal address is allowed."""
+        """Raises ``AddressRefused`` unless a connection to this address is allowed."""
         try:
             parsed = ip_address(address)
         except ValueError as error:
@@ -179,8 +176,8 @@ class AddressPolicy:
 
 
 def literal(host: str) -> Address | None:
-    """The address that a host spells out, also in the forms that only the system's own
-    functions read: ``127.1``, ``2130706433``, ``0x7f.1``."""
+    """The address that a host name spells out, also in forms that only the system's functions
+    parse: ``127.1``, ``2130706433``, ``0x7f.1``."""
     try:
         return ip_address(host.strip("[]"))
     except ValueError:
@@ -192,7 +189,7 @@ def literal(host: str) -> Address | None:
 
 
 def unwrap(address: Address) -> tuple[Address, ...]:
-    """The addresses at which a packet may come out: IPv6 has many ways to spell an IPv4 one."""
+    """The addresses that a packet may reach. IPv6 has many ways to write an IPv4 address."""
     if isinstance(address, IPv4Address):
         return (address,)
     if address.ipv4_mapped:

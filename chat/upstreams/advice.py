@@ -1,4 +1,4 @@
-"""What an answer showed, in words, and the settings that it recommends."""
+"""What an answer showed about its server, in words, and the settings that it recommends."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from chat.dialects.event_counts import COMMENT
 from chat.dialects.parameters import Parameter
 from chat.upstreams.stream_probe import ProbeObservation
 
-# Of unknown kinds the report names a few; all of them are on the server's page, with samples.
+# The report names a few unknown kinds; the server's page lists all of them, with samples.
 MAX_UNKNOWN_NAMED = 6
 
-# Beginnings of event names, and the dialect in which they are known.
+# Prefixes of event names, and the dialect that knows them.
 _SPOKEN_IN = (
     ("x_", "xerotier"),
     ("response.", "openai_responses"),
@@ -29,7 +29,7 @@ Fact = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """A setting that would fit this server better: an option of the dialect, or the dialect."""
+    """A recommended setting for this server: an option of the dialect, or another dialect."""
 
     target: Literal["option", "dialect"]
     name: str
@@ -56,7 +56,7 @@ def facts_of(heard: ProbeObservation) -> tuple[Fact, ...]:
 
 
 def tool_fact(heard: ProbeObservation) -> str:
-    """How the arguments of the calls came."""
+    """How the arguments of tool calls were sent."""
     if not heard.calls:
         return "none: the model did not call the tool"
     return "in pieces" if max(heard.calls.values()) > 1 else "whole, in one piece"
@@ -142,7 +142,7 @@ def _unknown(heard: ProbeObservation) -> str:
 
 
 class Adviser:
-    """Gives advice that the dialect can take and that would change something."""
+    """Gives advice that the dialect has an option for, and that would change something."""
 
     def __init__(
         self, dialect: Dialect, options: Mapping[str, object], others: Mapping[str, Dialect]

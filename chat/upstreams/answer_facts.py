@@ -5,7 +5,7 @@ from typing import Literal
 
 from chat.events import JsonObject
 
-# The families of OpenAI and most others, of Anthropic, and of the standard's drafts.
+# The header families of OpenAI and most others, of Anthropic, and of the standard's drafts.
 _RATE_LIMITS = ("x-ratelimit-", "anthropic-ratelimit-", "ratelimit")
 _IDS = {
     "x-request-id": "request_id",
@@ -17,10 +17,8 @@ MAX_VALUE_CHARACTERS = 200
 
 
 def facts_of(headers: Mapping[str, str]) -> JsonObject:
-    """The members of a ``meta.update``; nothing where no header says anything.
-
-    Figures stay texts as they were sent: servers write their resets as dates, seconds or "12ms".
-    """
+    """The members of a ``meta.update``; empty if no header says anything. Figures stay texts as
+    they were sent, because servers write their resets as dates, seconds or "12ms"."""
     lowered = {name.lower(): value[:MAX_VALUE_CHARACTERS] for name, value in headers.items()}
     limits = {name: value for name, value in lowered.items() if name.startswith(_RATE_LIMITS)}
     facts: JsonObject = {_IDS[name]: value for name, value in lowered.items() if name in _IDS}
@@ -29,22 +27,23 @@ def facts_of(headers: Mapping[str, str]) -> JsonObject:
     return facts
 
 
-# Tells from its type and first bytes whether a body is an event stream, data, or a web page.
+# --- whether a body is an event stream, data, or a web page, by its type and first bytes
+# -----------
 
 Shape = Literal["stream", "data", "page"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n"
 _FIELDS = (b"data", b"event", b"id", b"retry")
-# After this many bytes without an answer none will come: it is data, whatever it says.
+# A body that has not been recognised after this many bytes is data, whatever its type.
 MAX_SNIFFED_BYTES = 1024
 
 
 def shape_of(content_type: str, begun: bytes, *, is_complete: bool) -> Shape | None:
-    """``None`` while more bytes are needed.
+    """The shape of the body; ``None`` while more bytes are needed.
 
-    The bytes decide where they are clear, for servers label streams as plain text or HTML and
-    send JSON as a stream; where they are not, the label does.
+    Clear bytes decide, because servers label streams as plain text or HTML, and send JSON as a
+    stream. Otherwise the label decides.
     """
     label = content_type.partition(";")[0].strip().lower()
     text = begun.removeprefix(_BYTE_ORDER_MARK).lstrip(_BLANK)
@@ -67,7 +66,7 @@ def _by_label(label: str) -> Shape:
 
 
 def _is_field(text: bytes) -> bool:
-    """A comment, or a field's name with what must follow it."""
+    """Whether this is a comment, or a field's name with what must follow it."""
     if text.startswith(b":"):
         return True
     return any(text.startswith((field + b":", field + b"\n", field + b"\r")) for field in _FIELDS)

@@ -1,4 +1,4 @@
-"""Sends one request to an upstream and hands out its answer, errors in words for people."""
+"""Sends one request to an upstream and returns its answer; errors are sentences for people."""
 
 import asyncio
 import functools
@@ -31,28 +31,28 @@ from chat.upstreams.httpx_transport import StockTransport
 from chat.upstreams.redaction import Redactor, credentials_of
 from chat.upstreams.transport import WireTransport
 
-# Ours, and httpx's own: the one that serves egress proxies, and the oracle of the tests.
+# Our transport, and httpx's own, which serves egress proxies and is the reference in tests.
 TRANSPORTS = ("wire", "stock")
 
-# Of an error's body, what could be read by a person.
+# Of an error's body, as much as a person could read.
 MAX_ERROR_BYTES = 64 * 1024
 ERROR_BODY_SECONDS = 10.0
 MAX_LIST_BYTES = 8 * 1024 * 1024
-# Of a list in pages; the names that are missing can be typed by hand.
+# Pages of a list that are read; missing names can be typed by hand.
 MAX_LIST_PAGES = 10
-# A list that drips: longer than any proxy takes for one.
+# For a list that arrives slowly: longer than any proxy takes.
 LIST_SECONDS = 60.0
-# Statuses by which a server says that it has not begun: it was asked too often, or is busy.
+# Statuses that say that the server has not started: too many requests, or busy.
 NOT_BEGUN = (429, 503)
 
 _HEADERS = {
     "Accept": "text/event-stream, application/json",
-    # A compressed stream arrives in lumps, and a small one can inflate without end.
+    # A compressed stream arrives in bursts, and a small one can expand without limit.
     "Accept-Encoding": "identity",
     "Content-Type": "application/json",
 }
 
-# The type that other rooms name: httpx itself stays behind this package.
+# The name that other packages use for the type; httpx itself stays inside this package.
 Client = httpx.AsyncClient
 
 _NOT_IN_BASE_URL = re.compile(r"[\s?#\\]")
@@ -60,10 +60,10 @@ _NOT_IN_BASE_URL = re.compile(r"[\s?#\\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamLimits:
-    """How long each part of a request may take. The whole run's limit is the runner's.
+    """How long each part of a request may take. The runner limits the whole run.
 
-    ``head_seconds`` runs from the start to the first byte of the body, whatever drips in
-    between: a server may load a model first. ``idle_seconds`` is the longest silence after it.
+    ``head_seconds`` runs from the start to the first byte of the body, whatever arrives in between:
+    a server may load a model first. ``idle_seconds`` is the longest silence after that.
     """
 
     connect_seconds: float = 10
@@ -79,9 +79,9 @@ def open_client(
     *,
     proxy: str = "",
 ) -> httpx.AsyncClient:
-    """A client for any number of upstreams, one event loop. ``proxy`` needs ``stock``.
+    """A client for any number of upstreams on one event loop. ``proxy`` needs ``stock``.
 
-    It reads no proxy from the environment, follows no redirect and keeps no cookie.
+    It reads no proxy from the environment, follows no redirect and stores no cookie.
     """
     return httpx.AsyncClient(
         transport=_transport(policy, trust or default_trust(), transport, proxy),
@@ -107,7 +107,8 @@ def _transport(
 
 @functools.cache
 def default_trust(extra_file: str = "") -> ssl.SSLContext:
-    """The system's authorities, Mozilla's (a slim image has no other), and the operator's."""
+    """The certificate authorities of the system, of Mozilla (a slim image has no others), and of
+    the operator."""
     trust = ssl.create_default_context()
     trust.load_verify_locations(certifi.where())
     if extra_file:
@@ -118,7 +119,7 @@ def default_trust(extra_file: str = "") -> ssl.SSLContext:
 class UpstreamAnswer:
     """A 2xx answer whose body has begun. Read it once, by ``chunks`` or by ``body``.
 
-    ``facts`` is what its headers tell, as members of a ``meta.update``.
+    ``facts`` are what its headers tell, as members of a ``meta.update``.
     """
 
     def __init__(self, response: httpx.Response, headers: Mapping[str, str], body: "_Body") -> None:
@@ -130,7 +131,8 @@ class UpstreamAnswer:
         self._begun = b""
 
     async def begin(self) -> None:
-        """Read until it is clear what the body is; ``UpstreamRefused`` if it is no answer."""
+        """Reads until the shape of the body is clear. Raises ``UpstreamRefused`` if it is no
+        answer."""
         shape: Shape | None = None
         content_type = self.headers.get("content-type", "")
         while shape is None:
@@ -144,21 +146,21 @@ class UpstreamAnswer:
         self.is_event_stream = shape == "stream"
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives, the credential taken out.
-
-        Raises ``UpstreamBroken`` after everything that came before the fault was delivered.
-        """
+        """The body as it arrives, without the credential. Raises ``UpstreamBroken`` after
+        everything that came before the failure was delivered."""
         data, self._begun = self._begun, b""
         while data:
             yield data
             data = self._body.arrived() or await self._body.read()
 
     def arrived(self) -> bytes:
-        """What has come since the last chunk, without waiting; for who stops reading here."""
+        """What has arrived since the last chunk, without waiting; for callers that stop reading
+        here."""
         return self._body.arrived()
 
     async def body(self, limit: int) -> bytes:
-        """The whole body; ``UpstreamBroken`` of kind ``too_large`` beyond ``limit`` bytes."""
+        """The whole body. Raises ``UpstreamBroken`` of kind ``too_large`` beyond ``limit``
+        bytes."""
         pieces: list[bytes] = []
         size = 0
         async for data in self.chunks():
@@ -179,10 +181,10 @@ async def stream(
     limits: UpstreamLimits,
     redactor: Redactor,
 ) -> AsyncIterator[UpstreamAnswer]:
-    """Send one request, once. ``headers`` hold the credential and go nowhere else.
+    """Sends one request, once. ``headers`` contain the credential and are passed to nothing else.
 
-    Enters when the body of a 2xx answer has begun; raises ``UpstreamRefused`` before that.
-    Leaving, also by cancellation at any point, closes the connection.
+    Enters when the body of a 2xx answer has begun; raises ``UpstreamRefused`` before that. Leaving
+    it, also by cancellation at any point, closes the connection.
     """
     deadline = time.monotonic() + limits.head_seconds
     http_request = _build(client, base_url, request, headers, limits)
@@ -204,7 +206,7 @@ async def _accept(response: httpx.Response, body: "_Body", redactor: Redactor) -
             await answer.begin()
     except TimeoutError as error:
         raise _refused("head_timeout", status=status) from error
-    except UpstreamBroken as broken:  # a few bytes came, too few to tell what they are
+    except UpstreamBroken as broken:  # Too few bytes arrived to recognise the shape.
         raise UpstreamRefused(broken.info, never_accepted=False) from broken
     return answer
 
@@ -218,11 +220,9 @@ async def list_models(
     options: Mapping[str, object] | None = None,
     limits: UpstreamLimits | None = None,
 ) -> list[ModelInfo]:
-    """The upstream's own list of its models, a few pages of it at most; empty where the dialect
-    has no such call.
-
-    Raises ``UpstreamError`` where the first page fails; a later one ends the list.
-    """
+    """The upstream's own list of its models, at most a few pages of it; empty if the dialect has no
+    such request. Raises ``UpstreamError`` if the first page fails; a later failure ends the
+    list."""
     path = dialect.models_path
     headers = dialect.headers(key, options)
     redactor = Redactor(credentials_of(dialect, key, options or {}))
@@ -277,10 +277,8 @@ async def fetch_file(
     limit_bytes: int,
     seconds: float,
 ) -> bytes:
-    """The bytes of one file, whatever they are, within a size and a time.
-
-    ``path`` is percent-encoded. Nothing is followed, decoded or guessed. Raises ``UpstreamError``.
-    """
+    """The bytes of one file, within a size and a time. ``path`` is percent-encoded. Redirects are
+    not followed, and nothing is decoded or guessed. Raises ``UpstreamError``."""
     request = UpstreamRequest(path=path, body=b"", method="GET", headers={"Accept": "*/*"})
     limits = UpstreamLimits(connect_seconds=seconds, head_seconds=seconds, idle_seconds=seconds)
     http_request = _build(client, base_url, request, headers, limits)
@@ -313,7 +311,8 @@ async def _read_file(
 
 
 def _read_models(dialect: Dialect, body: bytes, redactor: Redactor) -> list[ModelInfo]:
-    """The list, or the reason why it is none: servers answer 200 for paths they do not know."""
+    """The list, or the reason why it is none: servers answer 200 for paths that they do not
+    know."""
     if models := dialect.read_models(body):
         return models
     try:
@@ -327,8 +326,8 @@ def _read_models(dialect: Dialect, body: bytes, redactor: Redactor) -> list[Mode
 
 
 def join_url(base_url: str, path: str) -> str:
-    """``path`` below the base URL. Raises ``UpstreamRefused`` for what is not a base URL:
-    a credential in it would reach logs, a query would end up in the middle."""
+    """``path`` below the base URL. Raises ``UpstreamRefused`` for a URL with a credential, which
+    would reach logs, or with a query, which would end up in the middle."""
     base_url = base_url.strip()
     try:
         url = httpx.URL(base_url)
@@ -358,7 +357,8 @@ def _build(
             join_url(base_url, request.path),
             headers=headers,
             content=request.body or None,
-            # The deadlines on reading are ours: the transport has one for head and body alike.
+            # The deadlines for reading are ours, because the transport has one for head and body
+            # together.
             timeout=httpx.Timeout(
                 connect=limits.connect_seconds, write=limits.write_seconds, read=None, pool=None
             ),
@@ -368,7 +368,7 @@ def _build(
 
 
 def _is_sendable(value: str) -> bool:
-    """Checked before any library does, whose errors would quote the value."""
+    """Checked before any library does, because errors of libraries quote the value."""
     return value.isascii() and value.isprintable() and value == value.strip()
 
 
@@ -393,7 +393,7 @@ async def _send(
 async def _refusal(
     status: int, headers: Mapping[str, str], body: "_Body", redactor: Redactor
 ) -> UpstreamRefused:
-    """The error that a status means, with as much of its body as could be read."""
+    """The error for a status, with as much of its body as could be read."""
     if status < 400:
         return _refused("redirect" if status >= 300 else "not_http", status=status)
     text = redactor.text((await _error_body(body)).decode("utf-8", "replace"))
@@ -404,7 +404,7 @@ async def _refusal(
 async def _error_body(body: "_Body") -> bytes:
     pieces: list[bytes] = []
     size = 0
-    # The status has said it; the body only explains, and is not waited for.
+    # The status is known; the body only explains it, so a slow one is not waited for.
     with suppress(UpstreamError, TimeoutError):
         async with asyncio.timeout(ERROR_BODY_SECONDS):
             while body.is_plain and size < MAX_ERROR_BYTES and (data := await body.read()):
@@ -414,7 +414,8 @@ async def _error_body(body: "_Body") -> bytes:
 
 
 class _Body:
-    """The raw body under its deadlines: errors as ``UpstreamError``, the credential taken out."""
+    """The raw body with its deadlines: errors become ``UpstreamError``, the credential is
+    removed."""
 
     def __init__(
         self, response: httpx.Response, deadline: float, limits: UpstreamLimits, redactor: Redactor
@@ -423,7 +424,7 @@ class _Body:
         self.is_plain = encoding.strip().lower() in ("", "identity")
         self._response = response
         self._raw = cast(AsyncGenerator[bytes], response.aiter_raw())
-        # Our own transport hands out what it holds; the stock one knows no such thing.
+        # Our transport can return what it has received; httpx's own cannot.
         self._take: Callable[[], bytes] = response.extensions.get("arrived", bytes)
         self._deadline = deadline
         self._idle_seconds = limits.idle_seconds
@@ -433,7 +434,7 @@ class _Body:
         self._error: UpstreamError | None = None
 
     async def read(self) -> bytes:
-        """The next bytes, nothing at the end; what came before an error comes first."""
+        """The next bytes, empty at the end. What came before an error is returned first."""
         while not self._is_over:
             data = await self._receive()
             self._is_over = not data
@@ -445,7 +446,7 @@ class _Body:
         return b""
 
     def arrived(self) -> bytes:
-        """What is there to be read without waiting for it, errors and the end left out."""
+        """What can be read without waiting, without errors and the end."""
         data = self._take()
         if not data:
             return b""

@@ -1,4 +1,4 @@
-"""The clients and the address policy as this installation's settings have them."""
+"""The HTTP clients and the address policy with this installation's settings."""
 
 import httpx
 from django.conf import settings
@@ -8,7 +8,7 @@ from chat.upstreams.client import open_client
 
 
 def configured_policy() -> AddressPolicy:
-    """What ``UPSTREAM_PRIVATE_NETWORKS`` allows, less the ports of this installation itself."""
+    """What ``UPSTREAM_PRIVATE_NETWORKS`` allows, except the ports of this installation itself."""
     return AddressPolicy.parse(
         settings.UPSTREAM_PRIVATE_NETWORKS, own_ports=frozenset(settings.OWN_PORTS)
     )
@@ -24,7 +24,8 @@ def configured_client(policy: AddressPolicy | None = None) -> httpx.AsyncClient:
 
 
 def picture_policy() -> AddressPolicy:
-    """Stricter: an upstream's address is an administrator's, that of a picture a model's."""
+    """Stricter: the address of an upstream comes from an administrator, that of a picture from a
+    model."""
     return AddressPolicy.parse(
         settings.PICTURE_PRIVATE_NETWORKS, own_ports=frozenset(settings.OWN_PORTS)
     )

@@ -1,4 +1,4 @@
-"""What can go wrong between us and a server, each in one fixed sentence."""
+"""What can go wrong between this application and a server, each in one fixed sentence."""
 
 import socket
 import ssl
@@ -14,14 +14,14 @@ from chat.upstreams.transport import CutShort
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """``is_retryable``: the same request may work in a moment."""
+    """``is_retryable``: the same request may succeed later."""
 
     kind: ErrorKind
     message: str
     is_retryable: bool = False
 
 
-# The key is ``ErrorInfo.code``: a word for logs, for the connection test and for tests.
+# The key is ``ErrorInfo.code``: a word for logs, the connection test and tests.
 FAILURES: dict[str, Failure] = {
     "bad_url": Failure(
         "bad_request",
@@ -127,12 +127,12 @@ _CERTIFICATE_CODES = {
     62: "certificate_name",
     64: "certificate_name",
 }
-# httpcore reports a cut by this text only; see ``h11``'s connection.
+# httpcore reports a connection that was closed early only by this text; see ``h11``'s connection.
 _STOCK_CUT_TEXTS = ("peer closed connection", "Server disconnected")
 
 
 class UpstreamError(Exception):
-    """Something went wrong at the other end; ``info`` says what, in words for people."""
+    """Something went wrong at the server; ``info`` says what, in words for people."""
 
     def __init__(self, info: ErrorInfo) -> None:
         super().__init__(info.code or info.kind)
@@ -140,10 +140,12 @@ class UpstreamError(Exception):
 
 
 class UpstreamRefused(UpstreamError):
-    """An error before any output. ``never_accepted``: the server has certainly not begun to
-    work on the request (no connection was made, or it answered 429 or 503), so that sending
-    it again cannot do anything twice. Whether that may help is ``info.retryable``. ``facts``
-    is what the answer's headers told, if there was one."""
+    """An error before any output.
+
+    ``never_accepted``: the server has certainly not started to work on the request (no connection
+    was made, or it answered 429 or 503), so sending it again cannot do anything twice. Whether that
+    may help is ``info.retryable``. ``facts`` are what the answer's headers told, if there was one.
+    """
 
     def __init__(
         self, info: ErrorInfo, *, never_accepted: bool, facts: JsonObject | None = None
@@ -171,15 +173,15 @@ def failure(code: str, *, status: int | None = None) -> ErrorInfo:
 
 
 def error_of(exception: BaseException, *, has_output: bool) -> ErrorInfo:
-    """An exception of the HTTP layer in our words. Never its own text: that may hold an
-    address or a key. ``has_output``: the body of the answer had begun."""
+    """The error for an exception of the HTTP layer. It never contains the exception's own text,
+    which may contain an address or a key. ``has_output``: the body of the answer had begun."""
     if isinstance(exception, UpstreamError):
         return exception.info
     return failure(_code_of(exception, has_output=has_output))
 
 
 def was_never_sent(exception: BaseException) -> bool:
-    """Whether no byte of the request has left."""
+    """Whether no byte of the request was sent."""
     return isinstance(
         exception,
         httpx.ConnectError
@@ -192,8 +194,8 @@ def was_never_sent(exception: BaseException) -> bool:
     )
 
 
-# Kinds of exceptions in the order in which they are looked for: the code before the answer has begun,
-# and after.
+# Kinds of exceptions in the order of the checks, with the code before the answer has begun, and the
+# code after.
 _CODES: tuple[tuple[tuple[type[BaseException], ...], str, str], ...] = (
     ((httpx.ConnectTimeout, httpx.PoolTimeout), "connect_timeout", "connect_timeout"),
     ((httpx.WriteTimeout,), "write_timeout", "write_timeout"),
@@ -242,7 +244,7 @@ def _connect_code(exception: BaseException) -> str:
 
 
 def _causes(exception: BaseException) -> Iterator[BaseException]:
-    """The exception and what it was raised from, through groups, each once."""
+    """The exception and its causes, through groups, each once."""
     waiting, seen = [exception], set[int]()
     while waiting:
         found = waiting.pop(0)

@@ -1,4 +1,5 @@
-"""httpx's own transport with our address check: for egress proxies, and the tests' oracle."""
+"""httpx's own transport with our address check: for egress proxies, and as the reference in
+tests."""
 
 import asyncio
 import ssl
@@ -14,8 +15,8 @@ from chat.upstreams.addresses import AddressPolicy, AddressRefused, literal
 class StockTransport(httpx.AsyncBaseTransport):
     """Like ``WireTransport``: one connection per request, to a checked address.
 
-    Through a proxy it is the proxy that resolves names; an address that the URL spells out is
-    still checked here, and names are the proxy's business.
+    Behind a proxy, the proxy resolves names. An address in the URL is still checked here; names are
+    left to the proxy.
     """
 
     def __init__(
@@ -27,11 +28,11 @@ class StockTransport(httpx.AsyncBaseTransport):
             verify=ssl_context,
             trust_env=False,
             proxy=httpx.Proxy(proxy) if proxy else None,
-            # A connection that is kept may be dead by the time of the next POST.
+            # A connection that is kept may be closed by the time of the next POST.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
         )
         if not proxy:
-            # There is no public way to hand a backend to httpx's transport.
+            # There is no public way to pass a backend to httpx's transport.
             self._inner._pool._network_backend = CheckedBackend(policy)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -110,8 +111,8 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
 
 
 class CheckedStream(httpcore.AsyncNetworkStream):
-    """A stream that closes its socket when a handshake is cancelled; the stock one leaves it
-    open until the garbage collector comes by."""
+    """A stream that closes its socket when a handshake is cancelled; the original leaves it open
+    until garbage collection."""
 
     def __init__(self, inner: httpcore.AsyncNetworkStream) -> None:
         self._inner = inner
@@ -134,7 +135,7 @@ class CheckedStream(httpcore.AsyncNetworkStream):
         try:
             return await self._inner.start_tls(ssl_context, server_hostname, timeout)
         except BaseException:
-            await self._inner.aclose()  # aborts the socket before its first await
+            await self._inner.aclose()  # It aborts the socket before its first await.
             raise
 
     def get_extra_info(self, info: str) -> object:

@@ -1,4 +1,4 @@
-"""The connection test of the settings screen: one step after the other, in plain words."""
+"""The connection test of the settings pages: one step after the other, in plain words."""
 
 import asyncio
 import ssl
@@ -30,7 +30,7 @@ from chat.wire.sse import EventTooLarge
 State = Literal["running", "ok", "failed", "skipped"]
 
 QUESTION = "Count from one to ten, in words."
-# Enough for that, and for the first thoughts of a model that thinks.
+# Enough for the answer, and for some reasoning before it.
 MAX_TOKENS = 64
 TOOL_QUESTION = "What time is it in Oslo? Use the tool."
 TOOL = ToolDefinition(
@@ -42,12 +42,12 @@ TOOL = ToolDefinition(
         "required": ["city"],
     },
 )
-# A thinking model comes to its call only after its thoughts.
+# A reasoning model makes its call only after its reasoning.
 MAX_TOOL_TOKENS = 512
-# A request may have more than one member that a server refuses.
+# A server may refuse more than one member of a request.
 MAX_MENDINGS = 2
 _TOKEN_LIMITS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
-# A model may have to be loaded first; the whole test ends after this.
+# A model may have to be loaded first. The whole test ends after this.
 ANSWER_SECONDS = 300.0
 PROBE_LIMITS = UpstreamLimits(connect_seconds=10, head_seconds=240, idle_seconds=60)
 LIST_LIMITS = UpstreamLimits(connect_seconds=10, head_seconds=30, idle_seconds=30)
@@ -64,9 +64,12 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeStep:
-    """One line of the test. ``text`` says what was found and, where it failed, what to do;
-    ``detail`` is the fine print. Each step comes as ``running`` first, then once as it ended.
-    ``facts`` are what the server was seen to do, ``advice`` the settings that fit it better."""
+    """One line of the test. ``text`` says what was found and, if it failed, what to do; ``detail``
+    has technical details.
+
+    Each step comes as ``running`` first, then once with its outcome. ``facts`` are what the server
+    was seen to do, ``advice`` the settings that fit it better.
+    """
 
     name: str
     label: str
@@ -77,7 +80,7 @@ class ProbeStep:
     advice: tuple[Advice, ...] = ()
     # The kinds of events that came, for the server's counts.
     seen: tuple[Seen, ...] = ()
-    # What the server offers, where this step asked for it.
+    # What the server offers, if this step asked for it.
     models: tuple[ModelInfo, ...] = ()
 
 
@@ -97,8 +100,8 @@ class ProbeTarget:
 async def probe(
     client: httpx.AsyncClient, policy: AddressPolicy, target: ProbeTarget
 ) -> AsyncIterator[ProbeStep]:
-    """The steps as they happen. A step that others need ends the test when it fails; the rest
-    are reported as skipped. Never raises on what a server does."""
+    """Yields the steps as they happen. If a step that others need fails, the test ends and the rest
+    is reported as skipped. It raises for nothing that a server does."""
     steps = _Probe(client, policy, target)
     for name, take in steps.in_order():
         if steps.is_over:
@@ -330,16 +333,14 @@ class _Probe:
         return self._report("tools", text, heard, (("Tool arguments", tool_fact(heard)),), advice)
 
     def _no_tools(self, info: ErrorInfo) -> ProbeStep:
-        """A server without tools is no broken one."""
+        """A server without tools is not broken."""
         is_refused = info.kind in ("bad_request", "not_found", "server", "unknown")
         text = "The server takes no tools." if is_refused else "Not known: the request failed."
         return _step("tools", "skipped", text, info.message)
 
     async def _ask(self, prompt: Prompt) -> ProbeObservation:
-        """One question; asked again as the dialect would where a member of it is refused.
-
-        Raises ``UpstreamError``.
-        """
+        """One question. It is asked again as the dialect suggests if the server refuses a member of
+        it. Raises ``UpstreamError``."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await self._ask_until_accepted(prompt)
@@ -444,7 +445,7 @@ class _Probe:
         return _failed(name, info)
 
 
-# Endings of a base URL that belong to the request, the longest first.
+# Ends of a base URL that belong to the request, the longest first.
 _TOO_LONG = ("/chat/completions", "/models", "/api/v1", "/v1")
 
 

@@ -1,4 +1,4 @@
-"""Listens to one short answer and notes how this server really sends it."""
+"""Reads one short answer and records how this server really sends it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from chat.upstreams.failures import UpstreamBroken, failure
 from chat.wire.sse import Decoder, Frame
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
-# Enough to know how a server sends; a model that does not stop is not listened to.
+# Enough to know how a server sends. A model that does not stop is cut off here.
 ENOUGH_DELTAS = 400
 ENOUGH_SECONDS = 20.0
-# Of the text as it is on the wire, what is looked through for thinking in tags.
+# How much of the raw text is searched for reasoning in tags.
 MAX_TEXT_CHARACTERS = 64 * 1024
-# Where a server puts its token counts is found at most this deep: ``response.usage``.
+# Token counts are searched to this depth, as in ``response.usage``.
 _DEPTH = 3
 _USAGE_MEMBERS = ("usage", "stats")
 _HEARTBEATS = ("ping", "heartbeat", "keepalive", "keep-alive")
@@ -45,14 +45,14 @@ class ProbeObservation:
     is_event_stream: bool = False
     first_event_seconds: float | None = None
     first_token_seconds: float | None = None
-    # Canonical deltas, and the reads from the socket in which they came.
+    # Canonical deltas, and the reads from the socket that contained them.
     deltas: int = 0
     reads_with_deltas: int = 0
     is_cut_short: bool = False
     ending: Ending | None = None
     error: ErrorInfo | None = None
     has_done_marker: bool = False
-    # The wire name of the event after which the dialect knows that the answer is over.
+    # The upstream's name of the event after which the dialect knows that the answer is complete.
     terminal_name: str = ""
     usage_names: Counter[str] = field(default_factory=Counter)
     reasoning_name: str = ""
@@ -74,13 +74,13 @@ class ProbeObservation:
 
     @property
     def is_lump(self) -> bool | None:
-        """Whether everything came at once; ``None`` where too little came to tell."""
+        """Whether everything came at once; ``None`` if too little came to tell."""
         if self.deltas < 5:
             return None
         return self.reads_with_deltas == 1
 
     def summary(self) -> str:
-        """The fine print: the canonical events by number."""
+        """Technical details: how many of each canonical event."""
         told = ", ".join(f"{name} × {count}" for name, count in self.types.items())
         if self.first_token_seconds is None:
             return told
@@ -88,7 +88,7 @@ class ProbeObservation:
 
 
 class StreamProbe:
-    """Reads one answer through the dialect's parser. What was heard until an error stays heard."""
+    """Reads one answer through the dialect's parser. What came before an error is kept."""
 
     def __init__(self, parser: Parser) -> None:
         self.heard = ProbeObservation()
@@ -99,7 +99,8 @@ class StreamProbe:
         self._text_size = 0
 
     async def listen(self, answer: UpstreamAnswer) -> ProbeObservation:
-        """Raises ``UpstreamError`` and ``EventTooLarge``, after noting what came before it."""
+        """Reads the answer. Raises ``UpstreamError`` and ``EventTooLarge``, after recording what
+        came before."""
         self.heard.content_type = answer.headers.get("content-type", "")
         self.heard.is_event_stream = answer.is_event_stream
         try:
@@ -153,7 +154,7 @@ class StreamProbe:
         self.heard.seen = self._tally.result(self._parser)
         self.heard.text = "".join(self._texts)
 
-    # --- notes -----------------------------------------------------------------------------
+    # --- recording -------------------------------------------------------------------------
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._started
@@ -213,7 +214,7 @@ def _has_usage(value: dict[str, Json], depth: int) -> bool:
 
 
 def _texts_in(value: dict[str, Json]) -> Iterator[str]:
-    """The pieces of visible text of a payload, where the known APIs have them."""
+    """The pieces of visible text in a payload, where the known APIs put them."""
     choices = value.get("choices")
     places: list[Json] = [value, value.get("delta")]
     for choice in choices if isinstance(choices, list) else []:

@@ -1,8 +1,8 @@
 """An httpx transport over asyncio and httptools, with one connection for each request.
 
-What it buys over the stock one: a stop closes the socket at once, an error tells whether a
-request may have been accepted, the connection goes to an address that was checked, and an
-event costs a third of the CPU.
+Its advantages over httpx's own: a stop closes the socket at once, an error tells whether a request
+may have been accepted, connections go to checked addresses only, and an event costs a third of the
+CPU.
 """
 
 import asyncio
@@ -19,15 +19,16 @@ from chat.upstreams.addresses import AddressRefused
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)
 
-# Beyond this much unread body the socket is not read, so the peer is slowed and not our memory.
+# With more unread body than this the socket is not read, so that the server is slowed down instead
+# of our memory filled.
 MAX_QUEUED_BYTES = 256 * 1024
-# Head, chunk headers and trailers: bytes that may pass without one byte of body.
+# Head, chunk headers and trailers: bytes that may arrive without a byte of body.
 MAX_OVERHEAD_BYTES = 64 * 1024
-# The parser is fed in pieces of this size, so that the limit above is checked as often.
+# The parser gets pieces of this size, so that the limit above is checked as often.
 PIECE_BYTES = 64 * 1024
-# 100, 102 and 103 come once or twice; a server that sends more is not going to answer.
+# 100, 102 and 103 come once or twice; a server that sends more will not answer.
 MAX_INFORMATIONAL = 16
-# asyncio's own limit on a handshake must never come before ours, or it reads as another error.
+# asyncio's own limit for a handshake must be longer than ours, or it looks like another error.
 HANDSHAKE_SECONDS = 3600.0
 
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -36,12 +37,12 @@ _TARGET = re.compile(rb"[!-~\x80-\xff]+")
 
 
 class CutShort(httpx.RemoteProtocolError):
-    """The peer closed before the response was complete."""
+    """The peer closed the connection before the response was complete."""
 
 
 class WireTransport(httpx.AsyncBaseTransport):
-    """``httpx.ConnectError`` and ``ConnectTimeout`` mean that nothing was sent; every other
-    error may come after the server has accepted the request."""
+    """``httpx.ConnectError`` and ``ConnectTimeout`` mean that nothing was sent. After any other
+    error the server may have accepted the request."""
 
     def __init__(self, *, ssl_context: ssl.SSLContext, resolve: Resolve) -> None:
         self._ssl_context = ssl_context
@@ -54,7 +55,7 @@ class WireTransport(httpx.AsyncBaseTransport):
         try:
             await exchange.send(message, timeouts.get("write"))
             await exchange.wait_for_head(timeouts.get("read"))
-        except BaseException:  # cancelled, too: nobody else holds the socket yet
+        except BaseException:  # Also when it is cancelled: nothing else has the socket yet.
             exchange.abort()
             raise
         return httpx.Response(
@@ -92,11 +93,9 @@ async def connect(
     ssl_context: ssl.SSLContext | None,
     seconds: float | None,
 ) -> ProtocolT:
-    """A connection to one of the addresses that ``resolve`` returned, the name kept for
-    certificate and SNI. ``seconds`` covers lookup, connect and handshake together.
-
-    Raises ``httpx.ConnectError`` or ``httpx.ConnectTimeout``; the reason is its cause.
-    """
+    """Connects to one of the addresses that ``resolve`` returned; the name is used for certificate
+    and SNI. ``seconds`` covers lookup, connect and handshake together. Raises
+    ``httpx.ConnectError`` or ``httpx.ConnectTimeout``; the reason is its cause."""
     try:
         async with asyncio.timeout(seconds):
             addresses = await resolve(host, port)
@@ -117,14 +116,14 @@ async def _dial(
     ssl_context: ssl.SSLContext | None,
     seconds: float | None,
 ) -> ProtocolT:
-    # An address that swallows packets leaves time for the ones after it.
+    # An address that does not respond leaves time for the ones after it.
     share = seconds / len(addresses) if seconds else None
     for address in addresses[:-1]:
         try:
             async with asyncio.timeout(share):
                 return await _open(factory, address, host, port, ssl_context)
         except ssl.SSLError:
-            raise  # the server was reached: another address would not be more trustworthy
+            raise  # The server was reached, so another address would not be more trustworthy.
         except OSError:
             continue
     return await _open(factory, addresses[-1], host, port, ssl_context)
@@ -161,7 +160,7 @@ def _request_head(request: httpx.Request) -> bytes:
     lines = [b"%s %s HTTP/1.1" % (request.method.encode("ascii"), target)]
     for name, value in request.headers.raw:
         if not _NAME.fullmatch(name) or _LINE_BREAK.search(value):
-            # Never the value: it may be the key.
+            # The value is not repeated, because it may be the key.
             raise httpx.LocalProtocolError("a header cannot be sent: it holds a line break")
         if name.lower() != b"connection":
             lines.append(b"%s: %s" % (name, value))
@@ -182,11 +181,11 @@ class _Body(httpx.AsyncByteStream):
 
 
 class WireExchange(asyncio.Protocol):
-    """One request and its response on one connection.
+    """One request and its response on one connection. Used by one task: ``send``,
+    ``wait_for_head``, then ``read`` until it returns nothing.
 
-    Used by one task: ``send``, ``wait_for_head``, then ``read`` until it gives nothing. What
-    arrived before an error is read before the error is raised; the one exception is a reset
-    over TLS that meets a reader more than ``MAX_QUEUED_BYTES`` behind: what asyncio has not
+    What arrived before an error is returned before the error is raised. The one exception is a
+    reset over TLS while the reader is more than ``MAX_QUEUED_BYTES`` behind: what asyncio has not
     decrypted by then is lost.
     """
 
@@ -217,10 +216,10 @@ class WireExchange(asyncio.Protocol):
     # --- what the task calls -------------------------------------------------------
 
     async def send(self, message: bytes, seconds: float | None) -> None:
-        """Write it piece by piece; ``seconds`` is the longest that one piece may take.
+        """Writes the request piece by piece; ``seconds`` is the longest that one piece may take.
 
-        Ends early when the answer is there or the connection is gone: a server may refuse a
-        large body before it has read it, and what it said matters more.
+        It ends early if a response arrives or the connection is lost: a server may refuse a large
+        body before it has read it, and the response matters more.
         """
         view = memoryview(message)
         for start in range(0, len(view), PIECE_BYTES):
@@ -238,7 +237,7 @@ class WireExchange(asyncio.Protocol):
             await self._wait_for_data(seconds)
 
     async def read(self, seconds: float | None) -> bytes:
-        """All that has arrived since the last call; nothing at the end of the body."""
+        """Everything that has arrived since the last call; empty at the end of the body."""
         while not self._queue:
             if self._error:
                 raise self._error
@@ -248,7 +247,8 @@ class WireExchange(asyncio.Protocol):
         return self.take()
 
     def take(self) -> bytes:
-        """All that has arrived since the last call, without waiting; nothing says nothing."""
+        """Everything that has arrived since the last call, without waiting. Empty does not mean the
+        end."""
         if not self._queue:
             return b""
         data = self._queue[0] if len(self._queue) == 1 else b"".join(self._queue)
@@ -258,7 +258,7 @@ class WireExchange(asyncio.Protocol):
         return data
 
     def abort(self) -> None:
-        """Close the socket now, without a word to the peer. May be called at any time."""
+        """Closes the socket now, without notice to the peer. May be called at any time."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -305,8 +305,9 @@ class WireExchange(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        # With no buffer to hide in, a write that the peer does not take is felt at once. One and
-        # not zero: asyncio's TLS pauses at "high or more", so at zero it would pause when empty.
+        # Without a write buffer, a write that the peer does not accept is noticed at once. It is
+        # one and not zero, because asyncio's TLS pauses at "high or more": at zero it would pause
+        # while empty.
         transport.set_write_buffer_limits(high=1, low=0)
 
     def data_received(self, data: bytes) -> None:
@@ -336,7 +337,8 @@ class WireExchange(asyncio.Protocol):
             self._error = httpx.ReadError("the connection was reset")
             self._error.__cause__ = error
         elif self._has_head and not self._is_framed:
-            self._is_done = True  # no proof of an end: the dialect's terminator is
+            # This does not prove that the response is complete; the dialect's last event does.
+            self._is_done = True
         else:
             self._error = CutShort("closed before the response was complete")
 
@@ -371,7 +373,7 @@ class WireExchange(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._has_head:
-            raise _StopParsing  # bytes after the end: a second response nobody asked for
+            raise _StopParsing  # Bytes after the end: a second response that was not requested.
         self.headers = []
         self.reason = []
 
@@ -379,7 +381,7 @@ class WireExchange(asyncio.Protocol):
         self.reason.append(text)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._has_head:  # after it they are trailers
+        if not self._has_head:  # Header lines after this are trailers.
             self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -403,7 +405,7 @@ class WireExchange(asyncio.Protocol):
         self._queued_bytes += len(data)
 
     def on_message_complete(self) -> None:
-        if self._has_head:  # an informational answer ends, too
+        if self._has_head:  # An informational response ends, too.
             self._finish()
 
     def _read_framing(self) -> bool:
@@ -424,4 +426,4 @@ class WireExchange(asyncio.Protocol):
 
 
 class _StopParsing(Exception):
-    """Leaves the parser; why is recorded on the exchange."""
+    """Leaves the parser; the reason is recorded on the exchange."""

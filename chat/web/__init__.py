@@ -1,4 +1,4 @@
 """What all pages share: decorators, error pages, form fields, responses, template tags.
 
-Imports no feature.
+It must not import a feature.
 """

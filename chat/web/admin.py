@@ -1,4 +1,4 @@
-"""Base classes of the administration: who may look; looking changes nothing and is recorded."""
+"""Base classes of the administration: who may look. Looking changes nothing and is recorded."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from django.utils.text import Truncator
 from chat.access import NOT_HERE, may_read
 from chat.models import AuditEvent, Conversation, User
 
-# Search words are kept as evidence, not as a copy of what was pasted into the field.
+# Search words are recorded as evidence, cut to a length that holds no copy of a pasted text.
 WORDS_LIMIT = 200
 
 
 @contextmanager
 def reading(actor: User, conversation: Conversation, **detail: object) -> Iterator[bool]:
-    """A transaction to read the conversation in. Its audit row comes first: without the row
-    nothing is read, and what fails later takes the row with it only if nothing was shown.
+    """A transaction in which to read the conversation. Yields whether an audit row was needed.
 
-    No row for what the person may see in the application itself; gives whether there is one.
+    The audit row is written first, so nothing is read without it; if rendering fails, nothing was
+    shown and the row is rolled back. There is no row for a conversation that the administrator can
+    read in the application itself.
     """
     with transaction.atomic():
         is_recorded = not may_read(actor, conversation)
@@ -44,25 +45,26 @@ def reading(actor: User, conversation: Conversation, **detail: object) -> Iterat
 
 
 def record_search(actor: User, words: str) -> None:
-    """A search through everybody's words tells something about them, too."""
+    """Records a search. A search through other people's messages reveals something about them,
+    too."""
     AuditEvent.objects.record(
         actor, "conversation.search_by_administrator", words=words[:WORDS_LIMIT]
     )
 
 
-# What every record in the admin has in common: who may look, and that looking changes nothing.
+# --- what all records of the administration have in common ---------------------------------------
 
-# A hostile value may be megabytes long; a cell of a list is not.
+# A hostile value may be megabytes long; a cell of a list must not be.
 CELL_LENGTH = 300
 
 
 def cell(text: object) -> str:
-    """Text for a cell of a list: one line, cut; the page escapes it."""
+    """Text for a cell of a list: one line, cut. The page escapes it."""
     return Truncator(" ".join(str(text).split())).chars(CELL_LENGTH)
 
 
 def seconds(duration: timedelta | None) -> str:
-    """A duration as a person reads it, or "" where nobody measured one."""
+    """A duration for people, or an empty string if it was not measured."""
     if duration is None:
         return ""
     value = duration.total_seconds()
@@ -73,15 +75,13 @@ def seconds(duration: timedelta | None) -> str:
 
 
 class AdministratorsOnly(admin.ModelAdmin):
-    """Rights follow the one switch "administrator"; permission rows are not used here.
-
-    Nothing is added, changed or removed unless a subclass says so.
-    """
+    """Permissions follow the one flag "administrator"; permission rows are not used. Nothing is
+    added, changed or deleted unless a subclass allows it."""
 
     actions = None
     list_per_page = 50
     show_facets = admin.ShowFacets.NEVER
-    # One line for the front page of the admin.
+    # One line for the front page of the administration.
     summary = ""
 
     def changelist_view(
@@ -91,8 +91,8 @@ class AdministratorsOnly(admin.ModelAdmin):
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """Only what the filters of the page ask for. Django admits every column of the row, and
-        so lets a list be asked for the beginning of a password's hash, or for words in an answer."""
+        """Allows only the lookups of the page's own filters. Django allows every column, so a list
+        could be filtered by the beginning of a password hash, or by words in an answer."""
         is_offered = lookup.split(LOOKUP_SEP)[0] in self._filtered_names()
         return is_offered and super().lookup_allowed(lookup, value, request)
 
@@ -120,7 +120,7 @@ class AdministratorsOnly(admin.ModelAdmin):
 
 
 class RecordsSearches(admin.ModelAdmin):
-    """For lists whose search tells something about people's words."""
+    """For lists whose search reveals something about people's messages."""
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, object] | None = None
@@ -140,19 +140,19 @@ def changed_values(form: object, names: list[str]) -> dict[str, dict[str, object
 
 
 def count_of(model: type, name: str, **only: object) -> Coalesce:
-    """How many rows of ``model`` (``only`` such ones) point here by the field ``name``; no join,
-    so no double rows."""
+    """A subquery that counts the rows of ``model`` (with the filter ``only``) whose field ``name``
+    refers to the outer row. It needs no join, so rows are not duplicated."""
     rows = model.objects.filter(**{name: OuterRef("pk")}, **only).order_by().values(name)  # type: ignore[attr-defined]
     return Coalesce(Subquery(rows.annotate(count=Count("*")).values("count")), 0)
 
 
 def whole_number(text: str) -> int:
-    """The number of a page out of an address; the first page for anything else."""
+    """The page number in an address; the first page for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
 
 
 def object_key(text: str) -> int:
-    """A row's key out of an address. Raises ``Http404``."""
+    """The key of a row in an address. Raises ``Http404``."""
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise Http404(NOT_HERE)
     return int(text)

@@ -25,7 +25,7 @@ Refuse = Callable[[HttpRequest, Record, ActionRefused], HttpResponse]
 
 
 def login_required(view: View[Parameters]) -> View[Parameters]:
-    """Calls ``view`` for people who are signed in. What it answers is never stored by a cache."""
+    """Calls ``view`` for signed-in users. No cache stores the response."""
 
     @never_cache
     @wraps(view)
@@ -45,11 +45,11 @@ def post_action(
     *,
     methods: Sequence[str] = ("POST",),
 ) -> Callable[[Callable[[HttpRequest, Record], HttpResponse]], Callable[..., HttpResponse]]:
-    """A view that changes one record: sign-in, method, access, and what a refusal shows.
+    """Declares a view that changes one record: sign-in, method, access, and what a refusal shows.
 
     ``load(user, **address)`` is a function of `chat.access`, which raises ``Http404`` or
-    ``PermissionDenied``. The view gets the record. An ``ActionRefused`` that it raises goes to
-    ``refuse(request, record, refusal)``.
+    ``PermissionDenied``; the view gets the record. An ``ActionRefused`` that the view raises goes
+    to ``refuse(request, record, refusal)``.
     """
 
     def decorate(
@@ -81,10 +81,10 @@ def refuse_with_message(address: str) -> Refuse[object]:
 
 
 def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
-    """To the sign-in page, and from there back to the page the person was on.
+    """Redirects to the sign-in page, and from there back to the page the user was on.
 
-    A fragment must not be answered by a redirect: the browser would follow it silently, and the
-    sign-in page would land in the middle of the room.
+    A request for a fragment must not be answered by a redirect: the browser would follow it
+    silently, and the sign-in page would appear in the middle of the room.
     """
     url = f"{resolve_url('account_login')}?{urlencode({'next': _page_of(request)})}"
     if not request.htmx:
@@ -107,7 +107,7 @@ def _path_in_browser(request: HttpRequest) -> str:
     try:
         return request.htmx.current_url_abs_path or "/"
     except ValueError:
-        # No browser sends it: what the header holds is no address.
+        # No browser sends this, so the header holds no address.
         return "/"
 
 
@@ -115,8 +115,8 @@ PREFIX = "/preview/"
 
 
 def frames_previews(view: View[Parameters]) -> View[Parameters]:
-    """For pages in which previews and diagrams stand: their policy lets them frame those, and
-    nothing else."""
+    """For pages that contain previews and diagrams: their policy allows framing those, and nothing
+    else."""
 
     @wraps(view)
     def framing(
@@ -132,7 +132,7 @@ def frames_previews(view: View[Parameters]) -> View[Parameters]:
 
 
 def administrators_only(view: View[Parameters]) -> View[Parameters]:
-    """For everyone else who is signed in these pages do not exist."""
+    """For every other user these pages do not exist."""
 
     @wraps(view)
     def guarded(

@@ -24,14 +24,14 @@ SUFFIXES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "ima
 
 
 def may_be_shown(facts: PictureFacts | None) -> bool:
-    """Whether a browser may be given this as a picture."""
+    """Whether a browser may show this as a picture."""
     if facts is None or not facts.is_sane:
         return False
     return facts.width * facts.height <= settings.PICTURE_PIXELS
 
 
 def picture_name(name: str) -> str:
-    """A file's name as people read it: no folders, no hidden letters."""
+    """A file's name for people: without folders and invisible characters."""
     last = re.split(r"[/\\]", name)[-1]
     shown = " ".join(without_hidden(last.replace("\n", " ")).split()).strip(". ")
     return shown[-NAME_LENGTH:] or "picture"
@@ -41,7 +41,8 @@ _OTHER_NAMES = {"htm": "html", "mjs": "js", "cjs": "js", "h": "c", "text": "txt"
 
 
 def language_of(name: str, media_type: str) -> str:
-    """The highlighter's name for a language, a file's suffix or a media type; else nothing."""
+    """The highlighter's name for a language, a file suffix or a media type; empty if there is
+    none."""
     subtype = media_type.rpartition("/")[2].partition(";")[0].strip()
     words = (name, PurePosixPath(name).suffix[1:], subtype, subtype.removeprefix("x-"))
     for word in (word.lower() for word in words):
@@ -51,22 +52,20 @@ def language_of(name: str, media_type: str) -> str:
     return ""
 
 
-# Hands out bytes that somebody else made, so that a browser can do nothing with them but keep them.
+# --- responses: a browser can only store or show bytes that come from elsewhere -------------------
 
-# Whatever it turns out to be: no script, no form, no origin, no request.
+# Whatever the bytes turn out to be: no script, no form, no origin, no request.
 POLICY = "sandbox; default-src 'none'"
-# One range, as players ask for it. Of anything else they get the whole.
+# A single range, as media players request it. Any other range gets the whole file.
 _RANGE = re.compile(r"bytes=(\d{1,15})-(\d{0,15})")
 
 
 def bytes_response(
     body: bytes, name: str, *, may_show: bool = True, wanted: str = ""
 ) -> HttpResponse:
-    """As a download; a picture or a sound whose bytes really are one also in the page
-    (``may_show``), of a sound the part that is ``wanted``.
-
-    The announced media type decides nothing.
-    """
+    """The bytes as a download. A picture or sound whose bytes really are one is shown in the page
+    if ``may_show``, and a sound can be requested in parts (``wanted``). The announced media type
+    decides nothing."""
     facts = read_picture(body) if may_show else None
     sound = sound_of(body[:BEGINNING])
     if facts and may_be_shown(facts):
@@ -79,7 +78,7 @@ def bytes_response(
 
 
 def _part_of(body: bytes, media_type: str, wanted: str) -> HttpResponse:
-    """Without parts, a player can only go on from where it is."""
+    """The requested part. Without ranges a player cannot seek."""
     match = _RANGE.fullmatch(wanted)
     first = int(match[1]) if match else 0
     end = min(int(match[2]) + 1 if match and match[2] else len(body), len(body))
@@ -96,13 +95,13 @@ def _part_of(body: bytes, media_type: str, wanted: str) -> HttpResponse:
 
 
 def _telling_name(name: str, sound: tuple[str, str] | None) -> str:
-    """A sound whose form nobody told gets a name that players know."""
+    """A name with a suffix, for a sound whose format nobody gave: players need one."""
     stem, _, suffix = name.rpartition(".")
     return f"{stem}.{sound[1]}" if sound and suffix == "bin" else name
 
 
 def text_response(text: str, name: str) -> HttpResponse:
-    """Text as a download, whatever language it is in."""
+    """Text as a download, in whatever language it is."""
     body = text.encode("utf-8", "replace")
     return _guarded(
         HttpResponse(body, content_type="text/plain; charset=utf-8"), name, is_shown=False
@@ -123,16 +122,16 @@ def _guarded(response: HttpResponse, name: str, *, is_shown: bool) -> HttpRespon
     return response
 
 
-# Text of others as highlighted source: escaped, hidden letters made visible, bounded.
+# --- text from elsewhere as highlighted source: escaped, invisible characters shown, bounded ------
 
-# A page that is still easy to scroll; the download has all of it.
+# A page of this length is still easy to scroll; the download has the whole text.
 SHOWN_CHARACTERS = 400_000
-# More of these than any text has, and it is none.
+# A file with more control characters than this is not text.
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
 
 
 def read_text(body: bytes) -> str | None:
-    """The text that these bytes are in UTF-8; ``None`` if they are something else."""
+    """The text that these bytes are in UTF-8, or ``None`` if they are something else."""
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -147,6 +146,6 @@ def source_code(text: str, language: str) -> tuple[SafeString, int]:
 
 
 def code_of(text: str, language: str) -> dict[str, Any]:
-    """What ``artifacts/_code.html`` shows."""
+    """The context of ``artifacts/_code.html``."""
     code, shown = source_code(text, language)
     return {"code": code, "shown": shown, "total": len(text), "is_cut": shown < len(text)}

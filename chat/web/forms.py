@@ -12,14 +12,14 @@ from chat.events import Json
 
 
 class WordsField(forms.CharField):
-    """Text as it was typed: forms send two letters for a newline, databases store no NUL."""
+    """Text as it was typed. Forms send CRLF for a newline, and databases store no NUL."""
 
     def to_python(self, value: object) -> str:
         return (super().to_python(value) or "").replace("\r\n", "\n").replace("\x00", "\u2400")
 
 
 class JsonField(WordsField):
-    """A JSON object or list; empty is ``None``. The refusal names the line that it fails on."""
+    """A JSON object or list; an empty field is ``None``. The error names the line that is wrong."""
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("widget", forms.Textarea(attrs={"rows": 4}))
@@ -31,7 +31,7 @@ class JsonField(WordsField):
         return _object_or_list(text) if text else None
 
     def prepare_value(self, value: Json) -> str | None:
-        """What was typed stays as it is; a stored value is laid out for reading."""
+        """What was typed is shown unchanged; a stored value is indented for reading."""
         if value is None or isinstance(value, str):
             return value
         return json.dumps(value, ensure_ascii=False, indent=2)
@@ -64,11 +64,11 @@ def _refuse(constant: str) -> Json:
 
 
 class Sentences(forms.Form):
-    """A form whose refusal is one sentence beside the composer."""
+    """A form whose error is one sentence beside the composer."""
 
     def first_error(self) -> str:
         for name, errors in self.errors.items():
-            # The names of parameters hold a hyphen; their errors say nothing without a label.
+            # Names of parameters contain a hyphen. Their errors need the label to be understood.
             is_parameter = "-" in name and name in self.fields
             return f"{self.fields[name].label}: {errors[0]}" if is_parameter else str(errors[0])
         return ""

@@ -16,7 +16,8 @@ IN_PANEL = "base/panel.html"
 def beside_room(
     request: HttpRequest, template: str, conversation: Conversation, context: dict[str, Any]
 ) -> HttpResponse:
-    """``template`` extends ``frame``, and has blocks ``panel_title`` and ``main``."""
+    """Renders a ``template`` that extends ``frame`` and has the blocks ``panel_title`` and
+    ``main``."""
     is_panel = "X-Panel" in request.headers
     context = {"conversation": conversation, "in_panel": is_panel, **context}
     context["frame"] = IN_PANEL if is_panel else "base/beside.html"

@@ -1,4 +1,5 @@
-"""What templates share: icons, form fields, people's marks, times, links that know where we are."""
+"""What all templates share: icons, form fields, avatars, times, and links that mark the current
+page."""
 
 from __future__ import annotations
 
@@ -19,15 +20,15 @@ from chat.models import User
 
 register = template.Library()
 
-# Hues in base.css: .avatar-0 … .avatar-7.
+# The hues .avatar-0 to .avatar-7 in base.css.
 AVATAR_HUES = 8
 
 
-# A page has a few dozen of them, of a few dozen kinds.
+# A page has a few dozen icons of a few dozen kinds.
 @register.simple_tag
 @cache
 def icon(name: str, size: int = 16, spin: bool = False) -> SafeString:
-    """One of the sprite's drawings. Decoration: the word beside it carries the meaning."""
+    """An icon of the sprite. It is decoration: the word beside it has the meaning."""
     classes = " ".join(
         ["icon", *([f"icon-{size}"] if size != 16 else []), *(["spin"] if spin else [])]
     )
@@ -49,7 +50,7 @@ def initials(name: str) -> str:
 
 @register.simple_tag
 def avatar(user: User | None, small: bool = False) -> SafeString:
-    """A person's initials on a hue of their own; decoration beside their name."""
+    """A person's initials on a colour of their own; decoration beside the name."""
     classes = f"avatar avatar-{user.pk % AVATAR_HUES if user and user.pk else 0}"
     return format_html(
         '<span class="{}" aria-hidden="true">{}</span>',
@@ -60,11 +61,12 @@ def avatar(user: User | None, small: bool = False) -> SafeString:
 
 @register.inclusion_tag("base/field.html")
 def field(bound: BoundField, label: str = "", help: str = "") -> dict[str, object]:
-    """Label above, field, help below, error beside it. Passwords get a button that shows them."""
+    """A form field with its label above, help below and error beside it. Passwords get a button to
+    show them."""
     if help:
         bound.help_text = help
     widget = bound.field.widget
-    # allauth repeats the label as placeholder; one label, above, is enough.
+    # allauth repeats the label as placeholder; one label above is enough.
     widget.attrs.pop("placeholder", None)
     return {
         "field": bound,
@@ -77,17 +79,15 @@ def field(bound: BoundField, label: str = "", help: str = "") -> dict[str, objec
 
 @register.simple_tag
 def when(value: datetime | None, style: str = "auto") -> SafeString:
-    """A time; a script rewrites it for the reader's clock and language.
-
-    ``style``: "auto" (the hour today, else the day), "time", "date", "full".
-    """
+    """A time; a script rewrites it for the reader's time zone and language. ``style``: "auto" (the
+    hour today, else the day), "time", "date", "full"."""
     if value is None:
         return SafeString("")
     zone = timezone.get_current_timezone()
     return _time(value.replace(microsecond=0), zone, style, timezone.localdate())
 
 
-# Both turns of a message have the same; so have many lines of a table.
+# The two messages of a turn often have the same time, and so do many rows of a table.
 @lru_cache(maxsize=1000)
 def _time(moment: datetime, zone: tzinfo, style: str, today: date) -> SafeString:
     local = timezone.localtime(moment, zone)
@@ -112,7 +112,7 @@ def _in_words(local: datetime, style: str, today: date) -> str:
 def nav_link(
     context: Context, route: str, label: str, icon_name: str, exact: bool = False
 ) -> dict[str, object]:
-    """A line of a navigation; the one that we are on is marked. Nothing where the route is absent."""
+    """A navigation link, marked if it is the current page. Empty where the route does not exist."""
     try:
         url = reverse(route)
     except NoReverseMatch:

@@ -21,7 +21,7 @@ AWAY = (
     "The database does not answer at the moment. What you wrote is still where you wrote it: "
     "go back and try again, it will not be sent twice."
 )
-# For programs and proxies; people look again by themselves.
+# For programs and proxies; people try again by themselves.
 AWAY_SECONDS = 5
 BROKEN = "Something broke on our side. It is in the log; trying again may help."
 
@@ -32,8 +32,8 @@ def _answer(request: HttpRequest, status: int, template: str, reason: str) -> Ht
         response["HX-Retarget"] = "#toasts"
         response["HX-Reswap"] = "beforeend"
     else:
-        # Without the request: a token in the page would make every answer another one, and what
-        # is not there and what is not one's own must be the same to the byte.
+        # Rendered without the request: a token in the page would make every response different, and
+        # "does not exist" and "not yours" must be the same to the byte.
         response = HttpResponse(render_to_string(template, {"reason": reason}))
     response.status_code = status
     response["Cache-Control"] = "no-store"
@@ -54,31 +54,33 @@ def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Says the same for what does not exist and for what is somebody else's."""
+    """The same page for what does not exist and for what belongs to somebody else."""
     return _answer(request, 404, "404.html", NOT_HERE)
 
 
 def broken(request: HttpRequest) -> HttpResponse:
-    """Needs nothing that could be what broke: no session, no database."""
+    """Needs nothing that could be broken itself: no session, no database."""
     if request.headers.get("HX-Request") == "true":
         return _answer(request, 500, "500.html", BROKEN)
     return HttpResponse(render_to_string("500.html", {"reason": BROKEN}), status=500)
 
 
 def unavailable(request: HttpRequest) -> HttpResponse:
-    """Nobody knows who asks, nor what there is: the database does not answer."""
+    """Says nothing of the user or the page: the database does not answer."""
     response = _answer(request, 503, "503.html", AWAY)
     response["Retry-After"] = str(AWAY_SECONDS)
     return response
 
 
-# What is answered while the database is away: that it is, and not that something broke.
+# --- while the database is unavailable ------------------------------------------------------------
 
 
 class DatabaseUnavailable(MiddlewareMixin):
-    """Verbs that keep a draft say so themselves; this is for everything that comes before them,
-    such as who is asking, and for those who have stood in line behind others whom the database
-    has not answered."""
+    """Answers requests with 503 when the database does not respond.
+
+    Actions that must keep a draft handle this themselves. This covers everything before them, such
+    as loading the session, and requests that waited behind others for a database connection.
+    """
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         return unavailable(request) if is_over() else None
@@ -87,9 +89,9 @@ class DatabaseUnavailable(MiddlewareMixin):
         return unavailable(request) if is_database_unavailable(exception) else None
 
 
-# Pages that stand inside others and may do less than any: they have no origin and ask nobody.
+# --- documents in sandboxed frames, without an origin and without requests ------------------------
 
-# Draws what a model wrote. Styles are part of every drawing; a request to anybody is not.
+# Draws what a model wrote. Styles are part of every drawing; requests are not allowed.
 DIAGRAM_POLICY = "; ".join(
     (
         *("sandbox allow-scripts", "default-src 'none'", "script-src 'self'", "font-src 'self'"),
@@ -99,7 +101,7 @@ DIAGRAM_POLICY = "; ".join(
 )
 
 
-# The same for everybody, and nothing in it: what is drawn comes from the page around it.
+# The same for everyone, and empty: the page around the frame sends what is to be drawn.
 @require_GET
 @xframe_options_sameorigin
 def diagram(request: HttpRequest) -> HttpResponse:

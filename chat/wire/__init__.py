@@ -1,1 +1,1 @@
-"""Bytes to server-sent events and back. Pure; imports nothing of the project."""
+"""Server-sent events: bytes to events and back. Pure; it imports nothing of the project."""

@@ -1,11 +1,11 @@
-"""Server-sent events on bytes: a decoder with limits, and the encoder of our own output."""
+"""Server-sent events on bytes: a decoder with limits, and the encoder for our own output."""
 
 import re
 
 from msgspec import Struct
 
-# Larger than any event seen from a real server (a picture in base64), small enough that two
-# hundred hostile streams at once do not fill a machine.
+# Larger than any event of a real server (a picture in base64), and small enough that two hundred
+# hostile streams at once do not fill a machine.
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -19,9 +19,9 @@ _FORBIDDEN_IN_FIELD = re.compile(r"[\r\n\x00]")
 class Frame(Struct, frozen=True, gc=False):
     """One dispatched event, or (``is_comment``) a block without data, kept for accounting.
 
-    ``event`` is the ``event:`` field or ``None``; ``data`` the joined data lines;
-    ``raw`` the very bytes read for this block, its separator included. ``is_trailing``
-    says that the input ended before the block's blank line.
+    ``event`` is the ``event:`` field or ``None``; ``data`` are the joined data lines; ``raw`` are
+    the bytes that were read for this block, its separator included. ``is_trailing`` says that the
+    input ended before the block's blank line.
     """
 
     event: str | None
@@ -33,10 +33,8 @@ class Frame(Struct, frozen=True, gc=False):
 
 
 class EventTooLarge(Exception):
-    """A block grew past the limit; the decoder gives nothing more.
-
-    ``frames`` are the events completed before it in the same read, so that none is lost.
-    """
+    """A block exceeded the limit; the decoder returns nothing more. ``frames`` are the events
+    completed before it in the same read, so that none is lost."""
 
     def __init__(self, *, limit_bytes: int, size_bytes: int, frames: list[Frame]) -> None:
         super().__init__(f"one event is larger than {limit_bytes} bytes")
@@ -46,16 +44,17 @@ class EventTooLarge(Exception):
 
 
 class Decoder:
-    """Bytes to frames, in any portions, at a cost linear in the bytes.
+    """Decodes bytes in any portions into frames, in linear time.
 
-    Lines end with CRLF, LF or a lone CR and nothing else. A lone CR is taken as the end of
-    its line at once, because the LF that may follow can be long in coming; that LF then
-    counts to the next frame's ``raw``. The concatenated ``raw`` of all frames is the input.
+    Lines end with CRLF, LF or a single CR and nothing else. A single CR ends its line at once,
+    because the LF that may follow can take long to arrive; that LF is then part of the next frame's
+    ``raw``. The concatenated ``raw`` of all frames is the input.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES, *, may_repeat: bool = False) -> None:
         """``may_repeat``: an event may be larger by twice what came before it, because the last
-        event of some APIs holds the whole answer again, and the answer of the server behind it."""
+        event of some APIs contains the whole answer again, and the answer of the server behind
+        it."""
         self._max_event_bytes = max_event_bytes
         self._may_repeat = may_repeat
         self._dispatched_bytes = 0
@@ -65,7 +64,7 @@ class Decoder:
         self._tail_bytes = 0
         self._is_at_start = True
         self._ended_with_return = False
-        # Blank lines alone are no block: they wait for the block after them.
+        # Blank lines alone are not a block; they are kept for the block after them.
         self._has_content = False
         self._has_failed = False
 
@@ -81,10 +80,10 @@ class Decoder:
         return frames
 
     def _take_usual_blocks(self, chunk: bytes, frames: list[Frame]) -> bytes:
-        """The blocks of the two forms that nearly every event has, up to the first of another
-        form; returns what is left. Gives what `_take_lines` gives, in half the time."""
+        """Reads the blocks of the two forms that nearly every event has, up to the first of another
+        form. Returns the rest. It gives the same as `_take_lines`, in half the time."""
         if not self._is_between_blocks:
-            # The end of the block that is under way; then it may go on as usual.
+            # First the end of the current block.
             end = chunk.find(_BLOCK_END) + 2
             if end < 2:
                 return chunk
@@ -119,7 +118,7 @@ class Decoder:
         self._guard(frames)
 
     def close(self) -> list[Frame]:
-        """What the end of input leaves: an unfinished block is dispatched, not dropped."""
+        """The last event: an unfinished block is dispatched, not dropped."""
         if self._has_failed:
             return []
         if self._tail:
@@ -132,8 +131,8 @@ class Decoder:
         return [self._dispatch(is_trailing=True)]
 
     def unread(self) -> bytes:
-        """The bytes read that no frame has: a block under way or too large, blank lines at the
-        end. With them every byte is accounted for. Nothing is left to be read after it."""
+        """The bytes that are in no frame: an unfinished or too large block, blank lines at the end.
+        With them every byte is accounted for. Nothing is left after this call."""
         rest = b"".join([*self._block, *self._tail])
         self._block, self._tail = [], []
         self._block_bytes = self._tail_bytes = 0
@@ -141,7 +140,8 @@ class Decoder:
         return rest
 
     def _lines(self, chunk: bytes) -> list[bytes]:
-        """Complete lines with their ends. The unfinished rest is kept in pieces, joined once."""
+        """Complete lines with their ends. The unfinished rest is kept in pieces, which are joined
+        once."""
         # On bytes this splits at CRLF, LF and CR only, unlike the method of the same name on text.
         lines = chunk.splitlines(keepends=True)
         if self._tail:
@@ -150,7 +150,7 @@ class Decoder:
                 return []
             lines[0] = self._take_tail()
         elif self._ended_with_return and lines[0] == b"\n":
-            # The second half of a CRLF: the line is already dealt with.
+            # The second half of a CRLF, whose line was handled already.
             self._add(lines.pop(0))
         if lines and not lines[-1].endswith(_LINE_ENDS):
             self._keep(lines.pop())
@@ -194,11 +194,9 @@ class Decoder:
 
 
 def _read_usual_block(block: bytes) -> Frame | None:
-    """One data line, with or without a name before it; ``None`` for any other form.
-
-    ``block`` has no CR, and lacks the two line ends that follow it.
-    """
-    # A line end is never part of another character: decoding all at once is decoding each line.
+    """A single data line, with or without a name before it; ``None`` for any other form. ``block``
+    has no CR, and lacks the two line ends after it."""
+    # A line end is never part of another UTF-8 character, so everything can be decoded at once.
     text = block.decode("utf-8", "replace")
     if text.startswith("data: "):
         return None if "\n" in text else Frame(None, text[6:], None, block + _BLOCK_END)
@@ -226,7 +224,7 @@ def _read_block(block: list[bytes], raw: bytes, *, is_trailing: bool) -> Frame:
 
 
 def read_field(line: bytes) -> tuple[bytes, str]:
-    """Name and value of one line; a comment has the empty name. The line may carry its end."""
+    """Name and value of one line; a comment has the empty name. The line may include its end."""
     name, _, value = line.rstrip(b"\r\n").partition(b":")
     if value.startswith(b" "):
         value = value[1:]
@@ -234,10 +232,8 @@ def read_field(line: bytes) -> tuple[bytes, str]:
 
 
 def encode_frame(event: str | None, id: str | int | None, data: str | bytes) -> bytes:
-    """One frame of our own output; several lines of data become several ``data`` fields.
-
-    Raises ``ValueError`` where a line end or NUL in ``event`` or ``id`` would forge a field.
-    """
+    """One frame of our own output; several lines of data become several ``data`` fields. Raises
+    ``ValueError`` if a line end or NUL in ``event`` or ``id`` would forge a field."""
     text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
     lines = [f"data: {line}" for line in _LINE_END.split(text)]
     if id is not None:
@@ -248,7 +244,7 @@ def encode_frame(event: str | None, id: str | int | None, data: str | bytes) -> 
 
 
 def encode_comment(text: str = "") -> bytes:
-    """A comment frame: proof of life that no client takes for an event."""
+    """A comment frame: it keeps the connection alive, and no client takes it for an event."""
     return f": {_field(text)}\n\n".encode("utf-8", "replace")
 
 

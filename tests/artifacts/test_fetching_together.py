@@ -77,7 +77,7 @@ def test_files_that_arrive_together_are_both_counted(
     monkeypatch.setattr(fetching, "_has_room", looking_together)
 
     def arrive(job: fetching.FetchJob) -> None:
-        fetching._arrived(job, bytes(100))
+        fetching._store_body(job, bytes(100))
         connection.close()
 
     with ThreadPoolExecutor(2) as pool:

@@ -1,7 +1,7 @@
-"""Who is in which team, and who lets them in: roles, invitations, reset links, deactivation.
+"""Memberships: roles, invitations, reset links, deactivation.
 
-The caller has fetched every object through ``chat.access``. What depends on both people, the
-one who acts and the one acted upon, is decided here: nobody gives or takes more than they have.
+The caller has fetched every object through ``chat.access``. Rules that depend on both people, the
+one who acts and the one acted upon, are checked here: nobody gives or takes more than they have.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from chat.core.errors import ActionRefused
 from chat.core.notify import QUEUED, publish_after_commit
 from chat.models import Announcements, AuditEvent, Invitation, Membership, Team, TeamRole, User
 
-# What each role may give, take and change. Administrators of the installation act as owners.
+# The roles that each role may give, take and change. Administrators act as owners.
 GRANTS: dict[str, tuple[TeamRole, ...]] = {
     TeamRole.OWNER: (TeamRole.OWNER, TeamRole.ADMIN, TeamRole.MEMBER, TeamRole.VIEWER),
     TeamRole.ADMIN: (TeamRole.ADMIN, TeamRole.MEMBER, TeamRole.VIEWER),
@@ -54,7 +54,7 @@ def _check_grant(user: User, team: Team, *roles: str) -> None:
 
 
 def create_team(user: User, name: str) -> Team:
-    """A new team; the administrator who makes it owns it."""
+    """Creates a team; the administrator who creates it owns it."""
     if not user.is_staff:
         raise PermissionDenied("Only an administrator can make a team.")
     with transaction.atomic():
@@ -65,7 +65,7 @@ def create_team(user: User, name: str) -> Team:
 
 
 def change_role(user: User, membership: Membership, role: str) -> None:
-    """Raises ``ActionRefused`` where the team would be left without an owner."""
+    """Raises ``ActionRefused`` if the team would have no owner left."""
     team = membership.team
     with transaction.atomic():
         before = _role_now(membership)
@@ -85,10 +85,8 @@ def change_role(user: User, membership: Membership, role: str) -> None:
 
 
 def remove_member(user: User, membership: Membership) -> None:
-    """Ends somebody's place in a team; for their own place everyone may (except a last owner).
-
-    Their conversations stay with the team; the private ones return if they do.
-    """
+    """Removes a member from a team. Everyone may leave a team, except its last owner. Conversations
+    stay with the team; private ones come back if their owner does."""
     team = membership.team
     with transaction.atomic():
         role = _role_now(membership)
@@ -99,12 +97,14 @@ def remove_member(user: User, membership: Membership) -> None:
         AuditEvent.objects.record(
             user, "membership.removed", subject=membership.user, target=team.name, role=role
         )
-        # What waits in line for this person ends: whoever claims looks at that first.
+        # Waiting runs of this person are ended when a runner claims them, because it checks the
+        # membership first.
         publish_after_commit(QUEUED)
 
 
 def _role_now(membership: Membership) -> str:
-    """With the whole team locked: two owners who leave at once must see each other."""
+    """The current role, with the whole team locked: of two owners who leave at once, the second
+    must see that the first has left."""
     members = Membership.objects.select_for_update().filter(team=membership.team_id)
     roles = dict(members.order_by("pk").values_list("pk", "role"))
     if membership.pk not in roles:
@@ -129,7 +129,8 @@ def _hash(token: str) -> str:
 def invite(
     user: User, team: Team, *, role: str, email: str = "", days: int
 ) -> tuple[Invitation, str]:
-    """An invitation and its link. The link is shown once: only its hash is kept."""
+    """Creates an invitation and its link. The link is shown once, because only its hash is
+    stored."""
     _check_grant(user, team, role)
     token = secrets.token_urlsafe(32)
     with transaction.atomic():
@@ -164,7 +165,8 @@ def revoke_invitation(user: User, invitation: Invitation) -> None:
 
 
 def find_invitation(token: str) -> Invitation | None:
-    """An invitation that can be used now; unknown, used, expired, revoked and void ones are alike."""
+    """An invitation that can be used now. Unknown, used, expired, revoked and invalid ones look the
+    same."""
     invitation = (
         Invitation.objects.select_related("team", "invited_by")
         .filter(token_hash=_hash(token))
@@ -174,7 +176,8 @@ def find_invitation(token: str) -> Invitation | None:
 
 
 def _is_good(invitation: Invitation) -> bool:
-    """Open, and whoever invited could still do so: active, and with the right to give this role."""
+    """Whether it is open, and the person who invited could still do so: active, and with the right
+    to give this role."""
     inviter = invitation.invited_by
     return (
         invitation.is_open
@@ -184,12 +187,10 @@ def _is_good(invitation: Invitation) -> bool:
 
 
 def join_as_new_person(invitation: Invitation, *, name: str, email: str, password: str) -> User:
-    """Makes the account and the membership. Of two who use one link, one gets in.
-
-    Raises ``ActionRefused``: the link was used meanwhile, or the address has an account.
-    """
+    """Creates the account and the membership. If two people use one link, one of them succeeds.
+    Raises ``ActionRefused`` if the link was used meanwhile, or the address has an account."""
     user = User(name=name, email=(invitation.email or email).lower())
-    # Hashing takes a while: not inside the transaction, which is the database's only writer.
+    # Hashing takes a while, so it happens outside of the transaction, which blocks other writers.
     user.set_password(password)
     with transaction.atomic():
         _save_new(user)
@@ -208,7 +209,7 @@ def _save_new(user: User) -> None:
 
 
 def join(invitation: Invitation, user: User) -> None:
-    """A signed-in person enters the team. Raises ``ActionRefused``."""
+    """Adds a signed-in user to the team. Raises ``ActionRefused``."""
     if invitation.email and invitation.email != user.email.lower():
         raise ActionRefused("This invitation is for another e-mail address.")
     if access.membership_of(user, invitation.team_id):
@@ -218,7 +219,8 @@ def join(invitation: Invitation, user: User) -> None:
 
 
 def _use(invitation: Invitation, user: User) -> None:
-    """Inside the caller's transaction: claims the link, or refuses and undoes everything."""
+    """Marks the link as used, or refuses. Runs inside the caller's transaction, which a refusal
+    undoes."""
     fresh = Invitation.objects.select_related("team", "invited_by").filter(pk=invitation.pk).first()
     used = Invitation.objects.filter(
         pk=invitation.pk,
@@ -242,11 +244,12 @@ def _use(invitation: Invitation, user: User) -> None:
 
 
 def resettable_people(actor: User) -> QuerySet[User]:
-    """Whose password-reset link ``actor`` may hold: a key to all that these people have.
+    """The people for whom ``actor`` may create a password-reset link, which gives access to
+    everything that they have.
 
-    Administrators: everybody's, a superuser's only if they are one. Where no mail server sends
-    such links, a team's owner: those of members who have nothing beyond the teams that this
-    owner owns, and who own nothing themselves.
+    Administrators: everyone, but a superuser only if they are one. If no mail server sends such
+    links, owners of a team: members who belong to nothing but teams of this owner, and own nothing
+    themselves.
     """
     people = User.objects.filter(is_active=True).exclude(pk=actor.pk)
     if actor.is_staff:
@@ -265,7 +268,8 @@ def resettable_people(actor: User) -> QuerySet[User]:
 
 
 def make_reset_link(actor: User, user: User) -> str:
-    """A single-use, expiring link to set a new password. Shown once; recorded, not stored."""
+    """A link to set a new password that works once and expires. It is shown once and recorded, not
+    stored."""
     with transaction.atomic():
         if not resettable_people(actor).filter(pk=user.pk).exists():
             raise PermissionDenied("This person's password is not yours to reset.")
@@ -280,7 +284,7 @@ def may_deactivate(actor: User, user: User) -> bool:
 
 
 def set_active(actor: User, user: User, *, is_active: bool) -> None:
-    """Lets somebody in again, or ends every session of theirs at once."""
+    """Activates an account again, or deactivates it and ends all of its sessions at once."""
     if not may_deactivate(actor, user):
         raise PermissionDenied("This account is not yours to switch on or off.")
     with transaction.atomic():
@@ -293,14 +297,14 @@ def set_active(actor: User, user: User, *, is_active: bool) -> None:
         AuditEvent.objects.record(actor, verb, subject=user, target=user.email)
         if not is_active:
             publish_after_commit(QUEUED)
-            # Reading every session takes a while: after the transaction.
+            # All sessions are read for this, so it happens after the transaction.
             transaction.on_commit(partial(end_sessions, user))
 
 
 def end_sessions(user: User, *, keep: str | None = None) -> int:
-    """Signs a person out everywhere, except in the session ``keep``; returns how many ended.
+    """Signs a user out everywhere, except in the session ``keep``. Returns how many sessions ended.
 
-    Sessions do not name their person in a column, so all that are still good are read.
+    Sessions have no column for their user, so all valid ones are read.
     """
     mine = [
         session.session_key
@@ -315,7 +319,7 @@ def rename_person(user: User, name: str) -> None:
     with transaction.atomic():
         User.objects.filter(pk=user.pk).update(name=name)
         if name != user.name:
-            # Turns carry names: whoever takes another's can be found out.
+            # Messages show names, so a change that imitates another person must be traceable.
             AuditEvent.objects.record(
                 user, "user.renamed", subject=user, target=user.email, before=user.name, after=name
             )

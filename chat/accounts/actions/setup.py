@@ -1,4 +1,4 @@
-"""The first start: a link that makes the first administrator once, and the demo servers."""
+"""The first start: a one-time link that creates the first administrator, and the demo servers."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ def needs_setup() -> bool:
 
 
 def setup_link() -> str | None:
-    """The one-time address of the setup page; ``None`` once there is somebody to sign in."""
+    """The one-time address of the set-up page, or ``None`` once there is an account to sign in
+    with."""
     if not needs_setup():
         return None
     return f"{settings.SITE_URL}{reverse('setup', kwargs={'token': _token()})}"
 
 
 def is_setup_token(token: str) -> bool:
-    """Whether setup is open, and this is its token. Takes the same time for every wrong one."""
+    """Whether set-up is open and this is its token. The comparison takes constant time."""
     same = hmac.compare_digest(_token().encode(), token.encode("utf-8", "surrogatepass"))
     return same and needs_setup()
 
 
 def _token() -> str:
-    """Made of the key that all processes share, and kept nowhere: one prints the link, and any of
-    them, in whatever container, is asked for the page."""
+    """Derived from the secret key that all processes share, and stored nowhere: one process prints
+    the link, and any other one may serve the page."""
     digest = salted_hmac("chat.actions.setup", "first administrator", algorithm="sha256").digest()
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
@@ -46,12 +47,10 @@ def _token() -> str:
 
 
 def set_up(*, name: str, email: str, password: str, team_name: str) -> User:
-    """The first administrator, who owns the first team. However many ask at once, one gets it.
-
-    Raises ``ActionRefused`` when somebody was first.
-    """
+    """Creates the first administrator, who owns the first team. Only one of several simultaneous
+    requests succeeds. Raises ``ActionRefused`` for the others."""
     user = User(name=name, email=email.lower(), is_staff=True, is_superuser=True)
-    # Hashing takes a while: not inside the transaction, which is the database's only writer.
+    # Hashing takes a while, so it happens outside of the transaction, which blocks other writers.
     user.set_password(password)
     with transaction.atomic():
         _one_at_a_time()
@@ -66,5 +65,5 @@ def set_up(*, name: str, email: str, password: str, team_name: str) -> User:
 
 
 def _one_at_a_time() -> None:
-    """SQLite has one writer at a time anyway; elsewhere a row that always exists is the lock."""
+    """SQLite has one writer at a time anyway; elsewhere a row that always exists is locked."""
     ContentType.objects.select_for_update().order_by("pk").first()

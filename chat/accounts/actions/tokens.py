@@ -1,4 +1,4 @@
-"""Access tokens: what programs sign in with, made and revoked by people."""
+"""Access tokens: credentials for programs, created and revoked by users."""
 
 from __future__ import annotations
 
@@ -15,23 +15,21 @@ from chat.core import notify
 from chat.core.errors import ActionRefused, storage_errors
 from chat.models import AccessToken, AuditEvent, Team, User
 
-# Scanners of code and logs know a secret by its beginning; `project.logs` does, too.
+# Scanners of code and logs recognise a secret by its prefix; `project.logs` does so, too.
 PREFIX = "trib_"
-# 256 bits: nobody guesses one, so a plain fast hash of it is enough.
+# Nobody guesses 256 bits, so a fast hash without salt is sufficient.
 SECRET_BYTES = 32
 HINT_LENGTH = 4
-# Nobody looks through more; whoever makes one for each run of a program has made a mistake.
+# More than anybody manages. Whoever creates one for each run of a program makes a mistake.
 MOST_TOKENS = 50
-# Longer than any token: whatever a client sends, the same little is hashed.
+# Longer than any token, so no more than this is hashed, whatever a client sends.
 LONGEST_PRESENTED = 256
 USED_EVERY = timedelta(minutes=1)
 
 
 def create_token(user: User, team: Team, *, name: str, days: int | None) -> tuple[AccessToken, str]:
-    """A token and its text, which is shown once: only its hash is kept.
-
-    ``days`` until it expires, or ``None``: never. Raises ``ActionRefused``.
-    """
+    """Creates a token. Returns it with its text, which is shown once, because only its hash is
+    stored. ``days`` until it expires; ``None`` is never. Raises ``ActionRefused``."""
     text = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
     with storage_errors(), transaction.atomic():
         if not access.writable_teams(user).filter(pk=team.pk).exists():
@@ -53,7 +51,7 @@ def create_token(user: User, team: Team, *, name: str, days: int | None) -> tupl
 
 
 def revoke_token(actor: User, token: AccessToken) -> bool:
-    """Ends a token, also in the middle of a stream. Returns whether it had not been before."""
+    """Ends a token, also in the middle of a stream. Returns whether it was valid before."""
     with storage_errors(), transaction.atomic():
         revoked = AccessToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(
             revoked_at=timezone.now()
@@ -73,10 +71,8 @@ def revoke_token(actor: User, token: AccessToken) -> bool:
 
 
 def find_token(presented: str) -> AccessToken | None:
-    """The token that this is the text of, if it counts now, with its person and team.
-
-    One hash and one query, whatever is wrong with it: no answer is faster than another.
-    """
+    """The valid token with this text, with its user and team. It always takes one hash and one
+    query, so the time of a response does not tell what was wrong."""
     found = (
         AccessToken.objects.usable()
         .select_related("user", "team")
@@ -95,6 +91,6 @@ def hash_of(text: str) -> str:
 def _mark_used(token: AccessToken) -> None:
     now = timezone.now()
     if token.last_used_at is None or token.last_used_at < now - USED_EVERY:
-        # A full disk keeps nobody from reading.
+        # A full disk must not prevent reading.
         with suppress(OperationalError):
             AccessToken.objects.filter(pk=token.pk).update(last_used_at=now)

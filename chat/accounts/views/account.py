@@ -29,10 +29,11 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 
 def without_referrer(view: View[P]) -> View[P]:
-    """For pages whose address is a secret: no request carries it on, not even to ourselves.
+    """For pages whose address is a secret: no request sends it on as a referrer, not even to this
+    server.
 
-    "no-referrer" would do that too, but browsers then send ``Origin: null`` with a form, and the
-    check against forged forms rightly refuses it.
+    "no-referrer" would do that too, but browsers then send ``Origin: null`` with a form, which the
+    CSRF check refuses.
     """
 
     @wraps(view)
@@ -45,7 +46,7 @@ def without_referrer(view: View[P]) -> View[P]:
 
 
 def sign_in(request: HttpRequest, user: User) -> None:
-    """For whoever has just proved themselves in another way than by a password."""
+    """Signs in a user who was authenticated by something other than a password."""
     login(request, user, backend=project_settings.AUTHENTICATION_BACKENDS[0])
 
 
@@ -63,7 +64,7 @@ def settings(request: HttpRequest) -> HttpResponse:
 def _settings_page(
     request: HttpRequest, profile: ProfileForm, announcements: AnnouncementsForm
 ) -> HttpResponse:
-    """A form that was sent and is shown again was refused."""
+    """A bound form is only shown again if it was refused."""
     status = 422 if profile.is_bound or announcements.is_bound else 200
     context = {"form": profile, "announcements": announcements}
     return render(request, "accounts/settings.html", context, status=status)
@@ -92,7 +93,7 @@ def sessions_end(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 def logout(request: HttpRequest) -> HttpResponse:
-    """Drafts in the browser's storage belong to the person who leaves."""
+    """Drafts in the browser's storage belong to the user who signs out."""
     response = allauth_views.logout(request)
     if request.method == "POST":
         response["Clear-Site-Data"] = '"storage"'
@@ -101,7 +102,7 @@ def logout(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 def password_reset(request: HttpRequest) -> HttpResponse:
-    """Without a mail server nothing can be sent: the page says who makes a link instead."""
+    """Without a mail server no link can be sent, so the page says who can create one."""
     if not project_settings.EMAIL_HOST:
         return render(request, "account/password_reset_by_people.html")
     return allauth_views.password_reset(request)
@@ -113,7 +114,7 @@ def password_reset_from_key(request: HttpRequest, uidb36: str, key: str) -> Http
     return allauth_views.password_reset_from_key(request, uidb36=uidb36, key=key)
 
 
-# The page of the first start: makes the first administrator and the first team, once.
+# --- the first start: creates the first administrator and the first team, once --------------------
 
 
 @never_cache

@@ -1,4 +1,4 @@
-"""People: teams and their members, invitations, reset links, accounts switched off and on."""
+"""The page People: teams and members, invitations, reset links, activation of accounts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from chat.web.decorators import login_required, post_action, refuse_with_message
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """One person in a team, and what the reader may do about it."""
+    """One member of a team, and what the reader may do with them."""
 
     membership: Membership
     is_me: bool
@@ -41,7 +41,7 @@ class TeamSection:
     members: list[MemberRow]
     invitations: list[Invitation]
     invite_form: InviteForm | None
-    # Whether the reader looks after the team: its invitations, and its tools.
+    # Whether the reader manages the team: its invitations and its tools.
     may_manage: bool
 
 
@@ -54,7 +54,7 @@ def people(request: HttpRequest) -> HttpResponse:
 def _page(
     request: HttpRequest, *, invite_form: InviteForm | None = None, of_team: Team | None = None
 ) -> HttpResponse:
-    """The page; with a form that was refused in the place of its team's empty one."""
+    """Renders the page, with the refused form in the place of its team's empty one."""
     user = request.user
     resettable = set(actions.resettable_people(user).values_list("pk", flat=True))
     sections = [_section(user, team, resettable) for team in _teams_of(user)]
@@ -72,7 +72,7 @@ def _page(
 
 
 def _teams_of(user: User) -> list[Team]:
-    """Those that the person is in, then, for an administrator, all others."""
+    """The teams of the user, and for an administrator all others after them."""
     teams = Team.objects.all() if user.is_staff else Team.objects.filter(memberships__user=user)
     return list(
         teams.order_by("name").prefetch_related("memberships__user", "invitations", "tools")
@@ -119,7 +119,7 @@ class AccountRow:
 
 
 def _accounts(user: User, resettable: set[int]) -> list[AccountRow]:
-    """Every account of the installation, for administrators."""
+    """All accounts of the installation, for administrators."""
     return [
         AccountRow(person, actions.may_deactivate(user, person), person.pk in resettable)
         for person in User.objects.prefetch_related("memberships__team").order_by("name")
@@ -184,7 +184,7 @@ def member_remove(request: HttpRequest, membership: Membership) -> HttpResponse:
 @login_required
 @require_POST
 def invite(request: HttpRequest, team_id: UUID) -> HttpResponse:
-    """Answers with the link itself: it is shown once, and a redirect would have to store it."""
+    """Responds with the link itself: it is shown once, and a redirect would have to store it."""
     team = access.get_team(request.user, team_id, for_manage=True)
     roles = actions.grantable_roles(request.user, team)
     form = InviteForm(request.POST, team=team, roles=roles)
@@ -215,7 +215,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def _dead(request: HttpRequest) -> HttpResponse:
-    """Unknown, used, expired, revoked: the same page, so that trying tells nothing."""
+    """The same page for unknown, used, expired and revoked links, so that trying tells nothing."""
     return render(request, "accounts/invitation_dead.html", status=404)
 
 

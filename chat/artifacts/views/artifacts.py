@@ -23,9 +23,10 @@ from chat.rendering.text_diff import TextDiff, compare
 from chat.web.decorators import frames_previews, login_required
 from chat.web.files import code_of, language_of, text_response
 
-# A Markdown text that is longer is read as its source: rendering takes time with its length.
+# A longer Markdown text is shown as source, because rendering takes time in proportion to its
+# length.
 PREVIEWED_CHARACTERS = 200_000
-# Versions that are longer are not compared: a text in lines takes up to fifty times its memory.
+# Longer versions are not compared: a text split into lines takes up to fifty times its memory.
 COMPARED_CHARACTERS = 1_000_000
 IN_FRAME = ("html", "svg")
 
@@ -34,7 +35,7 @@ IN_FRAME = ("html", "svg")
 @require_http_methods(["GET", "HEAD", "POST"])
 @frames_previews
 def artifact(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
-    """The preview, or the code of a file without one. A ``POST`` runs its scripts."""
+    """The preview, or the code of a file that has none. A ``POST`` runs its scripts."""
     version = _ARTIFACTS.version(request, public_id, number)
     form = form_of(version)
     if not form:
@@ -57,8 +58,8 @@ def code(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
 def difference(
     request: HttpRequest, public_id: UUID, number: int, other: int | None = None
 ) -> HttpResponse:
-    """What changed between two versions, from the older to the newer; without ``other`` from the
-    version before."""
+    """What changed between two versions, from the older to the newer. Without ``other`` the version
+    is compared with the one before it."""
     version = _ARTIFACTS.version(request, public_id, number)
     other = other if other is not None else max(number - 1, 1)
     older, newer = sorted(
@@ -108,7 +109,8 @@ def _code(version: ArtifactVersion) -> dict[str, Any]:
     return code_of(version.content, language_of(version.language, version.content_type))
 
 
-# Needs no frame around all of it: what is rendered here is tame, and a diagram has its own.
+# No frame is needed around these two: rendered Markdown is sanitised, and a diagram has a frame of
+# its own.
 _IN_PAGE = {"markdown": render_markdown, "mermaid": diagram}
 
 
@@ -119,7 +121,7 @@ def _text(form: str, text: str) -> str:
 
 
 def _difference(older: str, newer: str) -> TextDiff | None:
-    """``None`` where one of them is too long."""
+    """The difference, or ``None`` if one of the versions is too long."""
     if max(len(older), len(newer)) > COMPARED_CHARACTERS:
         return None
     return compare(_shown(older), _shown(newer))

@@ -1,4 +1,4 @@
-"""One version of a mockup: its first page with the files around it, and the list of those."""
+"""One version of a mockup: its first page beside the tree of its files, and the list of files."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from chat.rendering.components import name_of
 from chat.web.decorators import frames_previews, login_required
 from chat.web.files import read_text
 
-# With scripts of their own; a page of text is looked into.
+# Suffixes of files that always count as scripts. Pages of HTML are searched for scripts instead.
 _SCRIPT_FILES = (".js", ".mjs", ".svg")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeFile:
-    """``mark``: what the version did to it: new, changed, deleted, or nothing."""
+    """A file in the tree. ``mark`` says what the version did to it: new, changed, deleted, or
+    nothing."""
 
     name: str
     file: ListedFile | None
@@ -36,7 +37,8 @@ class TreeFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """``name`` is the whole path, empty for what lies in none."""
+    """A folder in the tree. ``name`` is the whole path, and empty for files outside of any
+    folder."""
 
     name: str
     files: Sequence[TreeFile]
@@ -120,7 +122,7 @@ def _name(path: str) -> str:
 
 
 def _folders(files: Mapping[str, TreeFile]) -> list[Folder]:
-    """What lies in no folder first, then the folders by name."""
+    """Files outside of any folder first, then the folders by name."""
     by_folder: dict[str, list[TreeFile]] = {}
     for path in sorted(files):
         folder = path.rpartition("/")[0]

@@ -1,8 +1,8 @@
-"""Previews of what answers made: documents without an origin, at addresses that are signed.
+"""Previews of what answers made: documents without an origin, at signed addresses.
 
-A preview's address needs no cookie and gives none: it names who may look at which version for the
-next ten minutes. What it answers can run (if a person wanted that), and can reach nothing: neither
-the page around it nor any address but its own bundle's. ``docs/decisions/`` has the
+The address of a preview needs no cookie and sets none. It names who may see which version for the
+next ten minutes. The document can run scripts if a person asked for that, but it reaches nothing:
+neither the page around it nor any address outside of its own bundle. ``docs/decisions/`` has the
 reasons.
 """
 
@@ -27,17 +27,18 @@ from chat.models import ArtifactVersion, FetchStatus, MockupFile, User
 from chat.web.decorators import frames_previews
 from chat.web.files import language_of
 
-# Long enough to look at it and to let a slow page load; a copied address is soon worth nothing.
+# Long enough to look at a preview and to load a slow page; a copied address expires soon.
 LIFETIME_SECONDS = 600
 SALT = "chat.preview"
 
 Kind = Literal["artifact", "mockup"]
 
-# What may hold a script. One that is overlooked does not run; one too many costs a button.
+# What may be a script. One that is missed does not run; a false match only shows a button too many.
 _SCRIPT = re.compile(r"<script|\bon[a-z]+\s*=|javascript:", re.IGNORECASE)
-# As a language, a media type's end or a name's.
+# A language, or the end of a media type or file name.
 _DIAGRAM = re.compile(r"(?:^|[./+-])(?:mermaid|mmd)$", re.IGNORECASE)
-# A file's suffix -> what a browser takes it for. Nothing else decides, and anything else is bytes.
+# The media type for each file suffix. Nothing else decides the type; everything else is served as
+# bytes.
 _MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "htm": "text/html; charset=utf-8",
@@ -60,7 +61,7 @@ _MEDIA_TYPES = {
     "ttf": "font/ttf",
     "otf": "font/otf",
 }
-# A drawing in the middle. As HTML, because models forget its namespace.
+# Centres a drawing. It is HTML, because models often leave out the SVG namespace.
 _SVG_PAGE = """<!doctype html><meta charset="utf-8"><style>
 html, body { height: 100%; margin: 0 }
 body { display: grid; place-items: center; overflow: auto }
@@ -70,8 +71,8 @@ svg { max-width: 100%; max-height: 100vh }
 _DOCUMENT_TYPE = re.compile(
     rb"(?:\xef\xbb\xbf)?(?:\s++|<!--.*?-->|<\?[^>]*+>)*+<!doctype[^>]*+>", re.IGNORECASE | re.DOTALL
 )
-# To nobody in particular: who frames it is said by the policy, and it has nothing to hide from them.
-# On one line: those that errors name are the document's own.
+# The messages go to any parent: the policy decides who may frame the document, and they contain
+# nothing secret. It is one line, so that line numbers in errors are those of the document.
 _REPORTER = b"".join(
     (
         b"<script>(() => {",
@@ -90,7 +91,7 @@ _REPORTER = b"".join(
 
 
 def form_of(version: ArtifactVersion) -> str:
-    """``html``, ``svg``, ``markdown`` or ``mermaid``; nothing where the code itself is the best
+    """``html``, ``svg``, ``markdown`` or ``mermaid``; empty where the code itself is the best
     view."""
     if version.content_type.startswith("image/svg"):
         return "svg"
@@ -127,7 +128,7 @@ class Ticket:
 
 
 def sign(ticket: Ticket, path: str = "") -> str:
-    """The address of a version that this person may see; ``path`` is that of a bundle's file."""
+    """The address of a version for this user; ``path`` is the path of a file in a bundle."""
     said = [
         ticket.kind,
         ticket.public_id.hex,
@@ -140,21 +141,22 @@ def sign(ticket: Ticket, path: str = "") -> str:
 
 
 def _read(token: str) -> Ticket:
-    """Raises ``BadSignature``: forged, or older than ten minutes."""
+    """Raises ``BadSignature`` if the token is forged, or older than ten minutes."""
     kind, public_id, number, user, runs = signing.loads(token, salt=SALT, max_age=LIFETIME_SECONDS)
     return Ticket(kind=kind, public_id=UUID(public_id), number=number, user=UUID(user), runs=runs)
 
 
-# --- what they answer -----------------------------------------------------------------------------
+# --- responses ------------------------------------------------------------------------------------
 
 
 @require_safe
 @xframe_options_exempt
 def preview(request: HttpRequest, token: str, path: str = "") -> HttpResponse:
-    """Of forged, expired and unknown addresses, and for whom the room is gone, the same 404.
+    """A preview. Forged, expired and unknown addresses give the same 404, and so do rooms that the
+    user has lost.
 
-    As a page of its own it is not there either: outside of our frame it could go elsewhere, and
-    take along what it shows.
+    It cannot be opened as a page of its own: outside of our frame it could navigate elsewhere, and
+    take its content along.
     """
     if request.headers.get("Sec-Fetch-Dest") == "document":
         return _guarded(request, _nothing(), token, runs=False)
@@ -187,7 +189,7 @@ def _of_artifact(ticket: Ticket, path: str) -> HttpResponse:
 
 def _of_mockup(ticket: Ticket, path: str) -> HttpResponse:
     mockup = access.get_mockup(_user(ticket), ticket.public_id)
-    if "\0" in path:  # PostgreSQL cannot even be asked for it.
+    if "\0" in path:  # PostgreSQL refuses such a text even in a condition.
         raise Http404(access.NOT_HERE)
     file = (
         MockupFile.objects.filter(
@@ -207,18 +209,19 @@ def _of_mockup(ticket: Ticket, path: str) -> HttpResponse:
     if media_type.startswith("text/html"):
         body = _reporting(body, ticket)
     response = HttpResponse(body, content_type=media_type)
-    # The document that asks has no origin, so to it its own files are a stranger's. They carry no
-    # cookie, and whoever has the address may have them anyway.
+    # The requesting document has no origin, so its own files are cross-origin for it. They carry no
+    # cookie, and the address alone gives access to them anyway.
     response["Access-Control-Allow-Origin"] = "*"
     response["Cross-Origin-Resource-Policy"] = "cross-origin"
     return response
 
 
 def _reporting(body: bytes, ticket: Ticket) -> bytes:
-    """A document that tells the page around it what goes wrong, where its scripts run at all."""
+    """The document with a script that reports errors to the page around it, if scripts run at
+    all."""
     if not ticket.runs:
         return body
-    # Behind its type, or a browser would lay it out as one of the last century.
+    # After the document type, or a browser would use its quirks mode.
     place = _DOCUMENT_TYPE.match(body)
     at = place.end() if place else 0
     return body[:at] + _REPORTER + body[at:]
@@ -231,7 +234,8 @@ _OF_KIND: dict[str, Callable[[Ticket, str], HttpResponse]] = {
 
 
 def _user(ticket: Ticket) -> User:
-    """Whoever has lost a room since has lost its previews: the door asks again."""
+    """The user of the ticket. Access is checked again, so who lost the room has lost its
+    previews."""
     user = User.objects.filter(public_id=ticket.user).first()
     if user is None:
         raise Http404(access.NOT_HERE)
@@ -250,7 +254,8 @@ def _guarded(
 
 
 def _policy(request: HttpRequest, token: str, *, runs: bool) -> str:
-    """By address and not as 'self': a document without an origin has no self."""
+    """The policy names addresses instead of 'self', because a document without an origin has no
+    self."""
     own = quote(request.build_absolute_uri(reverse("preview", args=[token])), safe=":/%[]")
     page = request.build_absolute_uri("/").rstrip("/")
     return "; ".join(

@@ -1,4 +1,4 @@
-"""Pages of files that are kept in versions, artifacts and mockups: what both have in common."""
+"""What the pages of artifacts and mockups share: both are files with numbered versions."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Stepper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionedFile:
-    """A kind of versioned file. ``kind`` names its model, its template and the route of its preview; ``tabs``
-    are label and route of each tab."""
+    """A kind of versioned file. ``kind`` names its model, its template and the route of its
+    preview; ``tabs`` has the label and the route of each tab."""
 
     kind: str
     model: type[ArtifactVersion] | type[MockupVersion]
@@ -79,7 +79,8 @@ class VersionedFile:
         return version
 
     def redirect_to_made(self, request: HttpRequest, public_id: UUID, seq: int) -> HttpResponse:
-        """From a card, which knows its run and its event, to the version that was stored of it."""
+        """Redirects from a card, which knows its run and its event, to the version that was
+        stored."""
         run = access.get_run(request.user, public_id)
         rows = self.model.objects.filter(run=run, seq=seq).select_related(self.kind)
         place = rows.values_list(f"{self.kind}__public_id", "number").first()
@@ -91,8 +92,8 @@ class VersionedFile:
     def preview(
         self, request: HttpRequest, version: Version, *, may_run: bool, path: str = ""
     ) -> dict[str, Any]:
-        """The context of a preview in a frame. Scripts run only after a ``POST``, so that no link alone can
-        start them."""
+        """The context of a preview in a frame. Scripts run only after a ``POST``, so that a link
+        alone cannot start them."""
         place = self._place(version)
         ticket = Ticket(
             kind=self.kind,

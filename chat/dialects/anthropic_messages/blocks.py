@@ -13,8 +13,8 @@ _NO_REASON = "The server's tool failed without saying why."
 
 
 def read_citation(citation: JsonObject) -> Citation:
-    """The position of a citation is one in its source, so it stays there: ``start`` and ``end``
-    are positions in the answer. What is encrypted goes back with the text and nowhere else."""
+    """The ``start`` and ``end`` of a citation are positions in the answer; the position in the
+    source stays in the citation. What is encrypted is only sent back with the text."""
     source = citation.get("source")
     url = text_of(citation, "url") or (source if isinstance(source, str) else "")
     title = text_of(citation, "title") or text_of(citation, "document_title")
@@ -34,7 +34,7 @@ def read_citation(citation: JsonObject) -> Citation:
 
 
 def output_text(content: Json) -> str:
-    """A tool's result as text; of text blocks what they say, of anything else its JSON."""
+    """A tool's result as text: the text of text blocks, and the JSON of everything else."""
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
@@ -45,7 +45,8 @@ def output_text(content: Json) -> str:
 
 
 def without_secrets(value: Json) -> Json:
-    """The value without its encrypted members: kilobytes that only the upstream can read."""
+    """The value without its encrypted members, which are kilobytes that only the upstream can
+    read."""
     if isinstance(value, dict):
         return {
             name: without_secrets(member)
@@ -66,21 +67,21 @@ def failure_reason(content: Json) -> str:
 
 
 def read_counts(usage: JsonObject) -> tuple[int | None, int | None]:
-    """Input tokens, the cached ones included, and output tokens, as the members say."""
+    """Input tokens (cached ones included) and output tokens, from the members of a usage object."""
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     counts = [count for name in names if (count := count_of(usage, name)) is not None]
     return (sum(counts) if counts else None), count_of(usage, "output_tokens")
 
 
-# The content blocks of a Messages answer: what each reports, and how it goes back later.
+# --- content blocks: what each reports, and how it is sent back --------------------------------
 
 
 class AnswerState(Struct, kw_only=True, eq=False):
-    """What the blocks of one answer share. ``calls`` are those that the upstream runs, by id.
+    """What the blocks of one answer share.
 
-    ``name`` goes into the ids of calls that came without one. ``resting`` is a text whose block
-    has ended, and which the next block may continue. ``hides_thinking`` says that the request
-    asked for thinking without its text.
+    ``calls`` are those that the upstream runs, by id. ``name`` becomes part of generated call ids.
+    ``resting`` is a text whose block has ended, and which the next block may continue.
+    ``hides_thinking`` says that the request asked for reasoning without its text.
     """
 
     parser: StreamParser
@@ -92,16 +93,17 @@ class AnswerState(Struct, kw_only=True, eq=False):
 
 
 class ContentBlock:
-    """One content block being received. ``data`` is what its start held.
+    """A content block while it is received. ``data`` is what its start contained.
 
-    ``start`` is called once, then ``delta`` any number of times (``add`` for a delta of its one
-    text), then ``stop`` or, at the end of a broken answer, ``break_off``; ``native`` is asked last.
+    ``start`` is called once, then ``delta`` any number of times (``add`` for a delta of its main
+    text), then ``stop`` or, at the end of a broken answer, ``break_off``; ``native`` is called
+    last.
     """
 
     # The delta that ``add`` takes, by its wire name.
     text_delta: ClassVar[str] = ""
     text_member: ClassVar[str] = ""
-    # The item whose text the block is, if it is one.
+    # The item with the block's text, if it has one.
     item: Item | None = None
 
     def __init__(self, answer: AnswerState, data: JsonObject) -> None:
@@ -111,17 +113,17 @@ class ContentBlock:
         self.is_whole = False
 
     def start(self) -> None:
-        """Reports the block, and what its start already held."""
+        """Reports the block, and what its start already contained."""
 
     def continues(self, resting: "TextBlock") -> bool:
-        """Whether this block goes on with the text of the one before it."""
+        """Whether this block continues the text of the block before."""
         return False
 
     def add(self, content: str) -> None:
         raise NotImplementedError
 
     def delta(self, kind: str, delta: JsonObject) -> bool:
-        """Whether the delta fits this block and could be read."""
+        """Returns whether the delta fits this block and could be read."""
         content = delta.get(self.text_member)
         if not self.text_delta or kind != self.text_delta or not isinstance(content, str):
             return False
@@ -129,14 +131,15 @@ class ContentBlock:
         return True
 
     def stop(self, *, is_complete: bool = True) -> None:
-        """The block's end came, or (``is_complete`` is false) the length limit cut it."""
+        """The block ended, or (``is_complete`` is false) the length limit cut it."""
         self.is_whole = is_complete
 
     def break_off(self) -> None:
-        """The answer ended inside the block. Items are closed by the tracker."""
+        """The answer ended inside the block. The tracker closes the items."""
 
     def native(self) -> JsonObject | None:
-        """The block as the upstream would have given it whole; ``None`` if it cannot go back."""
+        """The block as the upstream would have sent it as a whole; ``None`` if it cannot be sent
+        back."""
         return self.data if self.is_whole else None
 
     def replay(self, kind: str, data: Json, item: Item | None = None) -> None:
@@ -146,8 +149,8 @@ class ContentBlock:
 
 
 class TextBlock(ContentBlock):
-    """Text. One text with citations comes in several blocks, cut where what is cited begins and
-    ends: for a reader they are one message."""
+    """Text. A text with citations is sent in several blocks, which begin and end where a cited
+    passage does; for a reader they are one message."""
 
     text_delta = "text_delta"
     text_member = "text"
@@ -180,13 +183,13 @@ class TextBlock(ContentBlock):
         return True
 
     def stop(self, *, is_complete: bool = True) -> None:
-        """Its item ends with whatever comes next, unless that goes on with it."""
+        """The item ends with the next block, unless that continues its text."""
         super().stop(is_complete=is_complete)
         if self.answer.resting is not None:
             self.tracker.close(self.answer.resting.item)
         self.answer.resting = self
         if self.item.held:
-            # Half of a character, whose other half would have been in this block.
+            # The first half of a surrogate pair, whose second half would have been in this block.
             self.tracker.close(self.item)
             self.answer.resting = None
         self._to = self._cut()
@@ -199,7 +202,7 @@ class TextBlock(ContentBlock):
     def native(self) -> JsonObject | None:
         text = "".join(self.item.pieces[self._from : self._to])
         if not text.strip():
-            # It would be refused: a text block must say something.
+            # The API refuses empty text blocks.
             return None
         block = {**self.data, "text": text}
         return {**block, "citations": self.citations} if self.citations else block
@@ -238,8 +241,7 @@ class ThinkingBlock(ContentBlock):
         self.tracker.close(self.item)
 
     def native(self) -> JsonObject | None:
-        """Thinking that was broken off before its signature would be refused, and so would
-        thinking of nothing."""
+        """The API refuses reasoning without a signature, and reasoning without text."""
         text = self.item.joined()
         if not self._signature and not (self.is_whole and text):
             return None

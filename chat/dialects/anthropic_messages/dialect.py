@@ -1,4 +1,4 @@
-"""The Messages API: how to ask, and who reads the answer."""
+"""The Messages API: requests, and the parser of answers."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ SIGNATURES_LEFT_OUT = (
 
 # "max_tokens: 90000 > 64000, which is the maximum allowed number of output tokens for …"
 _LIMIT = re.compile(r"max_tokens\D{0,20}\d+\s*>\s*(\d+)")
-# In the order in which they are looked for: the first that the refusal names is left out.
+# In the order of the search: the first one that the refusal names is left out.
 _DISPENSABLE = (
     "temperature",
     "top_p",
@@ -38,7 +38,7 @@ class AnthropicMessagesDialect(Dialect):
         "The Messages API of Anthropic, which Friendli, Fireworks, LM Studio and others speak as "
         "well. The base URL usually ends in /v1; say below which kind of server it is."
     )
-    # Anthropic gives twenty models at a time otherwise; the others know no pages.
+    # Without this, Anthropic sends twenty models at a time; other servers have no pages.
     models_path: ClassVar[str] = "/models?limit=1000"
     takes_tools: ClassVar[bool] = True
     takes_images: ClassVar[bool] = True
@@ -74,7 +74,8 @@ class AnthropicMessagesDialect(Dialect):
         )
 
     def after_refusal(self, prompt: Prompt, error: ErrorInfo) -> Prompt | None:
-        """Models differ in what they take, and no list says so: what was refused is left out."""
+        """Models accept different parameters, and no list tells which, so what was refused is left
+        out."""
         if error.status not in (400, 422):
             return None
         text = f"{error.param} {error.message}"

@@ -16,9 +16,9 @@ from chat.dialects.history import (
 from chat.dialects.stream import objects_of, text_of
 from chat.events import JsonObject, OutputItem, Result, ToolCallItem
 
-# What a message must say that has nothing to say: the API refuses empty texts.
+# The text of a message that has none: the API refuses empty text.
 NO_TEXT = "(no text)"
-# An answer that goes on although no result is due and nothing paused.
+# The message after an answer that is continued although no result is due and nothing was paused.
 GO_ON = "Please go on."
 
 REFUSED_LEFT_OUT = "An answer that the model had refused was left out: it would be refused again."
@@ -28,7 +28,7 @@ THINKING = frozenset(("thinking", "redacted_thinking"))
 _SERVER_CALLS = frozenset(("server_tool_use", "mcp_tool_use"))
 _PICTURES = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
 _CALLS = frozenset(("tool_use", "tool_result"))
-# Servers that take fewer types of blocks back than Anthropic does.
+# Servers that accept fewer types of blocks than Anthropic does.
 _TAKEN: Mapping[str, frozenset[str]] = {
     "fireworks": _CALLS | THINKING | {"text", "image", "document"},
     "friendli": _CALLS | {"text", "image", "thinking"},
@@ -38,10 +38,10 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(slots=True)
 class _Builder:
-    """Messages so far. Those of the same side that follow each other become one."""
+    """The messages so far. Adjacent messages of the same role become one."""
 
     taken: frozenset[str] | None
-    # Ids of calls that an upstream ran and of results that it gave, over the whole conversation.
+    # Ids of calls that an upstream ran, and of results that it gave, in the whole conversation.
     server_calls: frozenset[str]
     server_results: frozenset[str]
     takes_pictures: bool = True
@@ -65,7 +65,7 @@ class _Builder:
 def build_messages(
     prompt: Prompt, server: str, *, takes_pictures: bool = True
 ) -> tuple[list[JsonObject], list[str]]:
-    """The messages, and what was left out of them. ``server`` is the option of that name."""
+    """The messages, and notes on what was left out. ``server`` is the option of that name."""
     natives = [content for turn in prompt.turns if (content := _native_of(turn)) is not None]
     blocks = [block for content in natives for block in content]
     builder = _Builder(
@@ -81,14 +81,15 @@ def build_messages(
             continue
         _add_answer(turn, builder, is_going_on=number >= first_of_last)
         if turn.replies:
-            # Another upstream had asked: here, its questions and the replies are words.
+            # Another upstream had asked, so its questions and the replies are sent as text.
             builder.add("user", [_text(replies_text(turn))])
     _complete(builder, is_paused=_is_paused(prompt))
     return builder.messages, builder.notes
 
 
 def _first_of_last_answer(prompt: Prompt) -> int:
-    """Position of the first run of the answer that goes on; behind the end where none does."""
+    """The position of the first run of the answer that is continued; behind the end if there is
+    none."""
     if not prompt.goes_on:
         return len(prompt.turns)
     questions = [n for n, turn in enumerate(prompt.turns) if isinstance(turn, UserTurn)]
@@ -96,7 +97,7 @@ def _first_of_last_answer(prompt: Prompt) -> int:
 
 
 def _is_paused(prompt: Prompt) -> bool:
-    """Whether the last answer goes back unchanged, for its own upstream to go on with."""
+    """Whether the last answer is sent back unchanged, for its own upstream to continue."""
     last = prompt.turns[-1] if prompt.turns else None
     if not isinstance(last, AssistantTurn) or _native_of(last) is None:
         return False
@@ -104,8 +105,8 @@ def _is_paused(prompt: Prompt) -> bool:
 
 
 def _complete(builder: _Builder, *, is_paused: bool) -> None:
-    """Thinking at the end of an answer and an answer of nothing are refused, and so is a
-    conversation that ends with an answer, unless that one is paused."""
+    """The API refuses reasoning at the end of an answer, an empty answer, and a conversation that
+    ends with an answer, unless that one is paused."""
     kept = builder.messages[:-1] if is_paused else builder.messages
     for message in kept:
         content = message["content"]
@@ -118,7 +119,7 @@ def _complete(builder: _Builder, *, is_paused: bool) -> None:
         builder.add("user", [_text(GO_ON if last_role else NO_TEXT)])
 
 
-# --- a person's turn -------------------------------------------------------------------
+# --- a user's message ------------------------------------------------------------------
 
 
 def _question(turn: UserTurn, builder: _Builder) -> list[JsonObject]:
@@ -161,7 +162,7 @@ def _add_answer(turn: AssistantTurn, builder: _Builder, *, is_going_on: bool) ->
 
 
 def _native_of(turn: UserTurn | AssistantTurn) -> list[JsonObject] | None:
-    """The content of an answer in this API's own form, where this upstream gave it."""
+    """The content of an answer in this API's own form, if this upstream sent it."""
     if isinstance(turn, UserTurn) or not turn.is_native:
         return None
     native = turn.result.ext.native
@@ -173,15 +174,15 @@ def _native_of(turn: UserTurn | AssistantTurn) -> list[JsonObject] | None:
 def _add_native(
     native: list[JsonObject], result: Result, builder: _Builder, *, is_going_on: bool
 ) -> None:
-    """The blocks as they were received. A call of ours goes back only with its result; one of the
-    upstream's too, unless that is what the upstream is asked to go on with."""
+    """The blocks as they were received. A call of ours is only sent back with its result, and so is
+    a call of the upstream, unless the upstream is to continue with it."""
     answered = {call.call_id: call for call in _answered_calls(result.output)}
     content = [
         block for block in native if _goes_back(block, builder, answered, is_going_on=is_going_on)
     ]
     calls = [answered[block["id"]] for block in content if block.get("type") == "tool_use"]
     builder.used_ids.update(str(call.call_id) for call in calls)
-    # Nothing of it went back: the message stays, so that questions and answers alternate.
+    # Nothing of it was sent back. The message stays, so that questions and answers alternate.
     builder.add("assistant", content or [_text(NO_ANSWER)])
     builder.add("user", [_result_block(call, str(call.call_id)) for call in calls])
 
@@ -206,8 +207,8 @@ def _goes_back(
 
 
 def _add_rebuilt(result: Result, builder: _Builder) -> None:
-    """The answer from its items: thinking stays with the model that had it, results of calls that
-    an upstream ran become text, calls of ours keep their results."""
+    """The answer from its items: reasoning is left out, results of calls that an upstream ran
+    become text, calls of ours keep their results."""
     texts: list[JsonObject] = []
     calls: list[ToolCallItem] = []
     has_anything = False
@@ -272,7 +273,7 @@ def _answered_calls(output: list[OutputItem]) -> list[ToolCallItem]:
     ]
 
 
-# --- what the request has to know of them -----------------------------------------------
+# --- what the request needs to know of them ---------------------------------------------
 
 
 def tools_named_in(messages: list[JsonObject]) -> list[str]:
@@ -287,7 +288,7 @@ def tools_named_in(messages: list[JsonObject]) -> list[str]:
 
 
 def is_loop_without_thinking(messages: list[JsonObject]) -> bool:
-    """Whether results are due to an answer that did not think: the API then takes no thinking."""
+    """Whether results are due to an answer without reasoning; the API then accepts no reasoning."""
     if len(messages) < 2 or messages[-1]["content"][0]["type"] != "tool_result":
         return False
     return messages[-2]["content"][0]["type"] not in THINKING

@@ -45,7 +45,7 @@ _REASONS: Mapping[str, StopReason] = {
 }
 _INCOMPLETE = frozenset(("length", "pause", "refusal", "compaction"))
 
-# What the tables know of each payload; anything else is kept and counted.
+# The known members of each payload; all others are kept and counted.
 _MEMBERS: Mapping[str, frozenset[str]] = {
     "message_start": frozenset(("message",)),
     "content_block_start": frozenset(("index", "content_block")),
@@ -69,7 +69,7 @@ _BLOCK_DELTA_MEMBERS = frozenset(
         "encrypted_content",
     )
 )
-# Facts about the answer that are worth a line in its details.
+# Facts about the answer that its details show.
 _FACTS = ("container", "context_management")
 _GIVEN = frozenset(
     ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
@@ -78,7 +78,8 @@ _COUNTED = _GIVEN | {"output_tokens"}
 
 
 class AnthropicParser(StreamParser):
-    """Events to blocks. Several blocks may be open at once; their index tells them apart."""
+    """Turns events into blocks. Several blocks may be open at once; their index distinguishes
+    them."""
 
     def __init__(
         self,
@@ -127,7 +128,8 @@ class AnthropicParser(StreamParser):
             self.fail_with_body(data)
 
     def on_done(self) -> None:
-        """Not of this API. Some gateways add it; after a stop reason it may be all that comes."""
+        """This is not part of the API. Some gateways send it; after a stop reason it may be the
+        only end."""
         if self._stop_reason is not None:
             self.meta({"no_message_stop": True})
             self._finish()
@@ -137,7 +139,7 @@ class AnthropicParser(StreamParser):
             if known is not None and member not in known and member != "type":
                 self.unknown_member(owner, member, value)
 
-    # --- handlers: each says whether it could read the payload --------------------------
+    # --- handlers: each returns whether it could read the payload ------------------------
 
     def _on_message_start(self, data: JsonObject) -> bool:
         message = data.get("message")
@@ -147,7 +149,7 @@ class AnthropicParser(StreamParser):
         self._begin(message)
         for block in objects_of(message, "content"):
             self._take_whole(block)
-        # Some servers say here how it will end, and never again.
+        # Some servers send the stop reason here and never again.
         self._note_stop(message)
         return True
 
@@ -174,7 +176,7 @@ class AnthropicParser(StreamParser):
         index = self._index(data)
         block = self._open.get(index)
         if block is None:
-            # Of what comes behind a block's end only text has a use without the rest of its block.
+            # After a block's end only text is useful without the rest of its block.
             is_late = index in self._stopped and kind != "text_delta"
             start = None if is_late else missing_start(kind)
             if start is None:
@@ -214,7 +216,7 @@ class AnthropicParser(StreamParser):
         return True
 
     def _on_error(self, data: JsonObject) -> bool:
-        """Nothing is promised after it, so nothing is waited for."""
+        """Nothing has to follow an error, so nothing is waited for."""
         self.fail_with(data)
         self.is_done = True
         return True
@@ -222,7 +224,7 @@ class AnthropicParser(StreamParser):
     # --- what the handlers share ----------------------------------------------------------
 
     def _begin(self, message: JsonObject) -> None:
-        """A second message in one stream goes on with new items."""
+        """A second message in one stream continues with new items."""
         self.start(text_of(message, "model"))
         self._stop_blocks()
         self._stopped.clear()
@@ -235,7 +237,7 @@ class AnthropicParser(StreamParser):
         self._merge_usage(object_of(message, "usage"))
 
     def _index(self, data: JsonObject) -> int:
-        """Servers that leave it out mean the newest block."""
+        """Servers that leave out the index mean the newest block."""
         index = whole_of(data, "index")
         return self._newest_index if index is None else index
 
@@ -258,8 +260,8 @@ class AnthropicParser(StreamParser):
         del self._open[index]
 
     def _stop_blocks(self) -> None:
-        """Ends the blocks whose own end never came. A call that the length limit may have cut
-        is not offered to be run."""
+        """Ends blocks without an end of their own. A call that the length limit may have cut is not
+        offered to be run."""
         is_cut = _REASONS.get(self._stop_reason or "") == "length"
         for block in self._open.values():
             block.stop(is_complete=not (is_cut and isinstance(block, ToolUseBlock)))
@@ -267,7 +269,7 @@ class AnthropicParser(StreamParser):
         self._end_text()
 
     def _end_text(self, following: ContentBlock | None = None) -> None:
-        """Ends the text that rests, unless the block that follows goes on with it."""
+        """Ends a text whose block has ended, unless the next block continues it."""
         resting = self._answer.resting
         if resting is not None and not (following and following.continues(resting)):
             self._answer.resting = None
@@ -292,8 +294,8 @@ class AnthropicParser(StreamParser):
     # --- usage ------------------------------------------------------------------------------
 
     def _merge_usage(self, usage: JsonObject) -> None:
-        """The counts are totals of the whole message: the later one replaces the earlier, unless it
-        is the zero of a server that counts the prompt only once."""
+        """The counts are totals of the whole message: a later one replaces an earlier one, unless
+        it is the zero of a server that counts the prompt only once."""
         self._usage.update(
             {
                 name: value
@@ -311,8 +313,8 @@ class AnthropicParser(StreamParser):
             self.tracker.emit(UsageUpdate(usage=usage, final=is_final))
 
     def _read_usage(self, *, is_final: bool) -> Usage:
-        """The first event counts no output yet, and some servers put zeros there for all that
-        they do not know: no answer has a prompt of no tokens."""
+        """The first event counts no output yet, and some servers send zeros for all unknown counts:
+        no prompt has zero tokens."""
         raw = dict(self._usage)
         given, made = read_counts(raw)
         has_output = self._has_output_count or (is_final and bool(made))
@@ -346,7 +348,7 @@ class AnthropicParser(StreamParser):
         return self._stop_reason
 
     def _stop(self) -> Stop:
-        """Decided by what is there: some servers end their turn although calls are open."""
+        """What is there decides: some servers send ``end_turn`` although calls are open."""
         raw = self._stop_reason
         reason: StopReason = _REASONS.get(raw, "unknown") if raw else "stop"
         if reason == "stop" and self._has_waiting_calls():

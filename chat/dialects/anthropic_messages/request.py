@@ -1,4 +1,5 @@
-"""The body of a Messages request: what was chosen, within what each server and model takes."""
+"""The body of a Messages request: the chosen parameters, within what each server and model
+accepts."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -14,12 +15,12 @@ from chat.dialects.stream import object_of, text_of
 from chat.events import Json, JsonObject
 
 DECLARED = declared("anthropic_messages/parameters.toml")
-# Of the answer; the API wants a limit, and every model of the last years allows this much.
+# The limit of the answer. The API requires one, and every recent model allows this much.
 DEFAULT_MAX_TOKENS = 8192
 LEAST_THINKING_TOKENS = 1024
 # A budget must leave room for the answer itself.
 DEFAULT_THINKING_TOKENS = 4096
-# With thinking on, Anthropic takes no lower value.
+# With reasoning enabled, Anthropic accepts no lower value.
 LEAST_TOP_P_WITH_THINKING = 0.95
 MOST_STOP_SEQUENCES = 16
 
@@ -42,7 +43,7 @@ _EFFORTS: Mapping[str, frozenset[str]] = {
 
 
 def build_body(prompt: Prompt) -> tuple[JsonObject, list[str]]:
-    """The body, and a sentence for each thing that was mended or left out."""
+    """The body, and a sentence for each value that was corrected or left out."""
     options = read_options(DECLARED.options, prompt.options)
     chosen, notes = read_parameters(DECLARED.parameters, prompt.parameters)
     _apply_refusals(chosen, prompt.options, notes)
@@ -52,7 +53,7 @@ def build_body(prompt: Prompt) -> tuple[JsonObject, list[str]]:
     messages, more_notes = build_messages(prompt, server, takes_pictures=takes_pictures)
     body: JsonObject = {
         "model": prompt.model,
-        # Where nobody chose, thinking decides; the end of all limits is set below.
+        # If nothing was chosen, the reasoning budget decides; the limit is applied below.
         "max_tokens": chosen.pop("max_tokens", None),
         "messages": messages,
         "stream": prompt.stream,
@@ -71,18 +72,19 @@ def build_body(prompt: Prompt) -> tuple[JsonObject, list[str]]:
 def _apply_refusals(
     chosen: dict[str, object], options: Mapping[str, object], notes: list[str]
 ) -> None:
-    """What an earlier attempt of the same request was refused for (see ``after_refusal``)."""
+    """Applies what earlier attempts of the same request were refused for (see
+    ``after_refusal``)."""
     refused = options.get("refused_parameters")
     for name in refused if isinstance(refused, tuple) else ():
         if chosen.pop(name, None) is not None:
             notes.append(REFUSED.format(name))
 
 
-# --- what the model can, as far as the list or a refusal has said --------------------------
+# --- what the model can do, as far as the list or a refusal has said -----------------------
 
 
 def supports(prompt: Prompt, *path: str) -> bool | None:
-    """What the server's list says of a capability; ``None`` where it says nothing."""
+    """What the server's list says about a capability; ``None`` if it says nothing."""
     found = object_of(prompt.model_detail, "capabilities")
     for name in path:
         found = object_of(found, name)
@@ -119,14 +121,14 @@ def _replace_thinking(chosen: dict[str, object], prompt: Prompt, notes: list[str
 
 
 def _most_tokens(prompt: Prompt) -> int | None:
-    """The longest answer that the model may give."""
+    """The longest answer that the model allows."""
     said = (prompt.options.get("most_tokens"), prompt.model_detail.get("max_tokens"))
     limits = [n for n in said if isinstance(n, int) and not isinstance(n, bool) and n > 0]
     return min(limits, default=None)
 
 
 def _keep_below(body: JsonObject, most: int | None) -> None:
-    """Lowers what we chose; what a person chose was lowered before, with a note."""
+    """Lowers a default; a value that a user chose was lowered before, with a note."""
     if most is None or body["max_tokens"] <= most:
         return
     body["max_tokens"] = most
@@ -166,7 +168,7 @@ def _add_thinking(
 
 
 def _budget(body: JsonObject, wish: int | None, notes: list[str]) -> int | None:
-    """A budget below the limit of the answer, which grows where nobody chose it."""
+    """A budget below the limit of the answer, which is raised if nobody chose it."""
     limit = body["max_tokens"]
     if limit is None:
         budget = wish or DEFAULT_THINKING_TOKENS
@@ -175,7 +177,7 @@ def _budget(body: JsonObject, wish: int | None, notes: list[str]) -> int | None:
     if limit <= LEAST_THINKING_TOKENS:
         notes.append(NO_ROOM_TO_THINK)
         return None
-    # Where nobody chose, half of the answer may be thinking.
+    # If nobody chose, half of the answer may be reasoning.
     budget = wish or max(LEAST_THINKING_TOKENS, min(DEFAULT_THINKING_TOKENS, limit // 2))
     if budget < limit:
         return budget
@@ -236,8 +238,8 @@ def _wire_tool(tool: ToolDefinition) -> JsonObject:
 
 
 def _add_known_tools(body: JsonObject) -> None:
-    """Earlier calls may only go back beside a definition of their tools: switched off since, the
-    tools are named, and none may be called."""
+    """Earlier calls may only be sent back with a definition of their tools. Tools that were
+    disabled since are listed, and none may be called."""
     names = tools_named_in(body["messages"])
     if names:
         body["tools"] = [_wire_tool(ToolDefinition(name=name)) for name in names]
@@ -282,7 +284,7 @@ def _add_options(body: JsonObject, prompt: Prompt, options: Mapping[str, object]
 
 
 def _container(prompt: Prompt) -> str:
-    """Code that an answer has begun to run goes on in the container where it ran."""
+    """Code that an answer has started continues in the container where it ran."""
     last = prompt.turns[-1] if prompt.turns else None
     if not isinstance(last, AssistantTurn) or not last.is_native:
         return ""

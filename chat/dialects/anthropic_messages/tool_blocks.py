@@ -25,7 +25,7 @@ _CONDENSED = "Earlier conversation was condensed"
 
 
 class CallBlock(ContentBlock):
-    """A call of a tool. The ``input`` of its start is a placeholder unless nothing follows it."""
+    """A call of a tool. The ``input`` of its start is a placeholder, unless nothing follows it."""
 
     text_delta = "input_json_delta"
     text_member = "partial_json"
@@ -54,7 +54,7 @@ class CallBlock(ContentBlock):
         return {**self.data, "id": self.call.call_id, "input": self.call.arguments}
 
     def take_start_input(self) -> None:
-        """The arguments of servers that send a call as a whole."""
+        """The arguments, from servers that send a call as a whole."""
         given = self.data.get("input")
         if given and not self.call.pieces:
             self.tracker.call_whole_text(
@@ -62,7 +62,7 @@ class CallBlock(ContentBlock):
             )
 
     def _identify(self) -> None:
-        """A call needs an id to be answered by; some servers leave it out."""
+        """A call needs an id for its result; some servers leave it out."""
         if not self.call.call_id:
             name = _NOT_IN_IDS.sub("_", self.answer.name)[:40]
             self.call.call_id = f"toolu_{name}_{self.call.number}"
@@ -70,8 +70,8 @@ class CallBlock(ContentBlock):
 
 
 class ToolUseBlock(CallBlock):
-    """A call that waits for us. It stays open until the answer is complete: a call of an answer
-    that breaks off is never offered."""
+    """A call that waits for us. It stays open until the answer is complete, because a call of an
+    answer that breaks off is never offered."""
 
     def stop(self, *, is_complete: bool = True) -> None:
         super().stop(is_complete=is_complete)
@@ -83,7 +83,7 @@ class ToolUseBlock(CallBlock):
 
 
 class ServerToolBlock(CallBlock):
-    """A call that the upstream runs; its result is a block of its own, or of a later answer."""
+    """A call that the upstream runs. Its result is a block of its own, or of a later answer."""
 
     executes = "upstream"
 
@@ -105,7 +105,7 @@ class ServerToolBlock(CallBlock):
 
 
 class ResultBlock(ContentBlock):
-    """What a tool of the upstream gave, whole in its start."""
+    """The result of a tool of the upstream, complete in its start."""
 
     def start(self) -> None:
         call = self._call()
@@ -129,7 +129,8 @@ class ResultBlock(ContentBlock):
         return self.data if self._fits else None
 
     def _call(self) -> Call:
-        """The call by its id. After a pause it stands in an earlier answer: then it is told again."""
+        """The call by its id. After a pause the call is in an earlier answer; then it is reported
+        again."""
         identity = text_of(self.data, "tool_use_id")
         call = self.answer.calls.get(identity)
         if call is not None:
@@ -156,7 +157,7 @@ class ResultBlock(ContentBlock):
 
 
 class UploadBlock(ContentBlock):
-    """A file that the upstream's container holds; its content needs another API."""
+    """A file in the upstream's container; its content needs another API."""
 
     def start(self) -> None:
         item = self.tracker.open_media()
@@ -174,7 +175,7 @@ class UploadBlock(ContentBlock):
 
 
 class CompactionBlock(ContentBlock):
-    """A summary that stands for the conversation before it."""
+    """A summary that replaces the conversation before it."""
 
     def start(self) -> None:
         self._content = [text] if (text := text_of(self.data, "content")) else []
@@ -215,7 +216,7 @@ class CompactionBlock(ContentBlock):
 
 
 class FallbackBlock(ContentBlock):
-    """Another model went on from here."""
+    """Another model continues from here."""
 
     def start(self) -> None:
         model = text_of(object_of(self.data, "to"), "model")
@@ -237,7 +238,7 @@ class FallbackBlock(ContentBlock):
 
 
 class UnknownBlock(ContentBlock):
-    """A type that no table knows: kept as it came. With deltas it cannot be sent back whole."""
+    """An unknown type, kept as it came. With deltas it cannot be sent back as a whole."""
 
     has_deltas = False
 
@@ -263,7 +264,7 @@ _BLOCKS: Mapping[str, type[ContentBlock]] = {
     "compaction": CompactionBlock,
     "fallback": FallbackBlock,
 }
-# What a delta belongs to whose block was never started.
+# The block for a delta whose block was never started.
 _MISSING_STARTS: Mapping[str, JsonObject] = {
     "text_delta": {"type": "text", "text": ""},
     "citations_delta": {"type": "text", "text": ""},
@@ -277,12 +278,12 @@ _MISSING_STARTS: Mapping[str, JsonObject] = {
 def block_of(answer: AnswerState, data: JsonObject) -> ContentBlock:
     kind = text_of(data, "type")
     if kind.endswith(RESULT_SUFFIX) and text_of(data, "tool_use_id"):
-        # Results of tools that are yet to come as well: they differ in nothing that matters.
+        # Also results of future tools: they do not differ in what matters here.
         return ResultBlock(answer, data)
     return _BLOCKS.get(kind, UnknownBlock)(answer, data)
 
 
 def missing_start(delta_kind: str) -> JsonObject | None:
-    """A start for a delta that had none, by the delta's type."""
+    """A start for a delta that had none, by the type of the delta."""
     start = _MISSING_STARTS.get(delta_kind)
     return dict(start) if start else None

@@ -1,4 +1,4 @@
-"""LM Studio's native API: requests, the history that the server keeps, plugins and MCP servers."""
+"""LM Studio's native API: requests, history stored by the server, plugins and MCP servers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -30,17 +30,15 @@ from chat.events import ErrorInfo, Json, JsonObject, ToolCallItem
 
 _DECLARED = declared("lmstudio/parameters.toml")
 
-# More in one request is a mistake, such as a whole configuration pasted twice.
+# More entries are a mistake, such as a whole configuration pasted twice.
 MOST_INTEGRATIONS = 32
 
 _LEFT_OUT = "Entry {number} of the integrations was left out: {reason}."
 
 
 def read_integrations(value: object) -> tuple[list[Json], list[str]]:
-    """The entries that LM Studio understands, and a note for each other one.
-
-    A note names the entry by its number alone: whatever stands in it may be a credential.
-    """
+    """The entries that LM Studio understands, and a note for each other one. A note names the entry
+    only by its number, because anything in it may be a credential."""
     if value is None:
         return [], []
     entries = value if isinstance(value, list) else [value]
@@ -95,7 +93,7 @@ def _read_server(entry: JsonObject) -> JsonObject | _Reason:
 
 
 def _with_allowed_tools(wire: JsonObject, entry: JsonObject) -> JsonObject | _Reason:
-    """A list that cannot be read is no reason to allow every tool."""
+    """A list that cannot be parsed must not allow every tool."""
     if "allowed_tools" not in entry:
         return wire
     tools = entry["allowed_tools"]
@@ -124,7 +122,7 @@ _READERS: Mapping[str, Callable[[JsonObject], JsonObject | _Reason]] = {
     "ephemeral_mcp": _read_server,
 }
 
-# What is said where an answer goes on that waited for nobody.
+# The message that continues an answer which waited for nobody.
 GO_ON = "Please go on."
 HISTORY_AS_TEXT = "This server did not have the conversation; the earlier turns were sent as text."
 
@@ -169,21 +167,21 @@ class LmStudioDialect(Dialect):
         return LmStudioParser(model=model, endpoint=endpoint, options=parameters)
 
     def after_refusal(self, prompt: Prompt, error: ErrorInfo) -> Prompt | None:
-        """A response id that the server has lost: the earlier turns can go as text."""
+        """If the server has lost a response id, the earlier turns can be sent as text."""
         is_about_history = "response" in f"{error.param} {error.code} {error.message}".lower()
         if error.status not in (400, 404) or not prompt.previous_response_id:
             return None
         return replace(prompt, previous_response_id=None) if is_about_history else None
 
     def read_models(self, body: bytes) -> list[ModelInfo]:
-        """Only what can chat: the list holds embedding models too."""
+        """Only models for chat: the list contains embedding models, too."""
         entries = [entry for entry in model_entries(body) if entry.get("type", "llm") == "llm"]
         return [model for entry in entries if (model := model_of(entry))]
 
 
 def _fit_model(parameters: dict[str, object], detail: JsonObject) -> list[str]:
-    """Takes out or mends what the model cannot do by what the model list says of it, and says so.
-    Of a model that the list does not describe, nothing is known and nothing is changed."""
+    """Removes or corrects, with a note, what the model cannot do according to the model list. For a
+    model that the list does not describe, nothing is changed."""
     notes = []
     wish = parameters.get("reasoning")
     offered = _reasoning_of(detail)
@@ -200,7 +198,7 @@ def _fit_model(parameters: dict[str, object], detail: JsonObject) -> list[str]:
 
 
 def _reasoning_of(detail: JsonObject) -> list[str] | None:
-    """The settings that a model offers; ``None`` where the list does not tell."""
+    """The reasoning settings that a model offers; ``None`` if the list does not tell."""
     if not isinstance(detail.get("capabilities"), dict):
         return None
     allowed = object_of(detail["capabilities"], "reasoning").get("allowed_options")
@@ -208,7 +206,7 @@ def _reasoning_of(detail: JsonObject) -> list[str] | None:
 
 
 def _said(prompt: Prompt, notes: list[str], *, is_stored: bool) -> JsonObject:
-    """The newest turn, and what it follows: a point that the server keeps, or the turns as text."""
+    """The newest turn, and what it follows: an id of stored history, or the turns as text."""
     earlier, newest = prompt.turns[:-1], prompt.turns[-1:]
     text = ""
     images: tuple[Image, ...] = ()
@@ -216,7 +214,8 @@ def _said(prompt: Prompt, notes: list[str], *, is_stored: bool) -> JsonObject:
         if isinstance(turn, UserTurn):
             text, images = turn.text, turn.images
         else:
-            # The answer goes on: what it waited for is said by the person, as no other can here.
+            # When an answer is continued, what it waited for is sent as a user's message, because
+            # there is no other role for it.
             text = _continuation(turn)
             earlier = prompt.turns
     if prompt.previous_response_id and is_stored:
@@ -241,7 +240,8 @@ def _continuation(turn: AssistantTurn) -> str:
 
 
 def _input(text: str, images: tuple[Image, ...]) -> Json:
-    """A plain text where that is all. The server knows item types ``text`` and ``image`` only."""
+    """Plain text if there is nothing else. The server only knows items of type ``text`` and
+    ``image``."""
     if not images:
         return text
     pictures = [{"type": "image", "data_url": data_url(image)} for image in images]

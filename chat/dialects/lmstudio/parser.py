@@ -35,10 +35,10 @@ from chat.events import (
     UsageUpdate,
 )
 
-# LM Studio ends an answer when its reader leaves. A Tributary lets it go on, unless it is told not
-# to: whoever stops the answer here means it there, too.
+# LM Studio ends an answer when the client disconnects. A Tributary continues it, unless told
+# otherwise: stopping an answer here must stop it there, too.
 LEAVING_ENDS_IT = {"Tributary-On-Disconnect": "stop"}
-# What a Tributary says of an answer that waits in its line.
+# What a Tributary sends about an answer in its queue.
 QUEUE = "queue.update"
 
 _STATS = (
@@ -49,7 +49,7 @@ _STATS = (
     "time_to_first_token_seconds",
     "model_load_time_seconds",
 )
-# Of the events without members of their own, and of an error that came without a type.
+# For events without members of their own, and for an error without a type.
 _OTHER_MEMBERS = frozenset(("error",))
 _LOAD = frozenset(("model_instance_id",))
 _CALL = frozenset(("tool", "arguments", "provider_info"))
@@ -72,20 +72,20 @@ _MEMBERS: Mapping[str, frozenset[str]] = {
 
 
 class _WireArguments(Struct):
-    """The member of a tool event whose original spelling is worth keeping."""
+    """The arguments of a tool event, whose original spelling is kept."""
 
     arguments: msgspec.Raw = msgspec.Raw()
 
 
 class LmStudioParser(StreamParser):
-    """Events keep their names; what is added are item numbers and what is missing."""
+    """Events keep their names. Item numbers and missing events are added."""
 
     def __init__(self, *, model: str, endpoint: str, options: Mapping[str, object]) -> None:
         super().__init__(dialect="lmstudio", model=model, endpoint=endpoint)
-        # The parameter that the person set, which the answer is measured against at its end.
+        # The parameter that the user set; the answer's length is compared with it at the end.
         limit = options.get("max_output_tokens")
         self._max_output_tokens = limit if isinstance(limit, int) else None
-        # Calls in order of arrival, by name: those without arguments, those without a result.
+        # Calls in order of arrival, by name: those without arguments, and those without a result.
         self._without_arguments: dict[str, deque[Call]] = {}
         self._without_result: dict[str, deque[Call]] = {}
         self._final: JsonObject | None = None
@@ -134,7 +134,7 @@ class LmStudioParser(StreamParser):
     def close(self, cause: Cause = "eof", *, error: ErrorInfo | None = None) -> list[Event]:
         events = super().close(cause, error=error)
         if self._relay is not None and self._relay.ending is not None:
-            # How the run ended is known where it was run: an error that it had may say less.
+            # The server that ran it knows how the run ended; an error in it may say less.
             self.ending = self._relay.ending
         return events
 
@@ -146,7 +146,7 @@ class LmStudioParser(StreamParser):
         produced = count_of(object_of(self._final, "stats"), "total_output_tokens")
         limit = self._max_output_tokens
         if limit is not None and produced is not None and produced >= limit:
-            # LM Studio reports no reason; reaching the limit exactly is the only sign.
+            # LM Studio reports no reason. Reaching the limit exactly is the only sign of it.
             return ending_of("incomplete", "length")
         return ending_of("completed", "stop")
 
@@ -156,7 +156,7 @@ class LmStudioParser(StreamParser):
             if member not in known and member != "type":
                 self.unknown_member(name, member, value)
 
-    # --- handlers: each says whether it could read the payload ---------------------
+    # --- handlers: each returns whether it could read the payload -------------------
 
     def _on_chat_start(self, data: JsonObject) -> bool:
         is_first = not self.tracker.has_started
@@ -269,8 +269,8 @@ class LmStudioParser(StreamParser):
         return call
 
     def _call_for(self, data: JsonObject, queues: dict[str, deque[Call]]) -> Call:
-        """There are no call ids: the oldest open call of this name that lacks the step, of any
-        name where none is given, else one that nobody opened."""
+        """There are no call ids: the oldest open call of this name that lacks the step (of any name
+        if none is given), else a new call."""
         tool = text_of(data, "tool")
         names = [tool] if tool else list(queues)
         waiting = [queue for name in names if (queue := queues.get(name)) and _drop_closed(queue)]
@@ -320,7 +320,7 @@ class LmStudioParser(StreamParser):
 
 
 def _drop_closed(queue: deque[Call]) -> bool:
-    """Forgets calls that ended without the step that is waited for; whether one is left."""
+    """Forgets calls that ended without the step that is waited for. Returns whether one is left."""
     while queue and not queue[0].is_open:
         queue.popleft()
     return bool(queue)
@@ -351,7 +351,8 @@ _HANDLERS: Mapping[str, _Handler] = {
 
 
 def _spelling(source: str) -> str | None:
-    """The arguments as they were written: numbers and repeated keys do not survive reading."""
+    """The arguments as they were written: parsing loses the spelling of numbers and repeated
+    keys."""
     try:
         raw = msgspec.json.decode(source, type=_WireArguments).arguments
     except (msgspec.DecodeError, UnicodeError):

@@ -11,10 +11,10 @@ _TEXT_KINDS: Mapping[str, TextKind] = {"message": "message", "reasoning": "reaso
 
 
 def reconcile(tracker: ItemTracker, output: list[JsonObject]) -> list[JsonObject]:
-    """Reports what the stream lacked, and returns what differs in another way.
+    """Reports what the stream lacked. Returns what differs in another way.
 
-    The streamed items are the record. The missing rest of an item that is still open is
-    reported before it closes; so are whole items after the last one streamed.
+    The streamed items are the record. The missing rest of an item that is still open is reported
+    before it closes, and so are whole items after the last streamed one.
     """
     differences: list[JsonObject] = []
     streamed = list(tracker.items())
@@ -54,7 +54,7 @@ def _complete(tracker: ItemTracker, item: Item, entry: JsonObject) -> list[JsonO
     if item.is_open and final.startswith(streamed):
         tracker.text(_TEXT_KINDS[item.kind], final[len(streamed) :])
         return []
-    # The lengths are enough here: the whole text is kept in the upstream's own result.
+    # The lengths are sufficient: the whole text is in the upstream's own result.
     return [_difference(item, "characters", len(streamed), len(final))]
 
 
@@ -81,7 +81,7 @@ def _finish_call(tracker: ItemTracker, call: Call, entry: JsonObject) -> None:
 
 
 def _add(tracker: ItemTracker, entry: JsonObject) -> None:
-    """An item that was not streamed at all; every item of an answer that was not streamed."""
+    """An item that was not streamed; or every item of an answer without a stream."""
     kind = text_of(entry, "type")
     adder = _ADDERS.get(kind)
     if adder is not None:
@@ -119,7 +119,7 @@ _ADDERS: Mapping[str, Callable[[ItemTracker, JsonObject], None]] = {
 }
 
 
-# --- values of LM Studio's events and results ------------------------------------
+# --- values in LM Studio's events and results ------------------------------------
 
 
 def provider_of(value: Json) -> ProviderInfo | None:

@@ -1,8 +1,8 @@
-"""Our own stream, read back: LM Studio's events with item numbers, and the types we added to them.
+"""Parses our own stream: LM Studio's events with item numbers, and the types that we added.
 
-What ``GET /api/v1/runs/<id>/events`` emits has ``run`` and ``seq`` in every event, which LM Studio
-never sends. Such an event is canonical already: here it only gets a number of ours for its item,
-and the life of each item is kept as for any other upstream.
+``GET /api/v1/runs/<id>/events`` sends ``run`` and ``seq`` in every event, which LM Studio never
+does. Such an event is canonical already. Its item gets a number of this run, and the life of each
+item is tracked as for any other upstream.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ from chat.events import (
 
 Place = tuple[int, int]
 
-# The family of our own notes about replies, and what it becomes in a log that is read back.
+# The kind of our own notes about replies, and what it becomes in a log that is read back.
 REPLIES = "question"
 RELAYED = "reply"
 LABEL_LENGTH = 200
@@ -56,7 +56,7 @@ def is_relayed(data: JsonObject) -> bool:
 
 
 class Relay:
-    """The items of one relayed run, by the numbers that they have in its log."""
+    """The items of one relayed run, by their numbers in its log."""
 
     def __init__(self, parser: StreamParser) -> None:
         self.ending: Ending | None = None
@@ -66,7 +66,7 @@ class Relay:
         self._is_waiting = False
 
     def take(self, data: JsonObject) -> bool:
-        """Whether the event could be read."""
+        """Returns whether the event could be read."""
         members = {name: value for name, value in data.items() if name != "run"}
         try:
             event: EventBase = msgspec.convert(members, EVENT_TYPES[members["type"]])
@@ -79,11 +79,11 @@ class Relay:
             return True
         return handler(self, event)
 
-    # --- what belongs to no item ---------------------------------------------------------
+    # --- events without an item -----------------------------------------------------------
 
     def _pass(self, event: EventBase) -> None:
         self._parser.start()
-        # Every type that a handler does not take stands in the union as it is.
+        # Every type without a handler is in the union as it is.
         self._tracker.emit(event)  # type: ignore[arg-type]
 
     def _on_start(self, event: ChatStart) -> bool:
@@ -97,7 +97,7 @@ class Relay:
         return True
 
     def waits(self, message: str) -> None:
-        """The answer stands in line there. It says so before the log there begins."""
+        """The answer waits in the queue of that server, which is reported before its log begins."""
         self._parser.start()
         self._is_waiting = True
         label = repair_text(message)[:LABEL_LENGTH] or "Waits in line"
@@ -109,24 +109,25 @@ class Relay:
         return True
 
     def _on_step(self, event: ActivityStep) -> bool:
-        """A note of what people replied is written here alone: a server that sent one could say
-        that somebody of this team had approved what nobody was asked."""
+        """Notes of users' replies are only written here: a server that sent one could claim that
+        somebody of this team had approved something."""
         is_note_of_reply = event.family == REPLIES
         self._pass(msgspec.structs.replace(event, family=RELAYED) if is_note_of_reply else event)
         return True
 
     def _on_replay(self, event: ReplayData) -> bool:
-        """That there is something to carry back is told; what it is stays where it is known."""
+        """Reports that there is data to be sent back; the data itself stays at that server."""
         item = self._items.get((event.choice, event.item or 0))
         if event.kind != "native" and event.item is not None and item is not None:
             self._pass(msgspec.structs.replace(event, item=item.number, data=None))
         return True
 
     def _on_end(self, event: ChatEnd) -> bool:
-        """Nothing is copied from the result but what no event before it tells."""
+        """Of the result, only what no event before it has told is used."""
         self._parser.start(event.result.model_instance_id)
         self._tracker.close_all()
-        # A person of that installation may have stopped it; here the name would be one of ours.
+        # A user of that installation may have stopped it; here the name would look like one of
+        # ours.
         stop = msgspec.structs.replace(event.result.ext.stop, by=None)
         self.ending = Ending(status=event.result.ext.status, stop=stop)
         self._parser.meta(_told_at_the_end(event.result))
@@ -236,8 +237,8 @@ class Relay:
         call.call_id = call_id or call.call_id
 
     def _open_call(self, event: ItemEvent, tool: str = "") -> Call | None:
-        """The call, which a log that goes on with an answer need not have begun; ``None`` where
-        the number is that of something else, or of a call that has ended."""
+        """The call, which need not have been opened if the log continues an answer; ``None`` if the
+        number belongs to something else, or to a call that has ended."""
         place = (event.choice, event.item)
         if place not in self._items:
             self._parser.start()
@@ -247,7 +248,7 @@ class Relay:
         item = self._items[place]
         return item if isinstance(item, Call) and item.is_open else None
 
-    # --- what accompanies the text ----------------------------------------------------------------
+    # --- other events -----------------------------------------------------------------------------
 
     def _on_addition(self, event: CitationAdd | LogprobsAdd) -> bool:
         item = self._items.get((event.choice, event.item))
@@ -281,7 +282,7 @@ def _told_at_the_end(result: Result) -> JsonObject:
     return values
 
 
-# Each handler takes the type that it stands under. Other types pass as they are.
+# Each handler gets the type that it is listed under. Other types pass unchanged.
 _HANDLERS: Mapping[type, Callable[..., bool]] = {
     ChatStart: Relay._on_start,
     Error: Relay._on_error,

@@ -1,4 +1,5 @@
-"""Puts parameters, tools and formats into the requests of OpenAI-like servers, under the names each knows."""
+"""Puts parameters, tools and formats into requests to OpenAI-like servers, under the names that
+each knows."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -8,15 +9,15 @@ from chat.dialects.base import ToolDefinition
 from chat.dialects.parameters import FOLDER
 from chat.events import Json, JsonObject
 
-# OpenAI's limit; the others accept at least as many.
+# OpenAI's limit; other servers accept at least as many.
 MOST_STOP_TEXTS = 4
 
 _LISTED = tomllib.loads((FOLDER / "openai" / "servers.toml").read_text())
-# Our name of a parameter, to the member (dots: of a member) under which each kind of server knows it.
+# Our name of a parameter, and the member (with dots: of a member) that each kind of server knows.
 SERVERS: Mapping[str, Mapping[str, str]] = _LISTED["servers"]
 _ONLY_SOME_KNOW = frozenset(_LISTED["only_some_know"])
 
-# --- to the wire ----------------------------------------------------------------------
+# --- parameters -----------------------------------------------------------------------
 
 NOT_KNOWN = (
     "The parameter {name} was left out: the server's settings do not say that it knows this."
@@ -27,7 +28,8 @@ _NEVER_ADDED = frozenset(
 
 
 def added_members(options: Mapping[str, object]) -> JsonObject:
-    """What the upstream's settings add to every request. They cannot replace the conversation."""
+    """Members that the upstream's settings add to every request. They cannot replace the
+    conversation."""
     members = options.get("extra_body")
     if not isinstance(members, dict):
         return {}
@@ -41,9 +43,9 @@ def place(
     *,
     few_know: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> list[str]:
-    """Puts the parameters under the names of this kind of server; a sentence for each that it
-    does not know and that is therefore left out. ``few_know`` names further parameters that
-    only these kinds of server know."""
+    """Puts the parameters under the names of this kind of server. Returns a sentence for each that
+    it does not know, which is left out. ``few_know`` names further parameters that only these kinds
+    of server know."""
     server = str(options["extras"])
     added = {name.strip() for name in str(options.get("extra_members") or "").split(",")}
     notes = []
@@ -77,7 +79,7 @@ def stop_texts(value: object, *, room: int = MOST_STOP_TEXTS) -> tuple[list[str]
 
 
 def place_logprobs(parameters: dict[str, object]) -> None:
-    """Other likely tokens are only to be had with log probabilities, and not without."""
+    """Alternative tokens are only available together with log probabilities."""
     if parameters.get("logprobs") is False:
         parameters.pop("top_logprobs", None)
     elif parameters.get("top_logprobs") is not None:
@@ -85,7 +87,7 @@ def place_logprobs(parameters: dict[str, object]) -> None:
 
 
 def response_format(kind: object, schema: object) -> tuple[JsonObject | None, list[str]]:
-    """The member ``response_format``, and a note where it cannot be made."""
+    """The member ``response_format``, and a note if it cannot be made."""
     if kind is None:
         return None, []
     if kind != "json_schema":
@@ -118,7 +120,7 @@ def _function(tool: ToolDefinition) -> JsonObject:
 def tool_choice(
     value: object, tools: Sequence[ToolDefinition], options: Mapping[str, object]
 ) -> tuple[Json, list[str]]:
-    """The member ``tool_choice``, and a note where it names a tool that is not there."""
+    """The member ``tool_choice``, and a note if it names a tool that is not offered."""
     word = str(value or "").strip()
     if not word:
         return None, []
@@ -130,7 +132,7 @@ def tool_choice(
 
 
 def _choice_word(word: str, options: Mapping[str, object]) -> str:
-    """Two words for the same: OpenAI says ``required``, Mistral only understands ``any``."""
+    """Two words for the same: OpenAI says ``required``, Mistral only accepts ``any``."""
     if word in ("required", "any"):
         return "any" if options.get("extras") == "mistral" else "required"
     return word

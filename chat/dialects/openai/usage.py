@@ -1,11 +1,12 @@
-"""Token counts of OpenAI's three APIs, and of the servers that speak them in their own way."""
+"""Token counts of OpenAI's three APIs, and of servers with variations of them."""
 
 from chat.dialects.stream import cost_of, count_of, object_of
 from chat.events import JsonObject, Usage
 
 
 def read_usage(value: JsonObject) -> Usage:
-    """Token counts under the names of chat completions or of Responses: some gateways mix them."""
+    """Token counts under the names of chat completions or of Responses, because some gateways mix
+    them."""
     prompt = object_of(value, "prompt_tokens_details") or object_of(value, "input_tokens_details")
     answer = object_of(value, "completion_tokens_details") or object_of(
         value, "output_tokens_details"
@@ -29,7 +30,7 @@ def read_usage(value: JsonObject) -> Usage:
 
 
 def _cached(value: JsonObject, details: JsonObject) -> int | None:
-    """DeepSeek counts what came from its cache beside the prompt's tokens, not among its details."""
+    """DeepSeek reports cached tokens beside the prompt's tokens, not among their details."""
     cached = count_of(details, "cached_tokens")
     return count_of(value, "prompt_cache_hit_tokens") if cached is None else cached
 

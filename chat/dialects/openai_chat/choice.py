@@ -1,4 +1,4 @@
-"""One choice of a chat-completions answer: its text, its tool calls, and what goes back later."""
+"""One choice of a chat completion: its text, its tool calls, and what is sent back later."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal
@@ -19,8 +19,8 @@ from chat.events import (
 )
 from chat.events.text_buffer import add_piece
 
-# Beyond this, asking whether a call's text is complete costs more than the rare servers
-# that need the question (no index, no id, several calls) are worth.
+# In longer arguments, checking whether a call is complete costs too much for the rare servers that
+# need it (no index, no id, several calls).
 _MOST_PROBED_CHARACTERS = 16 * 1024
 
 _CALL_MEMBERS = frozenset(("index", "id", "type", "function", "custom", "extra_content"))
@@ -70,7 +70,7 @@ class ChoiceState:
             self._report(self._splitter.feed(content))
 
     def reasoning(self, member: str, text: str) -> None:
-        """Text of a separate reasoning member; from then on tags in the content are content."""
+        """The text of a separate reasoning member; after that, tags in the content are content."""
         if not self._splitter.is_transparent:
             self._report(self._splitter.disable())
         add_piece(self._reasoning.setdefault(member, []), text)
@@ -102,7 +102,7 @@ class ChoiceState:
             self._parser.raw("delta", data={"content": [part]})
 
     def _on_thinking(self, part: JsonObject) -> None:
-        """Mistral's models think in parts of the content, which hold parts of text."""
+        """Mistral's models send reasoning in parts of the content, which contain parts of text."""
         thinking = part.get("thinking")
         texts = [text_of(piece, "text") for piece in objects_of(part, "thinking")]
         text = thinking if isinstance(thinking, str) else "".join(texts)
@@ -120,7 +120,7 @@ class ChoiceState:
     # --- reasoning ---------------------------------------------------------------------
 
     def _take_reasoning(self, delta: JsonObject) -> None:
-        """One visible source: servers repeat the same text in two or three members."""
+        """Only one source is used, because servers repeat the same text in two or three members."""
         details = objects_of(delta, "reasoning_details")
         for member in ("reasoning_content", "reasoning"):
             text = delta.get(member)
@@ -204,7 +204,7 @@ class ChoiceState:
     def _take_function(self, call: Call, function: JsonObject) -> None:
         name = text_of(function, "name")
         if name and name != call.tool and not call.pieces:
-            # A name in pieces; once there are arguments it is complete.
+            # The name may come in pieces; once there are arguments it is complete.
             call.tool += name
         arguments = function.get("arguments")
         if isinstance(arguments, str):
@@ -213,7 +213,7 @@ class ChoiceState:
             self._tracker.call_whole_text(call, write_json(arguments))
 
     def _call_of(self, fragment: JsonObject, name: str) -> Call:
-        """The call that a fragment belongs to. Servers number all calls 0, or none at all."""
+        """The call that a fragment belongs to. Some servers number all calls 0, or none at all."""
         identity = text_of(fragment, "id")
         index = fragment.get("index")
         if isinstance(index, int) and not isinstance(index, bool):
@@ -287,7 +287,7 @@ class ChoiceState:
                 self._parser.raw("delta", data={"annotations": [annotation]})
 
     def cite(self, sources: list[JsonObject]) -> None:
-        """Sources of the whole answer, which are taken once there is a message for them."""
+        """Sources of the whole answer, which are used once there is a message."""
         message = self._tracker.last("message", choice=self.number)
         if message is None:
             return
@@ -325,7 +325,7 @@ class ChoiceState:
         )
 
     def _on_audio(self, value: Json) -> None:
-        """Sound comes in pieces under one id; later pieces may leave the id out."""
+        """Sound comes in pieces with one id; later pieces may leave it out."""
         if not isinstance(value, dict):
             self._parser.raw("delta", data={"audio": value})
             return
@@ -351,10 +351,8 @@ class ChoiceState:
     # --- the end ---------------------------------------------------------------------------
 
     def close(self, answer_id: str, *, is_complete: bool = True) -> None:
-        """Closes the items of this choice; calls without an id get one that stays theirs.
-
-        ``answer_id`` makes these ids differ from those of every other run of a conversation.
-        """
+        """Closes the items of this choice. Calls without an id get a permanent one; ``answer_id``
+        makes it unique in the conversation."""
         self._report(self._splitter.close())
         place = [answer_id, str(self.number)] if self.number else [answer_id]
         for position, call in enumerate(self._calls):
@@ -362,7 +360,7 @@ class ChoiceState:
                 call.call_id = "_".join(filter(None, ["call", *place, str(position)]))
                 call.id_synthesised = True
             if is_complete and _is_custom(call) and call.is_open and not call.has_arguments:
-                # The input of such a tool is text as it is, not JSON.
+                # The input of such a tool is plain text, not JSON.
                 text = call.joined()
                 self._tracker.call_arguments(call, {"input": text}, text)
         self._tracker.close_choice(self.number, is_complete=is_complete)
@@ -375,10 +373,10 @@ class ChoiceState:
         return self._tracker.last("refusal", choice=self.number) is not None
 
     def native(self) -> JsonObject | None:
-        """The assistant turn in the upstream's own form: original text, tags included."""
+        """The assistant turn in the upstream's own form: the original text, tags included."""
         turn: JsonObject = {"role": "assistant", "content": "".join(self._original) or None}
         for member, pieces in self._reasoning.items():
-            # Thinking in parts has no member of its own to go back in.
+            # Reasoning in parts has no member of its own to be sent back in.
             turn["reasoning" if member == "thinking" else member] = "".join(pieces)
         if self._reasoning_details:
             turn["reasoning_details"] = self._reasoning_details
@@ -405,7 +403,7 @@ class ChoiceState:
         return wire
 
 
-# In this order whatever the order in the chunk: thinking, then text, then calls.
+# Always in this order, whatever the order in the chunk: reasoning, then text, then calls.
 _DELTA: Mapping[str, Callable[[ChoiceState, Json], None]] = {
     "content": ChoiceState._on_content,
     "refusal": ChoiceState._on_refusal,
@@ -447,7 +445,7 @@ def _citation(annotation: JsonObject) -> Citation:
 
 
 def _split_data_url(url: str) -> tuple[str, str | None]:
-    """Media type and base64 text of a data URL; other URLs stay what they are."""
+    """Media type and base64 text of a data URL; other URLs stay unchanged."""
     if not url.startswith("data:"):
         return "", None
     head, _, data = url[len("data:") :].partition(",")

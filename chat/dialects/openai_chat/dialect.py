@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: how to ask, and who reads the answer."""
+"""OpenAI's chat completions: requests, and the parser of answers."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,9 +20,9 @@ _REASONING_IS_MISSING = ("passed back", "must be", "missing", "required")
 
 
 class OpenAiChatDialect(Dialect):
-    """The request is made in steps that a dialect which extends this one may replace:
-    ``request_options``, ``members`` (its body), ``tool_members`` and ``request_headers``. Each
-    may add sentences to the ``notes`` of the request."""
+    """A request is made in steps that a dialect which extends this one may replace:
+    ``request_options``, ``members`` (its body), ``tool_members`` and ``request_headers``. Each may
+    add sentences to the ``notes`` of the request."""
 
     name: ClassVar[str] = "openai_chat"
     label: ClassVar[str] = "OpenAI chat completions"
@@ -119,7 +119,7 @@ class OpenAiChatDialect(Dialect):
 
 
 def _mend(options: dict[str, object], current: Mapping[str, object], text: str) -> None:
-    """The options to ask with after a refusal that says ``text``."""
+    """The options for another attempt after a refusal that says ``text``."""
     if "stream_options" in text:
         options["stream_options"] = False
     elif "max_completion_tokens" in text:
@@ -136,7 +136,7 @@ def _wants_reasoning(text: str) -> bool:
 def place_parameters(
     body: JsonObject, parameters: dict[str, object], options: Mapping[str, object]
 ) -> list[str]:
-    """Puts what a person chose into the body, in the form that the server knows."""
+    """Puts the chosen parameters into the body, in the form that the server knows."""
     texts, notes = wire.stop_texts(parameters.pop("stop", None))
     if texts:
         body["stop"] = texts

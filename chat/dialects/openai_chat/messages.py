@@ -24,8 +24,8 @@ _NINE_LETTERS = re.compile(r"[A-Za-z0-9]{9}\Z")
 
 
 def build_messages(prompt: Prompt, options: Mapping[str, object]) -> list[JsonObject]:
-    """The whole conversation. Of an answer that goes on, the last messages are the results of
-    its calls, or what it has said so far."""
+    """The whole conversation. For an answer that is continued, the last messages are the results of
+    its calls, or its text so far."""
     messages: list[JsonObject] = []
     for turn in prompt.turns:
         if isinstance(turn, UserTurn):
@@ -47,7 +47,7 @@ def _with_system(messages: list[JsonObject], system: str, role: str) -> list[Jso
 
 
 def _joined(messages: list[JsonObject]) -> list[JsonObject]:
-    """Two messages of one side next to each other become one: many templates refuse them."""
+    """Two adjacent messages of one role become one, because many templates refuse them."""
     joined: list[JsonObject] = []
     for message in messages:
         last = joined[-1] if joined else None
@@ -85,7 +85,8 @@ def _shorten_ids(message: JsonObject) -> None:
 
 
 def _nine_letters(identity: Json) -> str:
-    """The same id for the same call, in every request."""
+    """The same id for the same call in every request, in the nine characters that Mistral
+    requires."""
     text = str(identity)
     return text if _NINE_LETTERS.match(text) else hashlib.sha256(text.encode()).hexdigest()[:9]
 
@@ -100,7 +101,7 @@ def _content(turn: UserTurn) -> Json:
 
 
 def _answer(turn: AssistantTurn, options: Mapping[str, object]) -> list[JsonObject]:
-    """An earlier answer. Only calls that have a result go back, each followed by it: an
+    """An earlier answer. Only calls with a result are sent back, each followed by it, because an
     unanswered call would be refused."""
     native = turn.result.ext.native
     if turn.is_native and isinstance(native, dict) and _is_turn(native):
@@ -115,7 +116,7 @@ def _answer(turn: AssistantTurn, options: Mapping[str, object]) -> list[JsonObje
 
 
 def _is_turn(native: JsonObject) -> bool:
-    """Whether this is a turn of chat completions, and not that of another API of the server."""
+    """Whether this turn is one of chat completions, not of another API of the server."""
     content = native.get("content")
     is_text = content is None or isinstance(content, str | list)
     return native.get("role") == "assistant" and is_text
@@ -143,8 +144,8 @@ def _native_messages(
 
 
 def _rebuilt_messages(turn: AssistantTurn, options: Mapping[str, object]) -> list[JsonObject]:
-    """The turn from its items. What only its own upstream could read is left out; calls that
-    an upstream ran itself become text."""
+    """The turn from its items. What only its own upstream could read is left out; calls that an
+    upstream ran itself become text."""
     messages: list[JsonObject] = []
     texts: list[str] = []
     calls: list[ToolCallItem] = []
@@ -208,7 +209,7 @@ def _with_id(call: ToolCallItem, number: int) -> ToolCallItem:
 
 
 def _wire_call(call: ToolCallItem) -> JsonObject:
-    """The arguments go back as they were written."""
+    """The arguments are sent back as they were written."""
     arguments = call.arguments_raw or msgspec.json.encode(call.arguments).decode()
     function = {"name": call.tool, "arguments": arguments}
     return {"id": call.call_id, "type": "function", "function": function}

@@ -1,4 +1,4 @@
-"""The stream of chat completions, as the many servers that speak it send it."""
+"""The stream of chat completions, in the variations of many servers."""
 
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal, Protocol, cast
@@ -35,22 +35,22 @@ from chat.wire.sse import Frame
 
 NO_ANSWER_MESSAGE = "The server sent no answer."
 
-# Token ids and raw prompts are for debugging the server; a run keeps the beginning of them.
+# Token ids and raw prompts are for debugging the server; a run keeps their first part.
 _MOST_DEBUG_ENTRIES = 1000
 
 _HANDLED = frozenset(("id", "object", "created", "model", "choices", "usage", "error", "type"))
 _IGNORED = frozenset(("obfuscation",))
 _FACTS = ("service_tier", "system_fingerprint", "provider")
-# Fireworks' name, and that of llama.cpp.
+# The names of Fireworks, and of llama.cpp.
 _PERFORMANCE = frozenset(("perf_metrics", "timings"))
-# Perplexity's names. Results have titles, so they come before the addresses alone.
+# Perplexity's names. Results have titles, so they come before the bare addresses.
 _SOURCES = ("search_results", "citations")
 _DEBUG = frozenset(("prompt_token_ids", "token_ids", "raw_output"))
 
 
 # --- the fast path ------------------------------------------------------------------
 # Nearly every chunk of a long answer is one piece of text and nothing else. These types accept
-# exactly that; whatever they refuse goes the general way, which gives the same events. It saves a
+# exactly that; other chunks are parsed by the general code, which gives the same events. It saves a
 # quarter of what a delta costs on its way to a browser.
 
 
@@ -85,13 +85,13 @@ class _QuickChunk(Struct, forbid_unknown_fields=True):
     obfuscation: str = ""
 
 
-# Which choice says something, in which member; and what it says.
+# Which choice has text, in which member, and the text.
 Target = tuple[ChoiceState, str]
 Saying = tuple[Target, str]
 
 
 class QuickChunk(Protocol):
-    """What both kinds of quick chunk say of the whole answer."""
+    """What both kinds of quick chunk say about the whole answer."""
 
     id: str
     model: str
@@ -104,14 +104,17 @@ _quick_decoder = msgspec.json.Decoder(_QuickChunk)
 
 
 class OpenAiChatParser(StreamParser):
-    """Chunks to events. Dialects that extend this one override ``on_extension``,
-    ``on_unknown_member``, ``native_turn`` and ``needs_done``; where their choices hold the text
-    elsewhere, ``text_members``, ``delta_of`` and ``read_quickly``."""
+    """Turns chunks into events.
 
-    # Whether a stream that ends after its finish reason lacks something.
+    Dialects that extend this one override ``on_extension``, ``on_unknown_member``, ``native_turn``
+    and ``needs_done``; if their choices hold the text elsewhere, also ``text_members``,
+    ``delta_of`` and ``read_quickly``.
+    """
+
+    # Whether a stream that ends after its finish reason is incomplete.
     needs_done: ClassVar[bool] = True
     has_fast_path: ClassVar[bool] = True
-    # Each choice keeps its text in the upstream's own form.
+    # Whether each choice keeps its text in the upstream's own form.
     looks_back: ClassVar[bool] = False
     # The members of a choice that ``delta_of`` reads.
     text_members: ClassVar[frozenset[str]] = frozenset(("delta", "message"))
@@ -124,13 +127,13 @@ class OpenAiChatParser(StreamParser):
         self._choices: dict[int, ChoiceState] = {}
         self._tool_statuses = ToolStatuses(self)
         self._facts: JsonObject = {}
-        # Model and facts as the last chunk gave them: the fast path takes only chunks like it.
+        # Model and facts of the last chunk: the fast path accepts only chunks with the same.
         self._seen: tuple[Json, ...] | None = None
-        # What our own ids of calls begin with: the run's id, else that of the upstream's answer.
+        # The prefix of generated call ids: the run's id, else that of the upstream's answer.
         self._answer_id = str(options.get("run_id") or "")
         self._usage: Usage | None = None
         self._performance: Json = None
-        # Sources of the answer that stand beside its choices, until there is a message to cite in.
+        # Sources of the answer beside its choices, until there is a message to cite in.
         self._sources: list[JsonObject] = []
         self._known_sources: set[str] = set()
 
@@ -149,7 +152,7 @@ class OpenAiChatParser(StreamParser):
         return self._choices[0].native() if 0 in self._choices else None
 
     def delta_of(self, entry: JsonObject) -> Json:
-        """What a choice adds to its answer; of an answer that was not streamed, all of it."""
+        """What a choice adds to its answer; for an answer without a stream, all of it."""
         return entry.get("delta") or entry.get("message")
 
     # --- frames -----------------------------------------------------------------------
@@ -167,8 +170,8 @@ class OpenAiChatParser(StreamParser):
         return self._take()
 
     def read_quickly(self, frame: Frame) -> Saying | None:
-        """What a chunk says that holds one piece of text and nothing new beside it; ``None`` for
-        any other. Changes nothing."""
+        """The content of a chunk with one piece of text and nothing else that is new; ``None`` for
+        any other chunk. Changes nothing."""
         if frame.event is not None:
             return None
         try:
@@ -187,7 +190,7 @@ class OpenAiChatParser(StreamParser):
         return None if delta.content else ((choice, member), reasoning)
 
     def known_choice(self, chunk: QuickChunk, number: int) -> ChoiceState | None:
-        """The choice, if the chunk says of the whole answer what the last one said."""
+        """The choice, if the chunk says the same about the whole answer as the last one."""
         facts = (chunk.model, chunk.service_tier, chunk.system_fingerprint, chunk.provider)
         is_named_late = chunk.id and not self._facts.get("upstream_id")
         return self._choices.get(number) if facts == self._seen and not is_named_late else None
@@ -215,7 +218,7 @@ class OpenAiChatParser(StreamParser):
             self.raw(event or name or None, data=data)
 
     def on_body(self, data: JsonObject) -> None:
-        """A complete answer is a chunk whose choices hold a whole ``message``."""
+        """A complete answer is a chunk whose choices contain a whole ``message``."""
         if isinstance(data.get("choices"), list):
             self.on_payload(None, data)
             self.on_done()
@@ -234,7 +237,7 @@ class OpenAiChatParser(StreamParser):
 
     def _on_chunk(self, data: JsonObject) -> None:
         self._note_facts(data)
-        # Of the sources those with titles first.
+        # Sources with titles come first.
         for name, value in sorted(data.items(), key=lambda member: member[0] != _SOURCES[0]):
             if name not in _HANDLED and name not in _IGNORED:
                 self._on_member(name, value)
@@ -245,22 +248,22 @@ class OpenAiChatParser(StreamParser):
             self._choices[0].cite(self._sources)
         if data.get("usage"):
             self._note_usage(data["usage"])
-            # Beside text it is one of many growing counts; only the last is worth an event.
+            # Beside text it is one of many growing counts; only the last one becomes an event.
             if all(entry.get("finish_reason") is not None for entry in choices):
                 self._report_usage(is_final=False)
 
     def _note_facts(self, data: JsonObject) -> None:
-        """What is said of the whole answer, when it is first said and when it changes."""
+        """Facts of the whole answer, when they are first sent and when they change."""
         model = text_of(data, "model")
         self._seen = (model, *(data.get(name) for name in _FACTS))
         facts = {name: data[name] for name in _FACTS if data.get(name) is not None}
         if not self._facts.get("upstream_id"):
-            # Empty in the first chunk of some servers.
+            # Some servers leave it empty in the first chunk.
             self._answer_id = self._answer_id or text_of(data, "id")
             facts["upstream_id"] = data.get("id")
         if not self._facts:
             facts["created"] = data.get("created")
-            # ``chat.start`` names the first model; only another one is news.
+            # ``chat.start`` names the first model; only another model is reported.
             self._facts["model"] = model
         elif model:
             facts["model"] = model
@@ -272,10 +275,10 @@ class OpenAiChatParser(StreamParser):
         if name in _FACTS or value is None:
             return
         if name in _PERFORMANCE:
-            # Some servers give growing figures with every chunk; the last ones are told.
+            # Some servers send growing figures with every chunk; the last ones are reported.
             self._performance = value
         elif name == "x_groq" and isinstance(value, dict):
-            # Groq puts its id of the request there, and the token counts beside it.
+            # Groq puts its request id there, and the token counts beside it.
             self._note_usage(value.get("usage"))
             self.note_once(name, {key: entry for key, entry in value.items() if key != "usage"})
         elif name in _SOURCES and isinstance(value, list):
@@ -288,8 +291,8 @@ class OpenAiChatParser(StreamParser):
             self.on_unknown_member(name, value)
 
     def _note_sources(self, sources: list[Json]) -> None:
-        """The pages an answer is built on, which Perplexity repeats with every chunk: addresses
-        alone, or with titles."""
+        """The pages that an answer is based on, which Perplexity repeats with every chunk: bare
+        addresses, or with titles."""
         for source in sources:
             found = source if isinstance(source, dict) else {"url": source}
             address = text_of(found, "url")
@@ -425,7 +428,7 @@ _REASONS: Mapping[str, StopReason] = {
 
 
 def _figures(performance: Json) -> JsonObject:
-    """The server's own figures, and those of llama.cpp under the names that the result has."""
+    """The server's own figures; those of llama.cpp under the names of the result."""
     if not performance:
         return {}
     timings = performance if isinstance(performance, dict) else {}
@@ -439,7 +442,7 @@ def _figures(performance: Json) -> JsonObject:
 
 
 def _stop_of(choice: ChoiceState) -> Stop:
-    """Decided by what is there: ``stop`` beside open calls is common and means tool use."""
+    """What is there decides: ``stop`` with open calls is common and means tool use."""
     raw = choice.finish_reason
     reason: StopReason = _REASONS.get(raw, "unknown") if raw else "stop"
     if reason == "stop" and choice.waiting_calls():

@@ -1,4 +1,4 @@
-"""Calls that the server runs itself and tells of in events of their own, as Friendli's does."""
+"""Calls that the server runs itself and reports in events of their own, as Friendli does."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal
@@ -36,11 +36,11 @@ class ToolStatuses:
         self._parser = parser
         self._tracker = parser.tracker
         self._calls: dict[str, Call] = {}
-        # Calls that a step of the activity tells of.
+        # Calls that already have a step in the activity.
         self._underway: set[int] = set()
 
     def take(self, data: JsonObject) -> bool:
-        """Whether this told something about a call."""
+        """Returns whether this was about a call."""
         handler = _HANDLERS.get(text_of(data, "status").upper())
         if handler is None or not text_of(data, "tool_call_id"):
             return False
@@ -73,7 +73,7 @@ class ToolStatuses:
         return call
 
     def _on_progress(self, call: Call, data: JsonObject) -> None:
-        """Arguments once, as soon as there are any; what else is said is a step on the way."""
+        """Arguments are reported once, as soon as there are any; everything else is a step."""
         is_news = call.has_arguments or bool(data.get("message"))
         if not call.has_arguments:
             self._give_arguments(call, data)

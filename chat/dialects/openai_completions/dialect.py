@@ -22,7 +22,7 @@ from chat.wire.sse import Frame
 
 _DECLARED = declared("openai_completions/parameters.toml")
 
-# The chat form's parameters that few servers know here.
+# Chat parameters that few servers know here.
 _FEW_KNOW: Mapping[str, frozenset[str]] = {
     "reasoning_effort": frozenset(("fireworks",)),
     "response_format": frozenset(("fireworks", "vllm")),
@@ -37,7 +37,7 @@ class _QuickChoice(Struct, forbid_unknown_fields=True):
 
 
 class _QuickChunk(Struct, forbid_unknown_fields=True):
-    """Nearly every chunk of a long answer; what this refuses goes the general way."""
+    """Nearly every chunk of a long answer; other chunks are parsed by the general code."""
 
     choices: tuple[_QuickChoice]
     id: str = ""
@@ -54,10 +54,8 @@ _quick_decoder = msgspec.json.Decoder(_QuickChunk)
 
 
 class CompletionsParser(OpenAiChatParser):
-    """Chunks whose choices hold ``text`` where those of a chat hold a delta.
-
-    A server that answers as if it were a chat is understood all the same.
-    """
+    """Chunks whose choices have ``text`` where those of a chat have a delta. A server that answers
+    as a chat is understood as well."""
 
     text_members: ClassVar[frozenset[str]] = OpenAiChatParser.text_members | {"text"}
 
@@ -65,7 +63,7 @@ class CompletionsParser(OpenAiChatParser):
         return {"content": entry["text"]} if entry.get("text") else super().delta_of(entry)
 
     def native_turn(self) -> JsonObject | None:
-        """The text as it came, with whatever marks of thinking are in it."""
+        """The text as it came, including marks of reasoning."""
         turn = super().native_turn()
         return {"text": turn.get("content") or ""} if turn else None
 
@@ -134,7 +132,7 @@ def _place(
     options: Mapping[str, object],
     stops: tuple[str, ...],
 ) -> list[str]:
-    """The parameters, and the stop texts of the template before those of the person."""
+    """The parameters, and the stop texts of the template before those of the user."""
     room = max(0, wire.MOST_STOP_TEXTS - len(stops))
     texts, notes = wire.stop_texts(parameters.pop("stop", None), room=room)
     if stops or texts:

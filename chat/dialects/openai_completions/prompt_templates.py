@@ -1,4 +1,4 @@
-"""A conversation as one prompt, for servers that go on with a text instead of answering messages."""
+"""A conversation as one prompt, for servers that continue a text instead of answering messages."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,9 @@ Sides = list[tuple[str, str]]
 
 
 class PromptTemplate(Struct, frozen=True, kw_only=True):
-    """The texts around the turns. ``{text}`` stands for the words of a turn; in ``first_user``,
-    the first message where the system prompt has no place of its own, ``{system}`` for that.
-
-    Nothing else is replaced, and nothing in the words is read as a template.
-    """
+    """The texts around the turns. ``{text}`` is replaced by the text of a turn; in ``first_user``,
+    the first message where the system prompt has no place of its own, ``{system}`` by that. Nothing
+    else is replaced, and placeholders in the text of a turn are not."""
 
     begin: str = ""
     system: str = ""
@@ -28,7 +26,7 @@ class PromptTemplate(Struct, frozen=True, kw_only=True):
     stops: tuple[str, ...] = ()
 
 
-# Without the token that begins a text: servers put it in front of a prompt themselves.
+# Without the token at the beginning of a text: servers add it to a prompt themselves.
 TEMPLATES: Mapping[str, PromptTemplate] = {
     "plain": PromptTemplate(
         system="{text}\n\n",
@@ -74,7 +72,7 @@ TEMPLATES: Mapping[str, PromptTemplate] = {
 }
 DEFAULT = "plain"
 
-# --- a template of one's own ----------------------------------------------------------
+# --- custom templates -----------------------------------------------------------------
 
 _PARTS = ("begin", "system", "first user", "user", "assistant", "answer", "stop")
 _PART_NAME = re.compile(rf"\[({'|'.join(_PARTS)})\][ \t]*\Z")
@@ -84,7 +82,7 @@ _NOT_USABLE = (
 
 
 def read_template(text: str) -> PromptTemplate | None:
-    """A template as a person writes it, or ``None`` where a needed part has no ``{text}``."""
+    """A template as a person writes it, or ``None`` if a required part has no ``{text}``."""
     parts: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.replace("\r\n", "\n").split("\n"):
@@ -112,7 +110,7 @@ def _if_it_has(placeholder: str, part: str) -> str:
 
 
 def template_of(options: Mapping[str, object]) -> tuple[PromptTemplate, list[str]]:
-    """The template that the options choose, and a note where the own one cannot be used."""
+    """The template that the options choose, and a note if a custom one cannot be used."""
     name = str(options["prompt_template"])
     if name != "custom":
         return TEMPLATES[name], []
@@ -127,7 +125,7 @@ def template_of(options: Mapping[str, object]) -> tuple[PromptTemplate, list[str
 
 
 def render(template: PromptTemplate, turns: Sequence[Turn], *, system: str = "") -> str:
-    """The prompt. An answer that goes on stands open at its end."""
+    """The prompt. An answer that is continued is left open at its end."""
     guard = _Guard(template)
     sides = [(role, guard(text)) for role, text in _sides(turns)]
     begun = sides.pop()[1] if sides and sides[-1][0] == "assistant" else ""
@@ -143,7 +141,7 @@ def render(template: PromptTemplate, turns: Sequence[Turn], *, system: str = "")
         written.append(_user(template, text, system))
         system = ""
     if system:
-        # No message of a person holds it.
+        # No user message contains it.
         written.append(_fill(template.user, text=system))
     return "".join([*written, template.answer, "" if begun == NO_ANSWER else begun])
 
@@ -157,7 +155,7 @@ def _user(template: PromptTemplate, text: str, system: str) -> str:
 
 
 def _sides(turns: Sequence[Turn]) -> Sides:
-    """Who said what, with one entry where one side speaks twice in a row."""
+    """The turns by role; adjacent turns of one role become one."""
     sides: Sides = []
     pictures = 0
     for turn in turns:
@@ -185,21 +183,21 @@ _PLACEHOLDER = re.compile(r"\{(text|system)\}")
 
 
 def _fill(part: str, **words: str) -> str:
-    """In one pass: a placeholder in somebody's words stays what they wrote."""
+    """In one pass, so that placeholders in a user's text are not replaced."""
     return _PLACEHOLDER.sub(lambda match: words.get(match[1], match[0]), part)
 
 
-# --- what words must not do -----------------------------------------------------------------
+# --- text must not end its turn ---------------------------------------------------------------
 
-# Marks such as <|im_end|>, </s>, [INST]: one token for the model, whoever wrote it.
-# DeepSeek's models have theirs with a full-width bar.
+# Marks such as <|im_end|>, </s>, [INST] are one token for the model, whoever wrote them. Those of
+# DeepSeek's models have a full-width bar.
 _MODERN_MARK = r"<\|[^<>|\n]{1,40}\|>|<｜[^<>｜\n]{1,40}｜>"
 _MARK = re.compile(_MODERN_MARK + r"|</?[a-z_]{1,20}>|\[/?[A-Z_]{2,20}\]")
 
 
 class _Guard:
-    """Keeps the words of a turn from ending it: marks of the template are broken by a blank
-    after their first letter, lines that begin like a turn get a blank in front."""
+    """Prevents the text of a turn from ending it: marks of the template get a space after their
+    first character, and lines that look like the start of a turn get a space in front."""
 
     def __init__(self, template: PromptTemplate) -> None:
         parts = (
@@ -219,6 +217,6 @@ class _Guard:
 
 
 def _label(part: str) -> str:
-    """What a turn begins with, where that is words and not a mark."""
+    """The start of a turn, if it is a word and not a mark."""
     before = part.partition("{text}")[0].strip()
     return "" if _MARK.search(before) else before

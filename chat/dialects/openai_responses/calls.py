@@ -1,4 +1,4 @@
-"""Calls among the output items of the Responses API: who runs them, with what, and what came of it."""
+"""Calls among the output items of the Responses API: who runs them, their arguments and results."""
 
 from chat.dialects.items import Call
 from chat.dialects.openai_responses.items import OutputItem, Surroundings, error_of
@@ -11,7 +11,7 @@ FAILED = "The server reports that this call failed."
 
 
 class CallState(OutputItem):
-    """A call. The name, the arguments and the result may each come in an event of its own."""
+    """A call. Its name, arguments and result may each come in an event of their own."""
 
     executes: Executor = "upstream"
 
@@ -20,9 +20,9 @@ class CallState(OutputItem):
         self.call: Call | None = None
         self.has_failed = False
         self.has_result = False
-        # Argument text that came before the name: a call is opened once it has one.
+        # Argument text that came before the name: a call is opened once it has a name.
         self._early: list[str] = []
-        # Set while the id to answer with is in no event yet.
+        # Set until the id that the result needs was sent in an event.
         self._is_id_new = False
 
     @property
@@ -31,12 +31,12 @@ class CallState(OutputItem):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether somebody on our side has to run the call, and can."""
+        """Whether we have to run the call, and can."""
         return self._is_left_to_us() and self.is_answerable
 
     @property
     def is_unanswerable(self) -> bool:
-        """Whether it was left to us and nobody here can run it."""
+        """Whether we would have to run it, and nobody here can."""
         return self._is_left_to_us() and not self.is_answerable
 
     def _is_left_to_us(self) -> bool:
@@ -59,13 +59,13 @@ class CallState(OutputItem):
         return text_of(item, "name")
 
     def take_whole(self, item: JsonObject) -> None:
-        """Arguments and result of the whole item."""
+        """The arguments and result in the whole item."""
         raise NotImplementedError
 
     # --- opening -----------------------------------------------------------------------------
 
     def opened(self, item: JsonObject | None = None) -> Call:
-        """The call, opened if it is not; what the item says about it is taken."""
+        """The call, opened if it was not; what the item says about it is used."""
         item = item or {}
         name = self.name_in(item)
         if self.call is None:
@@ -89,7 +89,8 @@ class CallState(OutputItem):
         return call
 
     def _call_id(self, item: JsonObject) -> str | None:
-        """The id to answer with, which is not the item's; calls that nobody answers have only that."""
+        """The id for the result, which is not the item's id; calls that need no result have only
+        that."""
         own = text_of(item, "call_id")
         if self.executes == "client":
             return own or None
@@ -113,7 +114,7 @@ class CallState(OutputItem):
             self.conclude(self.call)
 
     def take_back(self, *, keeps_done: bool) -> None:
-        """The answer was ended early, in order: a call that is not whole is not to be run."""
+        """The answer was ended early, in order: a call that is not complete is not to be run."""
         if self.call is None or (keeps_done and self.is_done and self.executes == "client"):
             return
         self.has_result = True
@@ -140,7 +141,7 @@ class CallState(OutputItem):
     # --- arguments -----------------------------------------------------------------------------
 
     def fragment(self, value: Json) -> None:
-        """A piece of argument text; at some servers an object, which is the whole."""
+        """A piece of argument text; some servers send an object, which is the whole."""
         if self._has_no_name():
             self._early.append(text_in(value))
             return
@@ -166,10 +167,11 @@ class CallState(OutputItem):
         self.read_arguments(call)
 
     def read_arguments(self, call: Call) -> None:
-        """The buffer is complete. What an upstream runs it has read itself, whatever we can."""
+        """The arguments are complete. A call that the upstream runs is not failed for arguments
+        that we cannot parse."""
         arguments = arguments_in(call.joined())
         if call.has_arguments:
-            # Said before, and now corrected.
+            # They were sent before, and are corrected now.
             if arguments is not None:
                 self.tracker.call_arguments(call, arguments, call.joined())
         elif self.executes == "client" or arguments is not None:
@@ -178,7 +180,7 @@ class CallState(OutputItem):
     # --- results ---------------------------------------------------------------------------------
 
     def succeed(self, output: str) -> bool:
-        """Whether the call was still open for a result."""
+        """Returns whether the call was still open for a result."""
         call = self.opened()
         if not call.is_open:
             return False
@@ -200,12 +202,12 @@ class CallState(OutputItem):
             self.tracker.call_failure(call, reason, metadata)
 
     def has_call_id_of(self, item: JsonObject) -> bool:
-        """Whether an item is this call under another id of its own."""
+        """Whether an item is this call with another item id."""
         own, given = self.call and self.call.call_id, text_of(item, "call_id")
         return not own or not given or own == given
 
     def named(self, member: str) -> JsonObject:
-        """A call of ours as far as it came, in the upstream's form."""
+        """A call of ours as far as it has arrived, in the upstream's form."""
         if self.call is None or not self.call.has_arguments:
             return {}
         return {
@@ -216,8 +218,8 @@ class CallState(OutputItem):
 
 
 class FunctionState(CallState):
-    """A function of ours. It stays open until the answer is complete: a call of an answer that
-    breaks off is never offered."""
+    """A function of ours. It stays open until the answer is complete, because a call of an answer
+    that breaks off is never offered."""
 
     executes: Executor = "client"
 

@@ -1,4 +1,4 @@
-"""OpenAI's Responses: how to ask, and who reads the answer."""
+"""OpenAI's Responses: requests, and the parser of answers."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ _DECLARED = declared("openai_responses/parameters.toml")
 HISTORY_SENT_AGAIN = "This server did not have the conversation any more; it was sent as a whole."
 REFUSED = "The parameter {} was left out: this server refused it."
 
-# What the model used of its tools, asked for where such a tool is offered.
+# What the model got from its tools; requested if such a tool is offered.
 _DETAILS: Mapping[str, str] = {
     "web_search": "web_search_call.action.sources",
     "file_search": "file_search_call.results",
     "code_interpreter": "code_interpreter_call.outputs",
 }
-# Members that an answer can do without, by the name that a refusal gives them.
+# Optional members of a request, by the name that a refusal gives them.
 _DISPENSABLE: Mapping[str, str] = {
     "reasoning.summary": "reasoning_summary",
     "reasoning.effort": "reasoning_effort",
@@ -57,7 +57,7 @@ class OpenAiResponsesDialect(Dialect):
         "as well. The base URL usually ends in /v1."
     )
     models_path: ClassVar[str] = "/models"
-    # With the option ``history`` on anything else the id is not used.
+    # With any other value of the option ``history`` the id is not used.
     keeps_history: ClassVar[bool] = True
     takes_tools: ClassVar[bool] = True
     takes_images: ClassVar[bool] = True
@@ -104,7 +104,7 @@ class OpenAiResponsesDialect(Dialect):
 
 
 def _conversation(prompt: Prompt, options: Mapping[str, object]) -> JsonObject:
-    """``instructions`` are not carried over by ``previous_response_id``: they are always sent."""
+    """``previous_response_id`` does not carry over ``instructions``, so they are always sent."""
     conversation: JsonObject = {"instructions": prompt.system} if prompt.system else {}
     if prompt.previous_response_id and options["history"] == "stateful":
         newest = newest_items(prompt)
@@ -123,8 +123,8 @@ def _wire_tools(
     parameters: dict[str, object],
     notes: list[str],
 ) -> JsonObject:
-    """The team's functions, then the server's own tools. Takes what is about them from
-    ``parameters``, which without any tool would be refused."""
+    """The team's functions, then the server's own tools. Removes what concerns tools from
+    ``parameters``, which would be refused without any tool."""
     choice = str(parameters.pop("tool_choice", "") or "").strip()
     wire: list[Json] = [_function(tool) for tool in tools]
     extra = options.get("extra_tools")
@@ -143,7 +143,7 @@ def _wire_tools(
 
 
 def _function(tool: ToolDefinition) -> JsonObject:
-    """Not strict: that would refuse most schemas that people write."""
+    """Not strict, which would refuse most schemas that people write."""
     schema = tool.schema or {"type": "object", "properties": {}}
     function: JsonObject = {"type": "function", "name": tool.name}
     if tool.description:
@@ -172,7 +172,7 @@ def _housekeeping(
     parameters: Mapping[str, object],
     tools: list[Json],
 ) -> JsonObject:
-    """Who stores what, and what is wanted beside the answer."""
+    """What is stored where, and what is requested beside the answer."""
     found: JsonObject = {}
     kinds = {text_of(tool, "type") for tool in tools if isinstance(tool, dict)}
     include = [detail for kind, detail in _DETAILS.items() if kind in kinds]
@@ -192,7 +192,8 @@ def _housekeeping(
 
 
 def _is_about_history(prompt: Prompt, error: ErrorInfo, text: str) -> bool:
-    """Whether the server has lost the answer to go on from, or wants a result that nobody has."""
+    """Whether the server has lost the answer to continue from, or wants a result that nobody
+    has."""
     if error.status not in (400, 404):
         return False
     lowered = text.lower()
@@ -218,7 +219,7 @@ def _without(prompt: Prompt, text: str) -> Prompt | None:
 
 
 def _sent_names(prompt: Prompt) -> set[str]:
-    """Parameters that somebody chose, and members that we send of our own accord."""
+    """Parameters that were chosen, and members that we send by default."""
     chosen = {name for name, value in prompt.parameters.items() if value not in (None, "")}
     body = msgspec.json.decode(dialect.request(prompt).body, type=JsonObject)
     return chosen | (body.keys() & {"include", "store", "stream_options"})

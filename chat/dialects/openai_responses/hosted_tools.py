@@ -30,10 +30,10 @@ from chat.events import Executor, Json, JsonObject, MediaUpdate, ProviderInfo
 
 
 class Builtin(Struct, frozen=True, kw_only=True):
-    """How a built-in call reads: its arguments and its output in the whole item.
+    """How to read a built-in call: its arguments and its output in the whole item.
 
-    ``waits`` says that its output comes as an item of its own, ``is_answerable`` that it waits
-    for a result that a person can give as text.
+    ``waits`` says that its output comes as an item of its own, ``is_answerable`` that it waits for
+    a result that a person can give as text.
     """
 
     tool: str
@@ -45,7 +45,7 @@ class Builtin(Struct, frozen=True, kw_only=True):
 
 
 def provider_of_tool(tool: str, *, is_answerable: bool) -> ProviderInfo:
-    """A tool of the API's own. Those that a person may run here count as tools of ours."""
+    """A tool of the API. Those that a person may run here count as our tools."""
     return ProviderInfo(type="custom" if is_answerable else "builtin", name=tool)
 
 
@@ -123,7 +123,7 @@ class BuiltinState(CallState):
 
 
 class ImageState(BuiltinState):
-    """A picture being drawn. Its sketches and the finished picture are one media item."""
+    """A picture being drawn. Its previews and the finished picture are one media item."""
 
     _media: Item | None = None
 
@@ -158,7 +158,7 @@ class ImageState(BuiltinState):
 
 
 class CodeState(TextCallState):
-    """Code that the upstream runs; what it printed is the output, what it drew are media."""
+    """Code that the upstream runs. Its output is text, and pictures that it drew are media."""
 
     member = "code"
 
@@ -205,7 +205,7 @@ class CodeState(TextCallState):
 
 
 class ShellState(CallState):
-    """Commands that the upstream runs, or, where its environment is local, leaves to us."""
+    """Commands that the upstream runs, or leaves to us if its environment is local."""
 
     def __init__(self, around: Surroundings, kind: str, identity: str, index: int | None) -> None:
         super().__init__(around, kind, identity, index)
@@ -246,7 +246,7 @@ class ShellState(CallState):
             self._commands[index].pieces.append(whole)
 
     def printed(self, value: Json) -> None:
-        """What the commands wrote, as a whole, in case no item of its own says so."""
+        """The whole output of the commands, in case no item of its own has it."""
         self._outputs += value if isinstance(value, list) else [value]
 
     def take_whole(self, item: JsonObject) -> None:
@@ -300,7 +300,7 @@ class OutputState(OutputItem):
 
 
 def result_text(item: JsonObject) -> str:
-    """The output that an output item carries, under the name its type has for it."""
+    """The output in an output item, under the name that its type uses."""
     value = item.get("output")
     if value is None and item.get("tools") is not None:
         names = [text_of(tool, "name") for tool in objects_of(item, "tools")]

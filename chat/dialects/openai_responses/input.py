@@ -15,10 +15,10 @@ from chat.dialects.stream import object_of, text_of
 from chat.events import JsonObject, ToolCallItem
 
 NOT_RUN = "This call was not run."
-# The API refuses longer ones, and other servers make such.
+# The API refuses longer ids, and other servers create such.
 _CALL_ID_CHARACTERS = 64
 
-# Calls that somebody on our side answers, and the type of their outputs.
+# Calls that we answer, and the type of their outputs.
 _OUTPUT_TYPES: Mapping[str, str] = {
     "function_call": "function_call_output",
     "custom_tool_call": "custom_tool_call_output",
@@ -30,8 +30,8 @@ _OUTPUT_TYPES: Mapping[str, str] = {
 
 
 def newest_items(prompt: Prompt) -> list[JsonObject]:
-    """What came after the answer that the server has under ``previous_response_id``: results of
-    its calls, replies to its requests, a person's turn. Nothing where that cannot be said."""
+    """What came after the answer that the server stores as ``previous_response_id``: results of its
+    calls, replies to its requests, a user's message. ``None`` if that cannot be expressed."""
     position = max(
         (n for n, turn in enumerate(prompt.turns) if isinstance(turn, AssistantTurn)), default=None
     )
@@ -41,7 +41,7 @@ def newest_items(prompt: Prompt) -> list[JsonObject]:
     assert isinstance(last, AssistantTurn)
     items = [*_results(last, native_items(last), answers_all=True), *_approvals(last)]
     if any(item["type"] == "computer_call_output" for item in items):
-        # It wants a picture of a screen, which nobody took.
+        # It needs a screenshot, which nobody took.
         return []
     for turn in prompt.turns[position + 1 :]:
         if isinstance(turn, UserTurn):
@@ -50,7 +50,7 @@ def newest_items(prompt: Prompt) -> list[JsonObject]:
 
 
 def whole_items(prompt: Prompt) -> list[JsonObject]:
-    """The conversation from its beginning. Items of the same server go back as they came."""
+    """The conversation from its beginning. Items of the same server are sent back as they came."""
     items: list[JsonObject] = []
     for turn in prompt.turns:
         if isinstance(turn, UserTurn):
@@ -59,7 +59,7 @@ def whole_items(prompt: Prompt) -> list[JsonObject]:
         kept = _kept(turn)
         items += kept or _rebuilt(turn, len(items))
         if turn.replies and not kept:
-            # Another upstream had asked: here, its questions and the replies are words.
+            # Another upstream had asked, so its questions and the replies are sent as text.
             items.append(_message("user", replies_text(turn)))
     return items
 
@@ -71,7 +71,7 @@ def native_items(turn: AssistantTurn) -> list[JsonObject]:
     return [item for item in native if isinstance(item, dict) and text_of(item, "type")]
 
 
-# --- a person's turn -----------------------------------------------------------------------
+# --- a user's message ----------------------------------------------------------------------
 
 
 def _message(role: str, content: object) -> JsonObject:
@@ -93,8 +93,8 @@ def _question(turn: UserTurn) -> JsonObject:
 
 
 def _kept(turn: AssistantTurn) -> list[JsonObject]:
-    """The items as they came, but for those that would be refused: calls and requests without
-    an answer, and thinking that the server cannot read or that nothing follows."""
+    """The items as they came, except those that would be refused: calls and requests without an
+    answer, and reasoning that the server cannot read or that nothing follows."""
     native = native_items(turn)
     answered = _answered(turn) | {
         text_of(item, "call_id") for item in native if item["type"].endswith("_output")
@@ -142,8 +142,9 @@ def _calls(turn: AssistantTurn) -> Iterable[ToolCallItem]:
 def _results(
     turn: AssistantTurn, native: list[JsonObject], *, answers_all: bool
 ) -> list[JsonObject]:
-    """The results of the calls among the items, in their order. A chained server insists on one
-    for every call, so that with ``answers_all`` those that nobody ran are answered too."""
+    """The results of the calls among the items, in their order. A server that continues from its
+    own history requires one for every call, so with ``answers_all`` those that nobody ran are
+    answered too."""
     known = {call.call_id: call for call in _calls(turn) if call.output is not None}
     has_output = {text_of(item, "call_id") for item in native if item["type"].endswith("_output")}
     results: list[JsonObject] = []
@@ -170,7 +171,7 @@ def _result(kind: str, call_id: str, call: ToolCallItem | None) -> JsonObject:
 
 
 def _approvals(turn: AssistantTurn) -> list[JsonObject]:
-    """The replies to requests for approval; only a person's yes is one."""
+    """The replies to requests for approval; only an explicit yes approves."""
     requests = {
         text_of(item, "id") for item in native_items(turn) if item["type"] == "mcp_approval_request"
     }
@@ -190,8 +191,8 @@ def _approval(reply: Reply) -> JsonObject:
 
 
 def _rebuilt(turn: AssistantTurn, position: int) -> list[JsonObject]:
-    """The answer from its items: texts, and calls of ours that have a result. What another
-    upstream ran itself is told as text, what it thought is not told."""
+    """The answer from its items: text, and calls of ours that have a result. What another upstream
+    ran itself becomes text, and its reasoning is left out."""
     items: list[JsonObject] = []
     results: list[JsonObject] = []
     for number, item in enumerate(turn.result.output):
@@ -209,7 +210,8 @@ def _rebuilt(turn: AssistantTurn, position: int) -> list[JsonObject]:
 
 
 def _wire_call(call: ToolCallItem, call_id: str) -> JsonObject:
-    """The arguments go back as they were written; free text goes as the one argument it is."""
+    """The arguments are sent back as they were written; free text becomes the one argument that it
+    is."""
     is_text = call.provider_info is not None and call.provider_info.type == "custom"
     raw = None if is_text else call.arguments_raw
     return {

@@ -1,4 +1,4 @@
-"""What the events about output items do: texts, thinking, calls, sounds."""
+"""Handlers of events about output items: text, reasoning, calls, sound."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -17,7 +17,8 @@ from chat.events import ActivityStep, JsonObject, MediaUpdate, ReasoningKind
 
 
 class Target(Struct, gc=False):
-    """Where the last delta of text went, and what its event said; one like it goes there at once."""
+    """The target of the last text delta, and its keys; a delta with the same keys goes there at
+    once."""
 
     type: str
     item_id: str
@@ -29,7 +30,8 @@ class Target(Struct, gc=False):
 
 
 class ItemEvents(StreamParser):
-    """Items are found by their id, else by their place. Each handler says whether it could read the event."""
+    """Items are found by their id, else by their position. Each handler returns whether it could
+    read the event."""
 
     def __init__(self, *, model: str, endpoint: str, options: Mapping[str, object]) -> None:
         super().__init__(dialect="openai_responses", model=model, endpoint=endpoint)
@@ -229,7 +231,7 @@ class ItemEvents(StreamParser):
         return True
 
     def _step(self, family: str, step: str, phase: Phase, label: str, data: JsonObject) -> None:
-        """A step about an item that nobody announced."""
+        """A step about an item that was not announced."""
         ref = text_of(data, "item_id") or None
         self.tracker.emit(ActivityStep(family=family, step=step, phase=phase, label=label, ref=ref))
 
@@ -243,7 +245,7 @@ class ItemEvents(StreamParser):
         return cast(ShellState, self._directory.item("shell_call", data))
 
     def _on_command_delta(self, data: JsonObject) -> bool:
-        """Pieces of a command; ``added`` may bring the first of them."""
+        """Pieces of a command; ``added`` may contain the first of them."""
         value = data.get("delta") if "delta" in data else data.get("command")
         self._shell(data).command(index_of(data, "command_index") or 0, text_in(value))
         return True
@@ -254,7 +256,7 @@ class ItemEvents(StreamParser):
         return True
 
     def _on_shell_output(self, data: JsonObject) -> bool:
-        """What the commands write; the ids are those of the output, the place too."""
+        """Output of the commands; ids and position are those of the output item."""
         shell = self._directory.last("shell_call")
         output = data.get("delta") if "delta" in data else data.get("output")
         if not isinstance(shell, ShellState):
@@ -273,7 +275,7 @@ class ItemEvents(StreamParser):
     # --- sound ------------------------------------------------------------------------------------------
 
     def audio(self, data: JsonObject, *, member: str | None, is_final: bool) -> bool:
-        """Sound has neither item nor place: all of an answer is one medium."""
+        """Sound has neither item nor position: all sound of an answer is one medium."""
         text = None
         if member is not None:
             text = text_of(data, "delta") or text_of(data, member) or None

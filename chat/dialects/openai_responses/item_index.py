@@ -18,13 +18,13 @@ from chat.dialects.stream import objects_of, text_of
 from chat.events import AskQuestion, Json, JsonObject, ReplayData
 
 ALLOW, DECLINE = "allow", "decline"
-# Of the arguments that a question about an approval shows.
+# How much of the arguments a question about an approval shows.
 _SHOWN_ARGUMENT_CHARACTERS = 2000
 
 
 class ToolListState(OutputItem):
-    """The upstream asks an MCP server which tools it has. How that went is told once, with the
-    whole item, although an event of its own says so before."""
+    """The upstream asks an MCP server for its tools. The outcome is reported once, with the whole
+    item, although an event of its own reports it before."""
 
     has_failed = False
 
@@ -54,7 +54,7 @@ class ToolListState(OutputItem):
 
 
 class ApprovalState(OutputItem):
-    """The upstream wants a person's word before it calls a tool of an MCP server."""
+    """The upstream needs a person's approval before it calls a tool of an MCP server."""
 
     is_announced_whole = True
     is_asked = False
@@ -83,7 +83,7 @@ class ApprovalState(OutputItem):
 
 
 class CompactionState(OutputItem):
-    """The upstream has condensed the conversation; the next request carries that instead."""
+    """The upstream has condensed the conversation; the next request sends the summary instead."""
 
     def report(self, phase: Phase) -> None:
         self.step("context", "compaction", phase, "Condensing the conversation")
@@ -99,7 +99,7 @@ class CompactionState(OutputItem):
 
 
 class UnknownState(OutputItem):
-    """An item of a type that no table knows: kept whole, for the details and the next request."""
+    """An item of an unknown type, kept as a whole for the details and the next request."""
 
     is_announced_whole = True
 
@@ -112,7 +112,8 @@ class UnknownState(OutputItem):
             self.around.parser.raw(f"output_item:{self.kind}", data=self._wire)
 
 
-# The items of one response: made when they are first named, and found again by id, place or order.
+# --- the items of one response: created when they are first named, found by id, position or order
+# ---
 
 _ITEMS: Mapping[str, type[OutputItem]] = {
     "message": MessageState,
@@ -122,7 +123,7 @@ _ITEMS: Mapping[str, type[OutputItem]] = {
     "compaction": CompactionState,
     **CALLS,
 }
-# Results of calls, as items of their own.
+# Results of calls that are items of their own.
 _OUTPUTS = frozenset(
     (
         *("function_call_output", "custom_tool_call_output", "computer_call_output"),
@@ -130,7 +131,7 @@ _OUTPUTS = frozenset(
         *("tool_search_output", "tool_output"),
     )
 )
-# At the end an item is matched with one of so many of its type: order and ids rarely differ by more.
+# At the end an item is compared with this many of its type: order and ids rarely differ by more.
 _MOST_CANDIDATES = 16
 
 
@@ -155,7 +156,7 @@ class Directory:
         return self._last.get(kind)
 
     def create(self, kind: str, identity: str, index: int | None) -> OutputItem:
-        """A new item; a type that no table knows gives one that is only kept."""
+        """A new item. A type that is not known gives one that is only kept."""
         item: OutputItem
         if kind in _OUTPUTS:
             item = OutputState(self._around, kind, identity, index, deliver=self._deliver)
@@ -170,7 +171,7 @@ class Directory:
         return item
 
     def index(self, item: OutputItem, identity: str, index: int | None) -> None:
-        """From now on the item is found under this id and at this place, too."""
+        """The item can be found by this id and at this position from now on."""
         if identity:
             item.id = item.id or identity
             self._by_id[item.kind, identity] = item
@@ -179,7 +180,7 @@ class Directory:
             self._by_index[item.kind, index] = item
 
     def known(self, kind: str, data: JsonObject) -> OutputItem | None:
-        """The item of this kind that an event names; one without any name means the latest."""
+        """The item of this kind that an event names; without any name it is the latest."""
         identity = text_of(data, "item_id")
         index = index_of(data, "output_index")
         found = self.with_id(kind, identity)
@@ -191,7 +192,7 @@ class Directory:
         return found
 
     def item(self, kind: str, data: JsonObject) -> OutputItem:
-        """The item that a delta names, opened if nobody did."""
+        """The item that a delta names, created if it was not announced."""
         found = self.known(kind, data)
         if found is None:
             index = index_of(data, "output_index")
@@ -199,11 +200,11 @@ class Directory:
         return found
 
     def latest(self, kind: str, data: JsonObject) -> OutputItem | None:
-        """For events whose keys are useless at some servers: else the latest of this kind."""
+        """For events whose keys are unusable at some servers: else the latest item of this kind."""
         return self.known(kind, data) or self._last.get(kind)
 
     def candidate(self, kind: str, item: JsonObject) -> OutputItem | None:
-        """One of the first of this type without a match: one that agrees, else the first."""
+        """One of the first items of this type without a match: one that agrees, else the first."""
         queue = self._unmatched.get(kind, deque())
         while queue and queue[0].is_matched:
             queue.popleft()
@@ -216,14 +217,14 @@ class Directory:
     # --- calls and their results -----------------------------------------------------------
 
     def note_call_id(self, found: OutputItem, item: JsonObject) -> None:
-        """From now on results that name the call by either of its ids reach it."""
+        """Results that name the call by either of its ids reach it from now on."""
         if isinstance(found, CallState):
             for name in ("call_id", "id"):
                 if text_of(item, name):
                     self._by_call_id.setdefault(text_of(item, name), found)
 
     def _deliver(self, item: JsonObject) -> bool:
-        """Gives a result to its call. Ids that nobody knows mean the oldest call without one."""
+        """Gives a result to its call. Unknown ids mean the oldest call without a result."""
         identity = text_of(item, "call_id") or text_of(item, "tool_call_id")
         found = self._by_call_id.get(identity) or self._oldest_without_result()
         if found is None:

@@ -1,4 +1,5 @@
-"""Output items of the Responses API while they grow: messages, reasoning and what is no call."""
+"""Output items of the Responses API while they arrive: messages, reasoning and other items that are
+no calls."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -18,7 +19,7 @@ from chat.events import (
 )
 
 Phase = Literal["start", "progress", "done", "failed", "note"]
-# The details view counts the others.
+# The details view only counts further ones.
 _MOST_DIFFERENCES = 20
 
 
@@ -28,7 +29,7 @@ class Surroundings:
     def __init__(self, parser: StreamParser, think_mode: Mode) -> None:
         self.parser = parser
         self.think_mode = think_mode
-        # What a reasoning item will show, where the response says so beforehand.
+        # What a reasoning item will show, if the response announces it.
         self.shows_summary = True
         self.has_reasoning = False
         self.differences: list[JsonObject] = []
@@ -38,20 +39,20 @@ class Surroundings:
         return self.parser.tracker
 
     def differ(self, item: "OutputItem", member: str) -> None:
-        """A whole that is not what was streamed; the stream is the record."""
+        """Reports a final value that differs from the stream; the stream is the record."""
         difference = {"item": item.id, "type": item.kind, "member": member}
         if len(self.differences) < _MOST_DIFFERENCES and difference not in self.differences:
             self.differences.append(difference)
 
 
 class OutputItem:
-    """One item of ``output``: announced, perhaps streamed, done, and named again at the end.
+    """One item of ``output``: announced, perhaps streamed, done, and repeated at the end.
 
-    Subclasses say what the item means in ``on_added``, ``on_whole`` (which may be called more
-    than once and then adds only what is missing) and ``on_end``.
+    Subclasses implement ``on_added``, ``on_whole`` (which may be called more than once and then
+    adds only what is missing) and ``on_end``.
     """
 
-    # Whether its announcement already says everything.
+    # Whether its announcement is complete already.
     is_announced_whole = False
 
     def __init__(self, around: Surroundings, kind: str, identity: str, index: int | None) -> None:
@@ -60,7 +61,7 @@ class OutputItem:
         self.id = identity
         self.index = index
         self.is_done = False
-        # Whether the object at the end has been found to name this item.
+        # Whether an item of the object at the end was matched with this one.
         self.is_matched = False
         self._wire: JsonObject = {}
         self._has_ended = False
@@ -73,7 +74,7 @@ class OutputItem:
 
     @property
     def ref(self) -> str | None:
-        """What steps about this item are tied to."""
+        """The id that steps about this item refer to."""
         return self.id or None
 
     def add(self, item: JsonObject) -> None:
@@ -81,8 +82,8 @@ class OutputItem:
         self.on_added(item)
 
     def grow(self, item: JsonObject) -> None:
-        """The item as far as it has come, where a server sends no deltas: its texts are the whole
-        so far, or what is new."""
+        """The item so far, from servers without deltas: its texts are the whole so far, or only
+        what is new."""
         self._is_growing = True
         self.add(item)
         self._is_growing = False
@@ -96,7 +97,7 @@ class OutputItem:
             self.is_done = True
 
     def end(self, *, is_complete: bool) -> None:
-        """Nothing more comes: what is missing stays missing."""
+        """Nothing more comes; what is missing stays missing."""
         if not self._has_ended:
             self._has_ended = True
             self.on_end(is_complete=is_complete)
@@ -104,7 +105,7 @@ class OutputItem:
                 self.close_step()
 
     def native(self) -> JsonObject | None:
-        """The item as the next request may carry it back; ``None`` if it is not worth that."""
+        """The item as the next request may send it back; ``None`` if that has no use."""
         if self.is_done:
             return self._wire
         grown = self.grown()
@@ -113,7 +114,7 @@ class OutputItem:
         return {**self._wire, "type": self.kind, **grown}
 
     def agrees_with(self, item: JsonObject) -> bool:
-        """Whether an item of the same type could be this one under another id."""
+        """Whether an item of the same type could be this one with another id."""
         return True
 
     def step(self, family: str, step: str, phase: Phase, label: str, detail: Json = None) -> None:
@@ -132,22 +133,22 @@ class OutputItem:
     # --- for subclasses ------------------------------------------------------------------
 
     def on_added(self, item: JsonObject) -> None:
-        """The item was announced, often with nothing in it."""
+        """The item was announced, often empty."""
 
     def on_whole(self, item: JsonObject) -> None:
         """The item as a whole."""
 
     def on_end(self, *, is_complete: bool) -> None:
-        """The answer is over; an item that was not done ends with what it has."""
+        """The answer has ended; an item that is not done ends with what it has."""
 
     def grown(self) -> JsonObject:
-        """Members that were streamed, for an item that was never given whole."""
+        """Members that were streamed, for an item that was never sent as a whole."""
         return {}
 
 
 class MessageState(OutputItem):
-    """Text and refusals. The message begins with its first text: what comes first may be a
-    thinking tag, and a part without text is no item."""
+    """Text and refusals. The message starts with its first text: the first thing may be a reasoning
+    tag, and a part without text is no item."""
 
     def __init__(self, around: Surroundings, kind: str, identity: str, index: int | None) -> None:
         super().__init__(around, kind, identity, index)
@@ -171,7 +172,7 @@ class MessageState(OutputItem):
 
     @property
     def is_plain(self) -> bool:
-        """Whether a delta is text of the open message and nothing else."""
+        """Whether a delta is only text of the open message."""
         item = self.message
         return item is not None and item.is_open and self._splitter.is_transparent
 
@@ -186,7 +187,7 @@ class MessageState(OutputItem):
         self._repair(index, whole, self._texts, self.text, "text")
 
     def logprobs(self, index: int, tokens: Json, *, is_whole: bool = False) -> None:
-        """Those of a whole count only where none came with the deltas."""
+        """Log probabilities of a whole item only count if none came with the deltas."""
         if not isinstance(tokens, list) or not tokens:
             return
         if is_whole and index in self._with_logprobs:
@@ -218,7 +219,7 @@ class MessageState(OutputItem):
         return self._refusal is not None
 
     def part(self, index: int, part: JsonObject) -> bool:
-        """A part as a whole, or as it was announced; whether its type is known."""
+        """A part as a whole, or as it was announced. Returns whether its type is known."""
         if part.get("type") == "refusal":
             self.refusal_whole(index, text_of(part, "refusal"))
         elif part.get("type") in ("output_text", "text"):
@@ -243,7 +244,7 @@ class MessageState(OutputItem):
         if rest is None and self._is_growing:
             rest = whole
         if rest is None or (rest and received is not None and index != next(reversed(texts))):
-            # Of a part that others followed, the rest would stand in the wrong place.
+            # After later parts, the rest would be in the wrong position.
             self.around.differ(self, member)
         elif rest:
             say(index, rest)
@@ -303,9 +304,9 @@ class MessageState(OutputItem):
                 self.around.parser.raw(f"content_part:{self.kind}", data=part)
 
     def _indexes(self, count: int) -> Sequence[int]:
-        """Under which index each of ``count`` parts of the whole item was streamed. Some servers
-        count the reasoning before it as well, so that the only part was streamed as number 1:
-        indexes that the item does not reach are taken in their order."""
+        """The index under which each of ``count`` parts of the whole item was streamed. Some
+        servers count the reasoning before it as well, so that the only part was streamed as number
+        1: indexes beyond the item are used in their order."""
         streamed = sorted({*self._texts, *self._refusals})
         if not streamed or streamed[-1] < count:
             return range(count)
@@ -337,10 +338,10 @@ class MessageState(OutputItem):
 
 
 class ReasoningState(OutputItem):
-    """Thinking: a summary in paragraphs, the full text, or only something to be sent back.
+    """Reasoning: a summary in paragraphs, the full text, or only data to be sent back.
 
-    It is shown from its announcement on. Which kind will come is known only then by the signs
-    in the announcement; an item that is still empty takes whatever comes first.
+    It is shown from its announcement on. The announcement hints at the kind; an item that is still
+    empty takes whatever kind comes first.
     """
 
     def __init__(self, around: Surroundings, kind: str, identity: str, index: int | None) -> None:
@@ -375,7 +376,7 @@ class ReasoningState(OutputItem):
         rest = self.received(kind, index).rest_of(whole)
         if rest is None and self._is_growing:
             rest = whole
-        # Of a part that others followed, the rest would stand in the wrong place.
+        # After later parts, the rest would be in the wrong position.
         if rest is None or (rest and index < self._newest.get(kind, index)):
             self.around.differ(self, "summary" if kind == "summary" else "content")
         else:
@@ -400,7 +401,7 @@ class ReasoningState(OutputItem):
 
     def _guess(self, item: JsonObject) -> ReasoningKind:
         if "content" in item:
-            # Servers of open models; OpenAI's own have no such member until it holds something.
+            # For servers of open models; OpenAI's items have no such member until it has content.
             return "full"
         return "summary" if self.around.shows_summary or item.get("summary") else "hidden"
 
@@ -452,5 +453,5 @@ class ReasoningState(OutputItem):
 
 
 def error_of(item: JsonObject) -> Json:
-    """The error of an item: flat, or inside the ``mcp`` member of some servers."""
+    """The error of an item: directly, or inside the ``mcp`` member of some servers."""
     return item.get("error") or object_of(item, "mcp").get("error")

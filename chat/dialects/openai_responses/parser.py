@@ -1,4 +1,4 @@
-"""The stream of the Responses API: its 58 events, and the spellings that servers made of them."""
+"""The stream of the Responses API: its 58 events, and the variations of other servers."""
 
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal
@@ -39,7 +39,7 @@ _ENDS = frozenset(
 
 
 class _QuickDelta(Struct, forbid_unknown_fields=True, gc=False):
-    """Nearly every event of a long answer; what this refuses goes the general way."""
+    """Nearly every event of a long answer; other events are parsed by the general code."""
 
     type: Literal[
         "response.output_text.delta",
@@ -60,8 +60,8 @@ _quick_decoder = msgspec.json.Decoder(_QuickDelta)
 
 
 class ResponsesParser(ItemEvents):
-    """Items are found by their id, else by their place; the streamed items are the record, and
-    what is said about them again later only fills gaps."""
+    """Items are found by their id, else by their position. The streamed items are the record, and
+    what is repeated later only fills gaps."""
 
     has_fast_path: ClassVar[bool] = True
 
@@ -71,7 +71,7 @@ class ResponsesParser(ItemEvents):
         self._status = ""
         self._stop_details: JsonObject = {}
         self._number: int | None = None
-        # The number that raises no question, once numbers are known to rise.
+        # The highest number so far, once numbers are known to increase.
         self._next_number: int | None = None
         self._numbers_rise = False
         self._are_numbers_useless = False
@@ -129,8 +129,9 @@ class ResponsesParser(ItemEvents):
             self.note_once("event_name_mismatch", {"event": event, "type": name})
 
     def _is_repeat(self, data: JsonObject, name: str) -> bool:
-        """Numbers rise by one. A lower one is a repeat, unless they have never risen: some servers
-        send the same number with everything. What ends the answer is heard in any case."""
+        """Numbers increase by one. A lower one is a repetition, unless they have never increased:
+        some servers send the same number with everything. Events that end the answer are always
+        handled."""
         number = index_of(data, "sequence_number")
         if number is None or self._are_numbers_useless:
             return False
@@ -160,7 +161,7 @@ class ResponsesParser(ItemEvents):
                 self.meta({"gap": {"after": last, "before": number}})
 
     def on_done(self) -> None:
-        """Not part of this API. Without a terminal event it is the end of input, no more."""
+        """This is not part of the API. Without a terminal event it is only the end of input."""
         self.is_done = True
 
     def on_late(self, data: JsonObject) -> None:
@@ -179,7 +180,7 @@ class ResponsesParser(ItemEvents):
             super()._body(data)
 
     def on_body(self, data: JsonObject) -> None:
-        """The complete answer is the object that the terminal event carries."""
+        """The complete answer is the object that the terminal event contains."""
         data = object_of(data, "response") or data
         self._take_facts(data)
         if isinstance(data.get("output"), list) or data.get("status"):
@@ -190,10 +191,10 @@ class ResponsesParser(ItemEvents):
     # --- the response ----------------------------------------------------------------------
 
     def _take_facts(self, response: JsonObject) -> None:
-        """What the response object says of the whole answer, when it is new."""
+        """New facts about the whole answer in the response object."""
         model = text_of(response, "model")
         if not self.tracker.has_started:
-            # ``chat.start`` names it; only another one is news.
+            # ``chat.start`` names the model; only another model is reported.
             self._facts["model"] = model
             self.start(model)
         facts = {name: response.get(name) for name in ("model", *FACTS)}
@@ -201,7 +202,7 @@ class ResponsesParser(ItemEvents):
         facts |= {"response_id": identity, "upstream_id": identity}
         facts["upstream_status"] = text_of(response, "status")
         if isinstance(response.get("reasoning"), dict):
-            # The request's own words come back.
+            # The members of the request are repeated here.
             self._around.shows_summary = bool(response["reasoning"].get("summary"))
         changed = {
             name: value
@@ -236,7 +237,7 @@ class ResponsesParser(ItemEvents):
         self.tracker.emit(ActivityStep(family="run", step="queued", phase=phase, label="Queued"))
 
     def _on_snapshot(self, response: JsonObject) -> None:
-        """The response object itself, partial or final, as a server sends it that has no events."""
+        """The response object itself, partial or final, from a server that sends no events."""
         self._take_facts(response)
         status = text_of(response, "status")
         if status in _END_STATUSES:
@@ -254,16 +255,16 @@ class ResponsesParser(ItemEvents):
     def on_end_event(self, status: str, data: JsonObject) -> bool:
         response = object_of(data, "response")
         self._take_facts(response)
-        # Some servers end everything with the same event, and only the status says how.
+        # Some servers end everything with the same event, and only the status tells the outcome.
         said = text_of(response, "status")
         is_said = said in ("incomplete", "failed", "cancelled") and status == "completed"
         self._end_with(response, said if is_said else status)
         return True
 
     def _end_with(self, response: JsonObject, status: str) -> None:
-        """The object at the end: it fills gaps, and alone has the figures."""
+        """The object at the end fills gaps, and only it has the figures."""
         if status in ("queued", "in_progress"):
-            # A body of an answer that is still being made: there is no end to report.
+            # This is the body of an answer that is still being made: there is no end to report.
             return
         self._status = status
         for item in objects_of(response, "output"):
@@ -282,7 +283,7 @@ class ResponsesParser(ItemEvents):
         self.is_done = True
 
     def _fill(self, item: JsonObject) -> None:
-        """An item of the object at the end: matched by id, else by type and order."""
+        """An item of the object at the end, matched by id, else by type and order."""
         kind, identity = text_of(item, "type"), text_of(item, "id")
         found = self._directory.with_id(kind, identity)
         if found is None or found.is_matched:
@@ -303,7 +304,7 @@ class ResponsesParser(ItemEvents):
                 item.take_back(keeps_done=keeps_done)
 
     def _on_error(self, data: JsonObject) -> bool:
-        """At the top level or nested; both have been seen."""
+        """At the top level or nested; both occur."""
         self.fail_with({k: v for k, v in data.items() if k != "sequence_number"})
         self.is_done = True
         return True
@@ -347,7 +348,7 @@ class ResponsesParser(ItemEvents):
             self.meta({"gaps": self._gaps, "repeats": self._repeats})
         if not is_complete or self._status == "cancelled":
             return
-        # In the upstream's order, which is not that of their arrival.
+        # In the upstream's order, which is not that of arrival.
         ordered = sorted(
             self._directory.all, key=lambda item: item.index if item.index is not None else 1 << 60
         )
@@ -378,7 +379,7 @@ Handler = Callable[[ResponsesParser, JsonObject], bool]
 def _steps(
     kind: str, family: str, step: str, label: str, phases: Mapping[str, Phase]
 ) -> dict[str, Handler]:
-    """The events that only say how far a call is."""
+    """Events that only report the progress of a call."""
 
     def handler(phase: Phase) -> Handler:
         return lambda parser, data: parser.call_step(kind, family, step, phase, label, data)

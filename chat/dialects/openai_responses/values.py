@@ -4,7 +4,7 @@ from chat.dialects.reading import NotJson, join_surrogates, read_json, scrub, wr
 from chat.dialects.stream import object_of, objects_of, text_of
 from chat.events import Citation, Json, JsonObject
 
-# Members of the response object that say more than the request or its items do.
+# Members of the response object that say more than the request or its items.
 FACTS = ("service_tier", "created_at", "conversation", "moderation", "tool_usage")
 RESPONSE_MEMBERS = frozenset(
     (
@@ -30,7 +30,7 @@ EVENT_MEMBERS = frozenset(
 
 
 class Received:
-    """One text as it came: ``pieces`` in the upstream's own spelling, to be appended to."""
+    """One text as it arrived: ``pieces`` in the upstream's own spelling, to be appended to."""
 
     __slots__ = ("_counted", "_length", "pieces")
 
@@ -39,7 +39,7 @@ class Received:
         self._counted = self._length = 0
 
     def length(self) -> int:
-        """Characters so far; only what is new since the last time is counted."""
+        """Characters so far; only what is new since the last call is counted."""
         self._length += sum(map(len, self.pieces[self._counted :]))
         self._counted = len(self.pieces)
         return self._length
@@ -48,11 +48,9 @@ class Received:
         return join_surrogates("".join(self.pieces))
 
     def rest_of(self, whole: str) -> str | None:
-        """What of the whole has not come yet; ``None`` where the whole says something else.
-
-        A whole that is empty says nothing. One much shorter than what came is not even compared,
-        so that repeating it costs no more than its own length.
-        """
+        """The part of the whole that has not arrived yet; ``None`` if the whole is different. An
+        empty whole says nothing. A much shorter one is not compared, so that repeating it costs no
+        more than its own length."""
         if not whole:
             return ""
         if 2 * len(whole) < self.length():
@@ -67,14 +65,14 @@ def index_of(data: JsonObject, name: str) -> int | None:
 
 
 def text_in(value: Json) -> str:
-    """A member that should be text, and at some servers is an object."""
+    """A member that should be text, and is an object at some servers."""
     if value is None:
         return ""
     return value if isinstance(value, str) else write_json(value)
 
 
 def arguments_in(text: str) -> JsonObject | None:
-    """The object that argument text stands for, also when it was encoded twice."""
+    """The object in argument text, also if it was encoded twice."""
     if not text.strip():
         return {}
     try:
@@ -104,7 +102,7 @@ def citation_of(annotation: JsonObject) -> Citation:
 
 
 def output_text(value: Json) -> str:
-    """The output of a tool as text: parts that are text are joined, a terminal's are printed."""
+    """The output of a tool as text: text parts are joined, output of commands is formatted."""
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
@@ -116,7 +114,7 @@ def output_text(value: Json) -> str:
 
 
 def _terminal_text(part: JsonObject) -> str:
-    """What one command wrote, and how it ended where that is worth a word."""
+    """The output of one command, and how it ended if that matters."""
     outcome = object_of(part, "outcome")
     texts = [text_of(part, "stdout").rstrip("\n"), text_of(part, "stderr").rstrip("\n")]
     if outcome.get("type") == "timeout":
@@ -140,6 +138,6 @@ def log_text(outputs: list[JsonObject]) -> str:
 
 
 def search_sources(item: JsonObject) -> str:
-    """Where a web search looked, one address on each line; only some requests ask for it."""
+    """The pages of a web search, one address on each line; only some requests ask for them."""
     sources = objects_of(object_of(item, "action"), "sources")
     return "\n".join(filter(None, (text_of(source, "url") for source in sources)))

@@ -11,7 +11,7 @@ from chat.events import ActivityStep, Event, Json, JsonObject
 
 FAMILIES = ("research", "deep_think", "analyst")
 
-# One line of a timeline; what is longer stands whole in the step's detail.
+# A step is one line of a timeline; longer text is in the details of the step.
 _LABEL_CHARACTERS = 240
 _SAFE_LINKS = ("http://", "https://")
 
@@ -26,13 +26,13 @@ Keys = Callable[[JsonObject], tuple[str, ...]]
 
 
 def plain_words(name: str) -> str:
-    """``web_search`` or ``x_web_search`` as people would write it: ``Web search``."""
+    """``web_search`` or ``x_web_search`` as words: ``Web search``."""
     words = " ".join(_snake(bare_name(name)).replace(".", "_").split("_")).strip()
     return words[:1].upper() + words[1:]
 
 
 def _snake(name: str) -> str:
-    """``memoryCount`` as ``memory_count``: both styles are in use."""
+    """``memoryCount`` as ``memory_count``, because both styles occur."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
@@ -51,7 +51,7 @@ def _fixed(text: str) -> Label:
 
 
 def _about(text: str, *names: str) -> Label:
-    """``text: value`` with the first argument found; arguments that are no JSON are the value."""
+    """``text: value`` with the first argument found; arguments that are not JSON are the value."""
 
     def label(detail: JsonObject, memory: Memory) -> str:
         arguments = detail.get("arguments")
@@ -95,7 +95,7 @@ def _plan(detail: JsonObject, memory: Memory) -> str:
 
 
 def _part_number(detail: JsonObject, memory: Memory) -> str:
-    """``2``, as people count. Whether servers count from 0 is told by the first number."""
+    """``2``, counted from 1. The first number tells whether the server counts from 0."""
     index = count_of(detail, "subtask_index")
     if index is None:
         return ""
@@ -120,7 +120,7 @@ def _part_was(said: str) -> Label:
 
 
 def _counts(detail: JsonObject, memory: Memory) -> str:
-    """Whatever was counted, under whatever names, also one level down."""
+    """All counts under any names, also one level down."""
     nested = [value for value in detail.values() if isinstance(value, dict)]
     counted = [
         f"{_counted(name)} {count:,}"
@@ -132,7 +132,7 @@ def _counts(detail: JsonObject, memory: Memory) -> str:
 
 
 def _counted(name: str) -> str:
-    """The thing that is counted, in words."""
+    """What is counted, in words."""
     return _snake(name).removesuffix("_count").removesuffix("_items").replace("_", " ").strip()
 
 
@@ -149,7 +149,7 @@ def _failure(text: str) -> Label:
 
 
 def _tool_keys(detail: JsonObject) -> tuple[str, ...]:
-    """Name and arguments: the only thing that ties a result to its step."""
+    """Name and arguments: nothing else connects a result with its step."""
     name = bare_name(text_of(detail, "name"))
     arguments = detail.get("arguments")
     return (f"{name} {_canonical(arguments)}",) if name or arguments else ()
@@ -176,13 +176,13 @@ def _no_keys(detail: JsonObject) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What one event says about its family's timeline.
+    """What one event means for the timeline of its family.
 
-    ``done`` and ``failed`` end the oldest open step of the name ``step`` (of any, where it is
-    empty) that shares a key with the event; where none is open they stand for themselves.
-    Of a step that is ended, ``outcome`` is added to its label; without one, ``label`` replaces
-    it. ``names_itself`` says that the first key is the step's ``ref``. ``ends`` names another
-    step that the event ends as well.
+    ``done`` and ``failed`` end the oldest open step of the name ``step`` (of any name, if it is
+    empty) that shares a key with the event; without such a step they are steps of their own.
+    ``outcome`` is added to the label of the step that ends; without one, ``label`` replaces it.
+    ``names_itself`` says that the first key is the step's ``ref``. ``ends`` names another step that
+    the event ends as well.
     """
 
     step: str
@@ -288,13 +288,13 @@ RULES: Mapping[str, Rule] = {
 
 
 def family_of(name: str) -> str:
-    """The family that ``x_research.reading`` belongs to; empty where no timeline knows it."""
+    """The family of ``x_research.reading`` and the like; empty for unknown families."""
     family, _, step = name.removeprefix("x_").partition(".")
     return family if family in FAMILIES and step else ""
 
 
 def unknown_rule(name: str) -> Rule:
-    """A new event of a known family: a note that says its name."""
+    """A new event of a known family: a note with its name."""
     step = name.partition(".")[2]
     return _note(step, _fixed(short(plain_words(step)) or "Step"))
 
@@ -315,15 +315,15 @@ class _OpenStep:
 class Timeline:
     """The steps of one run. Every start is ended, by its event or by ``close``.
 
-    A step is one entry in the result under its family, name and ``ref``; so every step but a
-    note has a ``ref`` of its own.
+    A step is one entry in the result under its family, name and ``ref``, so every step but a note
+    has a ``ref`` of its own.
     """
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
         self._open: dict[tuple[str, str], _OpenStep] = {}
-        # The open steps by everything that may end them, oldest first; ended ones are passed
-        # over, so that finding one costs the same however many there are.
+        # The open steps by every key that may end them, oldest first. Ended ones are skipped, so
+        # finding one costs the same however many there are.
         self._waiting: dict[tuple[str, str], deque[_OpenStep]] = {}
         self._memory: Memory = {}
 
@@ -340,7 +340,7 @@ class Timeline:
             self._end(family, rule, detail)
 
     def close(self, *, is_complete: bool) -> None:
-        """Ends what nothing has ended: done, unless the run itself went wrong or was stopped."""
+        """Ends the steps that no event has ended: as done, unless the run failed or was stopped."""
         phase: Phase = "done" if is_complete else "failed"
         for opened in self._open.values():
             self._step(opened.family, opened.step, phase, opened.label, opened.ref, opened.detail)
@@ -358,7 +358,7 @@ class Timeline:
         )
         before = self._open.pop((family, opened.ref), None)
         if before is not None:
-            # The same part once more: its line begins anew.
+            # The same part again: its line starts anew.
             before.is_open = False
         self._open[family, opened.ref] = opened
         for key in (*keys, f"any {rule.step}", "any"):
@@ -387,7 +387,7 @@ class Timeline:
             self._step(family, step, "done", opened.label, opened.ref, opened.detail)
 
     def _find(self, family: str, keys: tuple[str, ...]) -> _OpenStep | None:
-        """The oldest open step under the first key that has one; it is open no longer."""
+        """The oldest open step under the first key that has one. It is not open any more."""
         for key in keys:
             waiting = self._waiting.get((family, key))
             while waiting:
@@ -412,8 +412,8 @@ class Timeline:
 
 
 def detail_of(data: JsonObject) -> JsonObject:
-    """The members of an event; ``arguments``, which is JSON in a text, parsed where it is an
-    object. A page's address stands also under ``url``, where it may become a link."""
+    """The members of an event. ``arguments``, which is JSON in a string, is parsed if it is an
+    object. The address of a page is also stored as ``url``, which may become a link."""
     detail = {name: value for name, value in data.items() if name != "type"}
     arguments = detail.get("arguments")
     if isinstance(arguments, str):

@@ -1,4 +1,4 @@
-"""Xerotier: chat completions with research, artifacts, mockups and questions on the server's side."""
+"""Xerotier: chat completions with research, artifacts, mockups and questions on the server."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,7 +27,7 @@ class XerotierDialect(OpenAiChatDialect):
         "Chat completions with Xerotier's research, deep think, artifacts, mockups and questions. "
         "The base URL ends in /<project>/<endpoint>/v1; the endpoint decides which model answers."
     )
-    # The list belongs to the project, one step above the endpoint.
+    # The list belongs to the project, one level above the endpoint.
     models_path: ClassVar[str] = "/../../v1/models"
     parser_type: ClassVar[type[OpenAiChatParser]] = XerotierParser
     parameters: ClassVar[tuple[Parameter, ...]] = _DECLARED.parameters
@@ -39,7 +39,7 @@ class XerotierDialect(OpenAiChatDialect):
         chosen, notes = read_parameters(_OWN, own)
         turns = with_replies(prompt.turns, as_calls=options["resume_style"] == "tool_message")
         request = super().request(
-            # Any name does: the endpoint decides, but an empty one is refused.
+            # Any name is accepted, because the endpoint decides; only an empty one is refused.
             replace(prompt, model=prompt.model or "default", turns=turns, parameters=others)
         )
         patches = [
@@ -54,8 +54,8 @@ class XerotierDialect(OpenAiChatDialect):
         )
 
     def after_refusal(self, prompt: Prompt, error: ErrorInfo) -> Prompt | None:
-        """How a reply goes back is not documented: where it is refused as the result of a call,
-        it goes back as an ordinary message."""
+        """How a reply is sent back is not documented. If it is refused as the result of a call, it
+        is sent as a normal message."""
         mended = super().after_refusal(prompt, error)
         if mended is not None or error.status not in (400, 422):
             return mended
@@ -95,7 +95,8 @@ def _mode(name: object, modes: object, notes: list[str]) -> JsonObject:
 
 
 def _resumed(prompt: Prompt, member: object) -> JsonObject:
-    """The ids of the questions whose replies this request brings; of one alone, just it."""
+    """The ids of the questions whose replies this request contains; for one question, just its
+    id."""
     ids = [reply.ask_id for reply in _replied(prompt)]
     if not member or not ids:
         return {}
@@ -103,7 +104,7 @@ def _resumed(prompt: Prompt, member: object) -> JsonObject:
 
 
 def _replied(prompt: Prompt) -> tuple[Reply, ...]:
-    """The replies with which the last answer goes on."""
+    """The replies with which the last answer continues."""
     last = prompt.turns[-1] if prompt.turns else None
     return last.replies if isinstance(last, AssistantTurn) else ()
 

@@ -1,4 +1,5 @@
-"""Members of Xerotier's events, which are spelled ``artifact_id`` here and ``askUserId`` there."""
+"""Members of Xerotier's events, which are spelled ``artifact_id`` in some and ``askUserId`` in
+others."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,10 +7,11 @@ from chat.dialects.reading import NotJson, read_json, scrub
 from chat.dialects.stream import count_of, text_of
 from chat.events import Json, JsonObject
 
-# The member of a native turn that holds ``x_ask_user.pending_state``; it is no part of a message.
+# The member of a native turn that contains ``x_ask_user.pending_state``; it is not part of a
+# message.
 PENDING_STATE = "pending_state"
 
-# What is read, and whether a value is of the kind that can be.
+# The members that are read, and the check of each value.
 Members = Mapping[str, Callable[[Json], bool]]
 
 
@@ -24,7 +26,7 @@ def value_of(data: JsonObject, name: str) -> Json:
 
 
 def text_in(data: JsonObject, name: str) -> str | None:
-    """A member if it is text or a whole number, as ids may be."""
+    """A member if it is text or an integer, as ids may be."""
     value = value_of(data, name)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
@@ -47,7 +49,7 @@ def error_message(data: JsonObject) -> str:
 
 
 def entries_of(value: Json) -> list[Json]:
-    """Options or fields as a list; of an object, its names become members of its values."""
+    """Options or fields as a list; for an object, its names become members of its values."""
     if isinstance(value, dict):
         return [
             {"name": name, **(entry if isinstance(entry, dict) else {"label": entry})}

@@ -1,8 +1,8 @@
-"""Answers that ended with a question, as turns that a chat-completions request can carry.
+"""Answers that ended with a question, as turns that a chat-completions request can contain.
 
-A question is a call of the model whose result is the person's reply. What the upstream wants
-back came as ``x_ask_user.pending_state`` and is kept in the native turn under
-``pending_state``: ``{"assistantContent", "toolCalls"}``. That member itself never goes back.
+A question is a call of the model whose result is the user's reply. What the upstream wants back
+came as ``x_ask_user.pending_state`` and is stored in the native turn under ``pending_state``:
+``{"assistantContent", "toolCalls"}``. That member itself is never sent back.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from chat.events import (
     ToolCallItem,
 )
 
-# Every call must be answered, or the request is refused.
+# Every call needs an answer, or the request is refused.
 NOT_RUN = "This call was not run."
 NOT_ANSWERED = "Nobody answered this question."
 DECLINED = "The person declined to answer this question."
@@ -31,10 +31,10 @@ ASK_TOOL = "x_ask_user"
 
 
 def with_replies(turns: Sequence[Turn], *, as_calls: bool) -> tuple[Turn, ...]:
-    """The turns with every question and its reply in a form that goes back as messages.
+    """The turns with every question and its reply in a form that can be sent as messages.
 
-    ``as_calls``: as a call and its result, where the upstream itself had asked. Otherwise the
-    reply stays in ``replies``, which become an ordinary message of the person.
+    ``as_calls``: as a call and its result, if this upstream had asked. Otherwise the reply stays in
+    ``replies``, which become a normal message of the user.
     """
     return tuple(
         _turn(turn, as_calls=as_calls) if isinstance(turn, AssistantTurn) else turn
@@ -59,11 +59,11 @@ def _with(turn: AssistantTurn, *, native: Json) -> AssistantTurn:
     return replace(turn, result=msgspec.structs.replace(turn.result, ext=ext))
 
 
-# --- as words ------------------------------------------------------------------------
+# --- as text -------------------------------------------------------------------------
 
 
 def _as_text(turn: AssistantTurn, native: JsonObject, state: JsonObject) -> AssistantTurn:
-    """What was said and asked, as the assistant's own words; without the calls."""
+    """The text and the questions as the assistant's own text, without the calls."""
     questions = [text_of(ask, "question") for ask in turn.result.ext.asks]
     said = text_of(native, "content") or text_of(state, "assistantContent")
     texts = [text for text in (said.strip(), *questions) if text]
@@ -95,7 +95,7 @@ def _answered(turn: AssistantTurn, native: JsonObject, state: JsonObject) -> Ass
 
 
 def _with_ids(calls: list[JsonObject]) -> list[JsonObject]:
-    """Each call once, however often it was told; one without an id gets one."""
+    """Each call once, however often it was reported; a call without an id gets one."""
     by_id: dict[str, JsonObject] = {}
     for number, call in enumerate(calls):
         identity = text_of(call, "id") or f"call_{number}"
@@ -112,8 +112,8 @@ def _known_outputs(result: Result) -> dict[str, str]:
 
 
 def _call_of(ask: JsonObject, calls: list[JsonObject], outputs: dict[str, str]) -> JsonObject:
-    """The call that asked: the one that the question names, else one whose tool asks and that
-    has no result yet, else a new one at the end of ``calls``."""
+    """The call that asked: the one that the question names, else one whose tool asks and that has
+    no result yet, else a new one at the end of ``calls``."""
     named = text_of(ask, "call_id")
     for call in calls:
         if named and call["id"] == named:
@@ -130,7 +130,7 @@ def _call_of(ask: JsonObject, calls: list[JsonObject], outputs: dict[str, str]) 
 
 
 def _content(ask: JsonObject, reply: Reply | None) -> str:
-    """What the model is told, as JSON."""
+    """The text for the model, as JSON."""
     answer: JsonObject = {"askUserId": text_of(ask, "ask_id"), "answer": NOT_ANSWERED}
     if reply is not None:
         answer["answer"] = reply.text or ", ".join(reply.selected)

@@ -55,15 +55,15 @@ AGENT_FAILED = "The server's deep think agent failed."
 
 @dataclass(slots=True)
 class _PendingState:
-    """What was said and called before the answer stopped to ask; calls by their ids."""
+    """The text and calls before the answer stopped to ask; calls by their ids."""
 
     content: str | None = None
     calls: dict[str, JsonObject] = field(default_factory=dict)
 
 
 class XerotierParser(OpenAiChatParser):
-    """What an ``x_*`` event means is in two tables: ``RULES`` for steps of an agent, ``EVENTS``
-    for everything else. What neither knows is kept as ``vendor.raw``."""
+    """Two tables say what ``x_*`` events mean: ``RULES`` for steps of an agent, ``EVENTS`` for
+    everything else. Events in neither are kept as ``vendor.raw``."""
 
     def __init__(
         self, *, dialect: str, model: str, endpoint: str, options: Mapping[str, object]
@@ -97,7 +97,7 @@ class XerotierParser(OpenAiChatParser):
             self.raw(name, data=data)
 
     def _keep_others(self, name: str, data: JsonObject, known: Members) -> None:
-        """Members that nobody reads, or that are not of the kind that is read."""
+        """Keeps members that are not read, or have another type than expected."""
         for member, value in data.items():
             fits = known.get(member)
             if member != "type" and value is not None and not (fits and fits(value)):
@@ -124,7 +124,7 @@ class XerotierParser(OpenAiChatParser):
             self.raw(name, data=data)
 
     def _take_artifact(self, op: Literal["created", "updated"], data: JsonObject) -> bool:
-        """Whether it could be told which artifact is meant."""
+        """Returns whether the artifact could be identified."""
         identifier = text_in(data, "identifier")
         identity = text_in(data, "artifact_id") or identifier
         if not identity:
@@ -143,7 +143,7 @@ class XerotierParser(OpenAiChatParser):
         return True
 
     def _on_mockup(self, name: str, data: JsonObject) -> None:
-        """An error may name no mockup: then it is the one that was announced last."""
+        """An error may name no mockup; then it is about the one that was announced last."""
         op = _MOCKUP_OPS[name]
         bundle = text_in(data, "bundle_id")
         identifier = text_in(data, "identifier")
@@ -178,7 +178,7 @@ class XerotierParser(OpenAiChatParser):
             ask_id=text_in(data, "ask_user_id") or call_id or f"ask-{len(self._asks) + 1}",
             question=text_in(data, "question") or "",
             options=options,
-            # A question that offers nothing else could not be answered at all.
+            # A question without anything else to choose could not be answered at all.
             allow_free_text=free_text is True or not (options or fields),
             multi_select=value_of(data, "multi_select") is True,
             style=text_in(data, "style") or None,
@@ -189,13 +189,13 @@ class XerotierParser(OpenAiChatParser):
         self.tracker.emit(ask)
 
     def _on_pending_state(self, name: str, data: JsonObject) -> None:
-        """What the resuming request must carry; a later state of the same answer adds its calls."""
+        """Data for the request that continues; a later state of the same answer adds its calls."""
         content = text_in(data, "assistant_content")
         calls = calls_of(value_of(data, "tool_calls"))
         state = self._pending = self._pending or _PendingState()
         state.content = content or state.content
         for call in calls:
-            # A call without an id cannot be one that is known.
+            # A call without an id is always a new one.
             state.calls[text_of(call, "id") or f"call_{len(state.calls)}"] = call
         ask = self._asks[-1] if self._asks else None
         self.tracker.emit(
@@ -207,7 +207,7 @@ class XerotierParser(OpenAiChatParser):
         )
 
     def native_turn(self) -> JsonObject | None:
-        """With what an answer that waits must carry back; the request takes it out again."""
+        """Includes the data that a waiting answer must send back; the request removes it again."""
         native = super().native_turn()
         if self._pending is None:
             return native
@@ -244,7 +244,7 @@ class XerotierParser(OpenAiChatParser):
         self._report_usage(is_final=False)
 
     def _note_whole_usage(self, value: Json) -> None:
-        """The counts of ``x_chat.metadata``: they include what research cost."""
+        """The counts of ``x_chat.metadata`` include the cost of research."""
         if isinstance(value, dict) and value:
             self._whole_usage = read_usage(value)
             self._join_usage()
@@ -256,7 +256,7 @@ class XerotierParser(OpenAiChatParser):
             self._join_usage()
 
     def _join_usage(self) -> None:
-        """The chunks' counts stand, the other ones beside them in ``raw``."""
+        """The chunks' counts stay; the others are added in ``raw``."""
         chunk, whole = self._chunk_usage, self._whole_usage
         if whole is None:
             return
@@ -266,7 +266,7 @@ class XerotierParser(OpenAiChatParser):
         self._usage = msgspec.structs.replace(chunk or whole, raw=raw)
 
     def _note_facts(self, data: JsonObject) -> None:
-        """Where an ``x_*`` event came first, ``chat.start`` could not name the model in use."""
+        """If an ``x_*`` event came first, ``chat.start`` could not name the model."""
         is_first = not self._facts
         super()._note_facts(data)
         model = text_of(data, "model")
@@ -302,7 +302,8 @@ Handler = Callable[[XerotierParser, str, JsonObject], None]
 
 @dataclass(frozen=True, slots=True)
 class EventRule:
-    """``members`` are those that the handler reads, in both spellings; others are kept apart."""
+    """``members`` are those that the handler reads, in both spellings; others are kept
+    separately."""
 
     handle: Handler
     members: Members

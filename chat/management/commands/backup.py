@@ -54,7 +54,7 @@ class Command(BaseCommand):
 
 
 def back_up(path: Path, *, with_keys: bool) -> Manifest:
-    """Raises `BackupError` and what databases raise; then there is no file."""
+    """Raises `BackupError` and errors of databases; then there is no file."""
     if path.exists():
         raise BackupError(f"{path} exists already.")
     database = settings.DATABASES["default"]
@@ -80,7 +80,7 @@ def back_up(path: Path, *, with_keys: bool) -> Manifest:
 
 
 def keys() -> dict[str, str]:
-    """As the files in DATA_DIR have them."""
+    """The contents of the key files in DATA_DIR."""
     return {
         "secret-key": f"{settings.SECRET_KEY}\n",
         "encryption-key": "\n".join(settings.ENCRYPTION_KEYS) + "\n",

@@ -1,4 +1,4 @@
-"""``manage.py decode``: prints what a recorded answer of an upstream means, as canonical events."""
+"""``manage.py decode``: prints a recorded answer of an upstream as canonical events."""
 
 import argparse
 import itertools
@@ -24,7 +24,7 @@ TOO_LARGE = "One event of the stream is larger than this program accepts."
 
 class Command(BaseCommand):
     help = "Decodes recorded answers of an upstream; the last event of each file is chat.end."
-    # Pure computing: no database, no settings to be checked.
+    # It uses no database, and needs no checks of the settings.
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,8 @@ class Command(BaseCommand):
         files = options["files"]
         for name in files if isinstance(files, list) else []:
             for line in _lines(name, dialect, split, options):
-                # ASCII: every terminal can print it, and no U+2028 looks like the end of a line.
+                # ASCII, because every terminal can print it, and U+2028 does not look like the end
+                # of a line.
                 self.stdout.write(to_ascii(line).decode())
 
 
@@ -71,7 +72,7 @@ def _lines(name: str, dialect: Dialect, split: int, options: dict[str, object]) 
 
 
 def read_file(name: str, split: int) -> Iterator[bytes]:
-    """A file in portions. Raises ``CommandError`` where there is none."""
+    """A file in portions. Raises ``CommandError`` if it cannot be read."""
     try:
         with _open(name) as stream:
             while chunk := stream.read(split):
@@ -85,10 +86,8 @@ def _open(name: str) -> AbstractContextManager[BinaryIO]:
 
 
 def decode(parser: Parser, chunks: Iterator[bytes], fold: Fold) -> Iterator[Event]:
-    """All events of one recording, numbered and folded; the last is ``chat.end``.
-
-    A recording that begins like a JSON object is read as a complete answer.
-    """
+    """All events of one recording, numbered and folded; the last is ``chat.end``. A recording that
+    begins like a JSON object is parsed as a complete answer."""
     is_body, chunks = _sniff(chunks)
     batches = _body(parser, chunks) if is_body else _stream(parser, chunks)
     error: ErrorInfo | None = None
@@ -108,7 +107,7 @@ def decode(parser: Parser, chunks: Iterator[bytes], fold: Fold) -> Iterator[Even
 
 
 def _sniff(chunks: Iterator[bytes]) -> tuple[bool, Iterator[bytes]]:
-    """Whether the first byte that is not blank opens an object; and all the chunks."""
+    """Whether the first byte that is not whitespace opens an object; and all the chunks."""
     read: list[bytes] = []
     start = b""
     for chunk in chunks:

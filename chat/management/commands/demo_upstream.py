@@ -29,7 +29,7 @@ class Command(BaseCommand):
         "Serve LM Studio's native API and OpenAI chat completions with prepared answers. "
         "Prints its address when it is ready and serves until it is told to stop."
     )
-    # Neither a database nor the rest of the site is needed.
+    # It needs neither a database nor the rest of the site.
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:

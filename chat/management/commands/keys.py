@@ -1,4 +1,4 @@
-"""Shows whether the keys fit the database; seals stored secrets anew; accepts other keys."""
+"""Shows whether the keys match the database; encrypts stored secrets again; accepts other keys."""
 
 from __future__ import annotations
 

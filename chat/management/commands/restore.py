@@ -1,4 +1,4 @@
-"""Puts a backup in the place of what is there."""
+"""Replaces the present data by a backup."""
 
 from __future__ import annotations
 
@@ -97,14 +97,14 @@ class Command(BaseCommand):
 
 
 def let_go() -> None:
-    """This process's own connections neither count nor stand in the way."""
+    """Closes this process's own connections, which would block the restore."""
     connections.close_all()
     if connection.vendor == "postgresql":
         connection.close_pool()
 
 
 def refuse_keys_of_the_environment() -> None:
-    """They would win over those of the backup."""
+    """Keys in the environment would take precedence over those of the backup."""
     for setting in KEY_SETTINGS.values():
         if os.environ.get(setting) or os.environ.get(f"{setting}_FILE"):
             raise BackupError(
@@ -128,10 +128,10 @@ def refuse_other_engine(manifest: Manifest) -> None:
 
 
 def refuse_newer(manifest: Manifest) -> None:
-    """Older ones are migrated after they are restored."""
+    """A backup of a newer version; older ones are migrated after they are restored."""
     loader = MigrationLoader(None, ignore_no_migrations=True)
     known = {f"{app}.{name}" for app, name in loader.disk_migrations}
-    # An application that is not here any more left its tables; they do no harm.
+    # The tables of an application that no longer exists do no harm.
     applications = {app for app, _ in loader.disk_migrations}
     unknown = [
         name
@@ -146,14 +146,14 @@ def refuse_newer(manifest: Manifest) -> None:
 
 
 def count_people() -> int:
-    """Accounts in the database that is there; none where there are no tables yet."""
+    """The accounts in the present database; none if it has no tables yet."""
     if User._meta.db_table not in connection.introspection.table_names():
         return 0
     return User.objects.count()
 
 
 def replace_key(path: Path, text: str) -> None:
-    """Keeps the key that was there beside it."""
+    """Keeps the previous key beside the new one."""
     if path.exists():
         if path.read_text() == text:
             return

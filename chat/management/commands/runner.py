@@ -1,4 +1,4 @@
-"""Executes runs in a process of its own, for servers that leave them to others."""
+"""Executes runs in a process of its own, for web servers without an embedded runner."""
 
 from __future__ import annotations
 

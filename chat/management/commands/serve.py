@@ -1,4 +1,4 @@
-"""Serves the application on one address, with the embedded runner where settings say so."""
+"""Serves the application on one address, with the embedded runner if the settings say so."""
 
 import errno
 import ipaddress
@@ -25,10 +25,11 @@ from project.startup import (
     warn_of_renamed_settings,
 )
 
-# What a runner may need after its drain: runs that end when they are interrupted, and a last
-# commit on a slow database.
+# What a runner may need after its drain: runs that end when they are interrupted, and a last commit
+# on a slow database.
 DRAIN_MARGIN_SECONDS = 20
-# Where a message may come with pictures: a new conversation, any other, and a program's.
+# Addresses of messages, which may contain pictures: of a new conversation, of any other, and of the
+# API.
 UPLOADS = r"/(c/([0-9a-f-]{36}/send/)?|api/v1/chat)(\?.*)?"
 
 
@@ -112,7 +113,7 @@ def is_loopback(host: str) -> bool:
 
 
 def refuse_debug_in_public(host: str) -> None:
-    """The debug pages show settings and source to whoever can cause an error."""
+    """The debug pages show settings and source to anyone who can cause an error."""
     if settings.DEBUG and not is_loopback(host):
         raise CommandError(
             f"DEBUG is on, and {host} can be reached from other machines. "
@@ -121,7 +122,7 @@ def refuse_debug_in_public(host: str) -> None:
         )
 
 
-# What to do about the usual reasons.
+# Advice for the usual reasons.
 REMEDIES = {
     errno.EADDRINUSE: "set PORT to a port that is free",
     errno.EACCES: "set PORT to one that this account may use, from 1024 on",

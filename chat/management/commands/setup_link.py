@@ -1,4 +1,4 @@
-"""Prints the one-time address of the setup page, or says that setup is done."""
+"""Prints the one-time address of the set-up page, or says that set-up is done."""
 
 from typing import Any
 

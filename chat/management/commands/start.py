@@ -19,14 +19,14 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         settings.DEMO_UPSTREAM_URL = start_demo()
         ensure_demo_upstream()
-        # The demo servers watch this process; it stays the same one.
+        # The demo servers watch this process, so it must stay the same one.
         os.environ["DEMO_UPSTREAM_URL"] = settings.DEMO_UPSTREAM_URL
         command = [sys.executable, sys.argv[0], "serve", "--welcome"]
         os.execv(sys.executable, command)  # noqa: S606
 
 
 def start_demo() -> str:
-    """Starts the demo upstream as a process of its own, and returns its address."""
+    """Starts the demo servers as a process of their own, and returns their address."""
     command = [sys.executable, sys.argv[0], "demo_upstream", "--parent-pid", str(os.getpid())]
     demo = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert demo.stdout is not None

@@ -29,7 +29,7 @@ from chat.upstreams.redaction import redact_patterns
 from chat.web.decorators import login_required
 from chat.web.responses import beside_room
 
-# What the page shows of the bytes; the export has them all.
+# How many of the bytes the page shows; the export has all of them.
 RAW_BYTES_SHOWN = 64 * 1024
 OUTCOMES = {
     "": "under way",
@@ -43,7 +43,7 @@ OUTCOMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineMoment:
-    """A step in a run's life, and the seconds since the one before it."""
+    """A step in the life of a run, and the seconds since the step before."""
 
     label: str
     at: datetime
@@ -84,13 +84,13 @@ def _moments(run: Run) -> list[TimelineMoment]:
 
 
 def time_of(run: Run, attempts: Sequence[Attempt]) -> dict[str, object]:
-    """Where the whole time went, from the click to the end: what the events tell, and what only
-    the records do: the line, refused attempts, a person's pause, our own work. Nothing of a run
-    that is not over."""
+    """Where the time went, from the click to the end: from the events, and from the records of what
+    events do not contain: the queue, refused attempts, the pause for a person, our own work. Empty
+    for a run that has not ended."""
     if not run.finished_at or not run.claimed_at or not run.request_sent_at:
         return {}
     spent, end_t = _spent_in(run)
-    # Whoever ends a lost run was not there: what is behind its last event was nobody's work.
+    # The reaper ended a lost run later, so the time after its last event was spent by nobody.
     is_end_unseen = not end_t
     ended_at = run.request_sent_at + timedelta(milliseconds=end_t)
     asked_at = attempts[0].started_at if attempts else run.request_sent_at
@@ -112,7 +112,7 @@ def time_of(run: Run, attempts: Sequence[Attempt]) -> dict[str, object]:
 
 
 def receipt_of(run: Run) -> FinalComparison | None:
-    """What the server said last against what was streamed; ``None`` where it said nothing of it."""
+    """The server's final values compared with the stream; ``None`` if it sent none."""
     if not run.result:
         return None
     result = events.decode_result(run.result)
@@ -123,11 +123,13 @@ def receipt_of(run: Run) -> FinalComparison | None:
 
 
 def _spent_in(run: Run) -> tuple[list[tuple[str, int]], int]:
-    """What the events tell, and when the last one was, in milliseconds; 0 where nobody saw the end."""
+    """The times in the events, and the time of the last one in milliseconds; 0 if the end was not
+    recorded."""
     latency, t, before, passed_over = Latency(), 0, "", b""
     for entry in log_pages.entries_behind(run.pk):
         kind = log_pages.type_in(entry.body)
-        # A piece after a piece of the same kind begins nothing: most of a long log is not decoded.
+        # Most of a long log are deltas that continue a delta of the same kind; they are not
+        # decoded.
         if kind == before and kind.endswith(".delta"):
             passed_over = entry.body
             continue
@@ -150,7 +152,7 @@ def attempts_of(run: Run) -> list[Attempt]:
 
 
 def _asked_to_wait(attempt: Attempt) -> str:
-    """How long the server asked us to wait, in words; nothing where it did not."""
+    """How long the server asked to wait, in words; empty if it did not."""
     seconds = attempt.retry_after_seconds
     if not seconds:
         return ""
@@ -158,7 +160,7 @@ def _asked_to_wait(attempt: Attempt) -> str:
 
 
 def parameters_of(run: Run) -> list[tuple[str, object]]:
-    """What was set for this run, under the names that the form has for it."""
+    """What was set for this run, under the labels of the form."""
     dialect = DIALECTS.get(run.upstream.dialect) if run.upstream else None
     labels = {each.name: each.label for each in dialect.parameters} if dialect else {}
     return [(labels.get(name, name), value) for name, value in run.parameters.items()]

@@ -1,4 +1,5 @@
-"""A run as a recording: its events in pages, one event beside the frames that it came from."""
+"""A run as a recording: its events in pages, and one event beside the frames that it was made
+from."""
 
 from __future__ import annotations
 
@@ -29,10 +30,10 @@ from chat.upstreams.redaction import redact_patterns
 from chat.web.decorators import login_required
 
 EVENT_LETTERS_SHOWN = 160
-# Before an event that is linked to so many others are shown.
+# How many events are shown before one that is linked to.
 LINES_BEFORE = 10
 WHOLE_WIDTH = 1000
-# Members that are not for browsers: replay material, and the upstream's own turn.
+# Members that browsers must not get: data for the next request, and the upstream's own turn.
 WITHHELD: dict[str, str] = {
     "replay.data": "(material for the next request; not shown)",
     "chat.end": "(the result; its figures are above)",
@@ -49,7 +50,7 @@ TRACES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """One event of the list. ``x`` is its moment on a line as long as the run, in thousandths."""
+    """One event of the list. ``x`` is its time, in thousandths of the run."""
 
     seq: int
     at: str
@@ -62,7 +63,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A type of events; ``query`` is that of the list with it switched."""
+    """A type of events; ``query`` is that of the list with this type toggled."""
 
     type: str
     slug: str
@@ -85,7 +86,7 @@ class Opened:
 @login_required
 @require_GET
 def log(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """The list of events: all of it again where the types change, else further lines."""
+    """The list of events: the whole list if the types change, else further lines."""
     run = access.get_run(request.user, public_id)
     if "after" in request.GET or "before" in request.GET:
         return render(request, "run_details/lines.html", further_lines(run, request))
@@ -106,7 +107,7 @@ def event(request: HttpRequest, public_id: UUID, seq: int) -> HttpResponse:
 @login_required
 @require_GET
 def export(request: HttpRequest, public_id: UUID, form: str) -> HttpResponse:
-    """A file to keep: ``raw``, what the server sent, or ``events``."""
+    """A download: ``raw``, what the server sent, or ``events``."""
     run = access.get_run(request.user, public_id)
     found = EXPORTS[form](run) if form in EXPORTS else None
     if found is None:
@@ -120,13 +121,14 @@ EXPORTS = {"raw": export_raw, "events": export_events}
 
 
 def number_in(request: HttpRequest, name: str) -> int:
-    """A number of the address; 0 for what is none."""
+    """A number in the address; 0 if it is none."""
     text = request.GET.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
 def log_context(run: Run, request: HttpRequest) -> dict[str, Any]:
-    """What the list shows. ``?type=`` any number of times, ``?at=``, ``?after=`` or ``?before=``."""
+    """The context of the list: ``?type=`` any number of times, ``?at=``, ``?after=`` or
+    ``?before=``."""
     chosen = types_in(request)
     counts = log_pages.counts_of(run.pk)
     last = log_pages.last_entry(run.pk)
@@ -144,8 +146,8 @@ def log_context(run: Run, request: HttpRequest) -> dict[str, Any]:
 
 
 def further_lines(run: Run, request: HttpRequest) -> dict[str, Any]:
-    """Lines that join those of a list, which goes on at their other end already. Nothing is counted:
-    who reads a long log to its end would have it counted once for each page."""
+    """Lines to add at one end of a list. Nothing is counted, because reading a long log to its end
+    would count it once for each page."""
     last = log_pages.last_entry(run.pk)
     context = lines_context(run, request, log_pages.t_in(last.body) if last else 0)
     return {**context, "later" if "before" in request.GET else "earlier": ""}
@@ -154,7 +156,7 @@ def further_lines(run: Run, request: HttpRequest) -> dict[str, Any]:
 def lines_context(
     run: Run, request: HttpRequest, whole: int, *, opened: Opened | None = None
 ) -> dict[str, Any]:
-    """A page of lines, around what is opened. ``whole``: milliseconds of the run."""
+    """A page of lines around the opened event. ``whole`` are milliseconds of the run."""
     chosen, before = types_in(request), number_in(request, "before")
     if before:
         page = log_pages.page_before(run.pk, before, types=chosen)
@@ -173,8 +175,8 @@ def lines_context(
 
 
 def types_in(request: HttpRequest) -> list[str]:
-    """Of the types in the address those that there are, each once: every event is held against
-    them, and every link repeats them."""
+    """The known types among those in the address, each once: every event is compared with them, and
+    every link repeats them."""
     return [kind for kind in dict.fromkeys(request.GET.getlist("type")) if kind in EVENTS]
 
 

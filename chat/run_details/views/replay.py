@@ -1,4 +1,4 @@
-"""A run as it was at any of its moments, and its course once more."""
+"""The answer of a run at any moment, and its replay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from chat.web.decorators import login_required
 from chat.web.responses import beside_room
 
 SPEEDS = (1, 4, 20)
-# Of the run's own time: as often as the live page is told, and less often the faster it goes.
+# In the run's own time: as often as the live page is updated, and less often at a higher speed.
 FRAME_MILLISECONDS = 50
 LONGEST_STEP_MILLISECONDS = FRAME_MILLISECONDS * max(SPEEDS)
 TOO_FAR = (
@@ -31,7 +31,7 @@ TOO_FAR = (
 @login_required
 @require_GET
 def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """The answer at ``?at=`` a number; where there is none, before its first event."""
+    """The answer at ``?at=`` a number; without it, before the first event."""
     run = access.get_run(request.user, public_id)
     last = log_pages.last_entry(run.pk)
     context: dict[str, Any] = {
@@ -63,7 +63,7 @@ def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
 @require_GET
 def moment(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The answer after event ``?seq=``, or at ``?t=`` milliseconds: JSON with ``seq``, ``t`` and
-    ``contents``, of which the first replaces what is shown and the others append to it."""
+    ``contents``, of which the first replaces what is shown and the others are appended."""
     run = access.get_run(request.user, public_id)
     is_time = "t" in request.GET
     seq = replay.seq_at(run, number_in(request, "t")) if is_time else number_in(request, "seq")
@@ -80,9 +80,9 @@ def moment(request: HttpRequest, public_id: UUID) -> HttpResponse:
 @login_required
 @require_GET
 def frames(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """Patches behind ``?after=``, ``?step=`` milliseconds of the run apart at least: JSON with
-    ``frames`` (each ``t``, ``seq``, ``content``), the last ``seq`` and ``is_over``. With
-    ``?most=`` no more than so many."""
+    """Patches after ``?after=``, at least ``?step=`` milliseconds of the run apart: JSON with
+    ``frames`` (each ``t``, ``seq``, ``content``), the last ``seq``, and ``is_over``. ``?most=``
+    limits their number."""
     run = access.get_run(request.user, public_id)
     step = min(number_in(request, "step"), LONGEST_STEP_MILLISECONDS)
     most = number_in(request, "most") or replay.BATCH_FRAMES

@@ -1,4 +1,4 @@
-"""What a person types as the address of a server, checked and written one way."""
+"""Checks the address of a server that a person typed, and normalises it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ LENGTH_LIMIT = 500
 SCHEMES = ("http", "https")
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
-# Whitespace and controls anywhere, and the backslash that browsers read as a slash.
+# Whitespace and control characters anywhere, and the backslash, which browsers read as a slash.
 _STRANGE = re.compile(r"[\s\x00-\x1f\x7f\\]")
 
 
 def normal_base_url(text: str) -> str:
     """``text`` as it is stored: lower-case host, no default port, no slash at the end.
 
-    Raises ``ActionRefused`` with the reason: only http and https, and nothing in it that
+    Raises ``ActionRefused`` with the reason. Only http and https are allowed, and nothing that
     could carry a credential or end up in the middle of a request's address.
     """
     text = text.strip()

@@ -10,10 +10,10 @@ from chat.models import Upstream
 
 
 def ensure_demo_upstream() -> None:
-    """Creates the rows of the demo servers, or updates their address. Called at each start.
+    """Creates the rows of the demo servers, or updates their address. It runs at each start.
 
-    Without a demo its rows are disabled and lose their address; they return with it. A server that an
-    administrator has disabled stays disabled.
+    Without a demo its rows are disabled and lose their address, and get it back with the demo. A
+    server that an administrator has disabled stays disabled.
     """
     if not settings.DEMO_UPSTREAM_URL:
         Upstream.objects.filter(is_demo=True, is_enabled=True).update(is_enabled=False, base_url="")
@@ -38,7 +38,8 @@ def _ensure(server: DemoServer, base_url: str) -> None:
 
 
 def _offer_new_models(rows: QuerySet[Upstream], server: DemoServer) -> None:
-    """A newer version of the demo may have more models; those that are listed stay as they are."""
+    """A newer version of the demo may have more models. Models that are listed already stay as they
+    are."""
     for row in rows:
         listed = {entry["id"] for entry in row.model_list}
         new = [entry for entry in _model_list(server) if entry["id"] not in listed]
@@ -48,7 +49,7 @@ def _offer_new_models(rows: QuerySet[Upstream], server: DemoServer) -> None:
 
 
 def _model_list(server: DemoServer) -> list[dict[str, object]]:
-    """The models of the picker. Known here, so that the first message waits for no request for a list."""
+    """The models of the picker. They are known here, so the first message waits for no request."""
     return [
         {"id": model.id, "label": model.label, "detail": {}, "is_typed": False}
         for model in server.models
@@ -57,7 +58,7 @@ def _model_list(server: DemoServer) -> list[dict[str, object]]:
 
 
 def _free_name(name: str) -> str:
-    """An administrator may have used the demo's name for a server of their own."""
+    """A free name: an administrator may have used the demo's name for another server."""
     taken = set(Upstream.objects.filter(name__startswith=name).values_list("name", flat=True))
     number = 2
     free = name

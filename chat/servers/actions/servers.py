@@ -1,7 +1,7 @@
-"""Adding, changing, switching and removing servers; keeping what a test or a list brought.
+"""Adds, changes, enables and deletes servers; stores the results of tests and model lists.
 
-The caller is an administrator and has fetched the row through ``chat.access``. No verb here
-connects to anything, and none puts a key into an audit row, a message or a log.
+The caller is an administrator and has fetched the row through ``chat.access``. No action here opens
+a connection, and none puts a key into an audit row, a message or a log.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from chat.models import AuditEvent, Run, RunStatus, Upstream, User
 from chat.models.run import LIVE_STATUSES
 from chat.servers.actions.base_url import normal_base_url, origin
 
-# A list longer than this is no help to whoever chooses; the rest can be typed by hand.
+# A longer list does not help whoever chooses; other names can be typed.
 MODEL_LIMIT = 1000
 NAME_LIMIT = 200
-# What a server says about one model is shown in a line; more than this is dropped.
+# What a server says about a model is shown in one line; longer text is dropped.
 DETAIL_LIMIT_BYTES = 4096
 
 ModelEntry = dict[str, object]
@@ -33,10 +33,8 @@ ModelEntry = dict[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """What the settings form says. ``key`` is a new one, or empty to keep what is stored.
-
-    ``secret_options`` are new values; of those stored, the ones named in ``kept_secrets`` stay.
-    """
+    """The values of the settings form. ``key`` is a new key, or empty to keep the stored one.
+    ``secret_options`` are new values; of the stored ones, those named in ``kept_secrets`` stay."""
 
     name: str
     dialect: str
@@ -53,7 +51,8 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerChange:
-    """What a change did beside the words: secrets went because the server is another one."""
+    """What a change did besides the fields: secrets are dropped if the server is a different
+    one."""
 
     upstream: Upstream
     key_was_dropped: bool = False
@@ -81,10 +80,10 @@ def add(actor: User, settings: ServerSettings) -> Upstream:
 
 
 def change(actor: User, upstream: Upstream, settings: ServerSettings) -> ServerChange:
-    """Applies the form to the row as it is now, whatever it was when the form was opened.
+    """Applies the form to the current row, whatever it was when the form was opened.
 
-    Secrets belong to scheme, host and port: when one of them changes, what is stored of key and
-    secret options and does not come anew with it is dropped in the same update.
+    Secrets belong to scheme, host and port. If one of these changes, the stored key and secret
+    options are dropped in the same update, unless new ones were given.
     """
     with _unique_name(), transaction.atomic():
         current = Upstream.objects.select_for_update().get(pk=upstream.pk)
@@ -97,7 +96,7 @@ def change(actor: User, upstream: Upstream, settings: ServerSettings) -> ServerC
         if key:
             changed["key"] = key
         if {"base_url", "dialect", "key"} & changed.keys():
-            # The steps of the last test speak of another server, or of another key.
+            # The last test was of another server, or of another key.
             current.probe, current.probed_at = [], None
         current.save()
         if changed:
@@ -110,7 +109,8 @@ def change(actor: User, upstream: Upstream, settings: ServerSettings) -> ServerC
 
 
 def set_enabled(actor: User, upstream: Upstream, *, is_enabled: bool) -> bool:
-    """Offers the server in the composer, or no longer. Returns whether that changed anything."""
+    """Offers the server in the composer, or stops offering it. Returns whether this changed
+    anything."""
     with transaction.atomic():
         changed = Upstream.objects.filter(pk=upstream.pk, is_enabled=not is_enabled).update(
             is_enabled=is_enabled
@@ -121,10 +121,11 @@ def set_enabled(actor: User, upstream: Upstream, *, is_enabled: bool) -> bool:
 
 
 def set_draining(actor: User, upstream: Upstream, *, is_draining: bool) -> bool:
-    """Begins nothing more at this server (what is sent waits in line), or goes on.
+    """Stops starting runs at this server (new ones wait in the queue), or resumes. Returns whether
+    this changed anything.
 
-    Returns whether that changed anything. What a runner claims takes the server's row first, so
-    after the commit nothing is begun that was not begun before.
+    A claim locks the server's row first, so no run starts after this commit that had not started
+    before.
     """
     with transaction.atomic():
         changed = Upstream.objects.filter(pk=upstream.pk, is_draining=not is_draining).update(
@@ -132,7 +133,7 @@ def set_draining(actor: User, upstream: Upstream, *, is_draining: bool) -> bool:
         )
         if changed:
             _record(actor, "upstream.drain" if is_draining else "upstream.resume", upstream)
-            # Those who wait may go, and those who watch the line are told.
+            # Waiting runs may start, and the people who watch the queue are told.
             notify.publish_after_commit(notify.QUEUED)
             notify.publish_after_commit(notify.ROOMS)
     return bool(changed)
@@ -140,14 +141,14 @@ def set_draining(actor: User, upstream: Upstream, *, is_draining: bool) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Answers of one server that are under way, and that wait in line."""
+    """How many runs of a server are active, and how many are waiting."""
 
     running: int = 0
     waiting: int = 0
 
 
 def loads(upstreams: Iterable[Upstream]) -> dict[int, Load]:
-    """By primary key, in one query."""
+    """The loads by primary key, in one query."""
     keys = [upstream.pk for upstream in upstreams]
     rows = Run.objects.filter(upstream_id__in=keys, status__in=LIVE_STATUSES)
     counts: dict[int, dict[str, int]] = {key: {} for key in keys}
@@ -160,12 +161,10 @@ def loads(upstreams: Iterable[Upstream]) -> dict[int, Load]:
 
 
 def delete(actor: User, upstream: Upstream) -> None:
-    """Removes the server and its key; the answers that it gave stay.
-
-    Refused while answers are written or wait in line: their runner would lose its settings.
-    """
+    """Deletes the server and its key; its answers stay. Refused while runs are active or waiting,
+    because their runner would lose the settings."""
     with transaction.atomic():
-        # The lock keeps a new run, which refers to this row, waiting until we have decided.
+        # The lock makes a new run, which refers to this row, wait for the decision.
         current = Upstream.objects.select_for_update().filter(pk=upstream.pk).first()
         if current is None:
             return
@@ -177,10 +176,8 @@ def delete(actor: User, upstream: Upstream) -> None:
 
 
 def record_probe(actor: User, upstream: Upstream, steps: Sequence[Mapping[str, object]]) -> bool:
-    """Keeps the steps of a connection test.
-
-    False, and nothing is kept, if address or key changed while the test ran.
-    """
+    """Stores the steps of a connection test. Returns ``False`` and stores nothing if address or key
+    changed during the test."""
     with transaction.atomic():
         kept = _same_server(upstream).update(probe=list(steps), probed_at=timezone.now())
         states = {str(step["name"]): str(step["state"]) for step in steps}
@@ -189,10 +186,10 @@ def record_probe(actor: User, upstream: Upstream, steps: Sequence[Mapping[str, o
 
 
 def take_advice(actor: User, upstream: Upstream, name: str) -> str:
-    """Sets what the last test recommended under this name; returns that in words.
+    """Applies the setting that the last test recommended under this name. Returns it in words.
 
-    Only what is stored counts: whoever presses the button names an advice, not a value. Nothing
-    (and the empty text) where the test that gave it is not the last one any more.
+    Only stored advice counts: the button names an advice, not a value. Returns empty texts if
+    another test has replaced the one that gave it.
     """
     with transaction.atomic():
         current = Upstream.objects.select_for_update().get(pk=upstream.pk)
@@ -212,7 +209,7 @@ def take_advice(actor: User, upstream: Upstream, name: str) -> str:
 
 
 def _open_advice(upstream: Upstream) -> Iterator[dict[str, object]]:
-    """What the last test recommended and nobody has taken up."""
+    """The advice of the last test that nobody has applied."""
     for step in upstream.probe:
         for advice in step.get("advice", ()):
             if not advice.get("is_taken"):
@@ -220,10 +217,8 @@ def _open_advice(upstream: Upstream) -> Iterator[dict[str, object]]:
 
 
 def record_models(actor: User, upstream: Upstream, models: Iterable[ModelEntry]) -> bool:
-    """Replaces what the server listed, and keeps what was typed by hand.
-
-    False, and nothing is kept, if address or key changed meanwhile.
-    """
+    """Replaces the models that the server listed, and keeps those that were typed. Returns
+    ``False`` and stores nothing if address or key changed meanwhile."""
     listed = [entry for entry in map(_listed, models) if entry][:MODEL_LIMIT]
     with transaction.atomic():
         current = _same_server(upstream).select_for_update().first()
@@ -246,7 +241,7 @@ def typed_models(upstream: Upstream) -> list[str]:
 
 @contextmanager
 def _unique_name() -> Iterator[None]:
-    """Turns the database's refusal of a second server of the same name into a sentence."""
+    """Turns the database's error for a second server of the same name into a sentence."""
     try:
         yield
     except IntegrityError as error:
@@ -267,7 +262,8 @@ def _apply(upstream: Upstream, settings: ServerSettings) -> None:
 def _change_key(
     upstream: Upstream, settings: ServerSettings, *, has_moved: bool
 ) -> tuple[str, bool]:
-    """What happened to the key, as a word for the audit row, and whether a move dropped it."""
+    """What happened to the key, as a word for the audit row, and whether a new address dropped
+    it."""
     if settings.key:
         upstream.set_key(settings.key)
         return "set", False
@@ -285,8 +281,8 @@ def _change_key(
 def _change_secrets(
     upstream: Upstream, settings: ServerSettings, *, has_moved: bool
 ) -> tuple[dict[str, object], bool]:
-    """What happened to the secret options, by name for the audit row, and whether a move (and
-    not a person) dropped some of them."""
+    """What happened to the secret options, by name for the audit row, and whether a new address
+    (and not a person) dropped some of them."""
     stored = _stored_secrets(upstream)
     keepable = {name: value for name, value in stored.items() if name in settings.kept_secrets}
     kept = {} if has_moved else keepable
@@ -303,7 +299,7 @@ def _stored_secrets(upstream: Upstream) -> dict[str, object]:
     try:
         return upstream.open_secret_options()
     except DecryptionError:
-        # Not to be read with the keys that we have: nothing in it can be kept.
+        # They cannot be decrypted with the present keys, so none of them can be kept.
         return {}
 
 
@@ -345,7 +341,7 @@ def _merge(listed: Sequence[ModelEntry], typed: Iterable[str]) -> list[ModelEntr
 
 
 def _listed(entry: Mapping[str, object]) -> ModelEntry | None:
-    """An entry of the server's list, held to the size of what we store; None for a useless one."""
+    """An entry of the server's list, cut to what is stored; ``None`` for a useless one."""
     name = str(entry["id"])
     if not name or len(name) > NAME_LIMIT:
         return None

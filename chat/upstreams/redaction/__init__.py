@@ -1,4 +1,7 @@
-"""Redaction: credentials that we know, and patterns of those that we do not. Imports nothing of Django."""
+"""Redaction: known credentials, and patterns of unknown ones.
+
+It must not import Django.
+"""
 
 from chat.upstreams.redaction.known_secrets import MARK, Redactor, credentials_of, secret_texts
 from chat.upstreams.redaction.patterns import redact_patterns

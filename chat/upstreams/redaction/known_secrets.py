@@ -1,4 +1,4 @@
-"""Takes an upstream's credential out of everything that the upstream sends back."""
+"""Removes an upstream's credential from everything that the upstream sends."""
 
 import json
 import re
@@ -13,28 +13,29 @@ from chat.events import ErrorInfo, Json
 MARK = "[redacted]"
 _MARK_BYTES = MARK.encode("ascii")
 
-# A shorter secret is a placeholder such as "none": taking it out of an answer would eat words.
+# A shorter secret is a placeholder such as "none"; removing it would damage answers.
 SHORTEST_SECRET = 8
-# Deeper than any error body that means something, and far from Python's own limit.
+# Deeper than any useful error body, and far from Python's own limit.
 MAX_DEPTH = 64
 
-# A value of an option shorter than this is a word such as "on", and no secret.
+# A shorter value of an option is a word such as "on", not a secret.
 SHORTEST_OPTION = 4
-# Members that hold credentials by their name, and those whose members all do.
+# Members whose name says that they are credentials, and those whose members all are.
 _CREDENTIAL = re.compile(
     r"authoriz|authentic|token|secret|passw|credential|cookie|bearer|api[-_]?key|^key$|^x-"
 )
 _HOLDERS = frozenset(("headers", "http_headers", "env", "extra_headers"))
 _PUBLIC_HEADERS = frozenset(("accept", "accept-language", "content-type", "user-agent"))
-# Members that only name things: what looks like a token there is none, and taking it out of an
-# answer would hide which server or tool it speaks of.
+# Members that only contain names. What looks like a token there is none, and removing it would hide
+# which server or tool an answer is about.
 _PUBLIC_MEMBERS = frozenset(
     ("type", "id", "name", "label", "description", "model", "server_label", "server_url", "url")
 )
 _LOOKS_RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9._~+/=-]{16,}")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)(\s+|\s*:\s*)[A-Za-z0-9._~+/=-]{6,}")
-# "sk-ab****yz": servers mask a key in their own ways, and the letters left over still tell.
-# Begins only where a word does: tried at every letter of one, it would be quadratic.
+# "sk-ab****yz": servers mask keys in their own ways, and the remaining characters still reveal
+# something. The pattern matches only at the start of a word; tried at every character it would be
+# quadratic.
 _MASKED = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{2,}\*{3,}[A-Za-z0-9_-]*")
 
 
@@ -46,7 +47,7 @@ class Redactor:
         long = [secret for secret in known if len(secret) >= SHORTEST_SECRET]
         spellings = sorted({form for secret in long for form in _spellings(secret)}, key=len)
         self._needles = [form.encode("utf-8") for form in reversed(spellings)]
-        # Per chunk, only the places where a secret could begin are looked at, each by one hash.
+        # In a chunk, only the positions where a secret could begin are checked, each by one hash.
         self._first_byte = _one_of({needle[:1] for needle in self._needles})
         self._prefixes = {needle[:end] for needle in self._needles for end in range(1, len(needle))}
         self._longest = max(map(len, self._needles), default=0)
@@ -66,7 +67,7 @@ class Redactor:
                 len(data) - match.start() < self._longest
                 and data[match.start() :] in self._prefixes
             ):
-                break  # the beginning of a longer secret: wait for the rest of it
+                break  # This is the beginning of a longer secret: wait for the rest of it.
             pieces += (data[start : match.start()], _MARK_BYTES)
             start = match.end()
         held_from = self._beginning(data, start)
@@ -75,12 +76,12 @@ class Redactor:
         return b"".join(pieces)
 
     def flush(self) -> bytes:
-        """What was held back, once nothing more comes."""
+        """The rest, once nothing more comes."""
         held, self._held = self._held, b""
         return self._needle.sub(_MARK_BYTES, held) if self._needle else held
 
     def text(self, text: str) -> str:
-        """Stricter than ``chunk``: also what only begins like the secret, or is masked."""
+        """Stricter than ``chunk``: also removes what only begins like the secret, or is masked."""
         for pattern in self._texts:
             text = pattern.sub(MARK, text)
         text = _BEARER.sub(rf"\1\2{MARK}", text)
@@ -96,7 +97,7 @@ class Redactor:
         )
 
     def _beginning(self, data: bytes, start: int) -> int:
-        """Where the earliest end of ``data`` starts that is the beginning of a secret."""
+        """The position of the earliest end of ``data`` that is the beginning of a secret."""
         for match in self._first_byte.finditer(data, max(start, len(data) - self._longest + 1)):
             if data[match.start() :] in self._prefixes:
                 return match.start()
@@ -117,11 +118,11 @@ class Redactor:
         return {self.text(str(key)): self._json(member, depth - 1) for key, member in value.items()}
 
 
-# --- what there is to take out ------------------------------------------------------------
+# --- what is secret -----------------------------------------------------------------------
 
 
 def credentials_of(dialect: Dialect, key: str, options: Mapping[str, object]) -> list[str]:
-    """The key, and every secret text in those options that the dialect declares secret."""
+    """The key, and every secret text in the options that the dialect declares secret."""
     secret = [parameter.name for parameter in dialect.options if parameter.is_secret]
     found = [
         text
@@ -133,9 +134,9 @@ def credentials_of(dialect: Dialect, key: str, options: Mapping[str, object]) ->
 
 
 def secret_texts(value: object, member: str = "", *, is_secret: bool = False) -> Iterator[str]:
-    """What must not be seen of an option's value: of ``{"Authorization": "Bearer abc…"}`` the
-    header's value and the token in it, of an address what its query or user part hides. Names
-    of servers and tools beside them stay readable in an answer that speaks of them."""
+    """The secret parts of an option's value: of ``{"Authorization": "Bearer abc…"}`` the header's
+    value and the token in it, of an address its query or user part. Names of servers and tools
+    beside them stay readable in an answer about them."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             inner_name = str(name).lower()
@@ -178,13 +179,13 @@ def _hidden_in_address(text: str) -> Iterator[str]:
 
 
 def _spellings(secret: str) -> set[str]:
-    """The secret as it may stand in JSON, with either way to write a slash, and in a URL."""
+    """The secret as it may be written in JSON, with both ways to write a slash, and in a URL."""
     in_json = json.dumps(secret)[1:-1]
     return {secret, in_json, in_json.replace("/", "\\/"), quote(secret, safe="")}
 
 
 def _any_of(needles: list[bytes]) -> re.Pattern[bytes] | None:
-    """Longest first, so that a secret that begins with another one goes as a whole."""
+    """Longest first, so that a secret that begins with another one is removed as a whole."""
     return re.compile(b"|".join(map(re.escape, needles))) if needles else None
 
 

@@ -1,6 +1,7 @@
-"""Takes out what looks like a secret, whoever it belongs to: keys, tokens, encrypted thinking; and files.
+"""Removes what looks like a secret, whoever it belongs to (keys, tokens, encrypted reasoning), and
+files.
 
-For recordings and details of a run, where a credential that nobody here knows may stand.
+For recordings and for the details of a run, which may contain credentials that are not known here.
 """
 
 import re
@@ -8,11 +9,11 @@ from dataclasses import dataclass
 
 from chat.upstreams.redaction.known_secrets import MARK
 
-# Base64 longer than this is a file, and not something to be read.
+# Longer base64 is a file, and nothing to read.
 LONGEST_BASE64 = 1024
 
 _ENCRYPTED_MEMBERS = r"signature|thought_?signature|encrypted_\w+|reasoning_opaque"
-# Not `token` alone, which is a piece of text where probabilities are told.
+# Not `token` alone, which is a piece of text where log probabilities are given.
 _KEY_MEMBERS = (
     r"(?:[\w-]+[_-])?(?:api[_-]?key|secret|secret[_-]?key|private[_-]?key|password|passwd|cookie)|"
     r"(?:proxy-)?authorization|(?:access|refresh|auth|session|id|security|bearer)[_-]?token|"
@@ -22,32 +23,32 @@ _SETTINGS = (
     r"(?i:api[_-]?key|secret[_-]?(?:access[_-]?)?key|access[_-]?token|auth[_-]?token|password)"
 )
 _FILE_MEMBERS = "b64_json|partial_image_b64"
-# Inside of a JSON string.
+# Inside a JSON string.
 _STRING = r'(?:[^"\\]|\\.)'
-# JSON may itself be in a string (arguments of calls), and that in another (results of tools): each
-# writes more backslashes before a quote, as many as before the member's name in `q`. A backslash of
-# the text is `_ESCAPED` there; behind an odd number of those a quote ends nothing.
+# JSON may itself be in a string (arguments of calls), and that in another one (results of tools).
+# Each level writes more backslashes before a quote, as many as before the member's name in `q`. A
+# backslash of the text is `_ESCAPED` there; a quote behind an odd number of those ends nothing.
 _ESCAPED = r"(?P=q)\\"
 _NESTED_STRING = rf'(?:[^"\\]|\\++(?!")|(?:{_ESCAPED}{_ESCAPED})*{_ESCAPED}(?P=q)")'
 _MEMBERS = rf"(?i:{_ENCRYPTED_MEMBERS}|{_KEY_MEMBERS}|{_FILE_MEMBERS})"
 _BASE64 = rf"(?:[A-Za-z0-9+/_=-]|\\/){{{LONGEST_BASE64},}}+"
-# A word begins here, also behind a line's end as JSON writes it.
+# A word begins here, also after a line break as JSON writes it.
 _START = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=\\u[0-9a-fA-F]{4}))"
 _PRIVATE_KEY = "[A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?"
 _VALUE = r"[A-Za-z0-9._~+/=-]"
-# What no word has: a digit, or a small letter before a large one.
+# What no ordinary word has: a digit, or a small letter before a capital one.
 _IS_NO_WORD = rf"(?={_VALUE}{{0,80}}?(?:[0-9]|[a-z][A-Z]))"
 
-# Anthropic's and OpenRouter's sealed thinking is in a member that elsewhere holds something else.
+# The encrypted reasoning of Anthropic and OpenRouter is in a member that has other uses elsewhere.
 _ENCRYPTED_KINDS = re.compile(r'"type"\s*:\s*"(?:redacted_thinking|reasoning\.encrypted)"')
 _ENCRYPTED_DATA = re.compile(rf'("data"\s*:\s*"){_STRING}++(?:"|\\?\Z)', re.DOTALL)
-# Pictures and sounds: no text is so long without a space.
+# Pictures and sounds: no text is this long without a space.
 _FILE = re.compile(rf'((\\?")(?:data|delta)\2\s*:\s*\2){_BASE64}(?=\\?"|\Z)')
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """``words``: without one of them, in small letters, the pattern is not looked for."""
+    """``words``: the pattern is skipped if none of these occurs in the text in small letters."""
 
     words: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -81,9 +82,9 @@ _KEY_WORDS: tuple[str, ...] = (
     "xox",
 )
 _KEY_WORDS += ("akia", "asia", "aiza", "ya29", "eyj")
-# Repeated possessively: of a long value nothing is kept to go back to.
+# The repetition is possessive, so that a long value is not kept for backtracking.
 _RULES = (
-    # The text may be cut within an escape, and the string around it end before this one.
+    # The text may be cut within an escape, and the string around it may end before this one.
     _Rule(
         _MEMBER_WORDS,
         re.compile(
@@ -101,8 +102,7 @@ _RULES = (
         re.compile(rf"{_START}((?i:bearer)\s+)(?:{_IS_NO_WORD}{_VALUE}{{12,}}|[A-Za-z]{{16,}})"),
     ),
     _Rule(("basic",), re.compile(rf"{_START}((?i:basic)\s+){_IS_NO_WORD}{_VALUE}{{12,}}")),
-    # A header, or a setting, as people write one: `x-api-key: …`, `API_KEY=…`.
-    # One that is a number in JSON becomes a text there, or nobody could read the JSON any more.
+    # A header or a setting as people write one: `x-api-key: …`, `API_KEY=…`.
     _Rule(
         _SETTING_WORDS,
         re.compile(rf'({_SETTINGS}(\\?")\s?:\s?)-?[0-9][0-9.eE+-]{{6,}}'),
@@ -115,7 +115,7 @@ _RULES = (
             rf"({_SETTINGS}(?:\\?[\"'])?\s?[:=]\s?(?:\\?[\"'])?){_IS_NO_WORD}{_VALUE}{{8,}}"
         ),
     ),
-    # Of an address: what opens it. `&` may be as JSON or HTML write it.
+    # The parts of an address that give access. `&` may be written as in JSON or HTML.
     _Rule(
         ("key=", "token=", "sig=", "signature=", "secret=", "password=", "pwd=", "credential="),
         re.compile(
@@ -129,7 +129,7 @@ _RULES = (
             r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@\"'\\<>]{0,200}:)[^\s/@\"'\\<>]{1,200}(?=@)"
         ),
     ),
-    # As the well-known providers write theirs; a signed token.
+    # The formats of well-known providers, and signed tokens.
     _Rule(
         _KEY_WORDS,
         re.compile(
@@ -143,7 +143,8 @@ _RULES = (
     _Rule(
         ("private key",),
         re.compile(
-            # Its lines, and its headers if it is encrypted; no quote, and none that is escaped.
+            # The lines of a private key, and its headers if it is encrypted; without a quote,
+            # escaped or not.
             rf"(-----BEGIN {_PRIVATE_KEY}-----)(?:[^-\"\\]|\\++(?!\")|-(?!----))++"
             rf"(?:-----END {_PRIVATE_KEY}-----)?"
         ),
@@ -152,7 +153,8 @@ _RULES = (
 
 
 def redact_patterns(text: str) -> str:
-    """One frame, one event, or one body, with `MARK` in place of what looks like a secret or is a file."""
+    """One frame, one event or one body, with `MARK` in place of what looks like a secret or is a
+    file."""
     if len(text) > LONGEST_BASE64:
         text = _FILE.sub(rf"\1{MARK}", text)
     if _ENCRYPTED_KINDS.search(text):
