@@ -16,6 +16,7 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError, DataError, InterfaceError
 
 from chat.core import metrics
+from chat.core.key_formats import KEY
 
 MAX_TEXT = 500
 WITHHELD = "(text withheld)"
@@ -91,8 +92,9 @@ _ADDRESS = re.compile(
     r"(?!done\b)[^/%\s?&#\"']+",
     re.IGNORECASE,
 )
-# What opens something wherever it stands: tokens and keys by their beginning, credentials by the
-# header, the cookie or the parameter that they belong to, and the user part of an address.
+# Credentials anywhere in a line: tokens of ours and keys by their beginning, credentials by their
+# header, cookie or parameter, and the user part of an address. Keys of well-known providers are in
+# `chat.core.key_formats`.
 _CREDENTIALS = [
     re.compile(r"\b(trib_|sk-)[A-Za-z0-9_-]{8,}"),
     re.compile(r"\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE),
@@ -121,7 +123,7 @@ def without_secrets(text: str, known: Iterable[str] = ()) -> str:
     text = _ADDRESS.sub(rf"\1{SECRET}", text)
     for pattern in _CREDENTIALS:
         text = pattern.sub(rf"\1{SECRET}", text)
-    return text
+    return KEY.sub(SECRET, text)
 
 
 class _Formatter(logging.Formatter):

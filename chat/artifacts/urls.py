@@ -1,4 +1,7 @@
-"""Addresses of artifacts, mockups and their previews."""
+"""Addresses of artifacts, mockups and their previews.
+
+A mockup as ZIP is in `chat.files`, beside the ZIP of a conversation.
+"""
 
 from django.urls import URLPattern, path
 

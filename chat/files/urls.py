@@ -6,7 +6,7 @@ from chat.files import remote_images, views, zips
 
 urlpatterns: list[URLPattern] = [
     path("c/<uuid:public_id>/files/", views.page, name="conversation_files"),
-    path("c/<uuid:public_id>/files.zip", zips.conversation, name="conversation_zip"),
+    path("c/<uuid:public_id>/files.zip", zips.conversation_zip, name="conversation_zip"),
     path("f/<uuid:public_id>/", views.file, name="file"),
     path("f/<uuid:public_id>/source/", views.file_source, name="file_source"),
     path(
@@ -14,6 +14,6 @@ urlpatterns: list[URLPattern] = [
         views.medium,
         name="run_medium",
     ),
-    path("k/<uuid:public_id>/<int:number>/zip/", zips.mockup, name="mockup_zip"),
+    path("k/<uuid:public_id>/<int:number>/zip/", zips.mockup_zip, name="mockup_zip"),
     path("r/<uuid:public_id>/pictures/", remote_images.pictures, name="run_pictures"),
 ]

@@ -64,7 +64,7 @@ class ZipEntry:
 
 @login_required
 @require_safe
-def mockup(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
+def mockup_zip(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
     kept = access.get_mockup(request.user, public_id)
     version = MockupVersion.objects.filter(mockup=kept, number=number).first()
     if version is None:
@@ -77,7 +77,7 @@ def mockup(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
 
 @login_required
 @require_safe
-def conversation(request: HttpRequest, public_id: UUID) -> HttpResponse:
+def conversation_zip(request: HttpRequest, public_id: UUID) -> HttpResponse:
     conversation = access.get_conversation(request.user, public_id)
     return _answer(_everything(conversation), f"{conversation.title or 'conversation'}.zip")
 

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
 
+from chat.core.key_formats import KEY
 from chat.dialects.base import Dialect
 from chat.events import ErrorInfo, Json
 
@@ -81,11 +82,12 @@ class Redactor:
         return self._needle.sub(_MARK_BYTES, held) if self._needle else held
 
     def text(self, text: str) -> str:
-        """Stricter than ``chunk``: also removes what only begins like the secret, or is masked."""
+        """Stricter than ``chunk``: also removes what only begins like the secret, or is masked, and
+        keys of well-known providers."""
         for pattern in self._texts:
             text = pattern.sub(MARK, text)
         text = _BEARER.sub(rf"\1\2{MARK}", text)
-        return _MASKED.sub(MARK, text)
+        return _MASKED.sub(MARK, KEY.sub(MARK, text))
 
     def error(self, info: ErrorInfo) -> ErrorInfo:
         return msgspec.structs.replace(

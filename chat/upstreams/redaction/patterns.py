@@ -7,6 +7,8 @@ For recordings and for the details of a run, which may contain credentials that 
 import re
 from dataclasses import dataclass
 
+from chat.core import key_formats
+from chat.core.key_formats import WORD_START as _START
 from chat.upstreams.redaction.known_secrets import MARK
 
 # Longer base64 is a file, and nothing to read.
@@ -32,8 +34,6 @@ _ESCAPED = r"(?P=q)\\"
 _NESTED_STRING = rf'(?:[^"\\]|\\++(?!")|(?:{_ESCAPED}{_ESCAPED})*{_ESCAPED}(?P=q)")'
 _MEMBERS = rf"(?i:{_ENCRYPTED_MEMBERS}|{_KEY_MEMBERS}|{_FILE_MEMBERS})"
 _BASE64 = rf"(?:[A-Za-z0-9+/_=-]|\\/){{{LONGEST_BASE64},}}+"
-# A word begins here, also after a line break as JSON writes it.
-_START = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=\\u[0-9a-fA-F]{4}))"
 _PRIVATE_KEY = "[A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?"
 _VALUE = r"[A-Za-z0-9._~+/=-]"
 # What no ordinary word has: a digit, or a small letter before a capital one.
@@ -67,21 +67,6 @@ _MEMBER_WORDS: tuple[str, ...] = (
 )
 _MEMBER_WORDS += ("authorization", "token", "b64")
 _SETTING_WORDS = ("key", "token", "password")
-_KEY_WORDS: tuple[str, ...] = (
-    "sk",
-    "pk",
-    "rk",
-    "xai",
-    "hf",
-    "gh",
-    "glpat",
-    "r8",
-    "nvapi",
-    "pplx",
-    "npm",
-    "xox",
-)
-_KEY_WORDS += ("akia", "asia", "aiza", "ya29", "eyj")
 # The repetition is possessive, so that a long value is not kept for backtracking.
 _RULES = (
     # The text may be cut within an escape, and the string around it may end before this one.
@@ -129,17 +114,7 @@ _RULES = (
             r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@\"'\\<>]{0,200}:)[^\s/@\"'\\<>]{1,200}(?=@)"
         ),
     ),
-    # The formats of well-known providers, and signed tokens.
-    _Rule(
-        _KEY_WORDS,
-        re.compile(
-            rf"{_START}(?:(?:sk|pk|rk|csk|xai|gsk|hf|gh[opsur]|glpat|r8|nvapi|pplx|npm|xox[a-z])"
-            r"[-_][A-Za-z0-9_-]{20,}|github_pat_[A-Za-z0-9_]{20,}|(?:AKIA|ASIA)[A-Z0-9]{16}|"
-            r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|"
-            r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)"
-        ),
-        kept="",
-    ),
+    _Rule(key_formats.BEGINNINGS, key_formats.KEY, kept=""),
     _Rule(
         ("private key",),
         re.compile(
