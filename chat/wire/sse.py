@@ -49,6 +49,10 @@ class Decoder:
     Lines end with CRLF, LF or a single CR and nothing else. A single CR ends its line at once,
     because the LF that may follow can take long to arrive; that LF is then part of the next frame's
     ``raw``. The concatenated ``raw`` of all frames is the input.
+
+    The rest follows the standard, except that ``id`` is not carried over to later events, ``retry``
+    is ignored, and an unfinished last block is dispatched:
+    https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES, *, may_repeat: bool = False) -> None:
