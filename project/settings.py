@@ -7,7 +7,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 from project import VERSION as PROJECT_VERSION
-from project import databases, env, keys
+from project import databases, env, keys, languages
 from project.keys import secrets_of
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -127,19 +127,29 @@ TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
-        "APP_DIRS": True,
         "OPTIONS": {
+            "loaders": [
+                (
+                    "django.template.loaders.cached.Loader",
+                    [
+                        "chat.web.template_loader.Loader",
+                        "django.template.loaders.app_directories.Loader",
+                    ],
+                )
+            ],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
             ],
-            "libraries": {
-                "tributary": "chat.web.tags",
-                "accounts": "chat.accounts.tags",
-                "conversations": "chat.conversations.tags",
-                "public_api": "chat.public_api.tags",
-            },
+            "builtins": [
+                "django.templatetags.i18n",
+                "django.templatetags.static",
+                "chat.web.tags",
+                "chat.accounts.tags",
+                "chat.conversations.tags",
+                "chat.public_api.tags",
+            ],
         },
     },
 ]
@@ -330,7 +340,11 @@ STORAGES = {
 }
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
-LANGUAGE_CODE = "en"
+# One language for the installation: everybody in a room sees the same rendered answer. English is
+# in the source; others are folders of locale/, or of DATA_DIR/locale for wording of one's own.
+LOCALE_PATHS = [DATA_DIR / "locale", BASE_DIR / "locale"]
+LANGUAGES = [("en", "English"), *languages.installed(LOCALE_PATHS)]
+LANGUAGE_CODE = env.choice("INTERFACE_LANGUAGE", "en", tuple(code for code, _ in LANGUAGES))
 TIME_ZONE = env.time_zone("TIME_ZONE", "UTC")
 USE_TZ = True
 USE_I18N = True

@@ -106,7 +106,7 @@ def test_new_dialect_has_a_form_of_its_options(admin_client: Client, smoke_signa
     ):
         assert part in page
     add = admin_client.get(reverse("server_add")).content.decode()
-    assert '<option value="smoke_signals">Smoke signals</option>' in add
+    assert '<option value="smoke_signals" >Smoke signals</option>' in add
 
 
 def test_options_are_stored_as_their_kind(admin_client: Client, signaller: Upstream) -> None:
