@@ -146,6 +146,7 @@ TEMPLATES = [
                 "django.templatetags.i18n",
                 "django.templatetags.static",
                 "chat.web.tags",
+                "chat.web.components",
                 "chat.accounts.tags",
                 "chat.conversations.tags",
                 "chat.public_api.tags",

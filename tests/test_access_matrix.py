@@ -606,6 +606,7 @@ def _server_fields(world: World) -> Values:
 
 UPSTREAM_CASES = [
     Case("servers", administrators(200)),
+    Case("styleguide", administrators(200)),
     Case("server_add", administrators(200)),
     Case("server_add", administrators(302), method="post", data=_server_fields),
     Case("server_dialect", administrators(200), data=_dialect),

@@ -4,9 +4,12 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from linkify_it import LinkifyIt
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import unescapeAll
-from markdown_it.rules_core import StateCore
+from markdown_it.rules_core import StateCore, linkify
+from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline import linkify as linkify_inline
 from markdown_it.token import Token
 
 from chat.rendering.markdown.extensions import Marks, Notes, with_formulas, with_notes
@@ -17,9 +20,9 @@ MAX_NESTING = 100
 # One run of inline text beyond this is shown without emphasis and links: the inline parser's
 # bracket and delimiter searches are not linear.
 MAX_INLINE_CHARACTERS = 64 * 1024
-# The search for a link's end is quadratic in open brackets; characters times brackets beyond this
-# (a sixth of a second) is no text that anybody wrote.
-MAX_BRACKET_WORK = 100_000_000
+# The search for a link's end is quadratic in open brackets, that for addresses in their marks;
+# characters times one of them beyond this (up to 0.4 seconds) is no text that anybody wrote.
+MAX_LINK_WORK = 100_000_000
 
 
 # --- link references --------------------------------------------------------------------
@@ -83,7 +86,8 @@ def _text(content: str) -> Token:
 
 def _is_too_much(content: str) -> bool:
     size = len(content)
-    return size > MAX_INLINE_CHARACTERS or size * content.count("[") > MAX_BRACKET_WORK
+    links = max(content.count("["), content.count("://"))
+    return size > MAX_INLINE_CHARACTERS or size * links > MAX_LINK_WORK
 
 
 def _parse_inline(state: StateCore) -> None:
@@ -95,6 +99,12 @@ def _parse_inline(state: StateCore) -> None:
             continue
         token.children = []
         state.md.inline.parse(token.content, state.md, state.env, token.children)
+
+
+def _link_addresses(state: StateCore) -> None:
+    """Addresses in text become links, where the inline parser read the text as well."""
+    if not any(token.type == "inline" and _is_too_much(token.content) for token in state.tokens):
+        linkify(state)
 
 
 def _mark_tasks(state: StateCore) -> None:
@@ -211,10 +221,25 @@ def _reveal_code(state: StateCore) -> None:
                 child.content = reveal(child.content)
 
 
+def _address_in_line(state: StateInline, silent: bool) -> bool:
+    """An address with its scheme, whole before its marks are read as Markdown. The library's rule
+    reads its options at each mark; most marks are no colon."""
+    return state.src[state.pos] == ":" and linkify_inline(state, silent)
+
+
+def _addresses() -> LinkifyIt:
+    """Finds web addresses with their scheme, and mail addresses. Answers are full of names like
+    ``README.md`` and ``asyncio.run``, which are no hosts."""
+    found = LinkifyIt(options={"fuzzy_link": False, "fuzzy_ip": False, "fuzzy_email": True})
+    return found.add("//", None).add("ftp:", None)
+
+
 def _parser() -> MarkdownIt:
-    options = {"html": False, "linkify": False, "typographer": False, "store_labels": True}
+    options = {"html": False, "linkify": True, "typographer": False, "store_labels": True}
     md = MarkdownIt("commonmark", {**options, "maxNesting": MAX_NESTING, "xhtmlOut": False})
-    md.enable(["table", "strikethrough"])
+    md.enable(["table", "strikethrough", "linkify"])
+    md.linkify = _addresses()
+    md.inline.ruler.at("linkify", _address_in_line)
     md.validateLink = is_safe_link  # type: ignore[method-assign]
     return with_notes(with_formulas(md))
 
@@ -222,6 +247,7 @@ def _parser() -> MarkdownIt:
 def _full_parser() -> MarkdownIt:
     md = _parser()
     md.core.ruler.at("inline", _parse_inline)
+    md.core.ruler.at("linkify", _link_addresses)
     rules = {
         "tasks": _mark_tasks,
         "links": _tame_links,

@@ -87,9 +87,10 @@ def plain(source: str) -> str:
 
 # --- words alone --------------------------------------------------------------------------------
 
-# What could mean something, inside a paragraph of one line: marks, entities, HTML, and any white
-# space but the usual one. Everything else comes out as it went in.
-_MEANS_SOMETHING = re.compile(r"[\\`*_~$\[\]<>&|\x00-\x1f\x7f-\x9f]|[^\S ]")
+# What could mean something, inside a paragraph of one line: marks, entities, HTML, addresses (of
+# which a piece may have only a part), and any white space but the usual one. Everything else comes
+# out as it went in.
+_MEANS_SOMETHING = re.compile(r"[\\`*_~$\[\]<>&|@\x00-\x1f\x7f-\x9f]|:(?:/|\Z)|[^\S ]")
 _BEFORE_WORDS = "\"'(@“„‘«¿¡"
 
 

@@ -1,0 +1,27 @@
+"""The style guide: every component in every state, for administrators."""
+
+from __future__ import annotations
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from chat.web.decorators import administrators_only
+
+
+class SampleForm(forms.Form):
+    """One field of each kind, valid and not."""
+
+    name = forms.CharField(help_text="Shown in the list of servers.")
+    address = forms.URLField(initial="not an address", assume_scheme="https")
+    password = forms.CharField(widget=forms.PasswordInput, required=False)
+    kind = forms.ChoiceField(choices=[("chat", "Chat"), ("completions", "Completions")])
+    notes = forms.CharField(widget=forms.Textarea(attrs={"rows": 3}), required=False)
+    is_enabled = forms.BooleanField(label="Enabled", required=False)
+    fixed = forms.CharField(initial="Cannot be changed", disabled=True, required=False)
+
+
+@administrators_only
+def styleguide(request: HttpRequest) -> HttpResponse:
+    sample = {"name": "Workshop", "address": "not an address", "kind": "chat", "notes": "Two lines"}
+    return render(request, "styleguide/styleguide.html", {"form": SampleForm(sample)})
