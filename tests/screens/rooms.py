@@ -105,7 +105,7 @@ BRANCHES = (
     say("How about *Undine*, or *Kingfisher*?"),
     say("My favorite is **Heron**: it stands still where the water is calm."),
 )
-# Left running: they wait at the gate of their name until the site ends.
+# They wait at the gate of their name until the site ends; the one called stopped is stopped there.
 LIVE: dict[str, tuple[str, Script]] = {
     "waiting": ("Is the lock open today?", streams.scripted(streams.gate("waiting"))),
     "thinking": (

@@ -107,10 +107,11 @@ def unfold(*selectors: str) -> Opener:
     """Opens all folds of the first selector that has any."""
 
     def open_(page: Page) -> None:
-        any_of(page, *selectors)
-        for selector in selectors:
-            for fold in page.locator(selector).all():
-                fold.evaluate(UNFOLD)
+        found = next((each for each in selectors if page.locator(each).count()), "")
+        if not found:
+            raise Missing(f"nothing is {' or '.join(selectors)}")
+        for fold in page.locator(found).all():
+            fold.evaluate(UNFOLD)
 
     return open_
 
