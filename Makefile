@@ -17,7 +17,7 @@ THIRD_PARTY := .venv-third-party
 THIRD_PARTY_PORT ?= 8171
 THIRD_PARTY_PIP ?=
 
-.PHONY: run test test-all bench lint format clean image-check third-party third-party-server
+.PHONY: run test test-all screenshots bench lint format clean image-check third-party third-party-server
 
 run: $(VENV)/.installed
 	@$(BIN)/python manage.py migrate --verbosity 0
@@ -32,6 +32,10 @@ test: $(VENV)/.installed-dev
 # With the slow tests, and with every case of what `make test` takes a sample of.
 test-all: $(VENV)/.installed-dev
 	EXHAUSTIVE=1 $(PYTEST) $(ARGS)
+
+# Pages and states at 360 and 1280 px, light and dark: OUT= is the folder, ONLY= parts of names.
+screenshots: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.screens $(if $(OUT),--out "$(OUT)") $(if $(ONLY),--only "$(ONLY)")
 
 # Figures, as ratios within one run; BENCH= names some of them.
 bench: $(VENV)/.installed-dev

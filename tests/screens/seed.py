@@ -1,0 +1,181 @@
+"""Adds to the browser's site what the screens need: people, invitations, tokens, servers, a past.
+
+Runs in a process of its own with the site's ``DATA_DIR``, after `tests.support.browser.seed` and the
+demo's servers. Prints as JSON the links that are shown only once, and the steps that failed, because
+a changed product may lack what one of them needs.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+
+LATE_TITLES = (
+    ("River levels of October", 1),
+    ("Reply to the port authority", 1),
+    ("Plan for the new gauge", 3),
+    ("Regular expressions for station names", 6),
+    ("Budget of the river watch, second draft with everything from the meeting", 12),
+    ("Names for the boat", 40),
+)
+
+
+def main(fake_url: str) -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+    import django
+
+    django.setup()
+    links: dict[str, str] = {}
+    failed = []
+    steps: tuple[Callable[[dict[str, str], str], None], ...] = (
+        add_people,
+        add_invitations,
+        add_tokens,
+        describe_tools,
+        add_servers,
+        add_past,
+        change_things,
+    )
+    for step in steps:
+        try:
+            step(links, fake_url)
+        except Exception as error:  # the screens that need it not go on
+            failed.append(f"{step.__name__}: {type(error).__name__}: {error}")
+    print(json.dumps({"links": links, "failed": failed}))
+
+
+def add_people(links: dict[str, str], fake_url: str) -> None:
+    from chat.models import Membership, Team, TeamRole, User
+
+    river = Team.objects.get(name="River")
+    more = (
+        ("Fatima Haddad", TeamRole.ADMIN),
+        ("Georg", TeamRole.MEMBER),
+        ("Hana", TeamRole.VIEWER),
+    )
+    for name, role in more:
+        email = f"{name.split()[0].lower()}@example.org"
+        user = User.objects.create_user(email, None, name=name)
+        Membership.objects.create(team=river, user=user, role=role)
+    User.objects.create_user("emil@example.org", None, name="Emil", is_active=False)
+    estuary = Team.objects.create(name="Estuary")
+    for email, role in (("ada", TeamRole.MEMBER), ("fatima", TeamRole.OWNER)):
+        user = User.objects.get(email=f"{email}@example.org")
+        Membership.objects.create(team=estuary, user=user, role=role)
+
+
+def add_invitations(links: dict[str, str], fake_url: str) -> None:
+    from chat.accounts.actions.people import invite
+    from chat.models import Team, TeamRole, User
+
+    alice, river = User.objects.get(name="Alice"), Team.objects.get(name="River")
+    _, link = invite(alice, river, role=TeamRole.MEMBER, days=7)
+    invite(alice, river, role=TeamRole.VIEWER, email="ines@example.org", days=2)
+    links["invitation"] = f"/invite/{link.rstrip('/').rpartition('/')[2]}/"
+
+
+def add_tokens(links: dict[str, str], fake_url: str) -> None:
+    from django.utils import timezone
+
+    from chat.accounts.actions.tokens import create_token, revoke_token
+    from chat.models import AccessToken, Team, User
+
+    alice, river = User.objects.get(name="Alice"), Team.objects.get(name="River")
+    for name, days in (("Editor on the laptop", 90), ("Nightly report", None), ("Old script", 30)):
+        token, _ = create_token(alice, river, name=name, days=days)
+    revoke_token(alice, token)
+    AccessToken.objects.filter(name="Nightly report").update(
+        last_used_at=timezone.now() - timedelta(hours=5)
+    )
+
+
+def describe_tools(links: dict[str, str], fake_url: str) -> None:
+    from chat.models import Tool
+
+    Tool.objects.filter(name="find_invoices").update(
+        description="Finds the open invoices of a station."
+    )
+    Tool.objects.filter(name="send_reminder").update(
+        description="Sends a reminder for one invoice to its customer."
+    )
+
+
+def add_servers(links: dict[str, str], fake_url: str) -> None:
+    """One that scripts answer, one that is off, one that is draining, one whose test will fail."""
+    from chat.models import Upstream
+
+    models = [{"id": "test/model", "label": "River 7B", "detail": {}, "is_typed": False}]
+    Upstream.objects.filter(name="Fake").update(
+        name="Workshop GPU", base_url=fake_url, model_list=models
+    )
+    own = {"dialect": "lmstudio", "base_url": fake_url, "model_list": models}
+    off = Upstream.objects.create(name="Old workstation", is_enabled=False, **own)
+    draining = Upstream.objects.create(name="Rack 2", is_draining=True, **own)
+    broken = Upstream(
+        name="Cloud gateway",
+        dialect="openai_chat",
+        base_url="http://127.0.0.1:9/v1",
+        model_list=[{"id": "gpt-large", "label": "GPT large", "detail": {}, "is_typed": True}],
+        parameters={},
+    )
+    broken.set_key("not-a-key")
+    broken.save()
+    servers = {"off": off, "draining": draining, "broken": broken}
+    demo = Upstream.objects.get(is_demo=True, dialect="lmstudio")
+    xerotier = Upstream.objects.get(is_demo=True, dialect="xerotier")
+    for name, server in {**servers, "tested": demo, "xerotier": xerotier}.items():
+        links[f"server-{name}"] = f"/settings/servers/{server.public_id}/"
+
+
+def add_past(links: dict[str, str], fake_url: str) -> None:
+    """Older conversations for the lists, without answers."""
+    from django.utils import timezone
+
+    from chat.models import Conversation, Message, Role, Team, Upstream, User, Visibility
+
+    alice, river = User.objects.get(name="Alice"), Team.objects.get(name="River")
+    server = Upstream.objects.get(name="Workshop GPU")
+    for title, days in LATE_TITLES:
+        at = timezone.now() - timedelta(days=days)
+        room = Conversation.objects.create(
+            team=river,
+            owner=alice,
+            title=title,
+            upstream=server,
+            model="test/model",
+            visibility=Visibility.TEAM if days % 2 else Visibility.PRIVATE,
+            created_at=at,
+            updated_at=at,
+        )
+        Message.objects.create(conversation=room, role=Role.USER, author=alice, text=title)
+
+
+def change_things(links: dict[str, str], fake_url: str) -> None:
+    """Entries of the audit log, as the product itself writes them."""
+    from chat.accounts.actions.people import change_role, make_reset_link, set_active
+    from chat.models import AuditEvent, Membership, TeamRole, Upstream, User
+    from chat.servers.actions.servers import set_enabled
+
+    ada, alice = User.objects.get(name="Ada"), User.objects.get(name="Alice")
+    georg = Membership.objects.get(user__name="Georg")
+    change_role(alice, georg, TeamRole.ADMIN)
+    change_role(alice, Membership.objects.get(pk=georg.pk), TeamRole.MEMBER)
+    make_reset_link(ada, georg.user)
+    emil = User.objects.get(name="Emil")
+    set_active(ada, emil, is_active=True)
+    set_active(ada, User.objects.get(pk=emil.pk), is_active=False)
+    rack = Upstream.objects.get(name="Rack 2")
+    set_enabled(ada, rack, is_enabled=False)
+    set_enabled(ada, rack, is_enabled=True)
+    AuditEvent.objects.record(
+        ada,
+        "upstream.change",
+        target="Rack 2",
+        base_url=["http://rack2:1234", fake_url],
+        concurrency_limit=[4, 2],
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,240 @@
+"""The site of the screens, and the addresses of what they show.
+
+A path of the table may hold ``{room[text]}``, ``{run[text]}``, ``{question[text]}``,
+``{run_key[text]}``, ``{room_key[text]}``, ``{link[invitation]}`` or ``{row[chat_user]}``. What it
+names is made when it is first asked for, so that a few screens need little of the site.
+"""
+
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import UUID
+
+from chat.demo.fake import FakeUpstream
+from tests.screens.rooms import BRANCHES, LIVE, SCENES, SCRIPTED
+from tests.support.browser.scenes import SPEED, SceneSite
+from tests.support.processes.site import ROOT, Site, environment, seed, soon
+
+# Things that an answer made: its conversation, the kind of record, the page.
+KEPT = {
+    "artifact": ("artifacts", "artifact", "/a/{}/{}/"),
+    "artifact-html": ("artifact-page", "artifact", "/a/{}/{}/"),
+    "mockup": ("mockup", "mockup", "/k/{}/{}/"),
+}
+
+
+class Made:
+    """Values by name, each made once. A failure is kept, too."""
+
+    def __init__(self, make: Callable[[str], str]) -> None:
+        self._make = make
+        self._made: dict[str, str | Exception] = {}
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._made:
+            try:
+                self._made[name] = self._make(name)
+            except Exception as error:  # reported for each screen that needs it
+                self._made[name] = error
+        found = self._made[name]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+class Stage:
+    def __init__(self, site: SceneSite, setup_site: Callable[[], str]) -> None:
+        self.site = site
+        self.failed_steps: list[str] = []
+        self._links: dict[str, str] = {}
+        self._setup_site = setup_site
+        self._runs = Made(self._begin)
+        self._places = {
+            "room": Made(lambda name: site.room(UUID(self._runs[name]))),
+            "run": Made(lambda name: f"/r/{UUID(self._runs[name])}/"),
+            "room_key": Made(lambda name: str(site.run(UUID(self._runs[name]))["conversation_id"])),
+            "run_key": Made(lambda name: str(site.run(UUID(self._runs[name]))["id"])),
+            "question": Made(self._question),
+            "row": Made(self._newest_row),
+            "link": Made(self._link),
+        }
+
+    def furnish(self) -> None:
+        """Before the site starts: what its people have done so far."""
+        self.site.furnish()
+        made = subprocess.run(
+            [sys.executable, "-m", "tests.screens.seed", self.site.fake.url],
+            cwd=ROOT,
+            env=environment(self.site.folder),
+            check=True,
+            stdout=subprocess.PIPE,
+        )
+        seeded = json.loads(made.stdout)
+        self._links = seeded["links"]
+        self.failed_steps = seeded["failed"]
+
+    def test_servers(self) -> None:
+        """One connection test that passes and one that fails, by the button's own request."""
+        for name in ("server-tested", "server-broken"):
+            if name in self._links:
+                self.site.post("Ada", f"{self._links[name]}test/")
+
+    def address(self, path: str) -> str:
+        """Raises what went wrong when one of its places was made."""
+        filled = path.format_map(self._places)
+        return filled if filled.startswith("http") else f"{self.site.url}{filled}"
+
+    def prepare(self, path: str) -> None:
+        """Makes the places of a path; what fails is reported when the screen is taken."""
+        with contextlib.suppress(Exception):
+            self.address(path)
+
+    # --- conversations -------------------------------------------------------------------------
+
+    def _begin(self, name: str) -> str:
+        special = {"queued": self._queue, "branches": self._branch, "private": self._keep_private}
+        if name in special:
+            return str(special[name]())
+        if name in SCENES:
+            run = self.site.ask(SCENES[name])
+            self.site.until_ended(run)
+            return str(run)
+        if name in SCRIPTED:
+            text, script = SCRIPTED[name]
+            self.site.fake.script(script)
+            run = self.site.send(text)
+            self.site.until_ended(run)
+            return str(run)
+        return str(self._run_to_gate(name))
+
+    def _run_to_gate(self, name: str) -> UUID:
+        text, script = LIVE[name]
+        self.site.fake.script(script)
+        run = self.site.send(text, by="Bob")
+        self.site.fake.wait_until(lambda fake: name in fake.waiting)
+        if name == "stopped":
+            soon(lambda: self.site.run(run)["first_token_at"])
+            self.site.stop_run(run, by="Alice")
+            self.site.until_ended(run)
+        return run
+
+    def _queue(self) -> UUID:
+        """A message to the server that begins nothing new."""
+        key = uuid.uuid4()
+        server = self.site.value("SELECT public_id FROM chat_upstream WHERE is_draining")
+        with self.site.browser("Bob") as browser:
+            answer = browser.post(
+                "/c/",
+                data={
+                    "text": "When is high water on Sunday?",
+                    "choice": f"{UUID(server).hex}:test/model",
+                    "key": str(key),
+                    "team": self.site.world.team,
+                    "visibility": "team",
+                },
+            )
+        assert answer.status_code == 302, answer.text
+        found = "SELECT public_id FROM chat_run WHERE idempotency_key = ?"
+        return UUID(self.site.value(found, key.hex))
+
+    def _branch(self) -> UUID:
+        """A turn with two versions."""
+        self.site.fake.script(*BRANCHES)
+        run = self.site.send("Find a name for the boat.")
+        self.site.until_ended(run)
+        again = self.site.retry(run)
+        self.site.until_ended(again)
+        return again
+
+    def _keep_private(self) -> UUID:
+        self.site.fake.script(SCRIPTED["short"][1])
+        run = self.site.send("A note to myself", visibility="private")
+        self.site.until_ended(run)
+        return run
+
+    # --- other places -----------------------------------------------------------------------------
+
+    def _question(self, name: str) -> str:
+        """The message that a run answers."""
+        answer = self.site.message_of(UUID(self._runs[name]))
+        found = self.site.value(
+            "SELECT q.public_id FROM chat_message q JOIN chat_message a ON a.parent_id = q.id"
+            " WHERE a.public_id = ?",
+            answer.hex,
+        )
+        return str(UUID(found))
+
+    def _newest_row(self, table: str) -> str:
+        """The key of the newest record; of the audit log, of one that changed something."""
+        where = "WHERE verb = 'upstream.change'" if table == "chat_auditevent" else ""
+        return str(self.site.value(f"SELECT id FROM {table} {where} ORDER BY id DESC LIMIT 1"))
+
+    def _link(self, name: str) -> str:
+        if name == "setup":
+            return self._setup_site()
+        if name in KEPT:
+            room, kind, path = KEPT[name]
+            conversation = self.site.conversation_of(UUID(self._runs[room]))
+            [newest, *_] = self.site.rows(
+                f"SELECT k.public_id, v.number FROM chat_{kind} k JOIN chat_{kind}version v"
+                f" ON v.{kind}_id = k.id JOIN chat_conversation c ON c.id = k.conversation_id"
+                " WHERE c.public_id = ? ORDER BY v.number DESC",
+                conversation.hex,
+            )
+            return path.format(UUID(newest["public_id"]), newest["number"])
+        if name == "tool":
+            return f"/people/tools/{UUID(self.site.tools[0])}/"
+        return self._links[name]
+
+
+@contextlib.contextmanager
+def open_stage() -> Iterator[Stage]:
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tributary-screens-")))
+        (folder / "data").mkdir()
+        world = seed(folder / "data", module="tests.support.browser.seed")
+        fake = FakeUpstream.start_in_thread(speed=SPEED)
+        stack.callback(fake.stop)
+        site = SceneSite(folder / "data", world, fake)
+        stack.callback(site.close)
+
+        def open_setup_site() -> str:
+            fresh = open_empty_site(folder / "empty")
+            stack.callback(fresh.close)
+            return setup_link(fresh)
+
+        stage = Stage(site, open_setup_site)
+        stage.furnish()
+        site.start()
+        stage.test_servers()
+        yield stage
+
+
+def open_empty_site(folder: Path) -> Site:
+    """One that nobody has set up."""
+    folder.mkdir()
+    _manage(folder, "migrate", "--verbosity", "0")
+    site = Site(folder, None, None)  # type: ignore[arg-type]  # nothing is seeded
+    site.start()
+    return site
+
+
+def setup_link(site: Site) -> str:
+    path = _manage(site.folder, "setup_link").strip().partition("/setup/")[2]
+    return f"http://127.0.0.1:{site.port}/setup/{path}"
+
+
+def _manage(folder: Path, *arguments: str) -> str:
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env=environment(folder),
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout

@@ -1,0 +1,225 @@
+"""Opens a state of a page: a menu, a popover, a panel, a dialog.
+
+Selectors name ids, roles, addresses and form fields rather than texts, and where an interface may
+do the same in several ways they are tried in order: the pictures before and after a change of the
+interface are taken by the same code.
+"""
+
+import contextlib
+from collections.abc import Callable
+
+from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import Locator, Page
+
+Opener = Callable[[Page], None]
+
+PANEL = "#panel:not([hidden]) h2, dialog[open] h2"
+MODEL = ("select[name=choice]", "#composer [role=combobox]", "#composer [aria-haspopup=listbox]")
+UNFOLD = "fold => { fold.open = true; }"
+SELECT_MODEL = """(select, [server, model]) => {
+  const found = [...select.options].find(option =>
+    `${option.parentElement.label ?? ""} ${option.textContent}`.includes(server)
+      && option.value.endsWith(model));
+  return found?.value ?? "";
+}"""
+
+
+class Missing(Exception):
+    """This state, or the page with it, is not there."""
+
+
+def settle(page: Page) -> None:
+    """Waits until the page has loaded what it shows; a page that polls is taken as it is."""
+    with contextlib.suppress(PlaywrightError):
+        page.wait_for_load_state("networkidle", timeout=4_000)
+    page.evaluate("() => document.fonts.ready.then(() => true)")
+    # Diagrams, formulas and highlighting come a few frames after their scripts.
+    page.wait_for_timeout(200)
+
+
+# --- finding --------------------------------------------------------------------------------
+
+
+def first_of(page: Page, *selectors: str, is_last: bool = False) -> Locator:
+    """The first visible element of the first selector that has one."""
+    for selector in selectors:
+        found = [each for each in page.locator(selector).all() if each.is_visible()]
+        if found:
+            return found[-1] if is_last else found[0]
+    raise Missing(f"nothing visible is {' or '.join(selectors)}")
+
+
+def any_of(page: Page, *selectors: str) -> Locator:
+    """The first element of the first selector that has one, visible or not."""
+    for selector in selectors:
+        if page.locator(selector).count():
+            return page.locator(selector).first
+    raise Missing(f"nothing is {' or '.join(selectors)}")
+
+
+# --- kinds of openers -------------------------------------------------------------------------
+
+
+def in_order(*openers: Opener) -> Opener:
+    def open_(page: Page) -> None:
+        for opener in openers:
+            opener(page)
+            settle(page)
+
+    return open_
+
+
+def either(first: Opener, second: Opener) -> Opener:
+    """The second way where the first is not there."""
+
+    def open_(page: Page) -> None:
+        try:
+            first(page)
+        except Missing:
+            second(page)
+
+    return open_
+
+
+def press(*selectors: str, then: str = "", is_last: bool = False) -> Opener:
+    """Clicks the first of these that is visible, and waits for what ``then`` names."""
+
+    def open_(page: Page) -> None:
+        first_of(page, *selectors, is_last=is_last).click()
+        if then:
+            page.locator(then).first.wait_for()
+
+    return open_
+
+
+def follow(*selectors: str, then: str = "") -> Opener:
+    """Clicks the first of these even where it is folded away or covered, as a script would."""
+
+    def open_(page: Page) -> None:
+        any_of(page, *selectors).evaluate("link => link.click()")
+        if then:
+            page.locator(then).first.wait_for()
+
+    return open_
+
+
+def unfold(*selectors: str) -> Opener:
+    """Opens all folds of the first selector that has any."""
+
+    def open_(page: Page) -> None:
+        found = next((each for each in selectors if page.locator(each).count()), "")
+        if not found:
+            raise Missing(f"nothing is {' or '.join(selectors)}")
+        for fold in page.locator(found).all():
+            fold.evaluate(UNFOLD)
+
+    return open_
+
+
+def fill(value: str, *selectors: str) -> Opener:
+    def open_(page: Page) -> None:
+        first_of(page, *selectors).fill(value)
+
+    return open_
+
+
+def choose_model(server: str, model: str) -> Opener:
+    """Picks a model in the composer, in a select or in a combobox with a list."""
+
+    def open_(page: Page) -> None:
+        picker = first_of(page, *MODEL)
+        if picker.evaluate("element => element.localName") == "select":
+            value = picker.evaluate(SELECT_MODEL, [server, model])
+            if not value:
+                raise Missing(f"the picker has no {model} of {server}")
+            picker.select_option(value)
+            return
+        picker.click()
+        picker_input = page.locator("[role=combobox]:focus")
+        if picker_input.count():
+            page.keyboard.type(server)
+        first_of(
+            page, f"[role=option][data-value$='{model}']", "[role=listbox] [role=option]"
+        ).click()
+
+    return open_
+
+
+# --- states ---------------------------------------------------------------------------------
+
+
+def open_sidebar(page: Page) -> None:
+    """On a narrow window the sidebar is a drawer; on a wide one it is there."""
+    opener = page.locator("[popovertarget=sidebar]:not([popovertargetaction=hide])").first
+    if opener.count() and opener.is_visible():
+        opener.click()
+
+
+def open_model_picker(page: Page) -> None:
+    """The list of a select is drawn by the system, and no screenshot shows it."""
+    picker = first_of(page, *MODEL)
+    if picker.evaluate("element => element.localName") == "select":
+        picker.focus()
+    else:
+        picker.click()
+        page.locator("[role=listbox], [role=option]").first.wait_for()
+
+
+open_parameters = press(
+    "#composer details:has([name=system_prompt]) > summary",
+    "#parameters-open",
+    "#composer [popovertarget*=parameters], #composer [aria-controls*=parameters]",
+    "#composer [popovertarget*=options], #composer [aria-controls*=options]",
+    "#composer [aria-label*=arameters]",
+)
+open_tools = press("#tools-slot summary", "#tools-slot button", "#composer [aria-controls*=tools]")
+open_person_menu = in_order(
+    open_sidebar,
+    press(".person > summary", "#sidebar [aria-haspopup=menu]", "#sidebar .menu > summary"),
+)
+open_search_results = in_order(open_sidebar, fill("river", "#find input", "[role=search] input"))
+open_room_menu = press(
+    ".room-menu > summary",
+    "#room-head .menu > summary",
+    "#room-head [aria-haspopup=menu]",
+    "#room-head [popovertarget]",
+)
+ask_to_delete = in_order(
+    open_room_menu, press("#room-head form[action$='/delete/'] button", then="dialog[open]")
+)
+open_people_panel = follow("#to-people", "#room-head a[href$='/people/']", then=PANEL)
+open_details_panel = follow("#turns [data-details]", "#turns a[href$='/details/']", then=PANEL)
+open_files_panel = follow("#to-files", "#room-head a[href$='/files/']", then=PANEL)
+open_artifact_panel = either(
+    follow("#turns a[href^='/a/']", then=PANEL),
+    in_order(open_files_panel, follow("#panel a[href^='/a/']", then=PANEL)),
+)
+open_mockup_panel = either(
+    follow("#turns a[href^='/k/']", then=PANEL),
+    in_order(open_files_panel, follow("#panel a[href^='/k/']", then=PANEL)),
+)
+edit_message = follow("#turns a[href$='/edit/']", then="#turns textarea")
+show_log_probabilities = unfold("details.likely", "#turns details:has(.heat)", "details.logprobs")
+unfold_answer = unfold("#turns .answer details")
+unfold_errors = unfold("#turns .answer details, #turns .note details, #turns .notice details")
+open_event = press("#recorder li > details > summary", "main li[id^=e] summary", is_last=True)
+unfold_raw = unfold("main section:last-of-type details", "main details")
+open_invitation_form = press(
+    "main details.disclosure > summary",
+    "main [popovertarget*=invite], main [aria-controls*=invite], main a[href*=invite]",
+)
+open_key_help = follow("[data-keys]", then="dialog[open]")
+
+
+def refuse_sign_in(page: Page) -> None:
+    page.locator("[name=login]").fill("alice@example.org")
+    page.locator("[name=password]").fill("not the password")
+    page.locator(
+        "form:has([name=password]) button[type=submit], form:has([name=password]) button"
+    ).last.click()
+
+
+def send_empty_server_form(page: Page) -> None:
+    """Shows how a form says what is wrong with it."""
+    page.locator("form:has([name=base_url])").evaluate("form => { form.noValidate = true; }")
+    page.locator("form:has([name=base_url]) .form-actions button").last.click()

@@ -1,0 +1,186 @@
+"""The screens: a name, who is signed in, the path, and how its state is opened.
+
+Names are those of the files, and stay the same when the interface changes.
+"""
+
+from dataclasses import dataclass
+
+from tests.screens import states
+from tests.screens.states import Opener
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    name: str
+    # Empty: nobody is signed in.
+    who: str
+    # With places as `tests.screens.stage` knows them.
+    path: str
+    open: Opener | None = None
+    # What the page may answer.
+    statuses: tuple[int, ...] = (200,)
+    # Only what the window shows: for what lies on top of a page.
+    is_window: bool = False
+    # Its conversation goes on being answered; it is begun only when its turn comes.
+    is_live: bool = False
+    # The other tabs of the page are taken as well, as ``<name>-tab2`` and so on.
+    has_tabs: bool = False
+
+
+def on_top(name: str, who: str, path: str, opener: Opener) -> Screen:
+    """A menu, a popover, a panel or a dialog over a page."""
+    return Screen(name, who, path, opener, is_window=True)
+
+
+def live(name: str, who: str, path: str) -> Screen:
+    return Screen(name, who, path, is_live=True, is_window=True)
+
+
+SCREENS = (
+    # --- before signing in
+    Screen("sign-in", "", "/accounts/login/"),
+    Screen("sign-in-refused", "", "/accounts/login/", states.refuse_sign_in),
+    Screen("first-setup", "", "{link[setup]}"),
+    Screen("invitation", "", "{link[invitation]}"),
+    Screen("invitation-signed-in", "Charlie", "{link[invitation]}"),
+    Screen("password-reset", "", "/accounts/password/reset/"),
+    # --- home
+    Screen("home", "Bob", "/"),
+    Screen("home-administrator", "Ada", "/"),
+    Screen("home-without-team", "Charlie", "/"),
+    on_top("home-sidebar", "Alice", "/", states.open_sidebar),
+    on_top("home-person-menu", "Ada", "/", states.open_person_menu),
+    on_top("home-search", "Alice", "/", states.open_search_results),
+    on_top("home-model-picker", "Alice", "/", states.open_model_picker),
+    on_top(
+        "home-parameters",
+        "Alice",
+        "/",
+        states.in_order(states.choose_model("LM Studio", "demo-writer"), states.open_parameters),
+    ),
+    on_top(
+        "home-parameters-xerotier",
+        "Alice",
+        "/",
+        states.in_order(states.choose_model("Xerotier", "demo-research"), states.open_parameters),
+    ),
+    on_top("home-tools", "Alice", "/", states.open_tools),
+    # --- answers
+    Screen("answer-text", "Alice", "{room[text]}"),
+    Screen("answer-to-markdown", "Alice", "{room[markdown-message]}"),
+    Screen("answer-tool", "Alice", "{room[tool]}"),
+    Screen("answer-tool-open", "Alice", "{room[tool]}", states.unfold_answer),
+    Screen("answer-tool-failed", "Alice", "{room[tool-failed]}", states.unfold_answer),
+    Screen("answer-web-search", "Alice", "{room[search]}"),
+    Screen("answer-web-search-open", "Alice", "{room[search]}", states.unfold_answer),
+    Screen("answer-deep-think", "Alice", "{room[deep-think]}", states.unfold_answer),
+    Screen("answer-analyst", "Alice", "{room[analyst]}", states.unfold_answer),
+    Screen("answer-picture", "Alice", "{room[picture]}"),
+    Screen("answer-python", "Alice", "{room[python]}", states.unfold_answer),
+    Screen("answer-media", "Alice", "{room[media]}"),
+    Screen("answer-citations", "Alice", "{room[citations]}", states.unfold_answer),
+    Screen("answer-alternatives", "Alice", "{room[alternatives]}"),
+    Screen(
+        "answer-log-probabilities",
+        "Alice",
+        "{room[log-probabilities]}",
+        states.show_log_probabilities,
+    ),
+    Screen("answer-error", "Alice", "{room[error]}"),
+    Screen("answer-error-open", "Alice", "{room[error]}", states.unfold_errors),
+    Screen("answer-cut", "Alice", "{room[cut]}"),
+    Screen("answer-refused", "Alice", "{room[refusal]}"),
+    Screen("answer-stopped", "Alice", "{room[stopped]}"),
+    Screen("answer-queued", "Alice", "{room[queued]}"),
+    Screen("answer-branches", "Alice", "{room[branches]}"),
+    Screen("answer-edit", "Alice", "{room[branches]}", states.edit_message),
+    Screen("answer-artifacts", "Alice", "{room[artifacts]}"),
+    Screen("answer-mockup", "Alice", "{room[mockup]}"),
+    # --- what waits for a person
+    Screen("question", "Alice", "{room[question]}"),
+    Screen("question-two", "Alice", "{room[question-two]}"),
+    Screen("question-form", "Alice", "{room[question-form]}"),
+    Screen("question-viewer", "Vera", "{room[question]}"),
+    Screen("approval", "Alice", "{room[approval]}"),
+    Screen("tool-result", "Alice", "{room[tool-result]}"),
+    # --- the conversation around them
+    on_top("conversation-menu", "Alice", "{room[text]}", states.open_room_menu),
+    on_top("conversation-delete", "Alice", "{room[text]}", states.ask_to_delete),
+    on_top("conversation-people", "Alice", "{room[text]}", states.open_people_panel),
+    on_top("conversation-private", "Alice", "{room[private]}", states.open_people_panel),
+    on_top("conversation-details", "Alice", "{room[tool]}", states.open_details_panel),
+    on_top("conversation-files", "Alice", "{room[artifacts]}", states.open_files_panel),
+    on_top("conversation-artifact", "Alice", "{room[artifacts]}", states.open_artifact_panel),
+    on_top("conversation-mockup", "Alice", "{room[mockup]}", states.open_mockup_panel),
+    on_top(
+        "conversation-parameters",
+        "Alice",
+        "{room[log-probabilities]}",
+        states.open_parameters,
+    ),
+    Screen("conversation-colleague", "Bob", "{room[text]}"),
+    Screen("conversation-viewer", "Vera", "{room[text]}"),
+    on_top("keyboard-help", "Alice", "{room[text]}", states.open_key_help),
+    # --- pages about it
+    Screen("artifact", "Alice", "{link[artifact]}", has_tabs=True),
+    Screen("artifact-html", "Alice", "{link[artifact-html]}"),
+    Screen("mockup", "Alice", "{link[mockup]}", has_tabs=True),
+    Screen("files", "Alice", "{room[artifacts]}files/"),
+    Screen("files-pictures", "Alice", "{room[picture]}files/"),
+    Screen("run-details", "Alice", "{run[tool]}details/", has_tabs=True),
+    Screen("run-details-error", "Alice", "{run[error]}details/", has_tabs=True),
+    Screen("run-details-event", "Alice", "{run[tool]}details/", states.open_event),
+    Screen("run-details-raw", "Alice", "{run[tool]}details/", states.unfold_raw),
+    Screen("run-replay", "Alice", "{run[tool]}replay/?at=12"),
+    # --- lists
+    Screen("search", "Alice", "/c/search/?q=river"),
+    Screen("search-empty", "Alice", "/c/search/?q=glacier"),
+    Screen("inbox", "Alice", "/inbox/", has_tabs=True),
+    Screen("inbox-empty", "Vera", "/inbox/"),
+    # --- people and settings
+    Screen("people", "Alice", "/people/", has_tabs=True),
+    Screen("people-member", "Bob", "/people/"),
+    Screen("people-administrator", "Ada", "/people/"),
+    Screen("people-invite", "Alice", "/people/", states.open_invitation_form),
+    Screen("tools", "Alice", "{link[tool]}"),
+    Screen("settings", "Alice", "/settings/"),
+    Screen("password-change", "Alice", "/accounts/password/change/"),
+    Screen("tokens", "Alice", "/settings/tokens/"),
+    Screen("tokens-empty", "Bob", "/settings/tokens/"),
+    Screen("streaming-test", "Alice", "/settings/streaming/"),
+    Screen("servers", "Ada", "/settings/servers/"),
+    Screen("server", "Ada", "{link[server-tested]}", has_tabs=True),
+    Screen("server-failed-test", "Ada", "{link[server-broken]}", has_tabs=True),
+    Screen("server-draining", "Ada", "{link[server-draining]}"),
+    Screen("server-xerotier", "Ada", "{link[server-xerotier]}"),
+    Screen("server-delete", "Ada", "{link[server-off]}delete/"),
+    Screen("server-add", "Ada", "/settings/servers/add/"),
+    Screen("server-add-refused", "Ada", "/settings/servers/add/", states.send_empty_server_form),
+    # --- refusals
+    Screen("error-403", "Vera", "/m/{question[text]}/edit/", statuses=(403,)),
+    Screen("error-404", "Alice", "/no/such/page/", statuses=(404,)),
+    Screen("error-administrators-only", "Bob", "/settings/servers/", statuses=(403, 404)),
+    # --- administration
+    Screen("admin", "Ada", "/admin/"),
+    Screen("admin-users", "Ada", "/admin/chat/user/"),
+    Screen("admin-user", "Ada", "/admin/chat/user/{row[chat_user]}/change/"),
+    Screen("admin-teams", "Ada", "/admin/chat/team/"),
+    Screen("admin-servers", "Ada", "/admin/chat/upstream/"),
+    Screen("admin-server", "Ada", "/admin/chat/upstream/{row[chat_upstream]}/change/"),
+    Screen("admin-runs", "Ada", "/admin/chat/run/"),
+    Screen("admin-run", "Ada", "/admin/chat/run/{run_key[tool]}/change/"),
+    Screen("admin-conversations", "Ada", "/admin/chat/conversation/"),
+    Screen(
+        "admin-conversation",
+        "Ada",
+        "/admin/chat/conversation/{room_key[text]}/change/",
+    ),
+    Screen("admin-tokens", "Ada", "/admin/chat/accesstoken/"),
+    Screen("admin-audit", "Ada", "/admin/chat/auditevent/"),
+    Screen("admin-audit-event", "Ada", "/admin/chat/auditevent/{row[chat_auditevent]}/change/"),
+    # --- while an answer is written; last, because these runs go on until the end
+    live("live-waiting", "Alice", "{room[waiting]}"),
+    live("live-thinking", "Alice", "{room[thinking]}"),
+    live("live-growing", "Alice", "{room[growing]}"),
+    live("live-growing-author", "Bob", "{room[growing]}"),
+)
