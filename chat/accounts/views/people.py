@@ -165,7 +165,7 @@ def member_role(request: HttpRequest, membership: Membership) -> HttpResponse:
     if not form.is_valid():
         raise InvalidForm(gettext("Choose one of the roles."))
     actions.change_role(request.user, membership, form.cleaned_data["role"])
-    text = gettext("Role of %(person)s in %(team)s: %(role)s")
+    text = gettext("%(person)s’s role in %(team)s is now %(role)s.")
     role = TeamRole(form.cleaned_data["role"]).label
     values = {"person": membership.user, "team": membership.team, "role": role}
     messages.success(request, text % values)
