@@ -243,7 +243,7 @@ def test_parameters_of_the_dialect_take_precedence() -> None:
     )
 
     assert mapped.values == {"reasoning_effort": "max"}
-    assert "The parameter x" in mapped.notes[0]
+    assert "Parameter “x in mapped.notes[0]
 
 
 # --- models ------------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ def test_result_of_an_unknown_call_is_refused(ask: Ask, tool: Tool, call_id: str
     ended(run, result_of(call("c1")))
     previous = response_id_of(run.public_id)
 
-    with pytest.raises(ApiError, match="does not wait"):
+    with pytest.raises(ApiError, match="isn’t waiting for"):
         ask(previous_response_id=previous, input=[tool_result(call_id, "x")])
 
 
