@@ -12,7 +12,7 @@ from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from chat.core import metrics
 from chat.models import AuditEvent, Membership, User
@@ -52,6 +52,15 @@ def reset_link(key: str) -> str:
 
 
 class AccountAdapter(DefaultAccountAdapter):
+    error_messages = DefaultAccountAdapter.error_messages | {
+        "email_password_mismatch": gettext_lazy("The email address or password is incorrect."),
+        "enter_current_password": gettext_lazy("The current password is incorrect."),
+        "incorrect_password": gettext_lazy("The password is incorrect."),
+        "too_many_login_attempts": gettext_lazy(
+            "Too many failed attempts to sign in. Try again later."
+        ),
+    }
+
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         """People join by an invitation link only."""
         return False

@@ -242,6 +242,7 @@ def test_mailed_link_ignores_the_host_header(settings: object, bob: User) -> Non
     body = mail.outbox[0].body
     assert "https://river.example.org/accounts/password/reset/key/" in body
     assert "evil.test" not in body
+    assert mail.outbox[0].subject == "Reset your Tributary password"
 
 
 def test_mail_says_when_the_link_expires(settings: object, bob: User) -> None:
