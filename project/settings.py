@@ -315,6 +315,8 @@ ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_PREVENT_ENUMERATION = True
 # No mail to addresses that have no account here.
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
+# allauth would begin each subject with the request's host, which the sender of the request chooses.
+ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 # Reset links die with any change of the person's rights, and after a day.
 ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "chat.accounts.adapter.ResetTokenGenerator"  # noqa: S105
 PASSWORD_RESET_TIMEOUT = int(env.number("PASSWORD_RESET_SECONDS", _DAY_SECONDS, at_least=60))

@@ -12,6 +12,7 @@ from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.translation import gettext_lazy, ngettext
 
 from chat.core import metrics
 from chat.models import AuditEvent, Membership, User
@@ -51,6 +52,15 @@ def reset_link(key: str) -> str:
 
 
 class AccountAdapter(DefaultAccountAdapter):
+    error_messages = DefaultAccountAdapter.error_messages | {
+        "email_password_mismatch": gettext_lazy("The email address or password is incorrect."),
+        "enter_current_password": gettext_lazy("The current password is incorrect."),
+        "incorrect_password": gettext_lazy("The password is incorrect."),
+        "too_many_login_attempts": gettext_lazy(
+            "Too many failed attempts to sign in. Try again later."
+        ),
+    }
+
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         """People join by an invitation link only."""
         return False
@@ -93,6 +103,9 @@ class AccountAdapter(DefaultAccountAdapter):
         sent."""
         return reset_link(key)
 
+    def send_password_reset_mail(self, user: User, email: str, context: dict[str, Any]) -> None:
+        super().send_password_reset_mail(user, email, {**context, "lasts": reset_links_last()})
+
     def get_logout_redirect_url(self, request: HttpRequest) -> str:
         return reverse("account_login")
 
@@ -101,6 +114,12 @@ class AccountAdapter(DefaultAccountAdapter):
 
 
 def reset_links_last() -> str:
-    """How long a password-reset link is valid, as text."""
-    hours = round(settings.PASSWORD_RESET_TIMEOUT / 3600)
-    return f"{hours} hours" if hours < 48 else f"{round(hours / 24)} days"
+    """How long a password reset link is valid, as text."""
+    minutes = round(settings.PASSWORD_RESET_TIMEOUT / 60)
+    if minutes < 90:
+        return ngettext("%(count)d minute", "%(count)d minutes", minutes) % {"count": minutes}
+    hours = round(minutes / 60)
+    if hours < 48:
+        return ngettext("%(count)d hour", "%(count)d hours", hours) % {"count": hours}
+    days = round(hours / 24)
+    return ngettext("%(count)d day", "%(count)d days", days) % {"count": days}

@@ -8,6 +8,8 @@ from django import forms
 from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
 from django.db.models import QuerySet
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
 
 from chat.accounts.actions.people import INVITATION_DAYS_LIMIT
 from chat.core.text import check_name, one_line
@@ -33,21 +35,23 @@ class PersonForm(forms.Form):
     """A new user: the name that others see, the address to sign in with, and a password."""
 
     name = NameField(
-        label="Your name",
+        label=gettext_lazy("Your name"),
         widget=forms.TextInput(attrs={"autocomplete": "name"}),
     )
     email = forms.EmailField(
-        label="E-mail address",
+        label=gettext_lazy("Email address"),
         max_length=EMAIL_LENGTH,
         widget=forms.EmailInput(attrs={"autocomplete": "username"}),
-        help_text="You sign in with it.",
+        help_text=gettext_lazy("You sign in with this address."),
     )
     password = forms.CharField(
-        label="Password",
+        label=gettext_lazy("Password"),
         strip=False,
         max_length=PASSWORD_LENGTH,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="At least 10 characters. A few unrelated words are easy to keep in mind.",
+        help_text=gettext_lazy(
+            "At least 10 characters. A few unrelated words are easy to remember."
+        ),
     )
 
     def clean(self) -> dict[str, Any]:
@@ -63,9 +67,9 @@ class PersonForm(forms.Form):
 
 class SetupForm(PersonForm):
     team_name = NameField(
-        label="Name of your team",
-        initial="Team",
-        help_text="You can invite people into it afterwards.",
+        label=gettext_lazy("Team name"),
+        initial=gettext_lazy("Team"),
+        help_text=gettext_lazy("You can invite people later."),
     )
 
 
@@ -81,15 +85,15 @@ class InvitedForm(PersonForm):
 
 
 class InviteForm(forms.Form):
-    role = forms.ChoiceField(label="Role")
+    role = forms.ChoiceField(label=gettext_lazy("Role"))
     email = forms.EmailField(
-        label="Only for this address",
+        label=gettext_lazy("Email address"),
         required=False,
         max_length=EMAIL_LENGTH,
-        help_text="Empty: whoever opens the link first.",
+        help_text=gettext_lazy("Leave empty for anyone with the link."),
     )
     days = forms.IntegerField(
-        label="Good for days",
+        label=gettext_lazy("Expires after (days)"),
         min_value=1,
         max_value=INVITATION_DAYS_LIMIT,
     )
@@ -106,23 +110,23 @@ class RoleForm(forms.Form):
 
 
 class TeamForm(forms.Form):
-    name = NameField(label="Name of the new team")
+    name = NameField(label=gettext_lazy("Team name"))
 
 
 class ProfileForm(forms.Form):
     name = NameField(
-        label="Your name",
-        help_text="Your team sees it beside what you write.",
+        label=gettext_lazy("Your name"),
+        help_text=gettext_lazy("Shown to your team with your messages."),
         widget=forms.TextInput(attrs={"autocomplete": "name"}),
     )
 
 
 class AnnouncementsForm(forms.Form):
     announcements = forms.TypedChoiceField(
-        label="Of an answer that is being written",
+        label=gettext_lazy("While an answer is being written"),
         choices=Announcements.choices,
         coerce=Announcements,
-        help_text="For screen readers. Errors and questions are announced in any case.",
+        help_text=gettext_lazy("Errors and questions are always announced."),
     )
 
     @classmethod
@@ -131,35 +135,40 @@ class AnnouncementsForm(forms.Form):
 
 
 # The value of the choice in days; ``None`` is never.
-LIFETIMES: dict[str, tuple[str, int | None]] = {
-    "7": ("7 days", 7),
-    "30": ("30 days", 30),
-    "90": ("90 days", 90),
-    "365": ("One year", 365),
-    "never": ("Never", None),
+LIFETIMES: dict[str, tuple[Promise, int | None]] = {
+    "7": (gettext_lazy("7 days"), 7),
+    "30": (gettext_lazy("30 days"), 30),
+    "90": (gettext_lazy("90 days"), 90),
+    "365": (gettext_lazy("1 year"), 365),
+    "never": (gettext_lazy("Never"), None),
 }
 USUAL_LIFETIME = "90"
 
 
 class TokenForm(forms.Form):
     name = NameField(
-        label="Name",
+        label=gettext_lazy("Name"),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text="What uses it: “nightly report”, “editor on the laptop”.",
+        help_text=gettext_lazy(
+            "What uses the token, such as “nightly report” or “editor on my laptop”."
+        ),
     )
     team = forms.ModelChoiceField(
-        label="Team",
+        label=gettext_lazy("Team"),
         queryset=Team.objects.none(),
         to_field_name="public_id",
         empty_label=None,
-        help_text="What it begins belongs there, and it sees nothing of your other teams.",
-        error_messages={"invalid_choice": "You may not write in this team."},
+        help_text=gettext_lazy("The token can access this team only."),
+        error_messages={
+            "invalid_choice": gettext_lazy(
+                "You have read-only access to this team. Ask a team owner for write access."
+            )
+        },
     )
     lifetime = forms.ChoiceField(
-        label="Expires after",
+        label=gettext_lazy("Expires after"),
         choices=[(key, label) for key, (label, _) in LIFETIMES.items()],
         initial=USUAL_LIFETIME,
-        help_text="One that is forgotten ends by itself.",
     )
 
     def __init__(self, *args: Any, teams: QuerySet[Team], **kwargs: Any) -> None:

@@ -27,7 +27,7 @@ from chat.runs.outcomes import SERVER_IS_GONE, TOO_MANY_PAUSES
 
 # Turns of a new page; earlier ones are loaded when the reader scrolls up.
 PAGE_TURNS = 20
-PAUSES = {TOO_MANY_PAUSES, SERVER_IS_GONE}
+PAUSES = (TOO_MANY_PAUSES, SERVER_IS_GONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,9 @@ class ShownRun:
         if self.run.status == RunStatus.WAITING:
             return True
         # A note says why it did not continue by itself after a pause.
-        return self.run.status == RunStatus.INCOMPLETE and bool(PAUSES & set(self.run.notes))
+        return self.run.status == RunStatus.INCOMPLETE and any(
+            note in PAUSES for note in self.run.notes
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.db import InterfaceError, OperationalError
+from django.utils.translation import gettext
 
 
 class ActionRefused(Exception):
@@ -49,7 +50,10 @@ class StorageFull(ActionRefused):
 
     def __init__(self) -> None:
         super().__init__(
-            "Storage is full, so nothing was sent. Your text is still here; tell an administrator."
+            gettext(
+                "Storage is full, so nothing was sent. "
+                "Your text is still here; ask an administrator to free up space."
+            )
         )
 
 
@@ -59,7 +63,9 @@ class StorageBusy(ActionRefused):
     status = 503
 
     def __init__(self) -> None:
-        super().__init__("Saving is paused for a moment. Your text is still here; try again.")
+        super().__init__(
+            gettext("Saving is paused. Your text is still here; try again in a moment.")
+        )
 
 
 # SQLite's two messages for a full disk; PostgreSQL's class 53 code for the same.

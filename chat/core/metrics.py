@@ -101,29 +101,29 @@ class Reading(Collector):
 
 BUILD = Gauge(
     "tributary_build",
-    "Always 1; the labels tell version and part: web or runner.",
+    "Always 1. Labels: version, and part (web or runner).",
     ["version", "part"],
     registry=REGISTRY,
 )
 LOOP_LAG = Histogram(
     "tributary_event_loop_lag_seconds",
-    "By how much the event loop woke a sleeper too late, sampled ten times a second.",
+    "Lag of the event loop, sampled ten times a second.",
     buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
     registry=REGISTRY,
 )
 LOOP_LAG_MAX = Reading(
-    "tributary_event_loop_lag_max_seconds", "The longest lag of the last half minute."
+    "tributary_event_loop_lag_max_seconds", "Longest event loop lag of the last 30 seconds."
 )
 DATABASE_QUEUE = Reading(
     "tributary_database_queue_calls",
-    "Calls that wait for a thread of a database pool of this process.",
+    "Calls waiting for a thread of a database pool in this process.",
     "pool",
 )
 POOL_CONNECTIONS = Reading(
     "tributary_database_pool_connections", "Connections of the database pool: used, free.", "state"
 )
 POOL_WAITING = Reading(
-    "tributary_database_pool_waiting_calls", "Calls that wait for a connection of the pool."
+    "tributary_database_pool_waiting_calls", "Calls waiting for a connection of the pool."
 )
 LOG_LINES = Counter(
     "tributary_log_lines_total", "Lines written to the log.", ["level"], registry=REGISTRY
@@ -133,20 +133,16 @@ LOG_LINES = Counter(
 
 DATABASE_UP = Reading("tributary_database_up", "Whether the database answered in time: 1 or 0.")
 DATABASE_LATENCY = Reading(
-    "tributary_database_latency_seconds", "How long the database's last answer took."
+    "tributary_database_latency_seconds", "Time that the database's last response took."
 )
 DATABASE_CLOCK = Reading(
-    "tributary_database_clock_offset_seconds", "The database's clock minus ours."
+    "tributary_database_clock_offset_seconds", "The database's clock minus this process's clock."
 )
 REDIS_UP = Reading("tributary_redis_up", "Whether Redis answered in time; absent without Redis.")
 RUNS = Reading("tributary_runs", "Live runs by state, in the whole installation.", "state")
-QUEUED = Reading(
-    "tributary_queued_runs", "Runs that wait in line, by the upstream's name.", "upstream"
-)
-RUNNING = Reading("tributary_running_runs", "Runs under way, by the upstream's name.", "upstream")
-OLDEST_QUEUED = Reading(
-    "tributary_queue_oldest_seconds", "For how long the first in line has waited."
-)
+QUEUED = Reading("tributary_queued_runs", "Queued runs, by server name.", "upstream")
+RUNNING = Reading("tributary_running_runs", "Running runs, by server name.", "upstream")
+OLDEST_QUEUED = Reading("tributary_queue_oldest_seconds", "Waiting time of the oldest queued run.")
 RUNNERS = Reading("tributary_runners", "Runners by state: alive, draining, lost.", "state")
 OLDEST_HEARTBEAT = Reading(
     "tributary_runner_heartbeat_oldest_seconds", "Age of the oldest heartbeat of a living runner."
@@ -156,68 +152,69 @@ OLDEST_HEARTBEAT = Reading(
 
 EXECUTING = Reading("tributary_executing_runs", "Runs that this process executes.")
 CLAIMED = Counter(
-    "tributary_runs_claimed_total", "Runs that this process took from the line.", registry=REGISTRY
+    "tributary_runs_claimed_total",
+    "Runs that this process claimed from the queue.",
+    registry=REGISTRY,
 )
 ENDED = Counter(
     "tributary_runs_ended_total",
-    "Runs that this process ended, by how they ended; also lost ones that it settled.",
+    "Runs that this process ended, by status, including runs of lost runners.",
     ["status"],
     registry=REGISTRY,
 )
 QUEUE_SECONDS = Histogram(
     "tributary_queue_seconds",
-    "From the sending of a message to the claim of its run.",
+    "Time from sending a message to the claim of its run.",
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600),
     registry=REGISTRY,
 )
 FIRST_EVENT_SECONDS = Histogram(
     "tributary_first_event_seconds",
-    "From the request to the first event of the upstream.",
+    "Time from the request to the first event of the server.",
     ["upstream"],
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900),
     registry=REGISTRY,
 )
 RUN_SECONDS = Histogram(
     "tributary_run_seconds",
-    "From the claim of a run to its end.",
+    "Time from the claim of a run to its end.",
     buckets=(1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600),
     registry=REGISTRY,
 )
 RECEIVED_EVENTS = FastCounter(
-    "tributary_upstream_events_total", "Canonical events made of what upstreams sent, unmerged."
+    "tributary_upstream_events_total",
+    "Canonical events decoded from answers of servers, before merging.",
 )
 RECEIVED_DELTAS = FastCounter(
-    "tributary_upstream_deltas_total", "Those of them that are pieces of text, unmerged."
+    "tributary_upstream_deltas_total", "Text deltas among those events, before merging."
 )
 RECEIVED_BYTES = FastCounter(
-    "tributary_upstream_bytes_total", "Bytes of answers read from upstreams."
+    "tributary_upstream_bytes_total", "Bytes of answers read from servers."
 )
 LOGGED_EVENTS = FastCounter(
-    "tributary_log_events_total", "Events committed to logs, after adjacent deltas were merged."
+    "tributary_log_events_total", "Events committed to logs, after merging adjacent deltas."
 )
 COMMIT_SECONDS = Histogram(
     "tributary_commit_seconds",
-    "One group commit of the segment writer, tries while the database was away included.",
+    "Duration of one group commit of the segment writer, including retries.",
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60),
     registry=REGISTRY,
 )
 COMMIT_RUNS = Histogram(
     "tributary_commit_runs",
-    "Runs whose events went into one group commit.",
+    "Runs with events in one group commit.",
     buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500),
     registry=REGISTRY,
 )
 COMMIT_FAILURES = Counter(
     "tributary_commit_failures_total",
-    "Group commits that were tried again because the database was away.",
+    "Group commits that were retried because the database was unavailable.",
     registry=REGISTRY,
 )
-PENDING_BYTES = Reading(
-    "tributary_pending_bytes", "What was read from upstreams and is not committed yet."
-)
+PENDING_BYTES = Reading("tributary_pending_bytes", "Bytes read from servers and not committed yet.")
 OWNERSHIP_LOST = Counter(
     "tributary_runs_lost_total",
-    "Runs that another process had ended or taken while this one executed them.",
+    "Runs that another process ended or claimed while this one executed them.",
     registry=REGISTRY,
 )
 
@@ -225,26 +222,26 @@ OWNERSHIP_LOST = Counter(
 
 ATTEMPTS = Counter(
     "tributary_upstream_attempts_total",
-    "Requests for answers, by the upstream's name and what became of them.",
+    "Requests for answers, by server name and outcome.",
     ["upstream", "outcome"],
     registry=REGISTRY,
 )
 UPSTREAM_ERRORS = Counter(
     "tributary_upstream_errors_total",
-    "Requests for answers that failed, by the upstream's name and the kind of error.",
+    "Failed requests for answers, by server name and kind of error.",
     ["upstream", "kind"],
     registry=REGISTRY,
 )
 UNKNOWN_EVENTS = Counter(
     "tributary_unknown_events_total",
-    "Events or members that a dialect does not know; they are kept and shown.",
+    "Events or members that a dialect doesn't know; they are stored and shown.",
     ["dialect"],
     registry=REGISTRY,
 )
-STOPS = Counter("tributary_stops_total", "Running runs that somebody stopped.", registry=REGISTRY)
+STOPS = Counter("tributary_stops_total", "Running runs that someone stopped.", registry=REGISTRY)
 STOP_SECONDS = Histogram(
     "tributary_stop_seconds",
-    "From a person's stop to the closed connection to the upstream.",
+    "Time from a person's stop to the closed connection to the server.",
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
     registry=REGISTRY,
 )
@@ -253,7 +250,7 @@ STOP_SECONDS = Histogram(
 
 NOTIFICATIONS_SENT = Counter(
     "tributary_notifications_sent_total",
-    "Change notifications of this process, by result: sent or lost.",
+    "Change notifications sent by this process, by result: sent or lost.",
     ["result"],
     registry=REGISTRY,
 )
@@ -262,12 +259,12 @@ NOTIFICATIONS_RECEIVED = Counter(
 )
 NOTIFICATION_FAILURES = Counter(
     "tributary_notification_failures_total",
-    "Lost subscriptions to the channel layer.",
+    "Subscriptions to the channel layer that were lost.",
     registry=REGISTRY,
 )
 LOG_READS = FastCounter(
     "tributary_log_reads_total",
-    "Reads of followers by where they found events: buffer, database, or nowhere.",
+    "Reads of log followers, by where they found events: buffer, database, or nowhere.",
     "found",
 )
 
@@ -275,62 +272,62 @@ LOG_READS = FastCounter(
 
 VIEWERS = Reading(
     "tributary_viewers",
-    "Open live connections: websocket, sse, poll, events (programs).",
+    "Open live connections, by transport: websocket, sse, poll, events (API).",
     "transport",
 )
-VIEWERS_BEHIND = Reading(
-    "tributary_viewers_behind", "Viewers that have not acknowledged what they were sent."
-)
+VIEWERS_BEHIND = Reading("tributary_viewers_behind", "Viewers with unacknowledged updates.")
 VIEWERS_ENDED = Counter(
     "tributary_viewers_ended_total",
-    "Live connections that we ended, by reason: signed-out, access, deleted, unsure, behind, busy.",
+    "Live connections ended by the server, by reason: signed-out, access, deleted, unsure, behind, busy.",
     ["reason"],
     registry=REGISTRY,
 )
 REPLACEMENTS = Counter(
     "tributary_replacements_total",
-    "Answers sent anew as a whole: the cursor was of another log, or the page asked for it.",
+    "Answers sent again as a whole, because the cursor was of another log or the page asked for it.",
     ["reason"],
     registry=REGISTRY,
 )
 CATCH_UPS = FastCounter(
     "tributary_catch_ups_total",
-    "Patches made for one viewer alone, because it was not at the edge of a shared frame.",
+    "Patches rendered for a single viewer that was not at the edge of a shared frame.",
 )
 SNAPSHOTS = Counter(
     "tributary_snapshots_total",
-    "Answers put into pages, by whether they were rendered or still kept: rendered, kept.",
+    "Answers put into pages, by source: rendered, or kept from before.",
     ["source"],
     registry=REGISTRY,
 )
 FRAMES_RENDERED = FastCounter(
-    "tributary_frames_rendered_total", "Frames made, each once for all viewers of its run."
+    "tributary_frames_rendered_total", "Frames rendered, each once for all viewers of its run."
 )
 FRAMES_SENT = FastCounter(
     "tributary_frames_sent_total", "Frames and batches sent to viewers.", "transport"
 )
 BYTES_SENT = FastCounter(
-    "tributary_sent_bytes_total", "Bytes of those, before the transport's own framing.", "transport"
+    "tributary_sent_bytes_total",
+    "Bytes of those frames, without the transport's framing.",
+    "transport",
 )
 BROADCASTERS = Reading("tributary_broadcasters", "Runs that this process renders for viewers.")
 CHECK_SECONDS = Histogram(
     "tributary_access_check_seconds",
-    "One look at the rights of all viewers of this process.",
+    "Duration of one access check of all viewers of this process.",
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
     registry=REGISTRY,
 )
 CONNECTIONS_CUT = Counter(
     "tributary_connections_cut_total",
-    "Connections cut because the client took nothing: stalled, or memory.",
+    "Connections closed because the client didn't read, by reason: stalled, memory.",
     ["reason"],
     registry=REGISTRY,
 )
 OUTGOING_BYTES = Reading(
-    "tributary_outgoing_pending_bytes", "Bytes that wait for clients that do not read."
+    "tributary_outgoing_pending_bytes", "Bytes waiting for clients to read them."
 )
 SIGN_INS = Counter(
     "tributary_sign_ins_total",
-    "Tries to sign in with a password, by result: accepted, refused, limited.",
+    "Password sign-in attempts, by result: accepted, refused, limited.",
     ["result"],
     registry=REGISTRY,
 )

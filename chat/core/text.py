@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy
 
 
 def clean(text: str) -> str:
@@ -20,7 +21,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co"})
 # Joiners: some languages and many emoji need them.
 _JOINERS = "\u200c\u200d"
 _BLANK = frozenset("ZMC")
-INVISIBLE = "Leave out the invisible characters. Type the name instead of pasting it."
+INVISIBLE = gettext_lazy("The name has invisible characters. Type it instead of pasting it.")
 
 
 def one_line(text: str) -> str:

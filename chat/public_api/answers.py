@@ -10,6 +10,8 @@ from uuid import UUID
 import msgspec
 from django.conf import settings
 from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
 
 from chat import events as canonical
 from chat.events import ErrorInfo, JsonObject, Result
@@ -20,11 +22,14 @@ from chat.runs.public_events import public_result, response_id_of
 
 # Endings without an answer. Without a stream they are errors, with the partial result.
 _FAILURES = frozenset({RunStatus.FAILED, RunStatus.CUT, RunStatus.INTERRUPTED})
-_WORDS: Mapping[str, tuple[int, str]] = {
-    RunStatus.CUT: (BAD_GATEWAY, "The connection to the server ended before the answer did."),
-    RunStatus.INTERRUPTED: (503, "The answer was interrupted. Try again."),
+_WORDS: Mapping[str, tuple[int, Promise]] = {
+    RunStatus.CUT: (
+        BAD_GATEWAY,
+        gettext_lazy("The connection to the server was lost before the answer was complete."),
+    ),
+    RunStatus.INTERRUPTED: (503, gettext_lazy("The answer was interrupted. Try again.")),
 }
-FAILED = "The server could not answer."
+FAILED = gettext_lazy("The server couldn’t answer.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +98,7 @@ def result_of(run: Run, result: Result, *, stores: bool) -> JsonObject:
 def lm_error(info: ErrorInfo) -> JsonObject:
     return {
         "type": info.type,
-        "message": info.message or FAILED,
+        "message": info.message or str(FAILED),
         "code": info.code or info.kind,
         "param": info.param,
     }
@@ -106,7 +111,7 @@ def _error_of(run: Run, result: Result) -> tuple[ErrorInfo, int] | None:
     if run.status == RunStatus.FAILED and info is not None:
         return info, status_of(info)
     status, words = _WORDS.get(run.status, (BAD_GATEWAY, FAILED))
-    return ErrorInfo(type="internal_error", message=words, code=run.status), status
+    return ErrorInfo(type="internal_error", message=str(words), code=run.status), status
 
 
 # --- state ----------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext_lazy
+
 from chat import access
 from chat.dialects import DIALECTS
 from chat.events import Json, JsonObject
@@ -15,7 +17,7 @@ from chat.public_api.requests import unknown_model
 
 # What is copied of an upstream's list is limited to the size of a list entry.
 TEXT_LENGTH = 2000
-AMBIGUOUS = "Several servers have a model {model}; {server} was asked."
+AMBIGUOUS = gettext_lazy("Several servers have a model named %(model)s. %(server)s was used.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,8 @@ def find_model(user: User, key: str, *, preferred: Upstream | None = None) -> Ch
     if bare:
         bare.sort(key=lambda offer: offer.upstream != preferred)
         upstream = bare[0].upstream
-        note = AMBIGUOUS.format(model=key, server=upstream.name) if len(bare) > 1 else ""
+        values = {"model": key, "server": upstream.name}
+        note = AMBIGUOUS % values if len(bare) > 1 else ""
         return Chosen(upstream=upstream, model=key, note=note)
     for upstream in _usable(user):
         for name in (upstream.name, str(upstream.public_id)):

@@ -13,6 +13,7 @@ from asgiref.typing import HTTPDisconnectEvent, HTTPRequestEvent
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
+from django.utils.translation import gettext
 
 from chat import access
 from chat.accounts.actions.tokens import find_token
@@ -26,9 +27,17 @@ from chat.models import AccessToken, Run
 from chat.public_api import answers
 from chat.public_api.answer_stream import AnswerStream, stopping, threads
 from chat.public_api.catalogue import model_list
-from chat.public_api.errors import ApiError, bad_token, invalid, no_such_run, of_status
+from chat.public_api.errors import (
+    TOO_MANY_STREAMS,
+    ApiError,
+    bad_token,
+    invalid,
+    no_such_run,
+    of_status,
+)
 from chat.public_api.requests import ChatRequest, read_request
 from chat.public_api.sending import LONGEST_KEY, idempotency_key, send
+from chat.rendering.figures import size
 from chat.runs.queue import QueuePositions, read_queue
 
 JSON = (b"Content-Type", b"application/json; charset=utf-8")
@@ -65,7 +74,9 @@ class Program(Stream):
         """The token's user, if the method is right."""
         if self.scope["method"] != self.method.decode():
             raise Refused(
-                405, "method_not_allowed", f"Only {self.method.decode()} is possible here."
+                405,
+                "method_not_allowed",
+                gettext("Method not allowed. Use %(method)s.") % {"method": self.method.decode()},
             )
         token = await self.threads.call(find_token, token_of(self.header(b"authorization")))
         if token is None:
@@ -180,7 +191,7 @@ class Chat(Program):
     async def serve(self) -> None:
         request = await self._read()
         if not access_monitor.has_room_for(self.token.user_id):
-            raise of_status(429, "You have too many streams open.", code="too_many")
+            raise of_status(429, str(TOO_MANY_STREAMS), code="too_many")
         key = self._key()
         self._stops_on_disconnect = request.stops_on_disconnect or self._says_stop()
         # Counted from here on: of many simultaneous requests, those beyond the limit are refused.
@@ -211,15 +222,13 @@ class Chat(Program):
         if kind != "application/json":
             raise ApiError(
                 415,
-                "The body must be JSON: send the header Content-Type: application/json.",
+                gettext("The body must be JSON. Send the header Content-Type: application/json."),
                 code="unsupported_media_type",
             )
         if self._body_bytes > settings.MAX_UPLOAD_BYTES:
-            raise ApiError(
-                413,
-                f"The body is larger than the {settings.MAX_UPLOAD_BYTES:,} bytes that are taken.",
-                code="too_large",
-            )
+            text = gettext("The body is larger than %(limit)s.")
+            limit = size(settings.MAX_UPLOAD_BYTES)
+            raise ApiError(413, text % {"limit": limit}, code="too_large")
         body = b"".join(self._body)
         self._body.clear()
         # With pictures it has megabytes.
@@ -228,11 +237,8 @@ class Chat(Program):
     def _key(self) -> UUID:
         text = self.header(b"idempotency-key")
         if len(text) > LONGEST_KEY:
-            raise invalid(
-                f"an Idempotency-Key has at most {LONGEST_KEY} characters",
-                param=None,
-                code="invalid_header",
-            )
+            message = gettext("An Idempotency-Key can have up to %(count)d characters.")
+            raise invalid(message % {"count": LONGEST_KEY}, param=None, code="invalid_header")
         return idempotency_key(self.token, text) if text else uuid.uuid4()
 
     def _says_stop(self) -> bool:

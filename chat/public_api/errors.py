@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from django.utils.translation import gettext_lazy
 
 from chat.core.errors import ActionRefused, AnswerLive, QueueFull, StorageBusy, StorageFull
 from chat.events import ErrorInfo, ErrorKind, ErrorType, JsonObject
@@ -56,16 +57,19 @@ def quoted(text: str) -> str:
 
 # The same text for unknown, expired and revoked tokens and for deactivated users, so that trying
 # tells nothing.
-UNKNOWN_TOKEN = "This access token is not valid. Make one under Settings, Access tokens."  # noqa: S105
-NOT_HERE = "There is no such run, or it is not yours."
+UNKNOWN_TOKEN = gettext_lazy(
+    "This access token isn’t valid. Create one in Settings, under Access tokens."
+)
+NOT_FOUND = gettext_lazy("Run not found.")
+TOO_MANY_STREAMS = gettext_lazy("You have too many open streams. Close one, then try again.")
 
 
 def bad_token() -> ApiError:
-    return ApiError(401, UNKNOWN_TOKEN, code="invalid_api_key")
+    return ApiError(401, str(UNKNOWN_TOKEN), code="invalid_api_key")
 
 
 def no_such_run() -> ApiError:
-    return ApiError(404, NOT_HERE, code="job_not_found", type="job_not_found")
+    return ApiError(404, str(NOT_FOUND), code="job_not_found", type="job_not_found")
 
 
 _REFUSALS: Mapping[type[ActionRefused], tuple[int, str]] = {

@@ -21,7 +21,7 @@ from chat.live.handshake import identity_of_token, token_of
 from chat.live.sse import STREAM_HEADERS, Refused, Stream
 from chat.live.viewer import HEARTBEAT_SECONDS
 from chat.models import User
-from chat.public_api.errors import UNKNOWN_TOKEN, no_such_run, of_status
+from chat.public_api.errors import TOO_MANY_STREAMS, UNKNOWN_TOKEN, no_such_run, of_status
 from chat.runs.event_buffer import LogEntry
 from chat.runs.log_follower import RunGone, follow_log
 from chat.runs.public_events import public_json
@@ -122,7 +122,7 @@ class RunEvents(Stream):
             return await super().admitted()
         token = await readers.call(find_token, token_of(authorization))
         if token is None:
-            raise Refused(401, "invalid_api_key", UNKNOWN_TOKEN)
+            raise Refused(401, "invalid_api_key", str(UNKNOWN_TOKEN))
         self.user = token.user
         return identity_of_token(token)
 
@@ -140,7 +140,7 @@ class RunEvents(Stream):
         except (Http404, PermissionDenied):
             raise Refused(404, "not_found", access.NOT_HERE) from None
         if not access_monitor.has_room_for(user.pk):
-            raise Refused(429, "too_many", "You have too many streams open.")
+            raise Refused(429, "too_many", str(TOO_MANY_STREAMS))
         self.rooms = {run.conversation.public_id}
         access_monitor.add(self)
         await self.send_headers(status=200, headers=STREAM_HEADERS)

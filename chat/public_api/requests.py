@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
+from django.utils.translation import gettext, gettext_lazy
+
 from chat.dialects.reading import NotJson, read_json, scrub
 from chat.events import Json, JsonObject
 from chat.public_api.errors import ApiError, invalid, quoted
+from chat.rendering.figures import count
 from chat.runs.public_events import run_of
 
 # The limit of brackets, commas and strings in a body; schemas among its parameters have some
@@ -31,7 +34,7 @@ NAME_LENGTH = 60
 Visibility = Literal["private", "team"]
 # An unclosed string ends at the end of the text, so each byte is looked at once.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\(?:.|\Z)[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
-UNKNOWN_MEMBER = "The member {name} of the request is not known here and was left out."
+UNKNOWN_MEMBER = gettext_lazy("Unknown parameter “%(name)s” was ignored.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,16 +107,16 @@ def _object(body: bytes) -> JsonObject:
     try:
         value, _ = read_json(body.decode("utf-8"))
     except UnicodeDecodeError:
-        raise invalid("The body is not UTF-8.", param=None, code="invalid_json") from None
+        raise invalid(gettext("The body is not UTF-8."), param=None, code="invalid_json") from None
     except NotJson:
         raise _no_json() from None
     if not isinstance(value, dict):
-        raise invalid("The body must be a JSON object.", param=None)
+        raise invalid(gettext("The body must be a JSON object."), param=None)
     return dict(scrub(value))
 
 
 def _no_json() -> ApiError:
-    message = "The body is not valid JSON, nests too deep, or has too many values."
+    message = gettext("The body is not valid JSON, is nested too deeply, or has too many values.")
     return invalid(message, param=None, code="invalid_json")
 
 
@@ -137,8 +140,14 @@ def _brackets_and_commas(body: bytes, start: int, end: int) -> int:
 # --- members ------------------------------------------------------------------------------
 
 
+def _wrong(message: str, name: str, *, code: str = "invalid_type") -> ApiError:
+    """``message`` has the placeholder ``name``."""
+    return invalid(message % {"name": name}, param=name, code=code)
+
+
 def _missing(name: str) -> ApiError:
-    return invalid(f'"{name}" is required', param=name, code="missing_required_parameter")
+    message = gettext('"%(name)s" is required.') % {"name": name}
+    return invalid(message, param=name, code="missing_required_parameter")
 
 
 def _model(data: JsonObject) -> str:
@@ -146,7 +155,7 @@ def _model(data: JsonObject) -> str:
     if value is None:
         raise _missing("model")
     if not isinstance(value, str) or not value.strip():
-        raise invalid('"model" must be the key of a model', param="model")
+        raise invalid(gettext('"model" must be the key of a model.'), param="model")
     if len(value) > MODEL_LENGTH or not value.isprintable():
         raise unknown_model(value)
     return value.strip()
@@ -155,7 +164,7 @@ def _model(data: JsonObject) -> str:
 def unknown_model(key: str) -> ApiError:
     return ApiError(
         404,
-        f"Model not found: {quoted(key)}",
+        gettext("Model not found: %(key)s") % {"key": quoted(key)},
         code="model_not_found",
         param="model",
     )
@@ -166,9 +175,11 @@ def _text(data: JsonObject, name: str, *, longest: int) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise invalid(f'"{name}" must be a string', param=name)
+        raise _wrong(gettext('"%(name)s" must be a string.'), name)
     if len(value) > longest:
-        raise invalid(f'"{name}" is longer than {longest:,} characters', param=name, code="too_big")
+        message = gettext('"%(name)s" is longer than %(limit)s characters.')
+        values = {"name": name, "limit": count(longest)}
+        raise invalid(message % values, param=name, code="too_big")
     return value
 
 
@@ -177,7 +188,7 @@ def _flag(data: JsonObject, name: str, *, default: bool) -> bool:
     if value is None:
         return default
     if not isinstance(value, bool):
-        raise invalid(f'"{name}" must be a boolean', param=name)
+        raise _wrong(gettext('"%(name)s" must be true or false.'), name)
     return value
 
 
@@ -186,7 +197,7 @@ def _members(data: JsonObject, name: str) -> JsonObject:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise invalid(f'"{name}" must be an object', param=name)
+        raise _wrong(gettext('"%(name)s" must be an object.'), name)
     return value
 
 
@@ -195,10 +206,8 @@ def _integrations(data: JsonObject) -> tuple[Json, ...] | None:
     if value is None:
         return None
     if not isinstance(value, list) or len(value) > MOST_INTEGRATIONS:
-        raise invalid(
-            f'"integrations" must be an array of at most {MOST_INTEGRATIONS} entries',
-            param="integrations",
-        )
+        message = gettext('"integrations" must be an array of up to %(count)d entries.')
+        raise invalid(message % {"count": MOST_INTEGRATIONS}, param="integrations")
     return tuple(value)
 
 
@@ -208,7 +217,8 @@ def _previous(data: JsonObject) -> UUID | None:
     if value is None:
         return None
     if not isinstance(value, str) or not value.startswith("resp_"):
-        raise invalid(f'"{name}" must begin with "resp_"', param=name, code="invalid_string")
+        message = gettext('"%(name)s" must start with "resp_".')
+        raise _wrong(message, name, code="invalid_string")
     run_id = run_of(value)
     if run_id is None:
         raise unknown_response()
@@ -218,7 +228,7 @@ def _previous(data: JsonObject) -> UUID | None:
 def unknown_response() -> ApiError:
     return ApiError(
         404,
-        "There is no stored response with this id, or it is not yours.",
+        gettext("Response not found."),
         code="previous_response_not_found",
         param="previous_response_id",
     )
@@ -228,18 +238,18 @@ def _visibility(data: JsonObject) -> Visibility | None:
     value = data.get("visibility")
     if value is None or value == "private" or value == "team":
         return value
-    message = '"visibility" must be "private" or "team"'
+    message = gettext('"visibility" must be "private" or "team".')
     raise invalid(message, param="visibility", code="invalid_value")
 
 
 def _number(name: str, value: Json) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise invalid(f'"{name}" must be a number', param=name)
+        raise _wrong(gettext('"%(name)s" must be a number.'), name)
 
 
 def _count(name: str, value: Json) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise invalid(f'"{name}" must be a whole number', param=name)
+        raise _wrong(gettext('"%(name)s" must be a whole number, 0 or more.'), name)
 
 
 REASONING = ("off", "low", "medium", "high", "on")
@@ -247,8 +257,9 @@ REASONING = ("off", "low", "medium", "high", "on")
 
 def _reasoning(name: str, value: Json) -> None:
     if value not in REASONING:
-        options = ", ".join(REASONING)
-        raise invalid(f'"{name}" must be one of {options}', param=name, code="invalid_value")
+        message = gettext('"%(name)s" must be one of: %(options)s.')
+        values = {"name": name, "options": ", ".join(REASONING)}
+        raise invalid(message % values, param=name, code="invalid_value")
 
 
 _PARAMETERS: Mapping[str, Callable[[str, Json], None]] = {
@@ -271,7 +282,7 @@ def _unknown(data: JsonObject) -> list[str]:
     """A note for each member that is not known here."""
     names = [name for name in data if name not in _KNOWN][:MOST_NOTES]
     shown = ("".join(filter(str.isprintable, name))[:NAME_LENGTH] for name in names)
-    return [UNKNOWN_MEMBER.format(name=name) for name in shown]
+    return [UNKNOWN_MEMBER % {"name": name} for name in shown]
 
 
 # --- the input --------------------------------------------------------------------------------
@@ -293,17 +304,20 @@ def _input(data: JsonObject) -> tuple[list[str], list[bytes], list[ProgramReply]
     if isinstance(given, str):
         return [given], [], []
     if not isinstance(given, list) or not given:
-        raise _bad_input("expected a string or an array of items")
+        raise _bad_input(gettext("The input must be a string or an array of items."))
     if len(given) > MOST_ITEMS:
-        raise _bad_input(f"expected at most {MOST_ITEMS} items")
+        raise _bad_input(
+            gettext("The input can have up to %(count)d items.") % {"count": MOST_ITEMS}
+        )
     found = _Input()
     for item in given:
         reader = _READERS.get(item.get("type")) if _has_type(item) else None
         if reader is None:
-            raise _bad_input("Invalid discriminator value: expected 'text' | 'image'")
+            message = gettext('The "type" of an input item must be one of: %(types)s.')
+            raise _bad_input(message % {"types": ", ".join(_READERS)})
         reader(found, item)
     if found.replies and (found.texts or found.pictures):
-        raise _bad_input("results and replies come in a request of their own, without text")
+        raise _bad_input(gettext("Tool results and replies must be sent without text or images."))
     return found.texts, found.pictures, found.replies
 
 
@@ -317,7 +331,7 @@ def _bad_input(message: str) -> ApiError:
 
 def _text_item(found: _Input, item: JsonObject) -> None:
     if not isinstance(item.get("content"), str):
-        raise _bad_input("a text item needs `content`, a string")
+        raise _bad_input(gettext('A "text" item needs "content", a string.'))
     found.texts.append(item["content"])
 
 
@@ -325,16 +339,22 @@ def _image_item(found: _Input, item: JsonObject) -> None:
     url = item.get("data_url")
     head, comma, data = url.partition(",") if isinstance(url, str) else ("", "", "")
     if not (comma and head.startswith("data:image/") and head.endswith(";base64")):
-        raise _bad_input("an image item needs `data_url`, a base64 data URL of a picture")
+        raise _bad_input(
+            gettext('An "image" item needs "data_url", a base64 data URL of an image.')
+        )
     try:
         found.pictures.append(base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError):
-        raise _bad_input("the `data_url` of an image item is no valid base64") from None
+        raise _bad_input(
+            gettext('The "data_url" of an "image" item is not valid base64.')
+        ) from None
 
 
 def _result_item(found: _Input, item: JsonObject) -> None:
     if not isinstance(item.get("call_id"), str) or not isinstance(item.get("content"), str):
-        raise _bad_input("a tool_result item needs `call_id` and `content`, both strings")
+        raise _bad_input(
+            gettext('A "tool_result" item needs "call_id" and "content", both strings.')
+        )
     found.replies.append(
         ProgramReply(
             kind="tool_result",
@@ -355,8 +375,10 @@ def _answer_item(found: _Input, item: JsonObject) -> None:
     are_texts = isinstance(content, str) and isinstance(item.get("ask_id"), str)
     if not are_texts or not _are_texts(selected, list) or not _are_texts(fields, dict):
         raise _bad_input(
-            "an answer item needs `ask_id`, and `content`, `selected` (an array of strings) or "
-            "`fields` (an object of strings)"
+            gettext(
+                'An "answer" item needs "ask_id", and "content", "selected" (an array of strings) or '
+                '"fields" (an object of strings).'
+            )
         )
     found.replies.append(
         ProgramReply(

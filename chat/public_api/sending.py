@@ -11,6 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext, gettext_lazy
 
 from chat import access
 from chat.conversations.actions import messages as message_actions
@@ -38,9 +39,9 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "max_output_tokens": ("max_output_tokens", "max_tokens"),
     "context_length": ("context_length",),
 }
-LEFT_OUT = "The parameter {name} was left out: this server's API has no such thing."
-REASONS_ANYWAY = (
-    "The parameter reasoning ({value}) was left out: with this server the model decides by itself."
+LEFT_OUT = gettext_lazy("Parameter “%(name)s” was ignored: this server doesn’t support it.")
+REASONS_ANYWAY = gettext_lazy(
+    "Parameter “reasoning” was ignored: this server doesn’t support the value “%(value)s”."
 )
 
 
@@ -63,10 +64,10 @@ def map_parameters(dialect: Dialect, asked: Mapping[str, Json], own: Mapping[str
         elif target := next((each for each in _NAMES[name] if each in declared), None):
             mapped.values[target] = value
         else:
-            mapped.notes.append(LEFT_OUT.format(name=name))
+            mapped.notes.append(LEFT_OUT % {"name": name})
     mapped.values |= {name: value for name, value in own.items() if name in declared}
     mapped.notes += [
-        LEFT_OUT.format(name="".join(filter(str.isprintable, name))[:60])
+        LEFT_OUT % {"name": "".join(filter(str.isprintable, name))[:60]}
         for name in list(own)[:20]
         if name not in declared
     ]
@@ -90,9 +91,9 @@ def _map_reasoning(declared: Mapping[str, Parameter], wish: str, mapped: Mapped)
     if efforts is not None and value in efforts.choices:
         mapped.values[efforts.name] = value
     elif efforts is not None:
-        mapped.notes.append(REASONS_ANYWAY.format(value=wish))
+        mapped.notes.append(REASONS_ANYWAY % {"value": wish})
     else:
-        mapped.notes.append(LEFT_OUT.format(name="reasoning"))
+        mapped.notes.append(LEFT_OUT % {"name": "reasoning"})
 
 
 _EFFORTS = ("reasoning_effort", "effort")
@@ -103,18 +104,18 @@ _THINKING = {"off": "disabled", "on": "enabled"}
 
 # For the tools of a team. An administrator configures other integrations with the server.
 TOOL = "tool/"
-INTEGRATION_LEFT_OUT = (
-    "Integration {number} was left out: here only tools of the team can be named, as tool/name. "
-    "Plugins and MCP servers are set up with the server, by an administrator."
+INTEGRATION_LEFT_OUT = gettext_lazy(
+    "Integration %(number)d was ignored: requests can only use tools of the team, as “tool/<name>”. "
+    "An administrator sets up plugins and MCP servers in the settings of the server."
 )
-KEPT_ANYWAY = (
-    "The request asked not to be stored. Tributary keeps every conversation; this answer has no "
-    "response id to continue from."
+KEPT_ANYWAY = gettext_lazy(
+    "The conversation was stored although “store” is false. This answer has no response ID to "
+    "continue from."
 )
-VISIBILITY_LATER = (
-    "The member visibility counts with the first message; the owner changes it on the page."
+VISIBILITY_LATER = gettext_lazy(
+    "Parameter “visibility” was ignored: it only applies to the first message of a conversation."
 )
-SAID_OTHERWISE = "This Idempotency-Key was used for another request."
+SAID_OTHERWISE = gettext_lazy("This Idempotency-Key was already used for a different request.")
 LONGEST_KEY = 255
 
 
@@ -171,7 +172,7 @@ class _Tools:
 
 def _say(token: AccessToken, request: ChatRequest, previous: Run | None, key: UUID) -> Run:
     if not request.text.strip():
-        raise invalid("the input needs some text", param="input", code="invalid_union")
+        raise invalid(gettext("The input needs text."), param="input", code="invalid_union")
     chosen = find_model(
         token.user, request.model, preferred=previous.upstream if previous else None
     )
@@ -233,7 +234,7 @@ def _choice(
         system_prompt = previous.system_prompt if previous else ""
     said = [chosen.note] if chosen.note else []
     if previous is not None and request.visibility is not None:
-        said.append(VISIBILITY_LATER)
+        said.append(str(VISIBILITY_LATER))
     return ModelChoice(
         upstream=chosen.upstream,
         model=chosen.model,
@@ -244,7 +245,7 @@ def _choice(
             *request.notes,
             *notes,
             *mapped.notes,
-            *([] if request.stores else [KEPT_ANYWAY]),
+            *([] if request.stores else [str(KEPT_ANYWAY)]),
         ],
     )
 
@@ -263,12 +264,12 @@ def _tools(token: AccessToken, integrations: Sequence[Json] | None) -> _Tools:
     missing = next((name for name in named if name is not None and name not in tools), None)
     if missing is not None:
         raise invalid(
-            f"The team has no tool called {missing[:100]}.",
+            gettext("The team has no tool named %(name)s.") % {"name": missing[:100]},
             param="integrations",
             code="invalid_value",
         )
     notes = [
-        INTEGRATION_LEFT_OUT.format(number=number)
+        INTEGRATION_LEFT_OUT % {"number": number}
         for number, name in enumerate(named, start=1)
         if name is None
     ]
@@ -301,7 +302,7 @@ def _check_same(
         and shows(run, pictures)
     )
     if not is_same:
-        raise ApiError(409, SAID_OTHERWISE, code="idempotency_key_reused")
+        raise ApiError(409, str(SAID_OTHERWISE), code="idempotency_key_reused")
 
 
 # --- results and replies -----------------------------------------------------------------------
@@ -312,7 +313,9 @@ def _reply(token: AccessToken, request: ChatRequest, previous: Run | None) -> Ru
     leaves something open, nothing is settled."""
     if previous is None:
         raise invalid(
-            "results and replies need the previous_response_id of the answer that waits",
+            gettext(
+                'Tool results and replies need the "previous_response_id" of the waiting answer.'
+            ),
             param="previous_response_id",
             code="missing_required_parameter",
         )
@@ -325,11 +328,12 @@ def _reply(token: AccessToken, request: ChatRequest, previous: Run | None) -> Ru
             follow_up = _settle(token, question, reply)
         if follow_up is None:
             names = ", ".join(_name_of(each) for each in left if each.is_open)
-            raise invalid(
-                f"the answer also waits for {names}" if names else "the answer waits for nothing",
-                param="input",
-                code="incomplete_replies",
+            message = (
+                gettext("The answer is also waiting for: %(names)s") % {"names": names}
+                if names
+                else gettext("The answer isn’t waiting for anything.")
             )
+            raise invalid(message, param="input", code="incomplete_replies")
         return follow_up
 
 
@@ -338,9 +342,8 @@ def _asked(left: Iterable[Question], reply: ProgramReply) -> Question:
     for question in left:
         if (question.kind == QuestionKind.TOOL) == is_tool and _name_of(question) == reply.name:
             return question
-    raise invalid(
-        f"the answer does not wait for {reply.name[:100]}", param="input", code="unknown_reply"
-    )
+    message = gettext("The answer isn’t waiting for %(name)s.") % {"name": reply.name[:100]}
+    raise invalid(message, param="input", code="unknown_reply")
 
 
 def _name_of(question: Question) -> str:

@@ -21,6 +21,7 @@ from django.db import (
     transaction,
 )
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from chat import events as canonical
 from chat.core import metrics
@@ -277,7 +278,9 @@ class Execution:
             async with asyncio.timeout(settings.RUN_SECONDS):
                 return await self._attempt_until_accepted(assignment, parser, log)
         except TimeoutError:
-            return failed("timeout", "The answer took longer than a run may take, and was ended.")
+            return failed(
+                "timeout", gettext("The answer exceeded the time limit, so it was ended.")
+            )
 
     async def _attempt_until_accepted(
         self, assignment: Assignment, parser: Parser, log: RunLog

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from chat import events as canonical
 from chat.core import notify
@@ -25,10 +26,10 @@ logger = logging.getLogger(__name__)
 # An upstream that pauses its own tools continues by itself; one that never ends is stopped here.
 MOST_PAUSES = 8
 
-TOO_MANY_PAUSES = (
-    f"The server paused more than {MOST_PAUSES} times, so the answer was not continued again."
+TOO_MANY_PAUSES = gettext_lazy("The server paused too often, so the answer wasn’t continued.")
+SERVER_IS_GONE = gettext_lazy(
+    "The answer wasn’t continued after a pause, because its server was deleted or disabled."
 )
-SERVER_IS_GONE = "The server paused, and cannot be asked to go on: it was removed or switched off."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +122,9 @@ def _continue_paused(run: Run, result: Result, prepared: object) -> None:
         return
     upstream = run.upstream
     if upstream is None or not upstream.is_enabled:
-        _note(run, SERVER_IS_GONE)
+        _note(run, str(SERVER_IS_GONE))
     elif _pauses(run) > MOST_PAUSES:
-        _note(run, TOO_MANY_PAUSES)
+        _note(run, str(TOO_MANY_PAUSES))
     else:
         queue_follow_up(run, [], requested_by=run.requested_by)
     show_change(run)

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 import msgspec
+from django.utils.translation import gettext
 
 from chat import events as canonical
 from chat.core.encryption import DecryptionError
@@ -63,23 +64,28 @@ def prepare(run_pk: int) -> Assignment:
         raise Run.DoesNotExist
     upstream = run.upstream
     if upstream is None:
-        raise _problem(run, "The server that this was sent to has been removed. Choose another.")
+        raise _problem(run, gettext("This message’s server was deleted. Choose another server."))
     if not upstream.is_enabled:
-        raise _problem(
-            run, "The server that this was sent to has been switched off. Choose another."
-        )
+        raise _problem(run, gettext("This message’s server is disabled. Choose another server."))
     dialect = DIALECTS.get(upstream.dialect)
     if dialect is None:
-        raise _problem(run, "This server's dialect is not installed. Tell an administrator.")
+        raise _problem(
+            run, gettext("This server’s API type isn’t installed. Ask an administrator.")
+        )
     try:
         options = upstream.all_options()
     except DecryptionError:
-        text = "The server's secret options cannot be read. An administrator must enter them again."
+        text = gettext(
+            "The server’s secret options can’t be decrypted. "
+            "Ask an administrator to enter them again."
+        )
         raise _locked(run, text) from None
     try:
         key = upstream.open_key()
     except DecryptionError:
-        text = "The server's key cannot be read. An administrator must enter it again."
+        text = gettext(
+            "The server’s API key can’t be decrypted. Ask an administrator to enter it again."
+        )
         raise _locked(run, text) from None
     return Assignment(
         run=run,

@@ -26,6 +26,7 @@ from django.db.models import (
     Window,
 )
 from django.db.models.functions import Now, RowNumber
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from chat.core.errors import QueueFull, is_database_unavailable
 from chat.core.notify import publish_after_commit, room_topic
@@ -41,7 +42,9 @@ logger = logging.getLogger(__name__)
 CANDIDATES = 500
 # Claims before this time do not count for fairness.
 TURN_MEMORY = timedelta(hours=1)
-LEFT = "It was not begun: whoever asked for it may not write in this conversation any more."
+LEFT = gettext_lazy(
+    "Not started, because the person who sent it no longer has write access to the conversation."
+)
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -77,7 +80,7 @@ def end_unwanted(keys: Iterable[int]) -> None:
 def _end_unwanted(run: Run) -> None:
     with transaction.atomic():
         if end_unstarted(run):
-            Run.objects.filter(pk=run.pk).update(notes=[*run.notes, LEFT])
+            Run.objects.filter(pk=run.pk).update(notes=[*run.notes, str(LEFT)])
             publish_after_commit(room_topic(run.conversation.public_id))
 
 
@@ -251,10 +254,13 @@ def check_queue_limit(user: User) -> None:
         _lock_person.first(person=user.pk)
     live = len(_live_runs_of.all(person=user.pk))
     if live >= settings.RUNS_PER_PERSON:
-        raise QueueFull(
-            f"{live} answers for you are being written or wait in line. "
-            "Wait for one of them, or stop one."
+        text = ngettext(
+            "You already have %(count)d answer in progress or queued. Wait for it to finish, or stop it.",
+            "You already have %(count)d answers in progress or queued. "
+            "Wait for one to finish, or stop one.",
+            live,
         )
+        raise QueueFull(text % {"count": live})
 
 
 # Does not lock out rows that refer to the person, such as messages.
@@ -308,5 +314,9 @@ def _places(draining: Mapping[int, UUID]) -> tuple[dict[UUID, str], dict[UUID, i
 
 def position_text(place: int, *, is_held_up: bool = False) -> str:
     """The position of a run at its server, counted from 1, and why it does not change."""
-    words = f"Place {place} in line"
-    return f"{words}. Waits: the server is being drained." if is_held_up else words
+    text = (
+        gettext("Queued (position %(place)d). The server is paused.")
+        if is_held_up
+        else gettext("Queued (position %(place)d)")
+    )
+    return text % {"place": place}

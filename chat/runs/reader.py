@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from django.conf import settings
+from django.utils.translation import gettext, gettext_lazy
 
 from chat import events as canonical
 from chat.dialects.base import Cause, Parser
@@ -32,7 +33,9 @@ LARGE_READ_BYTES = 16 * 1024
 # with each event.
 QUIET_SLACK = 0.1
 
-UNSTORED = "What the server sent could not be stored for minutes, so the answer was ended."
+UNSTORED = gettext_lazy(
+    "The answer was ended because it couldn’t be saved for several minutes. Try again."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +88,19 @@ class AnswerReader:
         except UpstreamError as error:
             return Outcome(cause="failed", error=error.info)
         except TimeoutError:
-            return failed("idle_timeout", "The server kept the connection open, but sent nothing.")
+            return failed(
+                "idle_timeout",
+                gettext("The server kept the connection open but sent nothing. Try again."),
+            )
 
     async def _read_stream(self, answer: UpstreamAnswer, quiet: asyncio.Timeout) -> Outcome:
         self._log.drain_source = partial(self._drain_source, answer, quiet)
         try:
             return await self._read_frames(answer, quiet)
         except EventTooLarge:
-            return failed("too_large", "One event of the server was larger than we accept.")
+            return failed(
+                "too_large", gettext("The server sent an event that exceeds the size limit.")
+            )
         except asyncio.CancelledError:
             # If the answer is broken off, also what had arrived and was not read yet.
             self._take_arrived(answer, quiet)
@@ -110,9 +118,11 @@ class AnswerReader:
                 if self._parser.is_done:
                     return Outcome(cause="eof")
                 if self._received_bytes > settings.RUN_BYTES:
-                    return failed("too_large", "The answer is larger than a run may be.")
+                    return failed(
+                        "too_large", gettext("The answer exceeded the size limit, so it was ended.")
+                    )
                 if not await self._until_there_is_room(quiet):
-                    return failed("timeout", UNSTORED)
+                    return failed("timeout", str(UNSTORED))
         self._take(self._decoder.close(), self._elapsed())
         return Outcome(cause="eof")
 

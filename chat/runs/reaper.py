@@ -19,6 +19,7 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Max, Q
 from django.db.models.functions import Now
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from chat.core import metrics
 from chat.core.errors import is_database_unavailable
@@ -353,9 +354,9 @@ def _reap_once(clock_guard: ClockGuard) -> list[Run]:
 
 # --- restored databases ----------------------------------------------------------------------
 
-RESTORED = (
-    "The installation was restored from a backup. Whether this had been sent after the backup was "
-    "made is not known, so it was not sent again."
+RESTORED = gettext_lazy(
+    "Tributary was restored from a backup. This message wasn’t sent again, because it may have been "
+    "sent after the backup was made."
 )
 
 
@@ -378,4 +379,4 @@ def settle_restored() -> int:
 
 
 def _note(run: Run) -> None:
-    Run.objects.filter(pk=run.pk).update(notes=[*run.notes, RESTORED])
+    Run.objects.filter(pk=run.pk).update(notes=[*run.notes, str(RESTORED)])

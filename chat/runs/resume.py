@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
+from django.utils.functional import Promise
+from django.utils.translation import gettext, gettext_lazy
 
 from chat import events as canonical
 from chat.core import notify
@@ -143,7 +145,7 @@ def _note(result: canonical.Result, settled: Settled) -> canonical.Event:
     """A reply for people who read the answer: what was said, and by whom."""
     ask = result.ext.asks[settled.position] if settled.position < len(result.ext.asks) else {}
     said = in_words(ask, text=settled.text, selected=settled.selected, fields=settled.fields)
-    words = _VERBS[settled.kind, settled.outcome].format(by=settled.by or "somebody")
+    words = _VERBS[settled.kind, settled.outcome] % {"by": settled.by or gettext("someone")}
     label = f"{words}: {said}" if said else words
     return canonical.ActivityStep(
         family="question",
@@ -160,13 +162,13 @@ def _note(result: canonical.Result, settled: Settled) -> canonical.Event:
     )
 
 
-_VERBS: dict[tuple[Kind, Outcome], str] = {
-    ("ask", "answered"): "Answered by {by}",
-    ("ask", "declined"): "{by} declined to answer",
-    ("ask", "not_run"): "Went on without an answer",
-    ("approval", "answered"): "Approved by {by}",
-    ("approval", "declined"): "Declined by {by}",
-    ("approval", "not_run"): "Went on without an approval",
+_VERBS: dict[tuple[Kind, Outcome], Promise] = {
+    ("ask", "answered"): gettext_lazy("Answered by %(by)s"),
+    ("ask", "declined"): gettext_lazy("%(by)s declined to answer"),
+    ("ask", "not_run"): gettext_lazy("Continued without an answer"),
+    ("approval", "answered"): gettext_lazy("Approved by %(by)s"),
+    ("approval", "declined"): gettext_lazy("Declined by %(by)s"),
+    ("approval", "not_run"): gettext_lazy("Continued without approval"),
 }
 
 

@@ -12,10 +12,12 @@ from contextlib import contextmanager
 
 import msgspec
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext
 
 from chat.core.errors import ActionRefused, storage_errors
 from chat.events import JsonObject
 from chat.models import AuditEvent, Team, Tool, User
+from chat.rendering.figures import count, size
 
 # What every API accepts.
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -41,7 +43,7 @@ def change_tool(user: User, tool: Tool, *, name: str, description: str, schema: 
     values = _values(name, description, schema)
     with storage_errors(), _only_one_called(name), transaction.atomic():
         if not Tool.objects.filter(pk=tool.pk).update(**values):
-            raise ActionRefused("This tool has been removed.")
+            raise ActionRefused(gettext("This tool was removed."))
         AuditEvent.objects.record(user, "tool.changed", target=tool.team.name, tool=values["name"])
     tool.refresh_from_db()
     return tool
@@ -61,10 +63,11 @@ def remove_tool(user: User, tool: Tool) -> None:
 def _values(name: str, description: str, schema: str) -> JsonObject:
     if not NAME.fullmatch(name):
         raise ActionRefused(
-            "A tool's name has 1 to 64 letters, digits, underscores and dashes, and nothing else."
+            gettext("A tool name consists of 1 to 64 letters, digits, underscores and dashes.")
         )
     if len(description) > DESCRIPTION_LENGTH:
-        raise ActionRefused(f"The description is longer than {DESCRIPTION_LENGTH:,} letters.")
+        text = gettext("The description is longer than %(limit)s characters.")
+        raise ActionRefused(text % {"limit": count(DESCRIPTION_LENGTH)})
     description = description.replace("\x00", "").strip()
     return {"name": name, "description": description, "schema": read_schema(schema)}
 
@@ -75,17 +78,21 @@ def read_schema(text: str) -> JsonObject:
         return dict(EMPTY_SCHEMA)
     body = text.encode("utf-8", "replace")
     if len(body) > SCHEMA_BYTES:
-        raise ActionRefused(f"The schema is larger than {SCHEMA_BYTES // 1024} KiB.")
+        text = gettext("The schema is larger than %(limit)s.")
+        raise ActionRefused(text % {"limit": size(SCHEMA_BYTES)})
     try:
         schema = msgspec.json.decode(body)
         # PostgreSQL stores no NUL in JSON.
         has_nul = b"\\u0000" in msgspec.json.encode(schema)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ActionRefused(f"The schema is not JSON: {error}.") from None
+        text = gettext("The schema is not valid JSON: %(problem)s.")
+        raise ActionRefused(text % {"problem": error}) from None
     if not isinstance(schema, dict) or schema.get("type") != "object":
-        raise ActionRefused('The schema must be a JSON object with "type": "object".')
+        raise ActionRefused(gettext('The schema must be a JSON object with "type": "object".'))
     if has_nul or not isinstance(schema.get("properties", {}), dict):
-        raise ActionRefused('"properties" of the schema must be an object, and hold no NUL.')
+        raise ActionRefused(
+            gettext('"properties" of the schema must be an object without NUL characters.')
+        )
     return schema
 
 
@@ -95,4 +102,5 @@ def _only_one_called(name: str) -> Iterator[None]:
     try:
         yield
     except IntegrityError:
-        raise ActionRefused(f"The team already has a tool called {name}.") from None
+        text = gettext("The team already has a tool named %(name)s.")
+        raise ActionRefused(text % {"name": name}) from None

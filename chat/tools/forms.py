@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy
 
 from chat.core.errors import ActionRefused
 from chat.models import Tool
@@ -16,7 +17,7 @@ EXAMPLE = {
     "type": "object",
     "properties": {
         "city": {"type": "string", "description": "Where to measure"},
-        "unit": {"type": "string", "enum": ["metres", "feet"]},
+        "unit": {"type": "string", "enum": ["meters", "feet"]},
     },
     "required": ["city"],
 }
@@ -26,26 +27,30 @@ class ToolForm(forms.Form):
     """What a model is told about a tool. The action validates all of it."""
 
     name = forms.RegexField(
-        label="Name",
+        label=gettext_lazy("Name"),
         regex=rf"^(?:{NAME.pattern})$",
         widget=forms.TextInput(attrs={"autocapitalize": "off", "spellcheck": "false"}),
         error_messages={
-            "invalid": "1 to 64 letters, digits, underscores and dashes, and nothing else."
+            "invalid": gettext_lazy("Use 1 to 64 letters, digits, underscores and dashes.")
         },
-        help_text="Letters, digits, underscores and dashes, such as river_level.",
+        help_text=gettext_lazy("Letters, digits, underscores and dashes, such as river_level."),
     )
     description = WordsField(
-        label="What it does",
+        label=gettext_lazy("Description"),
         required=False,
         max_length=DESCRIPTION_LENGTH,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="The model decides by this text when to call it.",
+        help_text=gettext_lazy(
+            "What the tool does. The model uses this to decide when to call it."
+        ),
     )
     schema = JsonField(
-        label="Arguments",
+        label=gettext_lazy("Arguments"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 12}),
-        help_text="A JSON Schema of type object. Empty: the tool takes no arguments.",
+        help_text=gettext_lazy(
+            "A JSON Schema of type object. Leave empty for a tool without arguments."
+        ),
     )
 
     @classmethod

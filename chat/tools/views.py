@@ -10,6 +10,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
 from chat import access
@@ -31,7 +32,8 @@ def add(request: HttpRequest, team_id: UUID) -> HttpResponse:
         except ActionRefused as refusal:
             form.add_error(None, str(refusal))
         else:
-            messages.success(request, f"{tool.name} is there. Switch it on in a conversation.")
+            text = gettext("Tool %(name)s added. Enable it in a conversation to use it.")
+            messages.success(request, text % {"name": tool.name})
             return redirect("people")
     return _form_page(request, form, team)
 
@@ -47,7 +49,8 @@ def change(request: HttpRequest, public_id: UUID) -> HttpResponse:
         except ActionRefused as refusal:
             form.add_error(None, str(refusal))
         else:
-            messages.success(request, f"{tool.name} is changed, from the next message on.")
+            text = gettext("Tool %(name)s saved. The change applies from the next message on.")
+            messages.success(request, text % {"name": tool.name})
             return redirect("people")
     return _form_page(request, form, tool.team, tool)
 
@@ -67,5 +70,6 @@ def _form_page(
 @post_action(partial(access.get_tool, for_manage=True), refuse_with_message("people"))
 def remove(request: HttpRequest, tool: Tool) -> HttpResponse:
     actions.remove_tool(request.user, tool)
-    messages.success(request, f"{tool.name} is removed from {tool.team} and its conversations.")
+    text = gettext("Tool %(name)s removed from %(team)s and its conversations.")
+    messages.success(request, text % {"name": tool.name, "team": tool.team})
     return redirect("people")

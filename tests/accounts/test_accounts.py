@@ -98,7 +98,7 @@ def test_nobody_can_sign_up(db: None) -> None:
     page = client.get(reverse("account_signup"))
     client.post(reverse("account_signup"), data)
 
-    assert b"by invitation" in page.content
+    assert b"You need an invitation to join" in page.content
     assert not User.objects.exists()
 
 

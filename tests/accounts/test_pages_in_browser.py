@@ -47,7 +47,7 @@ def first_person(browser: Browser, site: Site) -> Visitor:
     ada = Visitor(browser, site, **DESKTOP)
     ada.open(urlsplit(link.strip()).path)
     ada.fill(name="Ada Moreno", email="ada@example.org", password=PASSWORD, team_name="River")
-    ada.press("Create and begin")
+    ada.press("Create account")
     return ada
 
 
@@ -58,12 +58,12 @@ def ada(browser: Browser, site: Site, first_person: Visitor) -> Visitor:
 
 def join(browser: Browser, site: Site, ada: Visitor, name: str) -> Visitor:
     """Ada invites somebody, who joins on a phone."""
-    ada.open("/people/").click("summary:has-text('Invite by link')")
-    ada.press("Make the link")
+    ada.open("/people/").click("summary:has-text('Invite')")
+    ada.press("Create link")
     person = Visitor(browser, site, **PHONE)
     person.open(urlsplit(ada.page.input_value("#secret")).path)
     person.fill(name=name, email=f"{name.split()[0].lower()}@example.org", password=PASSWORD)
-    person.press("Create my account and join")
+    person.press("Create account and join")
     return person
 
 
@@ -95,18 +95,18 @@ def test_removal_asks_for_confirmation(browser: Browser, site: Site, ada: Visito
     row = page.locator(".person-row:has-text('Rufus Beck')").first
 
     row.locator("summary").click()
-    ada.press("Remove from the team")
+    ada.press("Remove from team")
     question = page.inner_text("#confirm-text")
     ada.press("Cancel")
     kept = "Rufus Beck" in ada.open("/people/").inner_text("section >> nth=0")
     row.locator("summary").click()
-    ada.press("Remove from the team")
+    ada.press("Remove from team")
     page.click("#confirm-go")
     page.wait_for_selector(".notice-good")
 
     assert "Remove Rufus Beck from River?" in question
     assert kept
-    assert "Rufus Beck is no longer in River" in page.inner_text("#notices")
+    assert "Rufus Beck was removed from River." in page.inner_text("#notices")
     assert ada.complaints == []
 
 
@@ -117,7 +117,7 @@ def test_role_changes_when_chosen(browser: Browser, site: Site, ada: Visitor) ->
     page.select_option("select[aria-label='Role of Vera Okafor']", "viewer")
     page.wait_for_selector(".notice-good")
 
-    assert "Vera Okafor is now a viewer of River" in page.inner_text("#notices")
+    assert "Vera Okafor’s role in River is now Viewer." in page.inner_text("#notices")
 
 
 def test_drawer_and_forms_work_without_scripts(browser: Browser, site: Site, ada: Visitor) -> None:
@@ -133,7 +133,7 @@ def test_drawer_and_forms_work_without_scripts(browser: Browser, site: Site, ada
     plain.press("Save")
 
     assert hidden
-    assert "Saved." in plain.page.inner_text("#notices")
+    assert "Saved" in plain.page.inner_text("#notices")
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -220,7 +220,7 @@ def test_weak_password_is_refused(bob: User) -> None:
 def test_without_mail_the_page_says_who_helps(db: None) -> None:
     answer = Client().get(reverse("account_reset_password"))
 
-    assert b"sends no mail" in answer.content
+    assert "doesn’t send email".encode() in answer.content
     assert b'name="email"' not in answer.content
 
 
@@ -242,6 +242,17 @@ def test_mailed_link_ignores_the_host_header(settings: object, bob: User) -> Non
     body = mail.outbox[0].body
     assert "https://river.example.org/accounts/password/reset/key/" in body
     assert "evil.test" not in body
+    assert mail.outbox[0].subject == "Reset your Tributary password"
+
+
+def test_mail_says_when_the_link_expires(settings: object, bob: User) -> None:
+    settings.EMAIL_HOST = "mail.example.org"
+    settings.PASSWORD_RESET_TIMEOUT = 7200
+
+    Client().post(reverse("account_reset_password"), {"email": bob.email})
+
+    assert "expires in 2 hours" in mail.outbox[0].body
+    assert mail.outbox[0].body.startswith("Hello Bob,\n\nSomeone asked")
 
 
 def test_unknown_email_gets_the_same_answer_and_no_mail(settings: object, bob: User) -> None:

@@ -37,7 +37,7 @@ def remove(client: Client, team: Team, user: User) -> HttpResponse:
 def test_owner_changes_a_role(signed_in: SignIn, alice: User, bob: User, team: Team) -> None:
     answer = change_role(signed_in(alice), team, bob, "viewer")
 
-    assert b"is now a viewer of River" in answer.content
+    assert "’s role in River is now Viewer." in answer.content.decode()
     assert membership_of(bob, team).role == TeamRole.VIEWER
     row = AuditEvent.objects.get()
     assert (row.verb, row.actor, row.subject) == ("membership.role_changed", alice, bob)
@@ -96,7 +96,7 @@ def test_unknown_role_is_refused(
 ) -> None:
     answer = change_role(signed_in(alice), team, bob, role)
 
-    assert b"There is no such role" in answer.content
+    assert b"Choose one of the roles." in answer.content
     assert membership_of(bob, team).role == TeamRole.MEMBER
 
 
@@ -132,7 +132,7 @@ def test_removed_member_loses_the_teams_conversations(
 ) -> None:
     answer = remove(signed_in(alice), team, bob)
 
-    assert b"Bob is no longer in River" in answer.content
+    assert b"Bob was removed from River." in answer.content
     assert not Conversation.objects.visible_to(bob).exists()
     assert Conversation.objects.visible_to(alice).get() == conversation
     assert AuditEvent.objects.get().verb == "membership.removed"
@@ -141,7 +141,7 @@ def test_removed_member_loses_the_teams_conversations(
 def test_member_may_leave(signed_in: SignIn, bob: User, team: Team) -> None:
     answer = remove(signed_in(bob), team, bob)
 
-    assert b"You are no longer in River" in answer.content
+    assert b"You left River." in answer.content
     assert not Membership.objects.filter(user=bob).exists()
 
 
@@ -165,7 +165,7 @@ def test_second_removal_is_refused(alice: User, bob: User, team: Team) -> None:
     membership = membership_of(bob, team)
     people.remove_member(alice, membership)
 
-    with pytest.raises(ActionRefused, match="not in the team any more"):
+    with pytest.raises(ActionRefused, match="no longer in the team"):
         people.remove_member(alice, membership)
 
 
@@ -225,7 +225,7 @@ def test_page_shows_own_teams_only(
 def test_member_can_only_leave(signed_in: SignIn, bob: User, team: Team) -> None:
     page = signed_in(bob).get(reverse("people")).content.decode()
 
-    assert "Leave the team" in page
+    assert "Leave team" in page
     assert page.count("/remove/") == 1
     assert 'name="role"' not in page
     assert "/invite/" not in page

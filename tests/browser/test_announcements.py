@@ -33,9 +33,9 @@ def _usual_setting(site: BrowserSite) -> Iterator[None]:
 def choose(tab: Tab, choice: str) -> None:
     """In the settings, as a person does."""
     tab.open("/settings/")
-    tab.page.get_by_label("Of an answer that is being written").select_option(choice)
+    tab.page.get_by_label("While an answer is being written").select_option(choice)
     tab.page.locator("form[action='/settings/announcements/']").get_by_role("button").click()
-    expect(tab.page.locator("#notices")).to_contain_text("Saved.")
+    expect(tab.page.locator("#notices")).to_contain_text("Saved")
 
 
 def long_answer() -> streams.Script:

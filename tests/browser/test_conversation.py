@@ -210,8 +210,8 @@ def test_removal_from_the_team_ends_the_stream(team_site: BrowserSite, people: P
     alice = people.tab(team_site, "Alice", team_site.room(run)).shows(SECRET)
 
     owner = people.tab(team_site, "Alice", "/people/")
-    owner.page.get_by_label("More about Bob").click()
-    owner.button("Remove from the team").click()
+    owner.page.get_by_label("More actions for Bob").click()
+    owner.button("Remove from team").click()
     owner.page.locator("#confirm-go").click()
 
     assert_gone(bob, "no longer shared with you")

@@ -10,7 +10,7 @@ from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
-HELD_UP = ". Waits: the server is being drained."
+HELD_UP = ". The server is paused."
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def narrow(site: BrowserSite) -> Iterator[BrowserSite]:
 
 
 def stands_at(tab: Tab, number: int, why: str = "") -> None:
-    expect(tab.page.locator(".place")).to_have_text(f"Place {number} in line{why}")
+    expect(tab.page.locator(".place")).to_have_text(f"Queued (position {number}){why}")
 
 
 def test_queued_people_see_their_place_and_the_reason(narrow: BrowserSite, tab: OpenTab) -> None:

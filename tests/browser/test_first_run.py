@@ -109,10 +109,10 @@ def test_setup_link_leads_to_the_first_answer(first_start: FirstStart, people: P
 
 def fill_setup(page: Page, *, password: str) -> None:
     page.get_by_label("Your name").fill("Ana Maria")
-    page.get_by_label("E-mail address").fill("ana@example.org")
+    page.get_by_label("Email address").fill("ana@example.org")
     page.get_by_label("Password", exact=True).fill(password)
     page.get_by_label(re.compile("team", re.IGNORECASE)).fill("River")
-    page.get_by_role("button", name="Create and begin").click()
+    page.get_by_role("button", name="Create account").click()
 
 
 def assert_answers(first_start: FirstStart, page: Page) -> None:

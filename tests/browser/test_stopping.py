@@ -128,7 +128,7 @@ def test_queued_run_shows_its_place_and_stops(site: BrowserSite, tab: OpenTab) -
     site.fake.wait_until(lambda fake: fake.posts == limit)
     run = site.send("I wait.")
     alice = tab("Alice", site.room(run))
-    expect(alice.page.locator(".place")).to_have_text("Place 1 in line")
+    expect(alice.page.locator(".place")).to_have_text("Queued (position 1)")
 
     by_button(alice)
 

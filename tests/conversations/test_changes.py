@@ -13,6 +13,7 @@ from chat.conversations.actions import conversation
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.transcript import PAGE_TURNS
 from chat.models import Artifact, BranchChoice, Membership, Message, Run, RunStatus, TeamRole, User
+from chat.runs.outcomes import SERVER_IS_GONE
 from tests.support.rooms import HTMX, Headers, Patches, Room, end_run, url_of
 
 pytestmark = pytest.mark.databases(slow=True)
@@ -254,7 +255,7 @@ def add_artifact(run: Run, room: Room) -> None:
 def end_by_a_pause(run: Run, room: Room) -> None:
     Run.objects.filter(pk=run.pk).update(
         status=RunStatus.INCOMPLETE,
-        notes=["The server paused, and cannot be asked to go on: it was removed or switched off."],
+        notes=[str(SERVER_IS_GONE)],
     )
 
 

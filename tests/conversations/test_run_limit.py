@@ -42,7 +42,7 @@ def test_run_beyond_the_limit_is_refused(
     response = start(as_alice, room.form("Three", team=team.public_id.hex))
 
     assert response.status_code == 409
-    assert b"2 answers for you" in response.content
+    assert b"You already have 2 answers" in response.content
     assert Conversation.objects.count() == 1
     assert Message.objects.filter(text="Three").count() == 0
 

@@ -127,7 +127,7 @@ def test_sending_costs_few_queries_and_reads_no_queue(
     # The place in the queue comes through the live connection, or with a page that is loaded.
     (place,) = Patches(response).tree.xpath("//*[@class='place']")
     assert place.text_content() == ""
-    assert "Place 1 in line" in room.source(as_alice)
+    assert "Queued (position 1)" in room.source(as_alice)
 
 
 def test_text_is_stored_as_it_was_written(as_alice: Client, room: Room) -> None:

@@ -121,8 +121,8 @@ async def test_queued_run_is_told_each_position(
     await tab.until(lambda tab: len(tab.said) == 3)
 
     assert tab.said == [
-        {"queue": second.id.hex, "place": "Place 2 in line"},
-        {"queue": second.id.hex, "place": "Place 1 in line"},
+        {"queue": second.id.hex, "place": "Queued (position 2)"},
+        {"queue": second.id.hex, "place": "Queued (position 1)"},
         {"queue": second.id.hex, "place": ""},
     ]
 

@@ -14,7 +14,7 @@ async def test_position_is_sent_once_and_its_end_not_at_all() -> None:
     following = Following()
     stream = AnswerStream(run, stores=True)
     stream._following = following
-    queued = QueuePositions(numbers={run: 2}, places={run: "Place 2 in line"})
+    queued = QueuePositions(numbers={run: 2}, places={run: "Queued (position 2)"})
 
     stream.stands_at(queued)
     sent = await following.next(0.01), stream._beat()

@@ -147,7 +147,7 @@ def test_same_key_is_one_run_and_refuses_another_request(ask: Ask, token: Access
 
     assert ask(key).pk == ask(key).pk
     assert Conversation.objects.count() == 1
-    with pytest.raises(ApiError, match="another request"):
+    with pytest.raises(ApiError, match="used for a different request"):
         ask(key, input="Something else")
 
 
@@ -176,7 +176,7 @@ def test_refused_key_changes_nothing(ask: Ask, token: AccessToken, tool: Tool) -
     previous, key = response_id_of(one.public_id), idempotency_key(token, "job-7")
     ask(key, previous_response_id=previous)
 
-    with pytest.raises(ApiError, match="another request"):
+    with pytest.raises(ApiError, match="used for a different request"):
         ask(key, previous_response_id=previous, input="Else", integrations=["tool/weather"])
 
     assert not one.conversation.tools.exists()
@@ -243,7 +243,7 @@ def test_parameters_of_the_dialect_take_precedence() -> None:
     )
 
     assert mapped.values == {"reasoning_effort": "max"}
-    assert "The parameter x" in mapped.notes[0]
+    assert "Parameter “x” was ignored" in mapped.notes[0]
 
 
 # --- models ------------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ def test_result_of_an_unknown_call_is_refused(ask: Ask, tool: Tool, call_id: str
     ended(run, result_of(call("c1")))
     previous = response_id_of(run.public_id)
 
-    with pytest.raises(ApiError, match="does not wait"):
+    with pytest.raises(ApiError, match="isn’t waiting for"):
         ask(previous_response_id=previous, input=[tool_result(call_id, "x")])
 
 

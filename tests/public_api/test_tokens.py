@@ -60,7 +60,7 @@ def test_revoked_token_is_invalid_and_listed_as_ended(browser: Client, team: Tea
         browser.post(reverse("token_revoke", args=[token.public_id]))
 
     assert tokens.find_token(text) is None
-    assert "Ended (1)" in list_page(browser)
+    assert "Revoked and expired (1)" in list_page(browser)
     assert AuditEvent.objects.filter(verb="token.revoked").count() == 1
 
 
@@ -107,7 +107,7 @@ def test_token_of_a_viewer_is_invalid_and_says_why(
     Membership.objects.filter(user=alice).update(role=TeamRole.VIEWER)
 
     assert tokens.find_token(text) is None
-    assert "You may not write in River" in list_page(browser)
+    assert "You no longer have write access to River." in list_page(browser)
 
 
 def test_new_password_keeps_the_tokens(browser: Client, alice: User, team: Team) -> None:

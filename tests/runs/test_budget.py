@@ -125,6 +125,6 @@ async def test_answer_that_cannot_be_stored_for_too_long_fails(
     ended = await until_ended(run)
 
     assert ended.status == "failed"
-    assert "could not be stored" in ended.error_message
+    assert "couldn’t be saved" in ended.error_message
     assert (WORDS * TIMES).startswith(text_of(ended))
     assert held[-1] == 0

@@ -56,8 +56,8 @@ def test_positions_count_from_one(make_run: MakeRun) -> None:
     first, second = make_run(), make_run()
 
     assert read_queue().places == {
-        first.public_id: "Place 1 in line",
-        second.public_id: "Place 2 in line",
+        first.public_id: "Queued (position 1)",
+        second.public_id: "Queued (position 2)",
     }
 
 
@@ -88,7 +88,7 @@ def test_position_says_that_the_server_is_drained(make_run: MakeRun, upstream: U
 
     line = read_queue()
 
-    assert line.places == {run.public_id: "Place 1 in line. Waits: the server is being drained."}
+    assert line.places == {run.public_id: "Queued (position 1). The server is paused."}
     assert line.draining == {upstream.public_id}
 
 

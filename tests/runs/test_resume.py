@@ -433,7 +433,7 @@ async def test_run_queued_for_a_disabled_server_says_so(
     ended = await until_ended(follow_up)
 
     assert (ended.status, ended.error_kind) == ("failed", "not_found")
-    assert "switched off" in ended.error_message
+    assert "is disabled" in ended.error_message
     events = await threads.call(check_log, ended)
     assert kinds(events) == ["ChatStart", "ToolCallSuccess", "Error", "ChatEnd"]
     assert fake.posts == 1

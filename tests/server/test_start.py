@@ -42,7 +42,7 @@ def test_printed_setup_link_answers_at_once(data_dir: Path) -> None:
             popen.terminate()
 
     assert page.status_code == 200
-    assert "Create and begin" in page.text
+    assert "Create account" in page.text
 
 
 def test_database_is_readable_by_its_owner_only(tmp_path: Path) -> None:

@@ -49,9 +49,9 @@ def test_names_are_unique_in_a_team(alice: User, team: Team, other_team: Team) -
     make(alice, other_team)
     second = make(alice, team, name="other")
 
-    with pytest.raises(ActionRefused, match="already has a tool called weather"):
+    with pytest.raises(ActionRefused, match="already has a tool named weather"):
         make(alice, team)
-    with pytest.raises(ActionRefused, match="already has a tool called weather"):
+    with pytest.raises(ActionRefused, match="already has a tool named weather"):
         actions.change_tool(alice, second, name="weather", description="", schema="")
 
 

@@ -59,7 +59,7 @@ def test_tool_without_arguments_needs_no_schema(as_alice: Client, team: Team) ->
         ({"schema": '{"type": "object",\n}'}, "in line 2"),
         ({"schema": "[]"}, "&quot;type&quot;: &quot;object&quot;"),
         ({"schema": '{"type": "string"}'}, "&quot;type&quot;: &quot;object&quot;"),
-        ({"name": "river_level"}, "already has a tool called river_level"),
+        ({"name": "river_level"}, "already has a tool named river_level"),
     ],
     ids=["space", "long", "empty", "no json", "list", "string", "taken"],
 )

@@ -101,11 +101,13 @@ FOR_ENGINEERS = frozenset(
             "Warning",
         ),
         *("add_argument", "getLogger", "Counter", "Gauge", "Histogram", "ConnectionError"),
+        *("FastCounter", "Reading"),
     }
 )
 SENTENCE = re.compile(r"^[A-Z][\w’'“”,:;()/%-]*(\s+\S+)+")
 NO_SENTENCE = re.compile(
-    r"^(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|PRAGMA|SET|DROP|BEGIN|LOCK|HTTP|GET|POST)\b"
+    r"^(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|PRAGMA|SET|DROP|BEGIN|LOCK|HTTP|GET|POST"
+    r"|RETURNING)\b"
 )
 FIELD_TEXTS = frozenset(
     {"label", "help_text", "verbose_name", "verbose_name_plural", "empty_label"}
@@ -145,7 +147,8 @@ class _Finder(ast.NodeVisitor):
             str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values
         )
         words = words.strip()
-        if SENTENCE.match(words.lstrip("{}").strip()) and not NO_SENTENCE.match(words):
+        start = words.lstrip("{} ")
+        if SENTENCE.match(start) and not NO_SENTENCE.match(start):
             self.findings.append((node.lineno, words))
         for part in node.values:
             if isinstance(part, ast.FormattedValue):

@@ -18,6 +18,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy
 
 from chat import access
 from chat.accounts import adapter
@@ -34,8 +35,8 @@ GRANTS: dict[str, tuple[TeamRole, ...]] = {
 }
 INVITATION_DAYS_LIMIT = 30
 
-LAST_OWNER = "A team needs an owner. Make somebody else an owner first."
-NOT_YOURS_TO_GIVE = "Only an owner can do that to an owner."
+LAST_OWNER = gettext_lazy("A team needs at least one owner. Make someone else an owner first.")
+NOT_YOURS_TO_GIVE = gettext_lazy("Only a team owner can add, change or remove owners.")
 
 
 def grantable_roles(user: User, team: Team) -> tuple[TeamRole, ...]:
@@ -47,7 +48,7 @@ def grantable_roles(user: User, team: Team) -> tuple[TeamRole, ...]:
 
 def _check_grant(user: User, team: Team, *roles: str) -> None:
     if not set(roles) <= set(grantable_roles(user, team)):
-        raise PermissionDenied(NOT_YOURS_TO_GIVE)
+        raise PermissionDenied(str(NOT_YOURS_TO_GIVE))
 
 
 # --- teams and members ---------------------------------------------------------------
@@ -56,7 +57,7 @@ def _check_grant(user: User, team: Team, *roles: str) -> None:
 def create_team(user: User, name: str) -> Team:
     """Creates a team; the administrator who creates it owns it."""
     if not user.is_staff:
-        raise PermissionDenied("Only an administrator can make a team.")
+        raise PermissionDenied(gettext("Only an administrator can create a team."))
     with transaction.atomic():
         team = Team.objects.create(name=name)
         Membership.objects.create(team=team, user=user, role=TeamRole.OWNER)
@@ -108,7 +109,7 @@ def _role_now(membership: Membership) -> str:
     members = Membership.objects.select_for_update().filter(team=membership.team_id)
     roles = dict(members.order_by("pk").values_list("pk", "role"))
     if membership.pk not in roles:
-        raise ActionRefused("This person is not in the team any more.")
+        raise ActionRefused(gettext("This person is no longer in the team."))
     return roles[membership.pk]
 
 
@@ -116,7 +117,7 @@ def _keep_an_owner(team: Team, *, without: Membership) -> None:
     owners = Membership.objects.filter(team=team, role=TeamRole.OWNER, user__is_active=True)
     was_owner = owners.filter(pk=without.pk).exists()
     if was_owner and not owners.exclude(pk=without.pk).exists():
-        raise ActionRefused(LAST_OWNER)
+        raise ActionRefused(str(LAST_OWNER))
 
 
 # --- invitations ------------------------------------------------------------------------
@@ -154,7 +155,7 @@ def revoke_invitation(user: User, invitation: Invitation) -> None:
             pk=invitation.pk, used_at__isnull=True, revoked_at__isnull=True
         ).update(revoked_at=timezone.now())
         if not revoked:
-            raise ActionRefused("This invitation was used or revoked already.")
+            raise ActionRefused(gettext("This invitation was already used or revoked."))
         AuditEvent.objects.record(
             user,
             "invitation.revoked",
@@ -204,16 +205,20 @@ def _save_new(user: User) -> None:
             user.save()
     except IntegrityError:
         raise ActionRefused(
-            "There is an account with this address already. Sign in, then open the link again."
+            gettext(
+                "An account with this address already exists. Sign in, then open the link again."
+            )
         ) from None
 
 
 def join(invitation: Invitation, user: User) -> None:
     """Adds a signed-in user to the team. Raises ``ActionRefused``."""
     if invitation.email and invitation.email != user.email.lower():
-        raise ActionRefused("This invitation is for another e-mail address.")
+        raise ActionRefused(gettext("This invitation is for another email address."))
     if access.membership_of(user, invitation.team_id):
-        raise ActionRefused(f"You are in {invitation.team.name} already.")
+        raise ActionRefused(
+            gettext("You’re already a member of %(team)s.") % {"team": invitation.team.name}
+        )
     with transaction.atomic():
         _use(invitation, user)
 
@@ -229,12 +234,12 @@ def _use(invitation: Invitation, user: User) -> None:
         expires_at__gt=timezone.now(),
     ).update(used_at=timezone.now(), used_by=user)
     if not used or fresh is None or not _is_good(fresh):
-        raise ActionRefused("This link no longer works. Ask for a new one.")
+        raise ActionRefused(gettext("This link no longer works. Ask for a new one."))
     _, is_new = Membership.objects.get_or_create(
         team=fresh.team, user=user, defaults={"role": fresh.role}
     )
     if not is_new:
-        raise ActionRefused("You are in this team already.")
+        raise ActionRefused(gettext("You’re already a member of this team."))
     AuditEvent.objects.record(
         user, "invitation.used", subject=user, target=fresh.team.name, role=fresh.role
     )
@@ -272,7 +277,9 @@ def make_reset_link(actor: User, user: User) -> str:
     stored."""
     with transaction.atomic():
         if not resettable_people(actor).filter(pk=user.pk).exists():
-            raise PermissionDenied("This person's password is not yours to reset.")
+            raise PermissionDenied(
+                gettext("You don’t have permission to reset this person’s password.")
+            )
         AuditEvent.objects.record(actor, "user.reset_link_made", subject=user, target=user.email)
     return adapter.make_reset_link(user)
 
@@ -286,7 +293,9 @@ def may_deactivate(actor: User, user: User) -> bool:
 def set_active(actor: User, user: User, *, is_active: bool) -> None:
     """Activates an account again, or deactivates it and ends all of its sessions at once."""
     if not may_deactivate(actor, user):
-        raise PermissionDenied("This account is not yours to switch on or off.")
+        raise PermissionDenied(
+            gettext("You don’t have permission to deactivate or reactivate this account.")
+        )
     with transaction.atomic():
         changed = User.objects.filter(pk=user.pk, is_active=not is_active).update(
             is_active=is_active

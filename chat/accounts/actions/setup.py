@@ -10,6 +10,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 from django.urls import reverse
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext
 
 from chat.core.errors import ActionRefused
 from chat.models import AuditEvent, Membership, Team, TeamRole, User
@@ -55,7 +56,7 @@ def set_up(*, name: str, email: str, password: str, team_name: str) -> User:
     with transaction.atomic():
         _one_at_a_time()
         if not needs_setup():
-            raise ActionRefused("Tributary is already set up. Sign in instead.")
+            raise ActionRefused(gettext("Tributary is already set up. Sign in instead."))
         user.save()
         team = Team.objects.create(name=team_name)
         Membership.objects.create(team=team, user=user, role=TeamRole.OWNER)

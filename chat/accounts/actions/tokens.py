@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from django.db import OperationalError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from chat import access
 from chat.core import notify
@@ -33,9 +34,14 @@ def create_token(user: User, team: Team, *, name: str, days: int | None) -> tupl
     text = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
     with storage_errors(), transaction.atomic():
         if not access.writable_teams(user).filter(pk=team.pk).exists():
-            raise ActionRefused("You may not write in this team.")
+            raise ActionRefused(
+                gettext(
+                    "You have read-only access to this team. Ask a team owner for write access."
+                )
+            )
         if AccessToken.objects.not_ended().filter(user=user).count() >= MOST_TOKENS:
-            raise ActionRefused(f"You have {MOST_TOKENS} tokens. Revoke one that you do not need.")
+            text = gettext("You already have %(count)d tokens. Revoke one that you don’t need.")
+            raise ActionRefused(text % {"count": MOST_TOKENS})
         token = AccessToken.objects.create(
             user=user,
             team=team,

@@ -12,6 +12,7 @@ from django.contrib import messages
 from django.contrib.auth import login
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
@@ -56,7 +57,7 @@ def settings(request: HttpRequest) -> HttpResponse:
     form = ProfileForm(request.POST or None, initial={"name": request.user.name})
     if form.is_valid():
         actions.rename_person(request.user, form.cleaned_data["name"])
-        messages.success(request, "Saved.")
+        messages.success(request, gettext("Saved"))
         return redirect("settings")
     return _settings_page(request, form, AnnouncementsForm.of(request.user))
 
@@ -77,7 +78,7 @@ def announcements(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _settings_page(request, ProfileForm(initial={"name": request.user.name}), form)
     actions.choose_announcements(request.user, form.cleaned_data["announcements"])
-    messages.success(request, "Saved.")
+    messages.success(request, gettext("Saved"))
     return redirect("settings")
 
 
@@ -86,7 +87,10 @@ def announcements(request: HttpRequest) -> HttpResponse:
 def sessions_end(request: HttpRequest) -> HttpResponse:
     ended = actions.sign_out_elsewhere(request.user, keep=request.session.session_key)
     messages.success(
-        request, "Signed out everywhere else." if ended else "You were signed in only here."
+        request,
+        gettext("Signed out everywhere else")
+        if ended
+        else gettext("You weren’t signed in anywhere else."),
     )
     return redirect("settings")
 

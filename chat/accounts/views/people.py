@@ -8,6 +8,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -135,9 +136,10 @@ def team_create(request: HttpRequest) -> HttpResponse:
     form = TeamForm(request.POST)
     if form.is_valid():
         team = actions.create_team(request.user, form.cleaned_data["name"])
-        messages.success(request, f"{team.name} is there, and you own it.")
+        text = gettext("Team “%(team)s” created. You’re its owner.")
+        messages.success(request, text % {"team": team.name})
     else:
-        messages.error(request, "A team needs a name of at most 80 characters.")
+        messages.error(request, gettext("Enter a team name of up to 80 characters."))
     return redirect("people")
 
 
@@ -161,19 +163,23 @@ def _own_or_managed_member(user: User, team_id: UUID, person_id: UUID) -> Member
 def member_role(request: HttpRequest, membership: Membership) -> HttpResponse:
     form = RoleForm(request.POST)
     if not form.is_valid():
-        raise InvalidForm("There is no such role.")
+        raise InvalidForm(gettext("Choose one of the roles."))
     actions.change_role(request.user, membership, form.cleaned_data["role"])
-    role = TeamRole(form.cleaned_data["role"]).label.lower()
-    article = "an" if role[0] in "aeiou" else "a"
-    messages.success(request, f"{membership.user} is now {article} {role} of {membership.team}.")
+    text = gettext("%(person)s’s role in %(team)s is now %(role)s.")
+    role = TeamRole(form.cleaned_data["role"]).label
+    values = {"person": membership.user, "team": membership.team, "role": role}
+    messages.success(request, text % values)
     return redirect("people")
 
 
 @post_action(_own_or_managed_member, refuse)
 def member_remove(request: HttpRequest, membership: Membership) -> HttpResponse:
     actions.remove_member(request.user, membership)
-    who = "You are" if membership.user_id == request.user.pk else f"{membership.user} is"
-    messages.success(request, f"{who} no longer in {membership.team}.")
+    if membership.user_id == request.user.pk:
+        text = gettext("You left %(team)s.")
+    else:
+        text = gettext("%(person)s was removed from %(team)s.")
+    messages.success(request, text % {"person": membership.user, "team": membership.team})
     return redirect("people")
 
 
@@ -197,7 +203,7 @@ def invite(request: HttpRequest, team_id: UUID) -> HttpResponse:
 @post_action(access.get_invitation, refuse)
 def invitation_revoke(request: HttpRequest, invitation: Invitation) -> HttpResponse:
     actions.revoke_invitation(request.user, invitation)
-    messages.success(request, "The invitation is revoked; its link is dead.")
+    messages.success(request, gettext("Invitation revoked. Its link no longer works."))
     return redirect("people")
 
 
@@ -227,7 +233,8 @@ def _join(request: HttpRequest, found: Invitation) -> HttpResponse:
         except ActionRefused as error:
             refusal = str(error)
         else:
-            messages.success(request, f"Welcome to {found.team}.")
+            text = gettext("Welcome to %(team)s.")
+            messages.success(request, text % {"team": found.team})
             return redirect("home")
     context = {
         "invitation": found,
@@ -270,12 +277,14 @@ def person_reset_link(request: HttpRequest, person_id: UUID) -> HttpResponse:
 @post_action(access.get_person, refuse)
 def person_deactivate(request: HttpRequest, person: User) -> HttpResponse:
     actions.set_active(request.user, person, is_active=False)
-    messages.success(request, f"{person} is signed out everywhere and cannot sign in.")
+    text = gettext("%(person)s’s account is deactivated. They’re signed out everywhere.")
+    messages.success(request, text % {"person": person})
     return redirect("people")
 
 
 @post_action(access.get_person, refuse)
 def person_activate(request: HttpRequest, person: User) -> HttpResponse:
     actions.set_active(request.user, person, is_active=True)
-    messages.success(request, f"{person} can sign in again.")
+    text = gettext("%(person)s can sign in again.")
+    messages.success(request, text % {"person": person})
     return redirect("people")

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
 from chat import access
@@ -54,7 +55,8 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @post_action(access.get_token, refuse_with_message("tokens"))
 def token_revoke(request: HttpRequest, token: AccessToken) -> HttpResponse:
     actions.revoke_token(request.user, token)
-    messages.success(request, f"“{token.name}” is revoked. Whatever used it is signed out.")
+    text = gettext("Token “%(name)s” revoked. Programs can no longer use it.")
+    messages.success(request, text % {"name": token.name})
     return redirect("tokens")
 
 
@@ -74,7 +76,7 @@ def _rows(user: User) -> tuple[list[TokenRow], list[AccessToken]]:
     mine = AccessToken.objects.filter(user=user).select_related("team")
     usable = set(AccessToken.objects.usable().filter(user=user).values_list("pk", flat=True))
     rows = [
-        TokenRow(token, "" if token.pk in usable else f"You may not write in {token.team}")
+        TokenRow(token, "" if token.pk in usable else _without_access(token))
         for token in mine
         if token.is_valid
     ]
@@ -83,3 +85,8 @@ def _rows(user: User) -> tuple[list[TokenRow], list[AccessToken]]:
         key=lambda token: token.revoked_at or token.expires_at or timezone.now(), reverse=True
     )
     return rows, ended[:MOST_ENDED]
+
+
+def _without_access(token: AccessToken) -> str:
+    text = gettext("You no longer have write access to %(team)s.")
+    return text % {"team": token.team}

@@ -131,7 +131,7 @@ class People:
         return tab
 
     def fill_sign_in(self, tab: Tab, name: str) -> None:
-        tab.page.get_by_label("E-mail address").fill(f"{name.lower()}@example.org")
+        tab.page.get_by_label("Email address").fill(f"{name.lower()}@example.org")
         tab.page.get_by_label("Password", exact=True).fill(PASSWORD)
         tab.button("Sign in").click()
 
