@@ -54,7 +54,7 @@ def test_closed_panel_returns_the_focus(tab: OpenTab, room: str, way: str) -> No
     expect(alice.page.locator("#panel-title")).to_be_focused()
 
     if way == "button":
-        alice.button("Close the panel").click()
+        alice.button("Close panel").click()
     elif way == "escape":
         alice.page.keyboard.press("Escape")
     else:
@@ -143,7 +143,7 @@ def test_phone_panel_covers_the_conversation(tab: OpenTab, room: str) -> None:
     assert box is not None
     assert (box["x"], box["width"], box["height"]) == (0, 390, 844)
     assert alice.page.locator(".app > .centre").evaluate("centre => centre.inert")
-    alice.button("Back to the conversation").click()
+    alice.button("Back to conversation").click()
     expect(alice.page.locator("#panel")).to_be_hidden()
     assert not alice.page.locator(".app > .centre").evaluate("centre => centre.inert")
 
