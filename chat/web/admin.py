@@ -71,7 +71,7 @@ def seconds(duration: timedelta | None) -> str:
         return ""
     value = duration.total_seconds()
     if value < 60:
-        return gettext("%(seconds)s s") % {"seconds": number_format(value, decimal_pos=1)}
+        return gettext("%(seconds)s s") % {"seconds": number_format(round(value, 1), decimal_pos=1)}
     minutes, rest = divmod(int(value), 60)
     return gettext("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
 
