@@ -38,7 +38,7 @@ def test_panel_shows_one_page_at_a_time(tab: OpenTab, room: str) -> None:
     expect(panel).to_contain_text("As the server sent it")
     alice.page.locator("#to-people").click()
 
-    expect(title).to_have_text("People")
+    expect(title).to_have_text("Visibility")
     expect(panel).to_contain_text("Bob")
     expect(panel).not_to_contain_text("As the server sent it")
     # The conversation stays beside it.
@@ -154,7 +154,7 @@ def test_panel_link_opens_in_a_new_window(tab: OpenTab, room: str) -> None:
         alice.page.locator("#to-people").click(modifiers=["Control"])
     opening.value.wait_for_load_state()
 
-    expect(opening.value.get_by_role("heading", name="People")).to_be_visible()
+    expect(opening.value.get_by_role("heading", name="Visibility")).to_be_visible()
     expect(alice.page.locator("#panel")).to_be_hidden()
     opening.value.locator(".back").click()
     expect(opening.value.locator("#composer")).to_be_visible()
