@@ -19,6 +19,7 @@ from django.db.models import (
     When,
 )
 from django.http import Http404
+from django.utils.translation import gettext, gettext_lazy
 
 from chat.core.prepared import Prepared
 from chat.models import (
@@ -41,7 +42,8 @@ from chat.models import (
 )
 from chat.models.team import MANAGING_ROLES, WRITING_ROLES
 
-NOT_HERE = "There is nothing here, or it is not yours."
+# The same for what does not exist and for what belongs to somebody else.
+NOT_HERE = gettext_lazy("This doesn’t exist, or you don’t have access to it.")
 
 
 def membership_of(user: User, team_id: int) -> Membership | None:
@@ -66,7 +68,9 @@ def get_conversation(user: User, public_id: UUID, *, for_write: bool = False) ->
         raise Http404(NOT_HERE)
     conversation.role_of = (user.pk, _annotated(conversation, "role"))
     if for_write and not may_write(user, conversation):
-        raise PermissionDenied("You may read this conversation, but not write in it.")
+        raise PermissionDenied(
+            gettext("You have read-only access. Ask a team owner for write access.")
+        )
     return conversation
 
 
@@ -98,7 +102,7 @@ def get_own_conversation(user: User, public_id: UUID) -> Conversation:
     """For what only the owner may do: share, delete. Raises as ``get_conversation`` does."""
     conversation = get_conversation(user, public_id, for_write=True)
     if conversation.owner_id != user.pk:
-        raise PermissionDenied("Only the person who began this conversation may do that.")
+        raise PermissionDenied(gettext("Only the owner of this conversation can do this."))
     return conversation
 
 
@@ -210,7 +214,7 @@ def get_team(user: User, public_id: UUID, *, for_manage: bool = False) -> Team:
     if team is None or (membership is None and not user.is_staff):
         raise Http404(NOT_HERE)
     if for_manage and not (user.is_staff or (membership and membership.may_manage)):
-        raise PermissionDenied("Only owners and admins of the team may do that.")
+        raise PermissionDenied(gettext("Only owners and admins of this team can do this."))
     return team
 
 

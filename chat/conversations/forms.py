@@ -10,6 +10,7 @@ from typing import Any
 from django import forms
 from django.db.models import QuerySet
 from django.forms.boundfield import BoundField
+from django.utils.translation import gettext, gettext_lazy
 
 from chat.conversations.actions.messages import TEXT_LIMIT, ModelChoice
 from chat.dialects import DIALECTS
@@ -22,9 +23,11 @@ SYSTEM_PROMPT_LIMIT = 100_000
 # Maximum lengths of text parameters (a stop sequence, a format) and of multi-line ones (a template).
 PARAMETER_TEXT_LIMIT = 10_000
 PARAMETER_LINES_LIMIT = 100_000
-# Behind the name of a server that begins nothing at present; static/conversations/composer.js has it too.
-DRAINING = " (being drained)"
-NO_CHOICE = ("", "Server default")
+# Follows the name of a paused server; static/conversations/servers.js has it, too.
+PAUSED = gettext_lazy("(paused)")
+NO_CHOICE = ("", gettext_lazy("Server default"))
+NO_SUCH_TOOL = gettext_lazy("One of these tools no longer exists. Reload the page.")
+RELOAD = gettext_lazy("Reload the page and try again.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +57,9 @@ class ToolsField(forms.ModelMultipleChoiceField):
     """Tools, by the ids that the page has for them."""
 
     default_error_messages = {
-        "invalid_choice": "One of these tools is not there any more. Reload the page.",
-        "invalid_pk_value": "One of these tools is not there any more. Reload the page.",
-        "invalid_list": "One of these tools is not there any more. Reload the page.",
+        "invalid_choice": NO_SUCH_TOOL,
+        "invalid_pk_value": NO_SUCH_TOOL,
+        "invalid_list": NO_SUCH_TOOL,
     }
 
     def __init__(self, **kwargs: Any) -> None:
@@ -67,20 +70,22 @@ class ChoiceForm(Sentences):
     """Server, model, parameters and system prompt: everything of a request but the text."""
 
     # Not a choice field, because the name of a model may be typed.
-    choice = forms.CharField(label="Model", required=False, widget=ModelSelect)
+    choice = forms.CharField(label=gettext_lazy("Model"), required=False, widget=ModelSelect)
     typed_model = forms.CharField(
-        label="Another model of this server",
+        label=gettext_lazy("Custom model"),
         required=False,
         max_length=MODEL_LENGTH,
-        help_text="Its name as the server knows it. Leave empty to use the one chosen above.",
+        help_text=gettext_lazy(
+            "The name of a model that isn’t in the list. Leave empty to use the selected one."
+        ),
     )
     system_prompt = WordsField(
-        label="System prompt",
+        label=gettext_lazy("System prompt"),
         required=False,
         strip=False,
         max_length=SYSTEM_PROMPT_LIMIT,
         widget=forms.Textarea(attrs={"rows": 4}),
-        help_text="What every answer of this conversation should keep in mind.",
+        help_text=gettext_lazy("Instructions for every answer in this conversation."),
     )
 
     def __init__(
@@ -114,7 +119,9 @@ class ChoiceForm(Sentences):
         if kept and kept.upstream_id == upstream.pk and kept.model:
             models.setdefault(kept.model, kept.model)
         named = [(choice_value(upstream, model), label) for model, label in models.items()]
-        return named or [(choice_value(upstream, ""), "Type a model name in the settings")]
+        return named or [
+            (choice_value(upstream, ""), gettext("Enter a custom model in the parameters"))
+        ]
 
     def _dialects(self) -> list[str]:
         """All dialects if the form is shown; for posted data, only that of the chosen server."""
@@ -156,11 +163,15 @@ class ChoiceForm(Sentences):
         cleaned = super().clean() or {}
         upstream = self._posted_upstream()
         if upstream is None:
-            self.add_error("choice", "This server is not available any more. Choose a model.")
+            self.add_error(
+                "choice", gettext("This server is no longer available. Choose another model.")
+            )
             return cleaned
         model = (cleaned.get("typed_model") or cleaned.get("choice", "").partition(":")[2]).strip()
         if not model or len(model) > MODEL_LENGTH or not model.isprintable():
-            self.add_error("choice", "Choose a model, or type the name of one in the settings.")
+            self.add_error(
+                "choice", gettext("Choose a model, or enter a custom model in the parameters.")
+            )
         cleaned["upstream"], cleaned["model"] = upstream, model
         return cleaned
 
@@ -184,8 +195,8 @@ class KeyForm(Sentences):
 
     key = forms.UUIDField(
         error_messages={
-            "required": "Reload the page, then try again.",
-            "invalid": "Reload the page, then try again.",
+            "required": RELOAD,
+            "invalid": RELOAD,
         }
     )
 
@@ -194,10 +205,10 @@ class WordsForm(KeyForm):
     """The text of a message, unchanged."""
 
     text = WordsField(
-        label="Message",
+        label=gettext_lazy("Message"),
         strip=False,
         max_length=TEXT_LIMIT,
-        error_messages={"required": "Write something first."},
+        error_messages={"required": gettext_lazy("Enter a message.")},
     )
 
 
@@ -214,7 +225,7 @@ class StartForm(SendForm):
         queryset=Team.objects.none(), to_field_name="public_id", empty_label=None
     )
     visibility = forms.ChoiceField(
-        label="Who may read it",
+        label=gettext_lazy("Visibility"),
         choices=Visibility.choices,
         required=False,
         initial=Visibility.PRIVATE,
@@ -232,8 +243,10 @@ class StartForm(SendForm):
         super().__init__(data, upstreams=upstreams, remembered=remembered)
         self.fields["team"].queryset = teams
         self.fields["tools"].queryset = Tool.objects.filter(team__in=teams)
-        self.fields["team"].error_messages["required"] = "You are in no team that you may write in."
-        self.fields["team"].error_messages["invalid_choice"] = "You may not write in this team."
+        for code in ("required", "invalid_choice"):
+            self.fields["team"].error_messages[code] = gettext(
+                "You have read-only access. Ask a team owner for write access."
+            )
 
 
 class TitleForm(forms.Form):
@@ -245,7 +258,7 @@ class VisibilityForm(forms.Form):
 
 
 def group_label(upstream: Upstream) -> str:
-    return f"{upstream.name}{DRAINING}" if upstream.is_draining else upstream.name
+    return f"{upstream.name} {PAUSED}" if upstream.is_draining else upstream.name
 
 
 def choice_value(upstream: Upstream | None, model: str) -> str:
@@ -270,8 +283,8 @@ def parameter_field(parameter: Parameter) -> forms.Field:
     """A form field that accepts what the parameter declares. Cached, because forms do not change their fields
     and each message needs about twenty."""
     common: dict[str, Any] = {
-        "label": parameter.label,
-        "help_text": parameter.help,
+        "label": gettext_lazy(parameter.label),
+        "help_text": gettext_lazy(parameter.help),
         "required": False,
     }
     field = _FIELDS[parameter.kind](parameter, common)
@@ -317,7 +330,7 @@ def _json(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
 
 def _boolean(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
     return forms.TypedChoiceField(
-        choices=[NO_CHOICE, ("true", "Yes"), ("false", "No")],
+        choices=[NO_CHOICE, ("true", gettext_lazy("Yes")), ("false", gettext_lazy("No"))],
         coerce=lambda value: value == "true",
         empty_value=None,
         **common,

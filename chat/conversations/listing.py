@@ -12,6 +12,8 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.formats import date_format
+from django.utils.translation import gettext
 
 from chat import access
 from chat.core.prepared import Prepared
@@ -150,11 +152,11 @@ def by_day(conversations: Iterable[ConversationLine]) -> list[Day]:
 def _label(moment: datetime, today: date) -> str:
     day = timezone.localtime(moment).date()
     if day >= today:
-        return "Today"
+        return gettext("Today")
     if day == today - timedelta(days=1):
-        return "Yesterday"
+        return gettext("Yesterday")
     if day > today - timedelta(days=7):
-        return "Last seven days"
+        return gettext("Previous 7 days")
     if day > today - timedelta(days=30):
-        return "Last thirty days"
-    return f"{day:%B %Y}"
+        return gettext("Previous 30 days")
+    return date_format(day, "YEAR_MONTH_FORMAT")

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext_lazy
 
 from chat import access
 from chat.conversations.actions import messages as message_actions
@@ -43,9 +44,9 @@ from chat.web.views import unavailable
 # The header of a response that accepted a message.
 ACCEPTED = "room:accepted"
 CHANGED = "room:changed"
-SAID_OTHERWISE = (
-    "An earlier version of this message had already been sent. Yours is still here: "
-    "send it again if it should follow."
+SAID_OTHERWISE = gettext_lazy(
+    "An earlier version of this message was already sent. Your text is still here: send it again to "
+    "add it as a new message."
 )
 
 

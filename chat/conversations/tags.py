@@ -14,6 +14,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
 from chat.conversations.listing import ConversationLine, listing_context
 from chat.conversations.transcript import Newer, ShownRun, Turn
@@ -174,8 +175,8 @@ def turn_words(context: Context, message: Message) -> SafeString:
         return format_html("{}{}", pictures, whole)
     return format_html(
         '{}<details class="words-fold"><summary><div class="words" dir="auto">{}…</div>'
-        '<span class="words-more">{}Show all {} letters</span></summary>{}</details>',
-        *(pictures, text[:FOLDED_TO], icon("chevron-down"), len(text), whole),
+        '<span class="words-more">{}{}</span></summary>{}</details>',
+        *(pictures, text[:FOLDED_TO], icon("chevron-down"), gettext("Show more"), whole),
     )
 
 
@@ -207,8 +208,8 @@ def turn_footer(context: Context, turn: Turn) -> SafeString:
         *([_newer(context, turn.newer)] if turn.newer else []),
         *_kept(context, turn),
         format_html(
-            '<button type="button" class="action" data-copy-source="{}">{}<span>Copy</span></button>',
-            *(address_of("message_source", message.public_id), icon("copy")),
+            '<button type="button" class="action" data-copy-source="{}">{}<span>{}</span></button>',
+            *(address_of("message_source", message.public_id), icon("copy"), gettext("Copy")),
         ),
         *(_changing(context, turn) if context.get("may_write") else []),
     ]
@@ -216,9 +217,10 @@ def turn_footer(context: Context, turn: Turn) -> SafeString:
         details = address_of("run_details", turn.last.run.public_id)
         parts.append(
             format_html(
-                '<a class="action" data-panel data-details href="{}">{}<span>Details</span></a>',
+                '<a class="action" data-panel data-details href="{}">{}<span>{}</span></a>',
                 details,
                 icon("gauge"),
+                gettext("Details"),
             )
         )
     return format_html(
@@ -239,17 +241,25 @@ def _mark(turn: Turn) -> SafeString:
 def _name(turn: Turn) -> SafeString:
     if turn.is_person:
         return format_html(
-            '<span class="visually-hidden">Message {} by </span>{}',
-            *(turn.number, turn.message.author or "Somebody who has left"),
+            gettext('<span class="visually-hidden">Message {number} by </span>{author}'),
+            number=turn.number,
+            author=turn.message.author or gettext("Deleted user"),
         )
-    run = turn.last.run if turn.last else None
+    label = turn.last.model_label if turn.last else ""
     return format_html(
-        '<span class="visually-hidden">Answer {} by </span><bdi title="{}{}">{}</bdi>',
-        turn.number,
-        run.model if run else "",
-        f" on {run.upstream.name}" if run and run.upstream else "",
-        (turn.last.model_label if turn.last else "") or "no model",
+        gettext('<span class="visually-hidden">Answer {number} by </span>{model}'),
+        number=turn.number,
+        model=format_html(
+            '<bdi title="{}">{}</bdi>', _full_model_name(turn), label or gettext("no model")
+        ),
     )
+
+
+def _full_model_name(turn: Turn) -> str:
+    run = turn.last.run if turn.last else None
+    if run is None or run.upstream is None:
+        return run.model if run else ""
+    return gettext("%(model)s on %(server)s") % {"model": run.model, "server": run.upstream.name}
 
 
 def _asks(context: Context, shown: ShownRun) -> SafeString:
@@ -275,18 +285,19 @@ def _changing(context: Context, turn: Turn) -> list[SafeString]:
         return [
             format_html(
                 '<a class="action" href="{address}" hx-get="{address}" hx-target="#b{hex}"'
-                ' hx-swap="innerHTML">{icon}<span>Edit</span></a>',
+                ' hx-swap="innerHTML">{icon}<span>{word}</span></a>',
                 address=address_of("message_edit", message.public_id),
                 hex=message.public_id.hex,
                 icon=icon("pencil"),
+                word=gettext("Edit"),
             )
         ]
     if turn.is_live:
         return []
     content = format_html(
         '<input type="hidden" name="key" value="{}">'
-        '<button class="action">{}<span>Try again</span></button>',
-        *(turn.retry_key, icon("rotate-ccw")),
+        '<button class="action">{}<span>{}</span></button>',
+        *(turn.retry_key, icon("rotate-ccw"), gettext("Try again")),
     )
     return [_form(context, "message_retry", message, content, ' hx-include="#choice" data-asks')]
 
@@ -294,24 +305,34 @@ def _changing(context: Context, turn: Turn) -> list[SafeString]:
 def _siblings(context: Context, place: Place) -> SafeString:
     number, count = place.number, place.count
     return format_html(
-        '<span class="siblings" role="group" aria-label="Versions of this turn">\n{}\n'
-        '<span class="figure"><span class="visually-hidden">Version </span>'
-        '{}<span aria-hidden="true">/</span><span class="visually-hidden"> of </span>{}</span>\n'
-        "{}\n</span>",
+        '<span class="siblings" role="group" aria-label="{}">\n{}\n'
+        '<span class="figure">{}</span>\n{}\n</span>',
+        gettext("Versions of this message"),
         _sibling(context, place.previous, number - 1, count, "chevron-left"),
-        number,
-        count,
+        format_html(
+            gettext(
+                '<span class="visually-hidden">Version </span>{number}<span aria-hidden="true">/'
+                '</span><span class="visually-hidden"> of </span>{count}'
+            ),
+            number=number,
+            count=count,
+        ),
         _sibling(context, place.next, number + 1, count, "chevron-right"),
     )
 
 
 def _newer(context: Context, newer: Newer) -> SafeString:
-    name = newer.author or "Somebody who has left"
-    is_person = newer.message.role == Role.USER
-    did = "wrote another version" if is_person else "asked for another answer"
-    button = SafeString('<button class="action action-kept">Show</button>')
-    form = _form(context, "message_show", newer.message, button)
-    return format_html('<span class="newer">{} {} {}</span>', name, did, form)
+    words = (
+        gettext("%(person)s edited this message")
+        if newer.message.role == Role.USER
+        else gettext("%(person)s asked for another answer")
+    )
+    button = format_html('<button class="action action-kept">{}</button>', gettext("Show"))
+    return format_html(
+        '<span class="newer">{} {}</span>',
+        words % {"person": newer.author or gettext("Deleted user")},
+        _form(context, "message_show", newer.message, button),
+    )
 
 
 def _sibling(
@@ -320,8 +341,9 @@ def _sibling(
     if message is None:
         return format_html('<span class="action" aria-hidden="true">{}</span>', icon(arrow))
     button = format_html(
-        '<button class="action" aria-label="Version {} of {}">{}</button>',
-        *(number, count, icon(arrow)),
+        '<button class="action" aria-label="{}">{}</button>',
+        gettext("Version %(number)d of %(count)d") % {"number": number, "count": count},
+        icon(arrow),
     )
     return _form(context, "message_show", message, button)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+from django.utils.translation import gettext_lazy
+
 from chat.core.text import without_hidden
 
 # Longer first lines are cut at a word for the title.
 TITLE_LENGTH = 60
-UNTITLED = "New conversation"
+UNTITLED = gettext_lazy("New conversation")
 # Of a line that is longer, no more can reach the title, unless it begins with a very long address.
 MOST_READ = 1000
 # Marks in marks, such as emphasis in the words of a link.
@@ -41,7 +43,7 @@ def title_of(text: str) -> str:
     lines = (without_hidden(line[:MOST_READ]).strip() for line in text.splitlines())
     line = next((line for line in lines if not _NO_WORDS.fullmatch(line)), "")
     title = _without_marks(_CLOSED_HEADING.sub("", _BEGINNING.sub("", line))).strip()
-    title = title or UNTITLED
+    title = title or str(UNTITLED)
     if len(title) <= TITLE_LENGTH:
         return title
     cut = title[:TITLE_LENGTH].rsplit(" ", 1)[0].rstrip(",.;:–-")

@@ -16,6 +16,8 @@ from channels.security.websocket import OriginValidator
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, QueryDict
+from django.utils.functional import Promise
+from django.utils.translation import gettext, gettext_lazy
 
 from chat import access
 from chat.core import metrics
@@ -44,18 +46,20 @@ STREAM_HEADERS = [
 ]
 
 
-AWAY = "The database does not answer. Try again in a moment."
-BROKEN = "Something went wrong here. Try again, and tell an administrator if it goes on."
+AWAY = gettext_lazy("The database isn’t responding. Try again in a moment.")
+BROKEN = gettext_lazy(
+    "Something went wrong. Try again, or tell an administrator if it keeps happening."
+)
 
 
 class Refused(Exception):
     """The request is refused with this status, code and sentence."""
 
-    def __init__(self, status: int, code: str, sentence: str) -> None:
+    def __init__(self, status: int, code: str, sentence: str | Promise) -> None:
         super().__init__(code)
         self.status = status
         self.code = code
-        self.sentence = sentence
+        self.sentence = str(sentence)
 
 
 class Stream(AsyncHttpConsumer):
@@ -134,12 +138,12 @@ class Stream(AsyncHttpConsumer):
     async def admitted(self) -> Identity:
         """The person who is signed in. Raises `Refused`."""
         if self.scope["method"] != "GET":
-            raise Refused(405, "method_not_allowed", "Only GET is possible here.")
+            raise Refused(405, "method_not_allowed", gettext("Only GET requests are allowed."))
         if self.header(b"sec-fetch-site") in ("cross-site", "same-site") or not self._is_ours():
-            raise Refused(403, "cross_site", "Another site cannot read this.")
+            raise Refused(403, "cross_site", gettext("Cross-site requests are not allowed."))
         identity = identity_of(self.scope)
         if identity is None:
-            raise Refused(401, "signed_out", "Sign in first.")
+            raise Refused(401, "signed_out", gettext("Sign in first."))
         return identity
 
     def _is_ours(self) -> bool:
@@ -205,7 +209,7 @@ class TabStream(Stream):
         query = QueryDict(self.scope["query_string"])
         hello, wait_seconds = _hello_of(query), _wait_of(query)
         if not access_monitor.has_room_for(self.identity.user_pk):
-            raise Refused(429, "too_many", "You have too many connections open.")
+            raise Refused(429, "too_many", gettext("Too many open connections. Close other tabs."))
         if wait_seconds is not None:
             self.transport = "poll"
         self.viewer = viewer = Viewer(
@@ -246,7 +250,7 @@ def _hello_of(query: QueryDict) -> Subscribe:
     try:
         return _decoder.decode(query.get("hello", "{}"))
     except (msgspec.DecodeError, RecursionError, ValueError):
-        raise Refused(400, "unreadable", "This page is too old. Reload it.") from None
+        raise Refused(400, "unreadable", gettext("This page is out of date. Reload it.")) from None
 
 
 def _wait_of(query: QueryDict) -> int | None:

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.timesince import timesince
+from django.utils.translation import gettext
 from django.views.decorators.http import require_GET
 
 from chat import access
@@ -37,7 +38,7 @@ class Waiting:
     def since(self) -> str:
         """How long it waits, in the largest unit that fits."""
         if timezone.now() - self.question.created_at < timedelta(minutes=1):
-            return "Just now"
+            return gettext("Just now")
         return timesince(self.question.created_at, depth=1)
 
 

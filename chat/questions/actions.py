@@ -16,6 +16,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from django.utils.formats import number_format
+from django.utils.translation import gettext, gettext_lazy
 
 from chat import events
 from chat.core import notify
@@ -39,16 +41,16 @@ from chat.result.asks import Field, Option, fields_in, options_in
 from chat.runs.queue import check_queue_limit
 from chat.runs.resume import queue_follow_up
 
-DELETED = "This conversation has been deleted."
-GONE_ON = "The answer has already gone on. Reload the page."
-NOT_WAITING = "This answer does not wait for anybody."
-SERVER_REMOVED = (
-    "The server that asked has been removed, so the answer cannot go on. "
-    "Try the answer again with another one."
+DELETED = gettext_lazy("This conversation was deleted.")
+GONE_ON = gettext_lazy("The answer has already continued. Reload the page.")
+NOT_WAITING = gettext_lazy("This answer isn’t waiting for input.")
+SERVER_REMOVED = gettext_lazy(
+    "The server of this answer was removed, so the answer can’t continue. Try it again with another "
+    "server."
 )
-SERVER_OFF = (
-    "The server that asked is switched off. The question stays open until it is back, "
-    "or try the answer again with another one."
+SERVER_OFF = gettext_lazy(
+    "The server of this answer is disabled, so the question stays open. Ask an administrator to "
+    "enable it, or try the answer again with another server."
 )
 
 
@@ -112,8 +114,12 @@ def _free(user: User) -> QuerySet[Question]:
 def _why_not(question: Question) -> str:
     now = Question.objects.select_related("claimed_by", "answered_by").get(pk=question.pk)
     if now.status == QuestionStatus.CLAIMED:
-        return f"{now.claimed_by} is answering this. In a moment you may take over."
-    return f"{now.answered_by or 'Somebody'} was first: this is settled already."
+        return gettext("%(person)s is answering this. You can take over in a few minutes.") % {
+            "person": now.claimed_by
+        }
+    return gettext("%(person)s has already responded to this.") % {
+        "person": now.answered_by or gettext("Someone")
+    }
 
 
 # --- settling ------------------------------------------------------------------------------
@@ -272,7 +278,7 @@ def _show(run: Run, revision: int) -> None:
 
 def _check_kind(question: Question, kind: QuestionKind) -> None:
     if question.kind != kind:
-        raise ActionRefused("This is not what the answer waits for. Reload the page.")
+        raise ActionRefused(gettext("The answer is waiting for something else. Reload the page."))
 
 
 def _check_upstream(run: Run) -> None:
@@ -288,8 +294,13 @@ def _check_size(*texts: str) -> None:
     size = sum(len(text.encode()) for text in texts)
     if size > settings.TOOL_RESULT_BYTES:
         raise ActionRefused(
-            f"This has {size:,} bytes, and at most {settings.TOOL_RESULT_BYTES:,} are taken. "
-            "Shorten it."
+            gettext("This has %(size)s bytes, and the limit is %(limit)s. Shorten it.")
+            % {
+                "size": number_format(size, use_l10n=True, force_grouping=True),
+                "limit": number_format(
+                    settings.TOOL_RESULT_BYTES, use_l10n=True, force_grouping=True
+                ),
+            }
         )
 
 
@@ -309,14 +320,16 @@ def _check_fit(
         and fields[field.name] not in {option.value for option in field.options}
     ]
     if set(selected) - offered or strange:
-        raise ActionRefused("This question has no such option. Reload the page.")
+        raise ActionRefused(gettext("This option is no longer available. Reload the page."))
     if len(selected) > 1 and not takes_several(question):
-        raise ActionRefused("Choose one option.")
+        raise ActionRefused(gettext("Choose one option."))
     if text and not takes_text(question):
-        raise ActionRefused("Choose one of the options; this question takes no other answer.")
+        raise ActionRefused(
+            gettext("Choose one of the options. This question doesn’t accept other answers.")
+        )
     if set(fields) - known.keys():
-        raise ActionRefused("This question has no such field. Reload the page.")
+        raise ActionRefused(gettext("This field is no longer available. Reload the page."))
     if missing:
-        raise ActionRefused(f"Fill in: {', '.join(missing)}.")
+        raise ActionRefused(gettext("Fill in: %(fields)s.") % {"fields": ", ".join(missing)})
     if not (text or selected or filled):
-        raise ActionRefused("Answer the question first, or decline it.")
+        raise ActionRefused(gettext("Enter an answer, or decline the question."))

@@ -15,8 +15,9 @@ from chat.result.merge import waiting_calls
 from chat.runs.outcomes import OutcomeStep, show_change
 from chat.runs.resume import Kind, Outcome, Settled
 
-REFUSED = "The person refused to run this call."
-NOT_RUN = "This call was not run."
+# The model reads these, so they are not translated.
+REFUSED = "The user declined to run this tool call."
+NOT_RUN = "This tool call was not run."
 
 
 def settle(result: canonical.Result, questions: Iterable[Question]) -> list[Settled]:

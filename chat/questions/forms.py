@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.utils.translation import gettext, gettext_lazy
 
 from chat.models import Question, QuestionKind
 from chat.questions import actions as actions
@@ -14,7 +15,8 @@ from chat.web.forms import Sentences, WordsField
 
 # With more options than this they are listed below each other, and chosen before they are sent.
 MOST_BUTTONS = 4
-YES_OR_NO = (("true", "Yes"), ("false", "No"))
+YES_OR_NO = (("true", gettext_lazy("Yes")), ("false", gettext_lazy("No")))
+NO_CHOICE = ("", gettext_lazy("Choose…"))
 
 
 class ReplyForm(Sentences):
@@ -30,20 +32,20 @@ class ResultForm(ReplyForm):
     """The result of a tool."""
 
     output = WordsField(
-        label="Result",
+        label=gettext_lazy("Result"),
         required=False,
         strip=False,
         max_length=settings.TOOL_RESULT_BYTES,
         widget=forms.Textarea(attrs={"rows": 3}),
     )
-    is_error = forms.BooleanField(label="It went wrong", required=False)
+    is_error = forms.BooleanField(label=gettext_lazy("Report an error"), required=False)
 
 
 class ReasonForm(ReplyForm):
     """Why something is declined; the model is told."""
 
     reason = WordsField(
-        label="Reason",
+        label=gettext_lazy("Reason"),
         required=False,
         max_length=2000,
         widget=forms.Textarea(attrs={"rows": 1}),
@@ -67,13 +69,15 @@ class AnswerForm(ReplyForm):
                 choices=[(str(place), one.label) for place, one in enumerate(self.options)],
                 coerce=int,
                 required=False,
-                error_messages={"invalid_choice": "This question has no such option."},
+                error_messages={"invalid_choice": gettext("This option is no longer available.")},
             )
         for place, field in enumerate(self.asked_fields):
             self.fields[f"field-{place}"] = asked_field(field)
         if actions.takes_text(question):
             self.fields["text"] = WordsField(
-                label="In your own words" if self.options or self.asked_fields else "Your answer",
+                label=gettext("Other answer")
+                if self.options or self.asked_fields
+                else gettext("Your answer"),
                 required=False,
                 strip=False,
                 max_length=settings.TOOL_RESULT_BYTES,
@@ -122,7 +126,7 @@ def asked_field(field: actions.Field) -> forms.Field:
     """A field for the upstream's own type name; a line of text for an unknown type."""
     common = {"label": field.label, "required": False}
     if field.options:
-        choices = [("", "Choose…"), *((one.value, one.label) for one in field.options)]
+        choices = [NO_CHOICE, *((one.value, one.label) for one in field.options)]
         return forms.ChoiceField(choices=choices, **common)
     return _FIELDS.get(field.kind.lower(), _line)(common)
 
@@ -132,7 +136,7 @@ def value_label(field: actions.Field, value: str) -> str:
     if field.options:
         return next((one.label for one in field.options if one.value == value), value)
     is_choice = _FIELDS.get(field.kind.lower()) is _yes_or_no
-    return dict(YES_OR_NO).get(value, value) if is_choice else value
+    return str(dict(YES_OR_NO).get(value, value)) if is_choice else value
 
 
 def _line(common: dict[str, Any], **attributes: str) -> forms.Field:
@@ -146,7 +150,7 @@ def _lines(common: dict[str, Any]) -> forms.Field:
 
 
 def _yes_or_no(common: dict[str, Any]) -> forms.Field:
-    return forms.ChoiceField(choices=[("", "Choose…"), *YES_OR_NO], **common)
+    return forms.ChoiceField(choices=[NO_CHOICE, *YES_OR_NO], **common)
 
 
 def _typed(**attributes: str) -> Callable[[dict[str, Any]], forms.Field]:

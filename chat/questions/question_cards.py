@@ -6,7 +6,9 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.utils.functional import Promise
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_lazy
 
 from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus, User
 from chat.questions.actions import fields_of, options_of
@@ -16,19 +18,18 @@ from chat.rendering.tool_calls import arguments_of
 
 # One line of a call's arguments.
 HINT_CHARACTERS = 90
-NOBODY = "Somebody who has left"
 
-# The outcome by kind and status; it follows the name of the person who decided.
-_OUTCOMES: dict[tuple[str, str], str] = {
-    (QuestionKind.ASK, QuestionStatus.ANSWERED): "answered",
-    (QuestionKind.ASK, QuestionStatus.DECLINED): "declined to answer",
-    (QuestionKind.ASK, QuestionStatus.EXPIRED): "went on without an answer",
-    (QuestionKind.APPROVAL, QuestionStatus.ANSWERED): "allowed it",
-    (QuestionKind.APPROVAL, QuestionStatus.DECLINED): "declined it",
-    (QuestionKind.APPROVAL, QuestionStatus.EXPIRED): "went on without it",
-    (QuestionKind.TOOL, QuestionStatus.ANSWERED): "gave the result",
-    (QuestionKind.TOOL, QuestionStatus.DECLINED): "refused to run it",
-    (QuestionKind.TOOL, QuestionStatus.EXPIRED): "went on without it",
+# The outcome by kind and status.
+_OUTCOMES: dict[tuple[str, str], Promise] = {
+    (QuestionKind.ASK, QuestionStatus.ANSWERED): gettext_lazy("Answered by %(person)s"),
+    (QuestionKind.ASK, QuestionStatus.DECLINED): gettext_lazy("Declined by %(person)s"),
+    (QuestionKind.ASK, QuestionStatus.EXPIRED): gettext_lazy("Skipped by %(person)s"),
+    (QuestionKind.APPROVAL, QuestionStatus.ANSWERED): gettext_lazy("Approved by %(person)s"),
+    (QuestionKind.APPROVAL, QuestionStatus.DECLINED): gettext_lazy("Declined by %(person)s"),
+    (QuestionKind.APPROVAL, QuestionStatus.EXPIRED): gettext_lazy("Skipped by %(person)s"),
+    (QuestionKind.TOOL, QuestionStatus.ANSWERED): gettext_lazy("Result submitted by %(person)s"),
+    (QuestionKind.TOOL, QuestionStatus.DECLINED): gettext_lazy("Declined by %(person)s"),
+    (QuestionKind.TOOL, QuestionStatus.EXPIRED): gettext_lazy("Skipped by %(person)s"),
 }
 _ICONS: dict[str, tuple[str, str]] = {
     QuestionStatus.ANSWERED: ("check", "good"),
@@ -104,13 +105,14 @@ class QuestionCard:
     # --- the outcome -----------------------------------------------------------------------
 
     @property
-    def who(self) -> str:
-        return str(self.question.answered_by or NOBODY)
-
-    @property
     def outcome(self) -> str:
-        words = _OUTCOMES.get((self.question.kind, self.question.status), "settled it")
-        return f"{words}: it went wrong" if self.is_wrong else words
+        """What was decided, and by whom."""
+        sentence = (
+            gettext("Error reported by %(person)s")
+            if self.is_wrong
+            else str(_OUTCOMES[self.question.kind, self.question.status])
+        )
+        return sentence % {"person": self.question.answered_by or gettext("Deleted user")}
 
     @property
     def is_wrong(self) -> bool:

@@ -13,7 +13,9 @@ from django.db.models import Count, Model, OuterRef, Subquery
 from django.db.models.constants import LOOKUP_SEP
 from django.db.models.functions import Coalesce
 from django.http import Http404, HttpRequest, HttpResponse
-from django.utils.text import Truncator
+from django.utils.formats import number_format
+from django.utils.text import Truncator, capfirst
+from django.utils.translation import gettext
 
 from chat.access import NOT_HERE, may_read
 from chat.models import AuditEvent, Conversation, User
@@ -69,9 +71,9 @@ def seconds(duration: timedelta | None) -> str:
         return ""
     value = duration.total_seconds()
     if value < 60:
-        return f"{value:.1f} s"
+        return gettext("%(seconds)s s") % {"seconds": number_format(round(value, 1), decimal_pos=1)}
     minutes, rest = divmod(int(value), 60)
-    return f"{minutes} min {rest} s"
+    return gettext("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
 
 
 class AdministratorsOnly(admin.ModelAdmin):
@@ -87,7 +89,7 @@ class AdministratorsOnly(admin.ModelAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
-        title = str(self.opts.verbose_name_plural).capitalize()
+        title = capfirst(str(self.opts.verbose_name_plural))
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:

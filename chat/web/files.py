@@ -10,6 +10,7 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.utils.http import content_disposition_header
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
 from chat.core.text import without_hidden
 from chat.rendering.components import safe
@@ -34,7 +35,7 @@ def picture_name(name: str) -> str:
     """A file's name for people: without folders and invisible characters."""
     last = re.split(r"[/\\]", name)[-1]
     shown = " ".join(without_hidden(last.replace("\n", " ")).split()).strip(". ")
-    return shown[-NAME_LENGTH:] or "picture"
+    return shown[-NAME_LENGTH:] or gettext("picture")
 
 
 _OTHER_NAMES = {"htm": "html", "mjs": "js", "cjs": "js", "h": "c", "text": "txt", "python3": "py"}

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 
 from chat.dialects.reading import NotJson, read_json, scrub
 from chat.events import Json
@@ -45,17 +46,21 @@ def _object_or_list(text: str) -> Json:
         json.loads(text, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         raise forms.ValidationError(
-            "This is not JSON: %(problem)s, in line %(line)d.",
+            gettext("Invalid JSON in line %(line)d: %(problem)s."),
             params={"problem": error.msg[:1].lower() + error.msg[1:], "line": error.lineno},
         ) from None
-    except (ValueError, RecursionError):
-        raise forms.ValidationError("This is not JSON that servers accept.") from None
+    except RecursionError:
+        raise forms.ValidationError(gettext("This JSON is nested too deeply.")) from None
+    except ValueError:
+        raise forms.ValidationError(
+            gettext("This JSON contains a number that servers don’t accept.")
+        ) from None
     try:
         value = scrub(read_json(text)[0])
     except NotJson:
-        raise forms.ValidationError("This nests too deep.") from None
+        raise forms.ValidationError(gettext("This JSON is nested too deeply.")) from None
     if not isinstance(value, dict | list):
-        raise forms.ValidationError("This must be an object or a list, in {…} or […].")
+        raise forms.ValidationError(gettext("Enter a JSON object {…} or a list […]."))
     return value
 
 
@@ -70,5 +75,10 @@ class Sentences(forms.Form):
         for name, errors in self.errors.items():
             # Names of parameters contain a hyphen. Their errors need the label to be understood.
             is_parameter = "-" in name and name in self.fields
-            return f"{self.fields[name].label}: {errors[0]}" if is_parameter else str(errors[0])
+            if not is_parameter:
+                return str(errors[0])
+            return gettext("%(field)s: %(error)s") % {
+                "field": self.fields[name].label,
+                "error": errors[0],
+            }
         return ""

@@ -102,10 +102,10 @@ def _time(moment: datetime, zone: tzinfo, style: str, today: date) -> SafeString
 
 def _in_words(local: datetime, style: str, today: date) -> str:
     if style == "time" or (style == "auto" and local.date() == today):
-        return date_format(local, "H:i")
+        return date_format(local, "TIME_FORMAT")
     if style == "full":
         return date_format(local, "DATETIME_FORMAT")
-    return date_format(local, "j M" if local.year == today.year else "j M Y")
+    return date_format(local, "MONTH_DAY_FORMAT" if local.year == today.year else "DATE_FORMAT")
 
 
 @register.inclusion_tag("base/nav_link.html", takes_context=True)

@@ -7,6 +7,8 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 from django.utils.deprecation import MiddlewareMixin
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_GET
 
@@ -14,19 +16,26 @@ from chat.access import NOT_HERE
 from chat.core.deadline import is_over
 from chat.core.errors import is_database_unavailable
 
-FORBIDDEN = "You may not do that here."
-CSRF_FAILED = "This page was open too long, or in another session. Reload it, then try again."
-BAD_REQUEST = "That request could not be understood."
-AWAY = (
-    "The database does not answer at the moment. What you wrote is still where you wrote it: "
-    "go back and try again, it will not be sent twice."
+FORBIDDEN = gettext_lazy("You don’t have access. Ask an administrator.")
+CSRF_FAILED = gettext_lazy(
+    "This page was open for too long, or you signed in again meanwhile. Reload it and try again."
+)
+BAD_REQUEST = gettext_lazy("The server couldn’t read this request. Reload the page and try again.")
+AWAY = gettext_lazy(
+    "The database isn’t responding. Your text is still in the form: go back and try again; nothing "
+    "is sent twice."
 )
 # For programs and proxies; people try again by themselves.
 AWAY_SECONDS = 5
-BROKEN = "Something broke on our side. It is in the log; trying again may help."
+BROKEN = gettext_lazy(
+    "The server ran into an error and logged it. Try again, or tell an administrator if it keeps "
+    "happening."
+)
 
 
-def _answer(request: HttpRequest, status: int, template: str, reason: str) -> HttpResponse:
+def _answer(
+    request: HttpRequest, status: int, template: str, reason: str | Promise
+) -> HttpResponse:
     if request.headers.get("HX-Request") == "true":
         response = HttpResponse(render_to_string("base/notice.html", {"reason": reason}))
         response["HX-Retarget"] = "#toasts"

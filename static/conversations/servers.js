@@ -3,7 +3,7 @@
   "use strict";
 
   // As the page has it from the server (chat.conversations.forms).
-  const DRAINING = " (being drained)";
+  const DRAINING = " (paused)";
 
   const identity = option => option.value.split(":")[0];
 

@@ -128,7 +128,7 @@ def test_drawer_and_forms_work_without_scripts(browser: Browser, site: Site, ada
 
     hidden = not drawer.is_visible()
     plain.page.click(".topbar [popovertarget=sidebar]")
-    drawer.locator("a:has-text('Profile and security')").click()
+    drawer.locator("a:has-text('Profile and sign-in')").click()
     plain.fill(name="Ada Moreno")
     plain.press("Save")
 

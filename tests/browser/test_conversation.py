@@ -80,7 +80,7 @@ def test_rename_is_seen_live(site: BrowserSite, tab: OpenTab) -> None:
     room = site.room(site.send("Tell us."))
     alice, bob = tab("Alice", room), tab("Bob", room)
 
-    bob.page.get_by_label("Rename, share, delete").click()
+    bob.page.get_by_label("Conversation options").click()
     bob.page.get_by_label("Title", exact=True).fill("Rivers & <seas>")
     bob.page.get_by_label("Title", exact=True).press("Enter")
 
@@ -115,16 +115,16 @@ def test_sharing_admits_and_revoking_empties_the_page(site: BrowserSite, tab: Op
     run = site.send("Tell me.", visibility="private")
     alice = tab("Alice", site.room(run)).until_ended()
     bob = tab("Bob", site.room(run))
-    expect(bob.page.locator("h1")).to_have_text("Nothing here")
+    expect(bob.page.locator("h1")).to_have_text("Page not found")
     assert SECRET not in bob.page.content()
 
-    alice.page.get_by_label("Rename, share, delete").click()
+    alice.page.get_by_label("Conversation options").click()
     alice.button("Share with River").click()
     expect(alice.page.locator("#room-head .badge")).to_have_text("River")
     bob.open(site.room(run)).shows(SECRET)
 
-    alice.page.get_by_label("Rename, share, delete").click()
-    alice.button("Make it private").click()
+    alice.page.get_by_label("Conversation options").click()
+    alice.button("Make private").click()
     assert_gone(bob, "no longer shared with you")
     alice.shows(SECRET)
 
@@ -148,7 +148,7 @@ def test_deletion_empties_the_page(site: BrowserSite, tab: OpenTab) -> None:
         tab("Bob", site.room(run)).shows(SECRET),
     )
 
-    alice.page.get_by_label("Rename, share, delete").click()
+    alice.page.get_by_label("Conversation options").click()
     alice.button("Delete").click()
     alice.page.locator("#confirm-go").click()
 
@@ -167,13 +167,13 @@ def test_late_response_does_not_undo_a_deletion(
     bob = tab("Bob", site.room(run)).until_ended()
     hold = bob.hold_answer if is_answered else bob.hold
     hold("**/changes/")
-    alice.page.get_by_label("Rename, share, delete").click()
+    alice.page.get_by_label("Conversation options").click()
     alice.page.get_by_label("Title", exact=True).fill("The last thing that was seen")
     alice.page.get_by_label("Title", exact=True).press("Enter")
     expect(alice.page.locator("#room-head h1")).to_have_text("The last thing that was seen")
     bob.until(lambda: bob.is_holding, "the page asks what has changed")
 
-    alice.page.get_by_label("Rename, share, delete").click()
+    alice.page.get_by_label("Conversation options").click()
     alice.button("Delete").click()
     alice.page.locator("#confirm-go").click()
     assert_gone(bob, "was deleted")
@@ -191,7 +191,7 @@ def test_canceled_deletion_deletes_nothing(site: BrowserSite, tab: OpenTab) -> N
     run = site.send("Tell us.")
     alice = tab("Alice", site.room(run)).until_ended()
 
-    alice.page.get_by_label("Rename, share, delete").click()
+    alice.page.get_by_label("Conversation options").click()
     alice.button("Delete").click()
     alice.page.get_by_role("button", name="Cancel").click()
 

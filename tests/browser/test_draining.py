@@ -50,7 +50,7 @@ def test_queued_people_see_their_place_and_the_reason(narrow: BrowserSite, tab: 
     expect(bob.page.locator("#choice-note")).to_be_visible()
     label = bob.page.locator("#id_choice optgroup").get_attribute("label")
     assert label is not None
-    assert label.endswith("(being drained)")
+    assert label.endswith("(paused)")
 
     # The live answer goes on to its end, and the queue still waits.
     tab("Alice", narrow.room(first)).stop.click()

@@ -41,7 +41,7 @@ def waiting_run(site: BrowserSite) -> UUID:
 @pytest.mark.smoke
 def test_question_is_found_and_answered(calm_site: BrowserSite, tab: OpenTab) -> None:
     bob = tab("Bob", "/inbox/")
-    expect(bob.page.get_by_role("heading", name="Nobody waits for you")).to_be_visible()
+    expect(bob.page.get_by_role("heading", name="Nothing needs your attention")).to_be_visible()
     expect(bob.page.locator(".nav-count")).to_have_count(0)
     waiting_run(calm_site)
     bob.reload()
@@ -51,7 +51,7 @@ def test_question_is_found_and_answered(calm_site: BrowserSite, tab: OpenTab) ->
     card = bob.page.locator(".ask")
     expect(card).to_be_in_viewport()
     bob.page.get_by_label("Result", exact=True).fill("wet")
-    bob.button("Give the result").click()
+    bob.button("Submit result").click()
     bob.shows("It rains.").until_ended()
 
     # The count in the sidebar is updated, too.
@@ -59,7 +59,7 @@ def test_question_is_found_and_answered(calm_site: BrowserSite, tab: OpenTab) ->
     bob.page.locator("#main").focus()
     bob.page.keyboard.press("g")
     bob.page.keyboard.press("i")
-    expect(bob.page.get_by_role("heading", name="Nobody waits for you")).to_be_visible()
+    expect(bob.page.get_by_role("heading", name="Nothing needs your attention")).to_be_visible()
 
 
 def test_viewer_has_an_empty_inbox(calm_site: BrowserSite, tab: OpenTab) -> None:
@@ -67,7 +67,7 @@ def test_viewer_has_an_empty_inbox(calm_site: BrowserSite, tab: OpenTab) -> None
 
     vera = tab("Vera", "/inbox/")
 
-    expect(vera.page.get_by_role("heading", name="Nobody waits for you")).to_be_visible()
+    expect(vera.page.get_by_role("heading", name="Nothing needs your attention")).to_be_visible()
     expect(vera.page.locator(".nav-count")).to_have_count(0)
 
 

@@ -134,7 +134,7 @@ def test_ctrl_s_saves_an_edit_only(site: BrowserSite, alice: Tab) -> None:
 
 def test_shortcut_help_lists_all_keys(alice: Tab) -> None:
     alice.page.keyboard.press("?")
-    dialog = alice.page.get_by_role("dialog", name="Keyboard")
+    dialog = alice.page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(dialog).to_be_visible()
 
     rows = dict(alice.page.evaluate(ROWS))
@@ -161,8 +161,8 @@ def test_letters_typed_into_the_composer_are_text(alice: Tab) -> None:
 
 def test_single_keys_stay_switched_off(alice: Tab) -> None:
     alice.page.locator(".person > summary").click()
-    alice.button("Keyboard").click()
-    alice.page.get_by_label("Single keys act").uncheck()
+    alice.button("Keyboard shortcuts").click()
+    alice.page.get_by_label("Single-key shortcuts").uncheck()
     alice.page.keyboard.press("Escape")
     alice.reload()
 
@@ -179,7 +179,7 @@ def test_single_keys_stay_switched_off(alice: Tab) -> None:
 def test_single_keys_switch_off_without_storage(alice: Tab) -> None:
     alice.page.evaluate(NO_STORAGE)
     alice.page.keyboard.press("?")
-    alice.page.get_by_label("Single keys act").uncheck()
+    alice.page.get_by_label("Single-key shortcuts").uncheck()
     alice.page.keyboard.press("Escape")
     expect(alice.page.locator("#keys")).to_be_hidden()
 
@@ -211,16 +211,16 @@ def test_failed_version_takes_no_focus_later(site: BrowserSite, alice: Tab) -> N
 
 def test_hidden_sidebar_is_remembered(alice: Tab) -> None:
     sidebar = alice.page.locator("#sidebar")
-    alice.button("Hide the sidebar").click()
+    alice.button("Hide sidebar").click()
     expect(sidebar).to_be_hidden()
-    expect(alice.button("Open the sidebar")).to_be_focused()
+    expect(alice.button("Open sidebar")).to_be_focused()
 
     alice.reload()
     expect(sidebar).to_be_hidden()
     alice.page.keyboard.press("Control+Shift+S")
 
     expect(sidebar).to_be_visible()
-    expect(alice.button("Open the sidebar")).to_be_hidden()
+    expect(alice.button("Open sidebar")).to_be_hidden()
 
 
 def test_escape_closes_one_layer_at_a_time(alice: Tab) -> None:

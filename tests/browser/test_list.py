@@ -46,7 +46,7 @@ def line(tab: Tab, title: str) -> Locator:
 
 
 def run_menu(tab: Tab, *buttons: str) -> None:
-    tab.page.get_by_label("Rename, share, delete").click()
+    tab.page.get_by_label("Conversation options").click()
     for name in buttons:
         tab.button(name).click()
 
@@ -72,7 +72,7 @@ def test_found_title_goes_with_its_conversation(site: BrowserSite, tab: OpenTab,
     site.fake.script(streams.telling("The answer."))
     run = site.send("To be taken back")
     alice = tab("Alice", site.room(run)).until_ended()
-    bob.page.get_by_label("Find a conversation by its title").fill("taken back")
+    bob.page.get_by_label("Search conversations").fill("taken back")
     expect(bob.page.locator("#found [data-room]")).to_have_count(1)
 
     run_menu(alice, "Delete")

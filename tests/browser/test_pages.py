@@ -333,7 +333,7 @@ def test_main_page_has_no_serious_finding(
     assert serious_findings(ada.page, [display]) == []
 
 
-MENUS = ("Rename, share, delete", "Parameters and system prompt", "settings and sign out")
+MENUS = ("Conversation options", "Parameters and system prompt", "account menu")
 
 
 def test_menus_and_dialogs_have_no_serious_finding(site: BrowserSite, tab: OpenTab) -> None:

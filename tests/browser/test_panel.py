@@ -38,7 +38,7 @@ def test_panel_shows_one_page_at_a_time(tab: OpenTab, room: str) -> None:
     expect(panel).to_contain_text("As the server sent it")
     alice.page.locator("#to-people").click()
 
-    expect(title).to_have_text("People")
+    expect(title).to_have_text("Visibility")
     expect(panel).to_contain_text("Bob")
     expect(panel).not_to_contain_text("As the server sent it")
     # The conversation stays beside it.
@@ -54,7 +54,7 @@ def test_closed_panel_returns_the_focus(tab: OpenTab, room: str, way: str) -> No
     expect(alice.page.locator("#panel-title")).to_be_focused()
 
     if way == "button":
-        alice.button("Close the panel").click()
+        alice.button("Close panel").click()
     elif way == "escape":
         alice.page.keyboard.press("Escape")
     else:
@@ -143,7 +143,7 @@ def test_phone_panel_covers_the_conversation(tab: OpenTab, room: str) -> None:
     assert box is not None
     assert (box["x"], box["width"], box["height"]) == (0, 390, 844)
     assert alice.page.locator(".app > .centre").evaluate("centre => centre.inert")
-    alice.button("Back to the conversation").click()
+    alice.button("Back to conversation").click()
     expect(alice.page.locator("#panel")).to_be_hidden()
     assert not alice.page.locator(".app > .centre").evaluate("centre => centre.inert")
 
@@ -154,7 +154,7 @@ def test_panel_link_opens_in_a_new_window(tab: OpenTab, room: str) -> None:
         alice.page.locator("#to-people").click(modifiers=["Control"])
     opening.value.wait_for_load_state()
 
-    expect(opening.value.get_by_role("heading", name="People")).to_be_visible()
+    expect(opening.value.get_by_role("heading", name="Visibility")).to_be_visible()
     expect(alice.page.locator("#panel")).to_be_hidden()
     opening.value.locator(".back").click()
     expect(opening.value.locator("#composer")).to_be_visible()

@@ -50,13 +50,13 @@ def test_viewers_see_the_question_and_its_answer(site: BrowserSite, tab: OpenTab
     site.fake.release("asked")
     for each in (alice, bob, vera):
         expect(card(each)).to_contain_text("weather")
-        expect(each.page.locator("#strip")).to_contain_text("Waiting for a person")
+        expect(each.page.locator("#strip")).to_contain_text("Needs input")
     expect(vera.page.locator(".ask-form")).to_have_count(0)
     result(alice).fill("cold\nand wet")
-    alice.button("Give the result").click()
+    alice.button("Submit result").click()
 
     for each in (alice, bob, vera):
-        expect(card(each)).to_contain_text("Alice gave the result")
+        expect(card(each)).to_contain_text("Result submitted by Alice")
         expect(each.page.locator("#turns .answer")).to_have_count(2)
         each.shows("It rains.").until_ended()
         expect(each.turns).to_have_count(2)
@@ -73,17 +73,17 @@ def test_claim_keeps_what_a_colleague_types(site: BrowserSite, tab: OpenTab) -> 
     alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
     result(bob).press_sequentially("It is hal")
 
-    alice.button("I’ll answer").click()
+    alice.button("Claim").click()
 
     expect(card(alice)).to_contain_text("You are answering")
     expect(card(bob)).to_contain_text("Alice is answering")
     expect(result(bob)).to_be_focused()
     result(bob).press_sequentially("f written")
     expect(result(bob)).to_have_value("It is half written")
-    bob.button("Give the result").click()
+    bob.button("Submit result").click()
     expect(card(bob).get_by_role("alert")).to_contain_text("Alice is answering this")
     expect(result(bob)).to_have_value("It is half written")
-    alice.button("Leave it to others").click()
+    alice.button("Release").click()
     expect(card(bob)).not_to_contain_text("Alice is answering")
 
 
@@ -92,17 +92,17 @@ def test_late_answer_names_the_first(site: BrowserSite, tab: OpenTab) -> None:
     alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
     result(bob).fill("hot")
     bob.hold("**/q/*/answer/")
-    bob.button("Give the result").click()
+    bob.button("Submit result").click()
     bob.until(lambda: bob.is_holding, "the request")
 
     alice.page.locator(".ask-refuse > summary").click()
     alice.page.get_by_label("Reason (optional").fill("The gauge is closed.")
-    alice.button("Refuse").click()
-    expect(card(alice)).to_contain_text("Alice refused to run it")
+    alice.button("Decline").click()
+    expect(card(alice)).to_contain_text("Declined by Alice")
     bob.release()
 
-    expect(card(bob)).to_contain_text("Alice was first")
-    expect(card(bob)).to_contain_text("Alice refused to run it")
+    expect(card(bob)).to_contain_text("Alice has already responded")
+    expect(card(bob)).to_contain_text("Declined by Alice")
     bob.shows("It rains.")
     assert (
         site.value(

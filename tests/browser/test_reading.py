@@ -174,7 +174,7 @@ def test_slash_focuses_the_composer(site: BrowserSite, tab: OpenTab) -> None:
 
 
 @pytest.mark.parametrize(
-    "label", ["Rename, share, delete", "Parameters and system prompt", "settings and sign out"]
+    "label", ["Conversation options", "Parameters and system prompt", "account menu"]
 )
 def test_escape_closes_a_menu(site: BrowserSite, tab: OpenTab, label: str) -> None:
     site.fake.script(streams.telling("First."))

@@ -42,7 +42,7 @@ XEROTIER = [
     Scene("xerotier", "demo-artifacts", "Write it down."),
     Scene("xerotier", "demo-artifacts", "Make an html page."),
     Scene("xerotier", "demo-mockup", "Build it, then update it."),
-    Scene("xerotier", "demo-question", "Help me.", "waiting", then=("Alice answered",)),
+    Scene("xerotier", "demo-question", "Help me.", "waiting", then=("Answered by Alice",)),
     Scene("xerotier", "demo-question", "Ask me two things.", "waiting"),
     Scene("xerotier", "demo-question", "Give me fields to fill in.", "waiting"),
     Scene("xerotier", "demo-fork", "Go on elsewhere."),
@@ -66,7 +66,7 @@ SCENES = [
         "tool",
         "waiting",
         has_tools=True,
-        then=("Alice gave the result",),
+        then=("Result submitted by Alice",),
     ),
     Scene("openai_chat", "demo-writer", "tool fail", "waiting", has_tools=True),
     Scene("openai_chat", "demo-writer", "refuse", "incomplete"),
@@ -97,7 +97,7 @@ SCENES = [
     Scene("openai_responses", "demo-agent", "mcp fail"),
     Scene("openai_responses", "demo-agent", "python", has=("img",)),
     Scene("openai_responses", "demo-agent", "queue"),
-    Scene("openai_responses", "demo-agent", "approve", "waiting", then=("Alice allowed",)),
+    Scene("openai_responses", "demo-agent", "approve", "waiting", then=("Approved by Alice",)),
     Scene("openai_responses", "demo-agent", "draw", has=("img",)),
     Scene("openai_responses", "demo-agent", "tool", "waiting", has_tools=True),
     Scene("openai_responses", "demo-agent", "filter", "incomplete"),
@@ -221,17 +221,17 @@ def answer_question(card: Locator) -> None:
     output = form.locator("textarea[name=output]")
     if output.count():
         output.fill('{"level_m": 2.31}')
-        form.get_by_role("button", name="Give the result").click()
+        form.get_by_role("button", name="Submit result").click()
         return
-    if form.get_by_role("button", name="Allow").count():
-        form.get_by_role("button", name="Allow").click()
+    if form.get_by_role("button", name="Approve").count():
+        form.get_by_role("button", name="Approve").click()
         return
     choices = form.locator("label.ask-option, button.ask-option")
     if choices.count():
         choices.first.click()
     for line in form.locator("input[type=text]:visible, textarea:visible").all():
         line.fill("By the mill")
-    answer = form.get_by_role("button", name="Answer", exact=True)
+    answer = form.get_by_role("button", name="Submit", exact=True)
     if answer.count():
         answer.click()
 

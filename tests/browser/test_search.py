@@ -33,7 +33,7 @@ TONES = """async picture => {
 
 
 def field(tab: Tab) -> Locator:
-    return tab.page.get_by_role("searchbox", name="Find a conversation")
+    return tab.page.get_by_role("searchbox", name="Search conversations")
 
 
 def lines(tab: Tab) -> Locator:
@@ -159,7 +159,7 @@ def test_hidden_sidebar_opens_for_the_search(
 def test_search_key_is_listed_and_free_elsewhere(site: BrowserSite, tab: OpenTab) -> None:
     alice = tab("Alice", "/")
     alice.page.locator(".person > summary").click()
-    alice.button("Keyboard").click()
+    alice.button("Keyboard shortcuts").click()
     row = alice.page.locator("#keys .key").filter(has_text="Find a conversation")
     expect(row.locator("kbd")).to_have_text(["Ctrl", "K"])
 

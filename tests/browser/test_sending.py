@@ -201,7 +201,7 @@ def test_disabled_server_keeps_the_draft(site: BrowserSite, tab: OpenTab) -> Non
     site.rows("UPDATE chat_upstream SET is_enabled = 0")
     try:
         alice.write("Go on")
-        expect(alice.page.locator("#composer-note")).to_contain_text("not available any more")
+        expect(alice.page.locator("#composer-note")).to_contain_text("no longer available")
     finally:
         site.rows("UPDATE chat_upstream SET is_enabled = 1")
 
@@ -233,7 +233,7 @@ def test_enter_while_an_answer_runs_says_why_nothing_is_sent(
 
     alice.write("Go on")
 
-    expect(note).to_contain_text("still being written")
+    expect(note).to_contain_text("isn’t finished yet")
     expect(alice.composer).to_have_value("Go on")
     site.fake.release("rest")
     alice.shows("First, whole.").until_ended()

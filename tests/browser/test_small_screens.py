@@ -116,10 +116,10 @@ def test_phone_has_a_drawer_and_a_composer(site: BrowserSite, tab: OpenTab) -> N
     expect(sidebar).to_be_hidden()
     assert_in_view(alice.composer)
 
-    alice.button("Open the sidebar").tap()
+    alice.button("Open sidebar").tap()
     expect(sidebar).to_be_visible()
     expect(sidebar.get_by_role("link", name="New conversation")).to_be_in_viewport()
-    alice.button("Close the sidebar").tap()
+    alice.button("Close sidebar").tap()
     expect(sidebar).to_be_hidden()
 
     alice.composer.tap()
@@ -138,7 +138,7 @@ def test_phone_visibility_label_is_not_cut_off(site: BrowserSite, tab: OpenTab) 
         "option => { option.textContent = 'A model with a name of many words'; }"
     )
 
-    assert alice.page.get_by_label("Who may read it").evaluate(CUT_OFF) <= 0
+    assert alice.page.get_by_label("Visibility").evaluate(CUT_OFF) <= 0
 
 
 @pytest.mark.parametrize("screen", SCREENS)
@@ -163,7 +163,7 @@ def test_menus_fit_small_screens(site: BrowserSite, tab: OpenTab, screen: str) -
     site.fake.script(streams.telling("First."))
     alice = tab("Alice", site.room(site.send("Tell us.")), **SCREENS[screen]).until_ended()
 
-    for label in ("Rename, share, delete", "Parameters and system prompt"):
+    for label in ("Conversation options", "Parameters and system prompt"):
         alice.page.get_by_label(label).click()
         assert_within(alice, alice.page.locator("details.menu[open] .menu-items"))
         alice.page.keyboard.press("Escape")

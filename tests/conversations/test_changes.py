@@ -120,11 +120,11 @@ def test_reader_keeps_what_a_colleague_replaced(as_bob: Client, room: Room) -> N
 
     assert patches.turns == []
     assert patches.removed == []
-    assert "Alice wrote another version" in patches.response.content.decode()
+    assert "Alice edited this message" in patches.response.content.decode()
     assert room.page(as_bob).xpath("//article/@data-turn") == ids_of(one.parent, one)
     as_bob.post(url_of("message_show", two.parent))
     assert room.page(as_bob).xpath("//article/@data-turn") == ids_of(two.parent, two)
-    assert "another version" not in room.source(as_bob)
+    assert "edited this message" not in room.source(as_bob)
 
 
 def test_reader_who_chose_a_version_is_told_nothing(as_bob: Client, room: Room) -> None:
@@ -135,7 +135,7 @@ def test_reader_who_chose_a_version_is_told_nothing(as_bob: Client, room: Room) 
     patches = room.changes(as_bob, headers)
 
     assert patches.turns == ids_of(one.parent, one)
-    assert "another version" not in patches.response.content.decode()
+    assert "edited this message" not in patches.response.content.decode()
 
 
 def test_branch_is_kept_for_who_reads_it_alone(
@@ -193,7 +193,7 @@ def test_member_who_becomes_a_viewer_loses_the_composer(
 
     patches = room.changes(as_bob, headers)
 
-    assert "you can read along" in patches.text("#composer-slot")
+    assert "You have read-only access" in patches.text("#composer-slot")
     assert patches.tree.xpath("//textarea") == []
 
 

@@ -43,23 +43,23 @@ def test_own_and_shared_conversations_are_listed_newest_first(
 def test_live_answer_is_marked(as_alice: Client, room: Room) -> None:
     room.ask("First")
 
-    assert "being answered" in listed(as_alice).text_content()
+    assert "Answering" in listed(as_alice).text_content()
 
 
 def test_list_is_current_and_worded_for_each_reader(
     as_alice: Client, as_bob: Client, room: Room, alice: User
 ) -> None:
     for _ in range(2):
-        assert "shared with the team" in listed(as_alice).text_content()
-        assert "shared by Alice" in listed(as_bob).text_content()
+        assert "Shared with the team" in listed(as_alice).text_content()
+        assert "Shared by Alice" in listed(as_bob).text_content()
 
     run = room.ask("First")
-    assert "being answered" in listed(as_bob).text_content()
+    assert "Answering" in listed(as_bob).text_content()
     end_run(run)
-    assert "shared by Alice" in listed(as_bob).text_content()
+    assert "Shared by Alice" in listed(as_bob).text_content()
 
     User.objects.filter(pk=alice.pk).update(name="")
-    assert f"shared by {alice.email}" in listed(as_bob).text_content()
+    assert f"Shared by {alice.email}" in listed(as_bob).text_content()
 
 
 def test_open_conversation_is_marked(
@@ -142,7 +142,7 @@ def test_invalid_parameters_are_ignored(
 @pytest.mark.databases(only="sqlite")
 @pytest.mark.parametrize(
     ("days_ago", "label"),
-    [(0, "Today"), (1, "Yesterday"), (3, "Last seven days"), (12, "Last thirty days"), (60, "")],
+    [(0, "Today"), (1, "Yesterday"), (3, "Previous 7 days"), (12, "Previous 30 days"), (60, "")],
 )
 def test_days_have_names(days_ago: int, label: str) -> None:
     moment = timezone.now() - timedelta(days=days_ago)

@@ -111,7 +111,7 @@ def test_viewer_has_no_composer_and_no_actions(as_viewer: Client, room: Room) ->
 
     assert page.xpath("//textarea | //a[contains(@href, '/edit/')]") == []
     assert page.xpath("//form[contains(@action, '/retry/') or contains(@action, '/delete/')]") == []
-    assert "you can read along" in page.text_content()
+    assert "You have read-only access" in page.text_content()
 
 
 def test_member_has_no_actions_of_the_owner(as_bob: Client, room: Room) -> None:
@@ -194,7 +194,7 @@ def test_messages_of_a_deleted_person_stay(as_bob: Client, room: Room) -> None:
     room.turn("First")
     Message.objects.update(author=None)
 
-    assert "Somebody who has left" in room.page(as_bob).text_content()
+    assert "Deleted user" in room.page(as_bob).text_content()
 
 
 # --- models ---------------------------------------------------------------------------------
@@ -231,10 +231,10 @@ def test_embedding_models_are_not_offered(as_alice: Client, room: Room) -> None:
 @pytest.mark.parametrize(
     ("exists", "is_staff", "sentence"),
     [
-        (False, False, "An administrator can add one"),
+        (False, False, "Ask an administrator to add a server."),
         (False, True, "Add an LM Studio or OpenAI-compatible server"),
-        (True, False, "An administrator can switch one on"),
-        (True, True, "Switch one on"),
+        (True, False, "Ask an administrator to enable a server."),
+        (True, True, "Enable a server to start a conversation."),
     ],
 )
 def test_home_without_an_enabled_server_says_what_to_do(
@@ -257,7 +257,7 @@ def test_home_without_a_team_says_so(
 ) -> None:
     page = signed_in(charlie).get(reverse("home")).content.decode()
 
-    assert "no team that you may write in" in page
+    assert "You have read-only access" in page
     assert "<textarea" not in page
 
 
@@ -269,8 +269,8 @@ def test_home_suggests_scenes_only_with_the_demo_server(
 
     with_demo = as_alice.get(reverse("home")).content.decode()
 
-    assert "Watch it think" not in without
-    assert "Watch it think" in with_demo
+    assert "Solve a puzzle" not in without
+    assert "Solve a puzzle" in with_demo
 
 
 def test_new_conversation_inherits_no_parameters(as_alice: Client, room: Room) -> None:

@@ -82,7 +82,7 @@ def test_results_are_limited_and_say_so(as_alice: Client, alice: User, team: Tea
 
     assert len(page.xpath("//a[@title]")) == FOUND_LINES
     assert page.xpath("//@data-said") == [f"More than {FOUND_LINES} conversations found"]
-    assert "There are more" in page.text_content()
+    assert "There are more matches" in page.text_content()
 
 
 def test_titles_and_queries_are_escaped(as_alice: Client, alice: User, team: Team) -> None:

@@ -104,7 +104,7 @@ def test_same_key_with_another_picture_is_refused(send: Post) -> None:
     again = send(upload(GIF, "wave.gif"), key=key)
 
     assert again.status_code == 409
-    assert "already been sent" in again.content.decode()
+    assert "was already sent" in again.content.decode()
 
 
 @pytest.mark.parametrize(

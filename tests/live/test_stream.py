@@ -193,7 +193,7 @@ async def test_foreign_and_missing_rooms_look_the_same(
 
     assert foreign.status == 404
     assert foreign.sent == missing.sent
-    assert access.NOT_HERE in foreign.body.decode()
+    assert str(access.NOT_HERE) in foreign.body.decode()
 
 
 @pytest.mark.parametrize("session", ["", "x" * 32], ids=["none", "unknown"])

@@ -122,7 +122,7 @@ def test_viewers_and_strangers_have_no_questions(
 
     assert listed(as_viewer) == []
     assert count_in_the_menu(as_viewer) == ""
-    assert "Nobody waits for you" in inbox_of(as_viewer).text_content()
+    assert "Nothing needs your attention" in inbox_of(as_viewer).text_content()
     assert not access.questions_for(charlie).exists()
 
 

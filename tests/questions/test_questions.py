@@ -132,7 +132,7 @@ def test_waiting_call_is_a_card_with_a_form(
 
     card = card_of(question, room.page(as_bob))
 
-    assert "Waiting for the result of river_level" in text_of(card)
+    assert "Needs the result of river_level" in text_of(card)
     assert '"city": "Basel <3"' in text_of(card)
     assert card.xpath(".//textarea[@name='output']")
     assert card.xpath(".//input[@name='is_error']")
@@ -163,7 +163,7 @@ def test_approval_offers_to_allow_and_to_decline(
     card = card_of(question, room.page(as_bob))
 
     words = {text_of(button) for button in card.xpath(".//button")}
-    assert {"Allow", "Decline"} <= words
+    assert {"Approve", "Decline"} <= words
     assert not card.xpath(".//*[@name='selected']")
 
 
@@ -178,7 +178,7 @@ def test_viewer_sees_cards_without_controls(
 
     for one in (call, question):
         card = card_of(one, page)
-        assert "Waiting for someone who may write" in text_of(card)
+        assert "Waiting for someone with write access" in text_of(card)
         assert not card.xpath(".//form | .//textarea")
         # The buttons on a block of code change nothing.
         assert not card.xpath(".//button[not(ancestor::*[@class='code-tools'])]")
@@ -192,18 +192,18 @@ def test_strip_says_that_a_person_is_needed(
 
     strip = room.page(as_bob).get_element_by_id("strip")
 
-    assert "Waiting for a person" in text_of(strip)
+    assert "Needs input" in text_of(strip)
     assert strip.xpath(f".//a[@href='#asks-{question.run.public_id.hex}']")
 
 
 def test_list_says_that_a_person_is_needed(as_bob: Client, room: Room, asked: QuestionCard) -> None:
     [question] = asked(TOOL)
     url = reverse("conversation_list")
-    assert "waiting for a person" in as_bob.get(url).content.decode()
+    assert "Needs input" in as_bob.get(url).content.decode()
 
     end_run(room.ask("Never mind", question.run.message))
 
-    assert "waiting for a person" not in as_bob.get(url).content.decode()
+    assert "Needs input" not in as_bob.get(url).content.decode()
 
 
 def test_number_of_queries_is_constant(as_alice: Client, room: Room, asked: QuestionCard) -> None:
@@ -233,7 +233,7 @@ def test_result_of_a_call_continues_the_answer(
     assert (question.status, question.answer["output"]) == ("answered", "3 m\nhigh")
     follow_up = Run.objects.get(message=question.run.message, position=1)
     [(_, words)] = patches.to(f"#ask-card-{question.public_id.hex}")
-    assert "Bob gave the result" in words
+    assert "Result submitted by Bob" in words
     assert patches.swaps(f"#runs-{question.run.message.public_id.hex}") == ["beforeend"]
     assert patches.tree.xpath(f"//*[@id='r{follow_up.public_id.hex}' and @data-live]")
     assert patches.tree.xpath(f"//*[@id='p{follow_up.public_id.hex}']")
@@ -246,7 +246,7 @@ def test_failed_call_is_shown_as_failed(as_bob: Client, room: Room, asked: Quest
     post(as_bob, "question_answer", question, output="disk on fire", is_error="true")
 
     card = card_of(question, room.page(as_bob))
-    assert "Bob gave the result: it went wrong" in text_of(card)
+    assert "Error reported by Bob" in text_of(card)
     assert "disk on fire" in text_of(card)
 
 
@@ -259,7 +259,7 @@ def test_declining_is_an_answer(
     post(as_bob, "question_refuse", question, reason="Not today <b>")
 
     card = card_of(question, room.page(as_bob))
-    assert "Bob declined" in text_of(card)
+    assert "Declined by Bob" in text_of(card)
     assert "Not today <b>" in text_of(card)
     assert not card.xpath(".//form")
     assert follow_ups(question) == 1
@@ -272,7 +272,7 @@ def test_option_is_chosen_by_its_number(as_bob: Client, room: Room, asked: Quest
 
     question.refresh_from_db()
     assert question.answer["selected"] == ["Elbe"]
-    assert "Bob answered" in text_of(room.page(as_bob).get_element_by_id("turns"))
+    assert "Answered by Bob" in text_of(room.page(as_bob).get_element_by_id("turns"))
 
 
 def test_form_is_answered_with_all_its_fields(
@@ -325,15 +325,17 @@ def test_late_answer_names_the_first(as_alice: Client, as_bob: Client, asked: Qu
     response = post(as_bob, "question_answer", question, HTMX, output="4 m")
 
     assert response.status_code == 409
-    assert "Alice was first" in Patches(response).text(f"#ask-note-{question.public_id.hex}")
+    assert "Alice has already responded" in Patches(response).text(
+        f"#ask-note-{question.public_id.hex}"
+    )
 
 
 @pytest.mark.parametrize(
     ("ask", "data", "status", "words"),
     [
-        (ASK, {}, 409, "Answer the question first"),
-        (ASK, {"selected": "7"}, 422, "no such option"),
-        (ASK, {"selected": "x"}, 422, "no such option"),
+        (ASK, {}, 409, "Enter an answer"),
+        (ASK, {"selected": "7"}, 422, "option is no longer available"),
+        (ASK, {"selected": "x"}, 422, "option is no longer available"),
         (FORM, {"selected": "0"}, 409, "Fill in: Depth"),
         (FORM, {"field-0": "3", "field-1": "perhaps"}, 422, "Wet"),
     ],
@@ -391,7 +393,7 @@ def test_run_continues_when_all_questions_are_answered(
     patches = Patches(post(as_bob, "question_answer", first, headers, output="3 m"))
 
     assert follow_ups(first) == 0
-    assert "1 of 2 settled" in patches.text(f"#rest-{first.run.public_id.hex}")
+    assert "1 of 2 done" in patches.text(f"#rest-{first.run.public_id.hex}")
     assert patches.to(f"#ask-card-{second.public_id.hex}") == []
     post(as_bob, "question_answer", second, selected="0")
     assert follow_ups(first) == 1
@@ -406,7 +408,7 @@ def test_open_questions_can_be_skipped(as_bob: Client, room: Room, asked: Questi
     for question in (first, second):
         question.refresh_from_db()
         assert question.status == QuestionStatus.EXPIRED
-    assert "Bob went on without" in text_of(room.page(as_bob).get_element_by_id("turns"))
+    assert "Skipped by Bob" in text_of(room.page(as_bob).get_element_by_id("turns"))
 
 
 def test_skipping_twice_is_refused(as_alice: Client, as_bob: Client, asked: QuestionCard) -> None:
@@ -530,4 +532,4 @@ def test_member_who_becomes_a_viewer_loses_the_controls(
     patches = room.changes(as_bob, headers)
 
     [(_, words)] = patches.to(f"#ask-card-{question.public_id.hex}")
-    assert "Waiting for someone who may write" in words
+    assert "Waiting for someone with write access" in words

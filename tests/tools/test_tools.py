@@ -149,7 +149,7 @@ def test_tool_of_another_team_cannot_be_switched_on(
 
     patches = switch_on(as_bob, room, HTMX, foreign)
 
-    assert "not there any more" in patches.text("#tools-note")
+    assert "no longer exists" in patches.text("#tools-note")
     assert list(room.conversation.tools.all()) == []
 
 

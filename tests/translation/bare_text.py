@@ -45,6 +45,7 @@ def in_template(source: str) -> Iterator[Finding]:
     line = 1
     position = 0
     within_code = 0
+    before = ""
     for kind, text in parts_of(source):
         found = source.find(text, position)
         if found >= 0:
@@ -59,12 +60,15 @@ def in_template(source: str) -> Iterator[Finding]:
                 within_code += 1
             elif re.match(r"</(code|kbd|samp|style|script)\b", text):
                 within_code -= 1
+        elif kind == "text" and before.startswith("{% block body_class"):
+            pass
         elif kind == "text" and not within_code and _is_language(text):
             yield line, " ".join(text.split())
         elif kind == "kept" and not text.startswith("{%") and not within_code:
             words = _without_template_tags(text.rsplit("</", 1)[0])
             if _is_language(words):
                 yield line, " ".join(words.split())
+        before = text
 
 
 def _without_template_tags(text: str) -> str:

@@ -54,15 +54,15 @@ def test_shared_conversation_is_read_by_the_team(
     found = people_of(as_bob, conversation)
 
     assert next(iter(found)) == str(alice)
-    assert found[str(viewer)] == "reads"
-    assert set(found.values()) == {"reads", "writes"}
+    assert found[str(viewer)] == "Read-only"
+    assert set(found.values()) == {"Read-only", "Can reply"}
     assert len(found) == team.memberships.count()
 
 
 def test_private_conversation_is_read_by_its_owner(
     as_alice: Client, private_conversation: Conversation, alice: User
 ) -> None:
-    assert people_of(as_alice, private_conversation) == {str(alice): "writes"}
+    assert people_of(as_alice, private_conversation) == {str(alice): "Can reply"}
 
 
 def test_deactivated_person_is_no_reader(

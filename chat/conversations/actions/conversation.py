@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext, ngettext
 
 from chat.conversations.actions.messages import _count_withdrawal
 from chat.core import notify
@@ -23,9 +24,16 @@ def switch_tools(user: User, conversation: Conversation, tools: Iterable[Tool]) 
     """Sets the tools that the conversation uses from the next message on."""
     chosen = {tool.pk: tool for tool in tools}
     if any(tool.team_id != conversation.team_id for tool in chosen.values()):
-        raise ActionRefused("These are tools of another team. Reload the page.")
+        raise ActionRefused(gettext("These tools belong to another team. Reload the page."))
     if len(chosen) > MOST_SWITCHED_ON:
-        raise ActionRefused(f"At most {MOST_SWITCHED_ON} tools can be switched on.")
+        raise ActionRefused(
+            ngettext(
+                "You can enable at most %(count)d tool.",
+                "You can enable at most %(count)d tools.",
+                MOST_SWITCHED_ON,
+            )
+            % {"count": MOST_SWITCHED_ON}
+        )
     with storage_errors(), transaction.atomic():
         conversation.touch()
         # A tool that was removed meanwhile is ignored.
@@ -71,7 +79,7 @@ def _stop_waiting(user: User, run: Run) -> bool:
 def rename(conversation: Conversation, title: str) -> None:
     title = without_hidden(" ".join(title.split()))[:200].strip()
     if not title:
-        raise ActionRefused("A title needs at least one letter.")
+        raise ActionRefused(gettext("Enter a title."))
     with transaction.atomic():
         Conversation.objects.filter(pk=conversation.pk).update(title=title)
         conversation.touch()

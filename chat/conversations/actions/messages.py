@@ -9,6 +9,8 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, OuterRef
+from django.utils.formats import number_format
+from django.utils.translation import gettext
 
 from chat.conversations.titles import title_of
 from chat.core import notify
@@ -147,7 +149,7 @@ def edit_message(
 ) -> Run:
     """Creates a sibling of a person's message with another text and the same pictures, and queues its answer."""
     if message.role != Role.USER:
-        raise ActionRefused("Only a person's message can be edited.")
+        raise ActionRefused(gettext("Only messages from people can be edited."))
     return send_message(
         user,
         message.conversation,
@@ -162,7 +164,7 @@ def edit_message(
 def retry(user: User, answer: Message, *, choice: ModelChoice, idempotency_key: UUID) -> Run:
     """Creates a sibling of an answer and queues its run."""
     if answer.role != Role.ASSISTANT or answer.parent is None:
-        raise ActionRefused("Only an answer can be tried again.")
+        raise ActionRefused(gettext("Only answers can be tried again."))
     with storage_errors():
         if earlier := _earlier_run(user, idempotency_key):
             return earlier
@@ -231,7 +233,7 @@ def parent_in(conversation: Conversation, public_id: UUID | None) -> Message | N
         return None
     parent = _message_of.first(room=conversation.pk, public_id=public_id)
     if parent is None:
-        raise ActionRefused("This message has no place in the conversation. Reload the page.")
+        raise ActionRefused(_not_in_conversation())
     return parent
 
 
@@ -256,21 +258,30 @@ def _count_withdrawal(conversation: Conversation) -> None:
 
 def _check_text(text: str) -> None:
     if not text.strip():
-        raise ActionRefused("Write something first.")
+        raise ActionRefused(gettext("Enter a message."))
     if len(text) > TEXT_LIMIT:
-        raise ActionRefused("This message is longer than a million characters.")
+        raise ActionRefused(
+            gettext("This message is too long. Shorten it to %(limit)s characters.")
+            % {"limit": number_format(TEXT_LIMIT, use_l10n=True, force_grouping=True)}
+        )
+
+
+def _not_in_conversation() -> str:
+    return gettext(
+        "The message you are replying to is no longer in this conversation. Reload the page."
+    )
 
 
 def _check_parent(conversation: Conversation, parent: Message | None) -> None:
     if parent is None:
         return
     if parent.conversation_id != conversation.pk or parent.role != Role.ASSISTANT:
-        raise ActionRefused("This message has no place in the conversation. Reload the page.")
+        raise ActionRefused(_not_in_conversation())
     is_live = parent.is_live
     if is_live is None:
         is_live = Run.objects.filter(message=parent, status__in=LIVE_STATUSES).exists()
     if is_live:
-        raise AnswerLive("The answer above is still being written. Stop it, or wait.")
+        raise AnswerLive(gettext("The answer above isn’t finished yet. Wait for it, or stop it."))
 
 
 def _earlier_run(user: User, idempotency_key: UUID) -> Run | None:
@@ -289,7 +300,7 @@ def _winner(user: User, idempotency_key: UUID) -> Run:
     """The run of the concurrent request that inserted the same key first."""
     run = _earlier_run(user, idempotency_key)
     if run is None:
-        raise ActionRefused("This message was already sent by somebody else. Reload the page.")
+        raise ActionRefused(gettext("Someone else already sent this message. Reload the page."))
     return run
 
 
@@ -334,10 +345,13 @@ def _check_is_last(parent: Message, *, is_unchanged: bool) -> None:
     followers = Message.objects.filter(parent=parent).select_related("author")
     follower = followers.order_by("pk").last()
     if follower is not None:
-        name = follower.author.name if follower.author else "Somebody"
+        name = follower.author.name if follower.author else gettext("Someone")
         raise Overtaken(
-            f"{name} sent a message here just before you. Yours was not sent: it is still here, "
-            "for you to send below that one."
+            gettext(
+                "%(person)s sent a message just before you, so yours wasn’t sent. Your text is still "
+                "here: send it again to add it below."
+            )
+            % {"person": name}
         )
 
 

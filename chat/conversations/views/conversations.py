@@ -12,6 +12,8 @@ from uuid import UUID
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from chat import access
@@ -92,30 +94,31 @@ def search(request: HttpRequest) -> HttpResponse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
     icon: str
-    title: str
+    title: str | Promise
     text: str
 
 
-# First messages for the demo servers, which choose a scene by a word in the text.
+# First messages for the demo servers, which choose a scene by an English word in the text: so the
+# texts are not translated.
 STARTERS = (
     Starter(
         icon="brain",
-        title="Watch it think",
+        title=gettext_lazy("Solve a puzzle"),
         text="Think it through: three people need eight days. One leaves after two. When are they done?",
     ),
     Starter(
         icon="wrench",
-        title="Let it use a tool",
+        title=gettext_lazy("Use a tool"),
         text="Use a tool to find the unpaid invoices of October.",
     ),
     Starter(
         icon="code",
-        title="Read some code",
+        title=gettext_lazy("Read code"),
         text="Show me the code that finds overdue invoices.",
     ),
     Starter(
         icon="table",
-        title="Compare in a table",
+        title=gettext_lazy("Make a table"),
         text="Put the plan for the team day into a table.",
     ),
 )
@@ -199,7 +202,7 @@ def new(request: HttpRequest) -> HttpResponse:
     except ActionRefused as refusal:
         return _not_started(request, str(refusal), refusal.status)
     if not (page_responses.says(run, said["text"]) and shows(run, pictures)):
-        return _not_started(request, page_responses.SAID_OTHERWISE, 409, new_key=True)
+        return _not_started(request, str(page_responses.SAID_OTHERWISE), 409, new_key=True)
     return _started(request, run.conversation)
 
 
@@ -278,7 +281,7 @@ def _is_uuid(text: str | None) -> bool:
 def rename(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     form = TitleForm(request.POST)
     if not form.is_valid():
-        raise InvalidForm("A title needs between one and 200 letters.")
+        raise InvalidForm(gettext("Enter a title of up to 200 characters."))
     actions.rename(conversation, form.cleaned_data["title"])
     return page_responses.accepted(request, conversation)
 
@@ -287,7 +290,7 @@ def rename(request: HttpRequest, conversation: Conversation) -> HttpResponse:
 def visibility(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     form = VisibilityForm(request.POST)
     if not form.is_valid():
-        raise InvalidForm("Choose who may read it.")
+        raise InvalidForm(gettext("Choose who can read this conversation."))
     if form.cleaned_data["visibility"] != conversation.visibility:
         actions.set_visibility(request.user, conversation, form.cleaned_data["visibility"])
     return page_responses.accepted(request, conversation)

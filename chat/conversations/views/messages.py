@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_GET
 
 from chat import access, events
@@ -147,7 +148,9 @@ def retry(request: HttpRequest, answer: Message) -> HttpResponse:
         idempotency_key=form.cleaned_data["key"],
     )
     if run.message.parent_id != answer.parent_id:
-        raise ActionRefused("Nothing was tried again: reload the page, then try once more.")
+        raise ActionRefused(
+            gettext("The answer wasn’t tried again. Reload the page and try again.")
+        )
     return page.accepted(request, answer.conversation)
 
 
