@@ -35,6 +35,12 @@ def _seconds(whole: int) -> str:
     return gettext("%(seconds)s s") % {"seconds": whole}
 
 
+def clock(milliseconds: int) -> str:
+    """A time on a scale: ``1.234 s``. The space does not break."""
+    words = gettext("%(seconds)s s") % {"seconds": decimal(milliseconds / 1000, 3)}
+    return words.replace(" ", "\u00a0")
+
+
 def elapsed(milliseconds: int) -> str:
     """A running time in whole seconds, so that it changes once a second."""
     seconds = milliseconds // 1000
