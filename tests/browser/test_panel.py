@@ -33,7 +33,7 @@ def test_panel_shows_one_page_at_a_time(tab: OpenTab, room: str) -> None:
     expect(panel).to_be_hidden()
 
     alice.page.locator(".turn [data-details]").click()
-    expect(title).to_have_text("Details of an answer")
+    expect(title).to_have_text("Run details")
     expect(title).to_be_focused()
     expect(panel).to_contain_text("As the server sent it")
     alice.page.locator("#to-people").click()
@@ -89,7 +89,7 @@ def test_panel_key_works_outside_of_text(tab: OpenTab, room: str) -> None:
     alice.composer.evaluate("text => text.blur()")
     alice.page.keyboard.press("i")
 
-    expect(alice.page.locator("#panel-title")).to_have_text("Details of an answer")
+    expect(alice.page.locator("#panel-title")).to_have_text("Run details")
 
 
 def test_panel_width_is_remembered(tab: OpenTab, room: str) -> None:

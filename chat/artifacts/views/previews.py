@@ -19,6 +19,7 @@ from uuid import UUID
 from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.clickjacking import xframe_options_exempt
 from django.views.decorators.http import require_safe
 
@@ -169,7 +170,7 @@ def preview(request: HttpRequest, token: str, path: str = "") -> HttpResponse:
 
 
 def _nothing() -> HttpResponse:
-    text = "This preview is not here, or not any more. Open the page around it again."
+    text = gettext("This preview isn’t available or has expired. Reload the page to see it.")
     return HttpResponse(text, status=404, content_type="text/plain; charset=utf-8")
 
 

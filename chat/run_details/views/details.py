@@ -17,7 +17,7 @@ from chat.dialects import DIALECTS
 from chat.models import Attempt, Run, RunStatus
 from chat.models.run import model_label
 from chat.rendering import final_comparison
-from chat.rendering.figures import duration, milliseconds_of
+from chat.rendering.figures import decimal, duration, milliseconds_of
 from chat.rendering.final_comparison import FinalComparison, responses_said
 from chat.rendering.latency import Latency, shares
 from chat.rendering.messages import error_title
@@ -166,6 +166,8 @@ def _asked_to_wait(attempt: Attempt) -> str:
     seconds = attempt.retry_after_seconds
     if not seconds:
         return ""
+    if seconds < 1:
+        return gettext("%(seconds)s s") % {"seconds": decimal(seconds, 2)}
     return duration(milliseconds_of(seconds))
 
 
