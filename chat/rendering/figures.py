@@ -82,7 +82,7 @@ def _tokens(result: Result) -> list[tuple[str, str]]:
     if (number := stats.total_output_tokens) is not None:
         pairs.append((count(number), ngettext("output token", "output tokens", number)))
     if thinking is not None:
-        pairs.append((count(thinking), gettext("for thinking")))
+        pairs.append((count(thinking), ngettext("thinking token", "thinking tokens", thinking)))
     return pairs
 
 
@@ -104,7 +104,10 @@ def _times(result: Result) -> list[tuple[str, str]]:
 def _probabilities(result: Result) -> list[tuple[str, str]]:
     """How many tokens have log probabilities; the run's details show them."""
     known = sum(len(item.logprobs or ()) for item in result.output if type(item) is MessageItem)
-    return [(count(known), gettext("with probabilities"))] if known else []
+    if not known:
+        return []
+    name = ngettext("token with probabilities", "tokens with probabilities", known)
+    return [(count(known), name)]
 
 
 def figures_of(

@@ -329,5 +329,5 @@ def test_run_details_explain_errors_in_words(as_bob: Client, room: Room) -> None
     assert page.count("The server doesn’t have this model") == 3
     assert "No model river-9." in page
     assert "not_found" not in page
-    assert "for thinking" not in page
+    assert "Thinking tokens" not in page
     assert "Total" not in page
