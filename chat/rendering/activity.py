@@ -3,6 +3,7 @@
 from collections import Counter
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_noop
 
 from chat.events import ActivityStep, Json
 from chat.rendering import figures
@@ -12,17 +13,22 @@ from chat.rendering.parts import Patches, Slot, Stack
 from chat.rendering.safety import is_safe_link, with_host
 
 _STEP_ICONS = {
-    "start": ("loader-circle", "Started", "live"),
-    "progress": ("loader-circle", "Under way", "live"),
-    "done": ("check", "Done", "good"),
-    "failed": ("x", "Failed", "bad"),
-    "note": ("circle", "Note", "remark"),
-    "ended": ("circle-stop", "Not finished", "calm"),
+    "start": ("loader-circle", gettext_noop("Started"), "live"),
+    "progress": ("loader-circle", gettext_noop("In progress"), "live"),
+    "done": ("check", gettext_noop("Done"), "good"),
+    "failed": ("x", gettext_noop("Failed"), "bad"),
+    "note": ("circle", gettext_noop("Note"), "remark"),
+    "ended": ("circle-stop", gettext_noop("Incomplete"), "calm"),
 }
 _PLANNED, _RETRIED = "subtask_planned", "subtask_retried"
-_PLANNED_ICON = ("circle-dashed", "Planned", "calm")
+_PLANNED_ICON = ("circle-dashed", gettext_noop("Planned"), "calm")
 # Titles of the list by family of steps; with several families the first of them here.
-_FAMILIES = {"deep_think": "Deep thinking", "research": "Research", "analyst": "Preparation"}
+_FAMILIES = {
+    "deep_think": gettext_noop("Deep thinking"),
+    "research": gettext_noop("Research"),
+    "analyst": gettext_noop("Preparation"),
+}
+_ANY_FAMILY = gettext_noop("Activity")
 # Steps of the research family that search nothing.
 _OTHER_TOOLS = (
     "tool_call",
@@ -89,20 +95,23 @@ class Step(Slot):
     def content(self) -> str:
         icon, word, tone = _PLANNED_ICON if self.is_planned else _STEP_ICONS[self.phase]
         milliseconds = self.ended_t - self.started_t
+        tokens = _tokens_in(self.detail)
         url = _link_in(self.detail)
         # The address if it is part of the label, else its host beside it.
         before, address, after = self.label.partition(url) if url else (self.label, "", "")
         return fill(
             "step",
             icon=icon,
-            word=word,
+            word=gettext(word),
             tone=tone,
             label=name_of(before),
             url=url,
             page=with_host(name_of(address.partition("://")[2]), url) if url else "",
             after=name_of(after),
-            attempts=figures.count(self.attempts) if self.attempts > 1 else "",
-            tokens=_tokens_in(self.detail),
+            attempts=self.attempts if self.attempts > 1 else 0,
+            attempts_shown=figures.count(self.attempts),
+            tokens=tokens,
+            tokens_shown=figures.count(tokens),
             duration=figures.duration(milliseconds) if milliseconds and not self.is_open else "",
             body=self._body(),
         )
@@ -130,11 +139,10 @@ def _index_in(event: ActivityStep) -> int | None:
     return index if type(index) is int else None
 
 
-def _tokens_in(detail: dict[str, Json]) -> str:
-    """The input and output tokens of a part; empty if unknown."""
+def _tokens_in(detail: dict[str, Json]) -> int:
+    """The input and output tokens of a part; 0 if unknown."""
     counts = [detail.get(name) for name in ("input_tokens", "output_tokens")]
-    known = [count for count in counts if type(count) is int and count >= 0]
-    return figures.count(sum(known)) if known else ""
+    return sum(count for count in counts if type(count) is int and count >= 0)
 
 
 class Activity(Entry):
@@ -236,21 +244,24 @@ class Activity(Entry):
         milliseconds = self._last_t - self._first_t
         failed = self._phases["failed"]
         family = next((_FAMILIES[each] for each in _FAMILIES if each in self._families), "")
+        steps = len(self.steps.children)
         # A single step of an unknown family is its own title.
         only = self._only_label() if not family else ""
         self.head.show(
             "activity_head",
             icon=icon,
-            word=word,
+            word=gettext(word),
             tone=tone,
-            name=name_of(only) or family or "Activity",
+            name=name_of(only) or gettext(family or _ANY_FAMILY),
             is_only=bool(only),
             now=name_of(self._newest) if tone == "live" and not only else "",
-            parts_done=figures.count(min(self._parts_done, self._parts)),
-            parts=figures.count(self._parts) if self._parts else "",
-            steps=figures.count(len(self.steps.children)),
-            is_single=len(self.steps.children) == 1,
-            failed=figures.count(failed) if failed else "",
+            parts=self._parts,
+            parts_shown=figures.count(self._parts),
+            parts_done_shown=figures.count(min(self._parts_done, self._parts)),
+            steps=steps,
+            steps_shown=figures.count(steps),
+            failed=failed,
+            failed_shown=figures.count(failed),
             duration=figures.duration(milliseconds) if milliseconds and tone != "live" else "",
         )
 

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import ClassVar
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_noop
 
 from chat.events import (
     ActivityStep,
@@ -25,11 +26,12 @@ from chat.rendering.components import (
     excerpt,
     excerpt_of_json,
     fill,
+    more_note,
     name_of,
     pretty,
     safe,
 )
-from chat.rendering.media import Media, more_note
+from chat.rendering.media import Media
 from chat.rendering.parts import Part, Patches, Stack
 from chat.rendering.safety import reveal, storable
 from chat.rendering.text_diff import count_changes
@@ -73,6 +75,9 @@ class KeptCard(Card):
         if self.is_kept:
             patches.replace(f"{self.id}-way", self._way())
 
+    def shown_title(self) -> str:
+        return name_of(self.title)
+
     def _way(self) -> SafeString:
         if not self.is_kept:
             return safe("")
@@ -81,7 +86,7 @@ class KeptCard(Card):
         return fill(
             "way",
             address=f"{address}/{self.place}/{self.made_seq}/",
-            title=name_of(self.title),
+            title=self.shown_title(),
         )
 
 
@@ -120,10 +125,10 @@ class ArtifactCard(KeptCard):
 
 
 _MOCKUP_STATES = {
-    "calling": ("loader-circle", "Being made", "live"),
-    "created": ("check", "Ready", "good"),
-    "updated": ("check", "Updated", "good"),
-    "error": ("triangle-alert", "Not complete", "bad"),
+    "calling": ("loader-circle", gettext_noop("Creating…"), "live"),
+    "created": ("check", gettext_noop("Ready"), "good"),
+    "updated": ("check", gettext_noop("Updated"), "good"),
+    "error": ("triangle-alert", gettext_noop("Incomplete"), "bad"),
 }
 
 
@@ -141,7 +146,7 @@ class MockupCard(KeptCard):
         self.last: MockupUpdate = MockupUpdate(op="calling")
 
     def update(self, event: MockupUpdate, seq: int) -> None:
-        self.title = event.title or self.title or event.identifier or event.bundle_id or "Mockup"
+        self.title = event.title or self.title or event.identifier or event.bundle_id or ""
         self.entry = event.entry or self.entry
         if event.files is not None:
             self.files = {str(file.get("path", "")): file for file in event.files}
@@ -155,20 +160,23 @@ class MockupCard(KeptCard):
         self.last = event
         self.told(seq)
 
+    def shown_title(self) -> str:
+        return super().shown_title() or gettext("Mockup")
+
     def content(self) -> str:
         icon, word, tone = _MOCKUP_STATES[self.last.op]
         saved = (self.last.successful_paths or [])[:SHOWN_ENTRIES]
         shown = islice(self.files.items(), SHOWN_ENTRIES)
         return fill(
             "mockup",
-            title=name_of(self.title),
+            title=self.shown_title(),
             icon=icon,
-            word=word,
+            word=gettext(word),
             tone=tone,
             files=[self._file(path, file) for path, file in shown],
             count=len(self.files),
             is_whole=self.is_whole,
-            more=more_note(len(self.files)),
+            more=more_note(len(self.files) - SHOWN_ENTRIES),
             message=reveal(storable(self.last.message or "")),
             code=name_of(self.last.code or ""),
             saved=[name_of(path) for path in saved],
@@ -202,9 +210,9 @@ class AskCard(Card):
             question=storable(event.question),
             is_approval=event.style == "approval",
             options=[_option(option) for option in event.options[:SHOWN_ENTRIES]],
-            more_options=more_note(len(event.options)),
+            more_options=more_note(len(event.options) - SHOWN_ENTRIES),
             fields=[_option(field) for field in event.fields[:SHOWN_ENTRIES]],
-            more_fields=more_note(len(event.fields)),
+            more_fields=more_note(len(event.fields) - SHOWN_ENTRIES),
             multi_select=event.multi_select,
             free_text=event.allow_free_text,
         )
@@ -263,7 +271,12 @@ class Fork(Card):
     def content(self) -> str:
         name = name_of(self._event.branch_name or self._event.branch_id)
         messages = self._event.message_count
-        return fill("fork", name=name, messages="" if messages is None else figures.count(messages))
+        return fill(
+            "fork",
+            name=name,
+            messages=messages,
+            messages_shown=figures.count(messages or 0),
+        )
 
 
 # Further choices of an answer.

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.template.loader import get_template
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext
 
 from chat.events import Json
 from chat.rendering import figures
@@ -46,7 +47,12 @@ def pretty(value: Json, indent: int | None = 2) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent)
     except RecursionError:
-        return "(nested too deeply to be shown here; the run's details have it)"
+        return gettext("(nested too deeply to show here; see Run details)")
+
+
+def more_note(count: int) -> SafeString:
+    """A note with the number of entries that are not shown; empty without any."""
+    return fill("more", more=count, more_shown=figures.count(count)) if count > 0 else safe("")
 
 
 def excerpt(text: str, language: str = "") -> SafeString:

@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext, ngettext
+
 from chat.events import (
     Json,
     JsonObject,
@@ -58,9 +60,9 @@ def receipt_of(result: Result) -> FinalComparison | None:
 
 def compare(ours: Said, final: Said) -> FinalComparison:
     differences: list[FinalDifference] = []
-    texts = [("text", ours.text, final.text)]
+    texts = [(gettext("text"), ours.text, final.text)]
     if final.thinking is not None:
-        texts.append(("thinking", ours.thinking or "", final.thinking))
+        texts.append((gettext("thinking"), ours.thinking or "", final.thinking))
     for about, one, other in texts:
         if one != other:
             differences.append(
@@ -68,10 +70,11 @@ def compare(ours: Said, final: Said) -> FinalComparison:
             )
     compared = [about for about, _, _ in texts]
     if final.calls is not None:
-        compared.append("tool calls")
+        about = gettext("tool calls")
+        compared.append(about)
         if ours.calls != final.calls:
             differences.append(
-                FinalDifference(about="tool calls", streamed=_calls(ours), final=_calls(final))
+                FinalDifference(about=about, streamed=_calls(ours), final=_calls(final))
             )
     return FinalComparison(compared=tuple(compared), differences=tuple(differences))
 
@@ -84,7 +87,12 @@ def _place(one: str, other: str) -> str:
     """The length, and an excerpt from the first difference on."""
     parting = _parting(one, other)
     excerpt = one[max(0, parting - _BEFORE) : parting + _FROM]
-    return f"{count(len(one))} letters; from letter {count(parting + 1)}: “{excerpt}”"
+    words = ngettext(
+        "%(count)s character; differs from character %(place)s on: “%(excerpt)s”",
+        "%(count)s characters; differs from character %(place)s on: “%(excerpt)s”",
+        len(one),
+    )
+    return words % {"count": count(len(one)), "place": count(parting + 1), "excerpt": excerpt}
 
 
 def _parting(one: str, other: str) -> int:
@@ -101,7 +109,8 @@ def _parting(one: str, other: str) -> int:
 
 
 def _calls(said: Said) -> str:
-    return ", ".join(f"{tool} {arguments}" for tool, arguments in said.calls or ())[:200] or "none"
+    calls = ", ".join(f"{tool} {arguments}" for tool, arguments in said.calls or ())
+    return calls[:200] or gettext("none")
 
 
 def streamed(output: Sequence[OutputItem]) -> Said:

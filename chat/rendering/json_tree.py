@@ -6,6 +6,7 @@ from html import escape
 from itertools import islice
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext
 
 from chat.events import Json
 from chat.rendering import figures
@@ -14,6 +15,7 @@ from chat.rendering.components import (
     excerpt,
     excerpt_of_json,
     fill,
+    more_note,
     name_of,
     safe,
 )
@@ -41,9 +43,7 @@ def result_of(output: str) -> SafeString:
     value = _parsed(output)
     if isinstance(value, list) and value and all(map(_is_content, value)):
         shown = "".join(_content(part) for part in value[:SHOWN_PARTS])
-        more = len(value) - SHOWN_PARTS
-        cut = f'<p class="quiet">and {figures.count(more)} more parts</p>' if more > 0 else ""
-        return safe(shown + cut)
+        return safe(shown + more_note(len(value) - SHOWN_PARTS))
     return _value_or_text(output, value)
 
 
@@ -89,7 +89,7 @@ def _content(part: dict[str, Json]) -> str:
     if part["type"] == "text":
         return _value_or_text(part["text"], _parsed(part["text"]))
     picture = picture_of(str(part.get("mimeType") or ""), part["data"])
-    return picture or excerpt_of_json({**part, "data": f"{len(part['data']):,} characters"})
+    return picture or excerpt_of_json({**part, "data": _characters(len(part["data"]))})
 
 
 # --- the tree --------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def _members(value: Json, room: _Room, depth: int) -> Iterator[str]:
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
     for number, (key, inner) in enumerate(pairs):
         if number >= SHOWN_MEMBERS or room.left <= 0:
-            yield f'<li class="quiet">and {figures.count(len(value) - number)} more</li>'
+            yield f'<li class="quiet">{escape(_more(len(value) - number))}</li>'
             return
         room.left -= 1
         yield f"<li>{_member(str(key), inner, room, depth)}</li>"
@@ -120,17 +120,39 @@ def _member(key: str, value: Json, room: _Room, depth: int) -> str:
     name = f'<span class="key">{escape(_cut(name_of(key), SHOWN_NAME), quote=False)}</span>'
     if not isinstance(value, dict | list) or not value:
         return f"{name} {_leaf(value)}"
-    one, several = ("entry", "entries") if isinstance(value, list) else ("member", "members")
-    kind = one if len(value) == 1 else several
-    size = f'<span class="quiet">{figures.count(len(value))} {kind}</span> {_glance(value)}'
+    size = f'<span class="quiet">{escape(_size(value))}</span> {_glance(value)}'
     if depth >= SHOWN_DEPTH:
-        return f'{name} {size} <span class="quiet">nested deeper</span>'
+        note = escape(gettext("deeper levels aren’t shown"))
+        return f'{name} {size} <span class="quiet">{note}</span>'
     is_open = " open" if depth == 0 and len(value) <= OPEN_MEMBERS else ""
     inside = "".join(_members(value, room, depth + 1))
     return (
         f'<details class="branch"{is_open}><summary>{name} {size}</summary>'
         f'<ul class="tree">{inside}</ul></details>'
     )
+
+
+def _size(value: Json) -> str:
+    number = len(value)
+    if isinstance(value, list):
+        words = ngettext("%(count)s item", "%(count)s items", number)
+    else:
+        words = ngettext("%(count)s field", "%(count)s fields", number)
+    return words % {"count": figures.count(number)}
+
+
+def _more(number: int) -> str:
+    return ngettext("%(count)s more", "%(count)s more", number) % {"count": figures.count(number)}
+
+
+def _characters(number: int) -> str:
+    words = ngettext("%(count)s character", "%(count)s characters", number)
+    return words % {"count": figures.count(number)}
+
+
+def _more_characters(number: int) -> str:
+    words = ngettext("%(count)s more character", "%(count)s more characters", number)
+    return words % {"count": figures.count(number)}
 
 
 def _glance(value: Json) -> str:
@@ -170,7 +192,7 @@ def _text(text: str) -> str:
         return _link(text)
     shown = escape(reveal(storable(text[:SHOWN_LETTERS])), quote=False)
     more = len(text) - SHOWN_LETTERS
-    cut = f' <span class="quiet">and {figures.count(more)} characters</span>' if more > 0 else ""
+    cut = f' <span class="quiet">{escape(_more_characters(more))}</span>' if more > 0 else ""
     return f'<span class="hl-string" dir="auto">{shown}</span>{cut}'
 
 

@@ -1,30 +1,32 @@
 """How the time of an answer was spent, from the times of its events.
 
 A run spends each moment on one thing: the one that its last event began. What happened before the
-request was sent (the line, our own work) is in no event; `Share` holds it in the run's details.
+request was sent (the queue, our own work) is in no event; `Share` holds it in the run's details.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from django.utils.translation import gettext, gettext_noop
+
 from chat import events
 from chat.events import EventBase
-from chat.rendering.figures import duration
+from chat.rendering.figures import duration, percentage
 
 # Kind -> label, in the order of the bar. The kind is also a CSS class.
 KINDS: dict[str, str] = {
-    "queue": "waiting in line",
-    "attempts": "refused attempts",
-    "overhead": "our own work",
-    "first": "until the first token",
-    "load": "loading the model",
-    "prompt": "reading the prompt",
-    "reasoning": "thinking",
-    "tools": "tools",
-    "work": "research and other steps",
-    "person": "waiting for a person",
-    "writing": "writing",
-    "idle": "between, with nothing said",
+    "queue": gettext_noop("Queued"),
+    "attempts": gettext_noop("Refused attempts"),
+    "overhead": gettext_noop("Tributary overhead"),
+    "first": gettext_noop("Waiting for the model"),
+    "load": gettext_noop("Loading the model"),
+    "prompt": gettext_noop("Reading the prompt"),
+    "reasoning": gettext_noop("Thinking"),
+    "tools": gettext_noop("Tools"),
+    "work": gettext_noop("Research and other steps"),
+    "person": gettext_noop("Waiting for input"),
+    "writing": gettext_noop("Writing"),
+    "idle": gettext_noop("Idle"),
 }
 # Width of the bar in units that are smaller than a pixel.
 WIDTH = 1000
@@ -56,7 +58,7 @@ def shares(spent: Iterable[tuple[str, int]]) -> list[Share]:
         made.append(
             Share(
                 kind=kind,
-                name=KINDS[kind],
+                name=gettext(KINDS[kind]),
                 duration=duration(known[kind]),
                 percent=_percent(known[kind] / total),
                 x=x,
@@ -67,8 +69,9 @@ def shares(spent: Iterable[tuple[str, int]]) -> list[Share]:
 
 
 def _percent(share: float) -> str:
-    """Formats a duration; a positive one is never shown as 0."""
-    return f"{round(100 * share) or '< 1'} %"
+    """A share of the whole; a positive one is never shown as 0."""
+    whole = round(100 * share)
+    return percentage(whole) if whole else f"< {percentage(1)}"
 
 
 class Latency:

@@ -7,10 +7,11 @@ from itertools import chain, repeat
 from typing import TypeGuard
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
 from chat.events import Json
 from chat.rendering import figures
-from chat.rendering.components import Foldable, fill, safe
+from chat.rendering.components import Foldable, fill, more_note, safe
 from chat.rendering.parts import Slot
 from chat.rendering.safety import reveal, storable
 
@@ -53,13 +54,13 @@ class Odds(Foldable, Slot):
         if not self._is_shown:
             return ""
         count = figures.count(self._count)
-        heat = self.whole() if self.is_inline else self.later("Show it")
+        heat = self.whole() if self.is_inline else self.later(gettext("Show"))
         return fill("logprobs", count=count, heat=heat)
 
     def whole(self) -> SafeString:
         tokens = safe("".join(_shown(token) for token in self._tokens))
-        more = self._count - len(self._tokens)
-        return fill("logprobs_text", tokens=tokens, more=figures.count(more) if more else "")
+        more = more_note(self._count - len(self._tokens))
+        return fill("logprobs_text", tokens=tokens, more=more)
 
 
 def _tokens_of(entries: list[Json]) -> Iterator[Token]:
@@ -113,7 +114,7 @@ def _share(logprob: float) -> float:
 
 def _percent(logprob: float) -> str:
     share = 100 * _share(logprob)
-    return f"{share:.0f} %" if share >= 1 else "under 1 %"
+    return figures.percentage(round(share)) if share >= 1 else f"< {figures.percentage(1)}"
 
 
 def _shown(token: Token) -> str:
@@ -121,7 +122,10 @@ def _shown(token: Token) -> str:
     share = _share(logprob)
     heat = next((number for least, number in _CLASSES if share >= least), 1)
     others = ", ".join(f"{_visible(name)} {_percent(odds)}" for name, odds in rivals)
-    title = f"{_visible(text)} {_percent(logprob)}" + (f"; else {others}" if others else "")
+    title = f"{_visible(text)} {_percent(logprob)}"
+    if others:
+        words = gettext("%(token)s. Alternatives: %(others)s")
+        title = words % {"token": title, "others": others}
     shown = escape(reveal(storable(text)), quote=False)
     return f'<span class="odd odd-{heat}" title="{escape(title)}">{shown}</span>'
 

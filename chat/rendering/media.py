@@ -13,10 +13,11 @@ from typing import ClassVar
 from uuid import UUID
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_noop
 
 from chat.events import MediaUpdate
 from chat.rendering import figures
-from chat.rendering.components import SHOWN_ENTRIES, Card, fill, name_of, safe
+from chat.rendering.components import SHOWN_ENTRIES, Card, fill, more_note, name_of, safe
 from chat.rendering.safety import host_of, is_safe_link, storable
 from chat.result import media_name
 
@@ -131,19 +132,17 @@ def _is_base64(data: str) -> bool:
     return data.isascii() and data.replace("+", "").replace("/", "").rstrip("=").isalnum()
 
 
-def picture_of(media_type: str, data: str) -> str:
+def picture_of(media_type: str, data: str) -> SafeString:
     """The picture as HTML; empty if it is not a picture."""
     if not is_picture(media_type, data):
-        return ""
-    return (
-        f'<img class="picture" src="data:{media_type};base64,{data}" alt="Picture in the result">'
-    )
+        return safe("")
+    return fill("picture", source=safe(f"data:{media_type};base64,{data}"))
 
 
-def picture_of_address(address: str) -> str:
+def picture_of_address(address: str) -> SafeString:
     """The same for a ``data:`` URL."""
     match = _ADDRESS.match(address)
-    return picture_of(match.group(1), address[match.end() :]) if match else ""
+    return picture_of(match.group(1), address[match.end() :]) if match else safe("")
 
 
 # Bytes that are needed to recognize a sound.
@@ -204,26 +203,27 @@ class Media(Card):
             medium.is_kept = bool(medium.place)
             if medium.is_kept and medium.sound:
                 self.touch(seq)
-            if medium.state == "in progress":
-                medium.state = "" if status in _WHOLE else "not finished"
+            if medium.state == _GROWING:
+                medium.state = "" if status in _WHOLE else _BROKEN_OFF
                 self.touch(seq)
 
     def content(self) -> str:
         shown = islice(self.media.values(), SHOWN_ENTRIES)
-        return "".join(medium.content() for medium in shown) + more_note(len(self.media))
-
-
-def more_note(entries: int) -> SafeString:
-    """A note with the number of entries that are not shown."""
-    more = entries - SHOWN_ENTRIES
-    return fill("more", more=figures.count(more)) if more > 0 else safe("")
+        rest = more_note(len(self.media) - SHOWN_ENTRIES)
+        return "".join(medium.content() for medium in shown) + rest
 
 
 # Statuses after which the media of an answer are complete.
 _WHOLE = ("completed", "waiting", "paused")
-_FILE = "File"
+# States of a medium that is not whole.
+_GROWING, _BROKEN_OFF = gettext_noop("in progress"), gettext_noop("incomplete")
+_FILE = gettext_noop("File")
 # First part of a media type -> icon and label.
-_MEDIA = {"image": ("image", "Picture"), "audio": ("volume-2", "Sound"), "text": ("file", "Text")}
+_MEDIA = {
+    "image": ("image", gettext_noop("Image")),
+    "audio": ("volume-2", gettext_noop("Audio")),
+    "text": ("file", gettext_noop("Text")),
+}
 
 
 class _Medium:
@@ -243,7 +243,7 @@ class _Medium:
         """What is final replaces what was partial. Partial sound goes on where it was; a partial
         picture is a better one than that before it."""
         is_final = event.state == "final"
-        self.state = "" if is_final else "in progress"
+        self.state = "" if is_final else _GROWING
         self.media_type = event.media_type
         self.url = event.url or self.url
         if event.data:
@@ -259,10 +259,11 @@ class _Medium:
             self.transcripts.append(event.transcript)
 
     def content(self) -> SafeString:
-        icon, name = _MEDIA.get(self.media_type.partition("/")[0], ("file", _FILE))
+        icon, kind = _MEDIA.get(self.media_type.partition("/")[0], ("file", _FILE))
+        name = gettext(kind)
         url = self.url if is_safe_link(self.url) else ""
         transcript = storable("".join(self.transcripts))
-        if name == _FILE and transcript:
+        if kind == _FILE and transcript:
             # For files, the description is the name.
             name, transcript = name_of(transcript), ""
         return fill(
@@ -271,7 +272,7 @@ class _Medium:
             name=name,
             picture=self.picture,
             form=_form_of(self.media_type),
-            state=self.state,
+            state=gettext(self.state) if self.state else "",
             size=figures.size(self.size_bytes) if self.size_bytes else "",
             url=url,
             host=name_of(host_of(url)),
@@ -287,16 +288,17 @@ class _Medium:
 
     def _hint(self, url: str) -> str:
         """A note about what the page does not show."""
-        if self.size_bytes and self.state == "in progress":
-            way = "played" if self.sound else "downloaded"
-            return f"It can be {way} when the answer has ended."
+        if self.size_bytes and self.state == _GROWING:
+            if self.sound:
+                return gettext("You can play it when the answer is complete.")
+            return gettext("You can download it when the answer is complete.")
         if self.sound and self.is_kept:
             return ""
         if self.size_bytes:
-            return "Not shown here. Download it under “Files”, below the answer."
+            return gettext("Preview isn’t available. Download it from Files below the answer.")
         if url or self.transcripts:
             return ""
-        return "There is no text for it, and it cannot be shown here."
+        return gettext("Preview isn’t available for this file type.")
 
 
 def _form_of(media_type: str) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_noop
 
 from chat.events import ErrorInfo, Result
 from chat.rendering.components import Card, fill, name_of, safe
@@ -12,120 +13,129 @@ from chat.rendering.safety import reveal, storable
 # Error kind -> what happened, what to do.
 ERRORS: dict[str, tuple[str, str]] = {
     "auth": (
-        "The server refused the key.",
-        "An administrator can enter the key again in Settings → Servers, and test it there.",
+        gettext_noop("The server rejected the API key"),
+        gettext_noop("Ask an administrator to enter the key again in Settings → Servers."),
     ),
     "permission": (
-        "The key is not allowed to do this.",
-        "Choose another model; an administrator can check at the server what the key permits.",
+        gettext_noop("The API key doesn’t allow this"),
+        gettext_noop("Choose another model, or ask an administrator to check the key."),
     ),
     "billing": (
-        "The account of this server has no credit.",
-        "An administrator can look at the account; another server may answer meanwhile.",
+        gettext_noop("The account of this server has no credit"),
+        gettext_noop("Choose another server, or ask an administrator to add credit."),
     ),
     "bad_request": (
-        "The server did not accept the request.",
-        "Its own words name the reason: change the message or the parameters.",
+        gettext_noop("The server rejected the request"),
+        gettext_noop("Change the message or the parameters and try again."),
     ),
     "not_found": (
-        "The server does not have this model.",
-        "Choose another model; an administrator can load the server's list again.",
+        gettext_noop("The server doesn’t have this model"),
+        gettext_noop("Choose another model, or ask an administrator to reload the model list."),
     ),
     "too_large": (
-        "This is larger than the server accepts, or than is read of it.",
-        "Shorten the message, or attach less.",
+        gettext_noop("The request or the answer is too large"),
+        gettext_noop("Shorten the message, or attach less."),
     ),
     "context_length": (
-        "The conversation is longer than this model can read.",
-        "Start a new conversation, shorten the message, or choose a model with a larger context.",
+        gettext_noop("The conversation is too long for this model"),
+        gettext_noop(
+            "Start a new conversation, shorten the message, or choose a model with a larger context."
+        ),
     ),
     "rate_limit": (
-        "The server is asked too often at the moment.",
-        "Wait a little and try again.",
+        gettext_noop("The server is receiving too many requests"),
+        gettext_noop("Wait a moment and try again."),
     ),
     "quota": (
-        "The quota of this server is used up.",
-        "Another server may answer meanwhile; an administrator can raise the quota there.",
+        gettext_noop("The quota of this server is used up"),
+        gettext_noop("Choose another server, or ask an administrator to raise the quota."),
     ),
     "overloaded": (
-        "The server is overloaded.",
-        "Try again in a minute, or choose another server.",
+        gettext_noop("The server is overloaded"),
+        gettext_noop("Try again in a minute, or choose another server."),
     ),
     "timeout": (
-        "The server did not answer in time.",
-        "Try again; a model that is being loaded answers faster the second time.",
+        gettext_noop("The server didn’t answer in time"),
+        gettext_noop("Try again: the model may have been loading."),
     ),
     "idle_timeout": (
-        "The server stopped sending.",
-        "Try again; if it happens often, an administrator can look at the server.",
+        gettext_noop("The server stopped sending"),
+        gettext_noop("Try again. If this keeps happening, ask an administrator."),
     ),
     "network": (
-        "The server cannot be reached.",
-        "Try again; if it stays so, an administrator can test the connection.",
+        gettext_noop("The server can’t be reached"),
+        gettext_noop(
+            "Try again. If this keeps happening, ask an administrator to test the connection."
+        ),
     ),
     "cut": (
-        "The connection broke off before the answer was complete.",
-        "Try again for a whole answer.",
+        gettext_noop("The connection was lost before the answer was complete"),
+        gettext_noop("Try again to get a complete answer."),
     ),
     "protocol": (
-        "The server sent something that is not an answer.",
-        "An administrator can test the connection; the address or the dialect may be wrong.",
+        gettext_noop("The server’s reply couldn’t be read"),
+        gettext_noop("Ask an administrator to check the server’s address and API type."),
     ),
     "cancelled": (
-        "The server cancelled the answer.",
-        "Somebody may have ended it there. Try again.",
+        gettext_noop("The server canceled the answer"),
+        gettext_noop("Try again. Someone may have stopped it on the server."),
     ),
     "server": (
-        "The server failed while it worked on this.",
-        "Try again; if it fails again, choose another model or server.",
+        gettext_noop("The server reported an internal error"),
+        gettext_noop("Try again. If this keeps happening, choose another model or server."),
     ),
     "unknown": (
-        "The server reported an error that is not known here.",
-        "Its own words may help; try again, or show them to an administrator.",
+        gettext_noop("The server reported an unknown error"),
+        gettext_noop("Try again. If this keeps happening, show this message to an administrator."),
     ),
 }
 
 # Event type -> label in the run's details.
 EVENTS: dict[str, str] = {
-    "chat.start": "Beginning",
-    "model_load.start": "Loading begun",
-    "model_load.progress": "Loading, progress",
-    "model_load.end": "Loading done",
-    "prompt_processing.start": "Reading begun",
-    "prompt_processing.progress": "Reading, progress",
-    "prompt_processing.end": "Reading done",
-    "reasoning.start": "Thinking begun",
-    "reasoning.delta": "Pieces of thinking",
-    "reasoning.end": "Thinking done",
-    "tool_call.start": "Tool calls",
-    "tool_call.delta": "Pieces of tool arguments",
-    "tool_call.arguments": "Tool arguments",
-    "tool_call.success": "Tool results",
-    "tool_call.failure": "Tool failures",
-    "message.start": "Text begun",
-    "message.delta": "Pieces of text",
-    "message.end": "Text done",
-    "error": "Errors",
-    "chat.end": "End",
-    "refusal.delta": "Pieces of a refusal",
-    "replay.data": "Material for the next request",
-    "citation.add": "Sources",
-    "logprobs.add": "Probabilities",
-    "usage.update": "Figures",
-    "media.update": "Media",
-    "artifact.update": "Artifacts",
-    "mockup.update": "Mockups",
-    "ask.question": "Questions",
-    "activity.step": "Steps",
-    "context.fork": "Branches",
-    "meta.update": "Facts about the answer",
-    "vendor.raw": "The server’s own events",
+    "chat.start": gettext_noop("Start"),
+    "model_load.start": gettext_noop("Model loading started"),
+    "model_load.progress": gettext_noop("Model loading progress"),
+    "model_load.end": gettext_noop("Model loaded"),
+    "prompt_processing.start": gettext_noop("Prompt reading started"),
+    "prompt_processing.progress": gettext_noop("Prompt reading progress"),
+    "prompt_processing.end": gettext_noop("Prompt read"),
+    "reasoning.start": gettext_noop("Thinking started"),
+    "reasoning.delta": gettext_noop("Thinking text"),
+    "reasoning.end": gettext_noop("Thinking finished"),
+    "tool_call.start": gettext_noop("Tool call started"),
+    "tool_call.delta": gettext_noop("Tool argument text"),
+    "tool_call.arguments": gettext_noop("Tool arguments"),
+    "tool_call.success": gettext_noop("Tool result"),
+    "tool_call.failure": gettext_noop("Tool error"),
+    "message.start": gettext_noop("Message started"),
+    "message.delta": gettext_noop("Message text"),
+    "message.end": gettext_noop("Message finished"),
+    "error": gettext_noop("Error"),
+    "chat.end": gettext_noop("End"),
+    "refusal.delta": gettext_noop("Refusal text"),
+    "replay.data": gettext_noop("Data for the next request"),
+    "citation.add": gettext_noop("Source"),
+    "logprobs.add": gettext_noop("Token probabilities"),
+    "usage.update": gettext_noop("Usage"),
+    "media.update": gettext_noop("Media"),
+    "artifact.update": gettext_noop("Artifact"),
+    "mockup.update": gettext_noop("Mockup"),
+    "ask.question": gettext_noop("Question"),
+    "activity.step": gettext_noop("Step"),
+    "context.fork": gettext_noop("Branch"),
+    "meta.update": gettext_noop("Metadata"),
+    "vendor.raw": gettext_noop("Other server event"),
 }
 
 
 def error_title(kind: str) -> str:
-    """What happened, in a sentence."""
-    return ERRORS.get(kind, ERRORS["unknown"])[0]
+    """What happened, as a title."""
+    return gettext(ERRORS.get(kind, ERRORS["unknown"])[0])
+
+
+def event_label(kind: str) -> str:
+    """The name of a type of events; the type itself where there is none."""
+    return gettext(EVENTS[kind]) if kind in EVENTS else kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,54 +149,60 @@ class Notice:
     advice: str
 
 
+_CONTINUE = gettext_noop("Ask it to continue.")
+_REPHRASE = gettext_noop("Rephrase the message and try again.")
+_TRY_AGAIN = gettext_noop("Try again.")
+
+# Reason of the stop -> title, advice.
 _INCOMPLETE: dict[str, tuple[str, str]] = {
     "length": (
-        "The answer reached the length limit.",
-        "Ask it to go on, or raise the limit and try again.",
+        gettext_noop("The answer reached its length limit"),
+        gettext_noop("Ask it to continue, or raise “Max tokens” and try again."),
     ),
-    "content_filter": (
-        "The server's content filter ended the answer.",
-        "Rephrase the message and try again.",
-    ),
-    "refusal": ("The model declined to go on.", "Rephrase the message and try again."),
-    "pause": ("The model paused.", "Ask it to go on."),
-    "compaction": ("The server condensed the conversation and paused.", "Ask it to go on."),
+    "content_filter": (gettext_noop("The server’s content filter ended the answer"), _REPHRASE),
+    "refusal": (gettext_noop("The model declined to continue"), _REPHRASE),
+    "pause": (gettext_noop("The model paused"), _CONTINUE),
+    "compaction": (gettext_noop("The server shortened the conversation and paused"), _CONTINUE),
 }
 
+# Status -> icon, tone, title, advice.
 _STATUSES: dict[str, tuple[str, str, str, str]] = {
     "waiting": (
         "hourglass",
         "wait",
-        "The answer waits.",
-        "It goes on when the open question or tool call is answered.",
+        gettext_noop("Needs input"),
+        gettext_noop("The answer continues when the open questions and tool calls are answered."),
     ),
-    "incomplete": ("triangle-alert", "wait", "The answer is not complete.", "Ask it to go on."),
-    "stopped": ("circle-stop", "calm", "Stopped.", "Try again for a new answer."),
-    "failed": ("triangle-alert", "bad", "The answer failed.", "Try again."),
-    "cut": (
-        "unplug",
-        "bad",
-        "The connection broke off before the answer was complete.",
-        "Try again.",
-    ),
+    "incomplete": ("triangle-alert", "wait", gettext_noop("The answer is incomplete"), _CONTINUE),
+    "stopped": ("circle-stop", "calm", gettext_noop("Stopped"), _TRY_AGAIN),
+    "failed": ("triangle-alert", "bad", gettext_noop("The answer failed"), _TRY_AGAIN),
+    "cut": ("unplug", "bad", *ERRORS["cut"]),
     "interrupted": (
         "unplug",
         "bad",
-        "The answer was interrupted because our server stopped.",
-        "Try again for a new answer.",
+        gettext_noop("The answer was interrupted because Tributary restarted"),
+        _TRY_AGAIN,
     ),
 }
-_UNKNOWN_STATUS = ("triangle-alert", "bad", "The answer ended in an unknown way.", "Try again.")
+_UNKNOWN_STATUS = (
+    "triangle-alert",
+    "bad",
+    gettext_noop("The answer ended for an unknown reason"),
+    _TRY_AGAIN,
+)
 
 
 def _kept(has_output: bool) -> str:
-    return "Everything above was kept." if has_output else "Nothing had arrived yet."
+    if has_output:
+        return gettext("Everything above was kept.")
+    return gettext("Nothing was received.")
 
 
 def error_notice(error: ErrorInfo) -> Notice:
-    title, advice = ERRORS.get(error.kind, ERRORS["unknown"])
+    title, advice = map(gettext, ERRORS.get(error.kind, ERRORS["unknown"]))
     if error.retry_after_seconds and error.retryable:
-        advice = f"Wait {duration(milliseconds_of(error.retry_after_seconds))} and try again."
+        pause = duration(milliseconds_of(error.retry_after_seconds))
+        advice = gettext("Wait %(duration)s and try again.") % {"duration": pause}
     return Notice("triangle-alert", "bad", title, "", advice)
 
 
@@ -198,10 +214,11 @@ def ending_notice(result: Result, *, has_output: bool) -> Notice | None:
     icon, tone, title, advice = _STATUSES.get(status, _UNKNOWN_STATUS)
     if status == "incomplete":
         title, advice = _INCOMPLETE.get(result.ext.stop.reason, (title, advice))
+    title, advice = gettext(title), gettext(advice)
     if status == "waiting":
         return Notice(icon, tone, title, "", advice)
     if status == "stopped" and result.ext.stop.by:
-        title = f"Stopped by {result.ext.stop.by}."
+        title = gettext("Stopped by %(name)s") % {"name": result.ext.stop.by}
     return Notice(icon, tone, title, _kept(has_output), advice)
 
 
@@ -209,9 +226,9 @@ def _empty_notice() -> Notice:
     return Notice(
         "triangle-alert",
         "wait",
-        "The model ended its turn without writing anything.",
+        gettext("The model returned an empty answer"),
         "",
-        "Try again, or rephrase the message.",
+        gettext("Try again, or rephrase the message."),
     )
 
 
@@ -253,14 +270,11 @@ def ending_content(result: Result, *, has_output: bool, has_error_card: bool) ->
     if result.ext.status in ERROR_STATUSES and result.ext.error is not None:
         # The card of the error already says what went wrong.
         return _kept_content(result.ext.error, has_output, has_error_card)
-    return safe(f'<div class="item card verdict {notice.tone}">') + (
-        fill("notice", notice=notice) + safe("</div>")
-    )
+    return fill("verdict", tone=notice.tone, notice=fill("notice", notice=notice))
 
 
 def _kept_content(error: ErrorInfo, has_output: bool, has_error_card: bool) -> SafeString:
-    card = safe("")
+    shown = safe("")
     if not has_error_card:
-        card = safe('<div class="item card verdict bad">') + error_content(error) + safe("</div>")
-    kept = safe('<p class="kept">Everything above was kept.</p>' if has_output else "")
-    return card + kept
+        shown = fill("verdict", tone="bad", notice=error_content(error))
+    return shown + fill("kept") if has_output else shown

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from django.utils.html import escape
+from django.utils.translation import get_language, gettext, gettext_noop
 
 from chat import events
 from chat.events import EventBase
@@ -15,17 +16,26 @@ from chat.rendering.parts import Slot
 
 @dataclass(frozen=True, slots=True)
 class Phase:
+    """``word`` is translated when it is shown: phases are made for every delta."""
+
     icon: str
     word: str
     detail: str = ""
     percent: int | None = None
 
 
-WAITING = Phase("loader-circle", "Waiting for the first byte")
-CONNECTED = Phase("loader-circle", "Waiting for the model")
-WRITING = Phase("pen-line", "Writing")
-THINKING = Phase("brain", "Thinking")
-READ = Phase("loader-circle", "Starting to answer")
+WAITING = Phase("loader-circle", gettext_noop("Waiting for the model…"))
+WRITING = Phase("pen-line", gettext_noop("Writing…"))
+THINKING = Phase("brain", gettext_noop("Thinking…"))
+NEEDS_INPUT = Phase("hand", gettext_noop("Needs input"))
+PAINTING = Phase("image", gettext_noop("Generating an image…"))
+BUILDING = Phase("layout-template", gettext_noop("Creating a mockup…"))
+_LOADING = gettext_noop("Loading the model…")
+_PROMPT = gettext_noop("Reading the prompt…")
+_TOOL = gettext_noop("Using a tool…")
+_SEARCHING = gettext_noop("Searching…")
+_READING = gettext_noop("Reading…")
+_WORKING = gettext_noop("Working…")
 
 
 class PhaseSlot(Slot):
@@ -58,18 +68,18 @@ class PhaseSlot(Slot):
         # In whole seconds, like the text, so that nothing is sent in between.
         whole = milliseconds // 1000 * 1000
         return (
-            f"{_words_of(self.phase)}"
+            f"{_words_of(self.phase, get_language())}"
             f' <time class="elapsed figure" data-elapsed-ms="{whole}"'
             f' data-since-ms="{self.since_t}">{figures.elapsed(milliseconds)}</time>'
         )
 
 
 @lru_cache(maxsize=1024)
-def _words_of(phase: Phase) -> str:
+def _words_of(phase: Phase, language: str | None) -> str:
     """Rendered every second for each live answer and twice for each message, so it is built without a
     template, which would take longer than the rest of the answer."""
     spin = " spin" if phase.icon == "loader-circle" else ""
-    word = escape(phase.word)
+    word = escape(gettext(phase.word))
     parts = [
         f'<svg class="icon{spin}" aria-hidden="true">'
         f'<use href="/static/icons.svg#{phase.icon}"/></svg>',
@@ -80,79 +90,72 @@ def _words_of(phase: Phase) -> str:
     if phase.percent is not None:
         parts.append(
             f'<progress max="100" value="{phase.percent}" aria-label="{word}"></progress>'
-            f' <span class="figure">{phase.percent} %</span>'
+            f' <span class="figure">{escape(figures.percentage(phase.percent))}</span>'
         )
     return " ".join(parts)
 
 
 def _phase_of_load(event: events.ModelLoadProgress) -> Phase:
     percent = figures.percent(event.progress)
-    return Phase("cpu", "Loading the model", name_of(event.model_instance_id), percent)
+    return Phase("cpu", _LOADING, name_of(event.model_instance_id), percent)
 
 
 def _phase_of_tool(event: events.ToolCallStart) -> Phase:
-    return Phase("wrench", "Preparing a tool call", name_of(event.tool))
+    return Phase("wrench", _TOOL, name_of(event.tool))
 
 
 def _phase_of_call(event: events.ToolCallArguments) -> Phase:
     query = event.arguments.get("query")
     if "search" in event.tool.lower() and isinstance(query, str):
-        return Phase("search", "Searching", name_of(query))
-    return Phase("wrench", "Calling a tool", name_of(event.tool))
+        return Phase("search", _SEARCHING, name_of(query))
+    return Phase("wrench", _TOOL, name_of(event.tool))
 
 
-# Steps of research with their own label.
+# Step of research -> icon, word, and how its label begins, which would repeat the word.
 _STEPS = {
-    "searching": ("search", "Searching"),
-    "search": ("search", "Searching"),
-    "reading": ("book-open", "Reading"),
+    "searching": ("search", _SEARCHING, "Searching: "),
+    "search": ("search", _SEARCHING, "Searching: "),
+    "reading": ("book-open", _READING, "Reading: "),
 }
-
-_WORKING = ("Working", "Searching", "Reading")
+_ANY_STEP = ("activity", _WORKING, "Working: ")
 
 
 def _phase_of_step(event: events.ActivityStep) -> Phase:
-    icon, word = _STEPS.get(event.step, ("activity", "Working"))
+    icon, word, beginning = _STEPS.get(event.step, _ANY_STEP)
     label = name_of(event.label or event.step)
-    return Phase(icon, word, label.removeprefix(f"{word}: "))
+    return Phase(icon, word, label.removeprefix(beginning))
 
 
 def goes_on(event: EventBase, phase: Phase | None) -> bool:
     """Whether the phase stays: it names the step that began last, and of several steps at once one may end
     before the others."""
     is_news = isinstance(event, events.ActivityStep) and event.phase not in ("start", "progress")
-    return is_news and phase is not None and phase.word in _WORKING
+    return is_news and phase is not None and phase.word in (_WORKING, _SEARCHING, _READING)
 
 
 # Event type -> the phase that it begins. Other types do not change the phase.
 PHASES: dict[type[EventBase], Callable[..., Phase | None]] = {
-    events.ChatStart: lambda event: CONNECTED,
-    events.ModelLoadStart: lambda event: Phase(
-        "cpu", "Loading the model", name_of(event.model_instance_id)
-    ),
+    events.ChatStart: lambda event: WAITING,
+    events.ModelLoadStart: lambda event: Phase("cpu", _LOADING, name_of(event.model_instance_id)),
     events.ModelLoadProgress: _phase_of_load,
-    events.ModelLoadEnd: lambda event: CONNECTED,
-    events.PromptProcessingStart: lambda event: Phase("book-open", "Reading the prompt"),
+    events.ModelLoadEnd: lambda event: WAITING,
+    events.PromptProcessingStart: lambda event: Phase("book-open", _PROMPT),
     events.PromptProcessingProgress: lambda event: Phase(
-        "book-open", "Reading the prompt", percent=figures.percent(event.progress)
+        "book-open", _PROMPT, percent=figures.percent(event.progress)
     ),
-    events.PromptProcessingEnd: lambda event: READ,
+    events.PromptProcessingEnd: lambda event: WAITING,
     events.ReasoningStart: lambda event: THINKING,
     events.ReasoningDelta: lambda event: THINKING,
     events.ToolCallStart: _phase_of_tool,
     events.ToolCallArguments: _phase_of_call,
-    events.ToolCallSuccess: lambda event: CONNECTED,
-    events.ToolCallFailure: lambda event: CONNECTED,
+    events.ToolCallSuccess: lambda event: WAITING,
+    events.ToolCallFailure: lambda event: WAITING,
     events.MessageStart: lambda event: WRITING,
     events.MessageDelta: lambda event: WRITING,
     events.RefusalDelta: lambda event: WRITING,
-    events.MediaUpdate: lambda event: (
-        Phase("image", "Making a picture") if event.state == "partial" else WRITING
-    ),
-    events.MockupUpdate: lambda event: (
-        Phase("layout-template", "Building a mockup") if event.op == "calling" else WRITING
-    ),
+    events.MediaUpdate: lambda event: PAINTING if event.state == "partial" else WRITING,
+    events.MockupUpdate: lambda event: BUILDING if event.op == "calling" else WRITING,
     events.ActivityStep: _phase_of_step,
-    events.AskQuestion: lambda event: Phase("hand", "Waiting for a person"),
+    events.AskQuestion: lambda event: NEEDS_INPUT,
     events.ChatEnd: lambda event: None,
 }

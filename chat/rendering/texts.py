@@ -6,6 +6,7 @@ from html import escape
 from typing import ClassVar
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext
 
 from chat.events import Citation, Json
 from chat.rendering import figures
@@ -16,6 +17,7 @@ from chat.rendering.components import (
     Foldable,
     TextSlot,
     fill,
+    more_note,
     name_of,
     safe,
 )
@@ -68,7 +70,7 @@ class Text(Entry):
             "citations",
             sources=list(self.sources.values()),
             total=figures.count(len(self.sources) + self.left_out),
-            more=self.left_out,
+            more=more_note(self.left_out),
         )
         self.cites.touch(seq)
 
@@ -103,7 +105,8 @@ class Source:
 
 def _mark(id: str, source: Source) -> str:
     """The number in the text, a link to the list of sources."""
-    name = escape(f"Source {source.number}: {source.title}")
+    words = gettext("Source %(number)d: %(title)s")
+    name = escape(words % {"number": source.number, "title": source.title})
     link = f'<a id="{id}" href="#{source.id}" title="{name}" aria-label="{name}">'
     return f'<sup class="mark">{link}{source.number}</a></sup>'
 
@@ -158,7 +161,12 @@ class FoldedFlow(Foldable, Flow):
         return safe(super().inside())
 
     def _later(self) -> SafeString:
-        return self.later(f"Show the text, {figures.count(self.length())} characters")
+        words = ngettext(
+            "Show the text (%(count)s character)",
+            "Show the text (%(count)s characters)",
+            self.length(),
+        )
+        return self.later(words % {"count": figures.count(self.length())})
 
     def patch(self, since: int, patches: Patches) -> None:
         if not self.is_folded:
@@ -230,12 +238,9 @@ class Reasoning(Text):
         sealed = figures.size(self._sealed_bytes) if self._sealed_bytes else ""
         self.aside.show("reasoning_aside", kind=self.reasoning_kind, sealed=sealed)
 
-    def _words(self) -> str:
-        words = 0 if self.is_open else self.flow.words()
-        return figures.count(words) if words else ""
-
     def _show_head(self) -> None:
         milliseconds = self.last_t - self.started_t
+        words = 0 if self.is_open else self.flow.words()
         self.head.show(
             "reasoning_head",
             is_live=self.is_open,
@@ -244,5 +249,6 @@ class Reasoning(Text):
             milliseconds=str(milliseconds),
             elapsed=figures.elapsed(milliseconds),
             duration=figures.duration(milliseconds) if milliseconds else "",
-            words=self._words(),
+            words=words,
+            words_shown=figures.count(words),
         )

@@ -6,8 +6,15 @@ from functools import partial
 from typing import Any, ClassVar
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_noop, ngettext
 
-from chat.events import FailureMetadata, ProviderInfo, ToolCallFailure, ToolCallStart
+from chat.events import (
+    UNFINISHED_CALL,
+    FailureMetadata,
+    ProviderInfo,
+    ToolCallFailure,
+    ToolCallStart,
+)
 from chat.rendering import figures
 from chat.rendering.components import (
     SHOWN_CHARACTERS,
@@ -110,24 +117,30 @@ class Arguments(Part):
 
 
 _FAILURES = {
-    "invalid_name": "There is no tool of this name.",
-    "invalid_arguments": "The arguments are not valid.",
-    "execution_failed": "The tool failed.",
-    "incomplete": "The call was not finished.",
+    "invalid_name": gettext_noop("This tool doesn’t exist."),
+    "invalid_arguments": gettext_noop("The arguments aren’t valid."),
+    "execution_failed": gettext_noop("The tool failed."),
+    "incomplete": gettext_noop("The call wasn’t completed."),
 }
+_ANY_FAILURE = gettext_noop("The call failed.")
 
 # State -> icon, label, tone.
 _TOOL_STATES = {
-    "writing": ("loader-circle", "Preparing", "live"),
-    "running": ("loader-circle", "Running", "live"),
-    "called": ("hourglass", "Called", "wait"),
-    "done": ("check", "Done", "good"),
-    "failed": ("x", "Failed", "bad"),
-    "waiting": ("hourglass", "Waiting for a result", "wait"),
+    "writing": ("loader-circle", gettext_noop("Preparing…"), "live"),
+    "running": ("loader-circle", gettext_noop("Running…"), "live"),
+    "called": ("hourglass", gettext_noop("Called"), "wait"),
+    "done": ("check", gettext_noop("Done"), "good"),
+    "failed": ("x", gettext_noop("Failed"), "bad"),
+    "waiting": ("hourglass", gettext_noop("Waiting for a result"), "wait"),
     # The next run continues it.
-    "paused": ("arrow-down", "Continued below", "calm"),
-    "unanswered": ("circle-stop", "No result", "calm"),
+    "paused": ("arrow-down", gettext_noop("Continued below"), "calm"),
+    "unanswered": ("circle-stop", gettext_noop("No result"), "calm"),
 }
+
+
+def _reason(text: str) -> str:
+    """The words of a tool or server, and translated where they are ours."""
+    return gettext(text) if text == UNFINISHED_CALL else reveal(storable(text))
 
 
 def _provider(info: ProviderInfo | None) -> str:
@@ -135,9 +148,9 @@ def _provider(info: ProviderInfo | None) -> str:
     if info is None or info.type == "function":
         return ""
     if info.type == "builtin":
-        return "built-in"
+        return gettext("Built-in")
     name = name_of(info.plugin_id or info.server_label or info.name or "")
-    kind = "MCP server" if "mcp" in info.type else name_of(info.type).replace("_", " ")
+    kind = gettext("MCP server") if "mcp" in info.type else name_of(info.type).replace("_", " ")
     return f"{kind} {name}".strip()
 
 
@@ -202,7 +215,12 @@ class ToolEntry(Entry):
 
     def succeed(self, output: str, seq: int, t: int) -> None:
         self.outcome.size = len(output)
-        self.outcome.words = f"Show the result, {figures.count(len(output))} characters"
+        words = ngettext(
+            "Show the result (%(count)s character)",
+            "Show the result (%(count)s characters)",
+            len(output),
+        )
+        self.outcome.words = words % {"count": figures.count(len(output))}
         self.outcome.show("tool_output", output=partial(result_of, output), is_empty=not output)
         self._finish("done", seq, t)
 
@@ -217,8 +235,8 @@ class ToolEntry(Entry):
         self.outcome.size = 0
         self.outcome.show(
             "tool_failure",
-            what=_FAILURES.get(metadata.type, "The call failed."),
-            reason=reveal(storable(event.reason)),
+            what=gettext(_FAILURES.get(metadata.type, _ANY_FAILURE)),
+            reason=_reason(event.reason),
         )
         self._finish("failed", seq, event.t)
 
@@ -251,7 +269,7 @@ class ToolEntry(Entry):
             provider=self.provider,
             hint=self.hint,
             icon=icon,
-            word=word,
+            word=gettext(word),
             tone=tone,
             since=str(self.started_t),
             is_running=is_running,
@@ -345,7 +363,8 @@ class Calls(Entry):
         names = [name for name in self._names if name != ToolEntry.UNNAMED]
         return fill(
             "calls_head",
-            count=figures.count(count),
+            count=count,
+            count_shown=figures.count(count),
             names=", ".join(names[:NAMED_TOOLS]) + ("…" if len(names) > NAMED_TOOLS else ""),
             is_live=bool(at_work),
             waiting=figures.count(waiting) if waiting else "",

@@ -8,14 +8,8 @@ from chat.rendering.markdown import parser as markdown_parser
 from chat.rendering.markdown import renderer
 
 
-class NoCleaner:
-    @staticmethod
-    def clean(html: str) -> str:
-        return html
-
-
 def without_cleaner(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(renderer, "cleaner", NoCleaner)
+    patch.setattr(renderer, "clean", lambda html: html)
 
 
 def without_escaping(patch: pytest.MonkeyPatch) -> None:

@@ -122,8 +122,8 @@ def test_part_of_a_plan_stays_one_line() -> None:
 
     assert lines_of(planned) == ["Planned: subtask_planned 2"]
     assert lines_of(planned, started) == ["Started: subtask 2"]
-    assert lines_of(planned, started, retried) == ["Started: subtask 2 tried 3 times"]
-    assert lines_of(planned, started, retried, done) == ["Done: subtask 2 tried 3 times 0.3 s"]
+    assert lines_of(planned, started, retried) == ["Started: subtask 2 3 attempts"]
+    assert lines_of(planned, started, retried, done) == ["Done: subtask 2 3 attempts 0.3 s"]
 
 
 @pytest.mark.parametrize("total", [0, -1, True, "7", 10**9, 2.5])

@@ -122,12 +122,12 @@ def test_probabilities_are_a_view_of_their_own(entry: dict[str, object]) -> None
 
     token = next(e for e in elements if "title" in e.attributes)
     assert token.attributes["class"] == "odd odd-3"
-    assert token.attributes["title"] == "“weir” 61 %; else “dam” 22 %"
+    assert token.attributes["title"] == "“weir” 61%. Alternatives: “dam” 22%"
     assert "dam" not in answer_of(*with_logprobs(entry)).snapshot()
 
 
 def test_probabilities_need_no_alternatives() -> None:
-    assert "“weir” 61 %" in probabilities_of({**LEGACY, "top_logprobs": []})
+    assert "“weir” 61%" in probabilities_of({**LEGACY, "top_logprobs": []})
 
 
 @pytest.mark.parametrize("logprob", [10**400, -(10**400), float("-inf")])
@@ -141,4 +141,4 @@ def test_probability_beyond_all_floats_is_shown(logprob: float) -> None:
     "entry", [{}, None, 7, {"token": 1, "logprob": -1}, {"token": "x", "logprob": "y"}]
 )
 def test_invalid_probabilities_are_left_out(entry: object) -> None:
-    assert "How likely" not in text_of(*with_logprobs(entry))
+    assert "Token probabilities" not in text_of(*with_logprobs(entry))

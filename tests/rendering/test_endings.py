@@ -12,12 +12,12 @@ from tests.rendering.stories import answer_of, end, message
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        ("waiting", "The answer waits."),
-        ("incomplete", "The answer is not complete."),
-        ("stopped", "Stopped."),
-        ("failed", "The answer failed."),
-        ("cut", "The connection broke off"),
-        ("interrupted", "our server stopped"),
+        ("waiting", "Needs input"),
+        ("incomplete", "The answer is incomplete"),
+        ("stopped", "Stopped"),
+        ("failed", "The answer failed"),
+        ("cut", "The connection was lost"),
+        ("interrupted", "because Tributary restarted"),
     ],
 )
 def test_ending_is_named_and_the_text_is_kept(status: str, words: str) -> None:
@@ -31,7 +31,7 @@ def test_stopped_answer_says_who_stopped_it() -> None:
     ending = end("stopped")
     ending.result.ext.stop.by = "Ana <b>"
 
-    assert "Stopped by Ana <b>." in text_of(*message("x"), ending)
+    assert "Stopped by Ana <b>" in text_of(*message("x"), ending)
 
 
 def test_complete_answer_has_no_card() -> None:
@@ -39,13 +39,15 @@ def test_complete_answer_has_no_card() -> None:
 
 
 def test_unreadable_frames_are_told_under_the_answer() -> None:
-    assert "2 frames could not be read" in text_of(*message("So."), end(unreadable_frames=2))
+    assert "2 parts of the stream couldn’t be read" in text_of(
+        *message("So."), end(unreadable_frames=2)
+    )
 
 
 def test_empty_answer_says_so() -> None:
     text = text_of(events.ChatStart(model_instance_id="m"), end())
 
-    assert "without writing anything" in text
+    assert "The model returned an empty answer" in text
 
 
 @pytest.mark.parametrize(
@@ -62,9 +64,9 @@ def test_incomplete_answer_gives_the_reason(reason: str, words: str) -> None:
 
 
 def test_broken_connection_is_mentioned_once() -> None:
-    error = events.ErrorInfo(kind="cut", message="The connection broke off. Try again.")
+    error = events.ErrorInfo(kind="cut", message="The connection was lost. Try again.")
 
-    assert text_of(*message("So far"), end("cut", error=error)).count("broke off") == 1
+    assert text_of(*message("So far"), end("cut", error=error)).count("was lost") == 1
 
 
 def test_error_is_shown_once() -> None:
@@ -73,8 +75,8 @@ def test_error_is_shown_once() -> None:
     in_the_ending = text_of(end("failed", error=error))
     as_event_too = text_of(events.Error(error=error), end("failed", error=error))
 
-    assert in_the_ending.count("The server refused the key.") == 1
-    assert as_event_too.count("The server refused the key.") == 1
+    assert in_the_ending.count("The server rejected the API key") == 1
+    assert as_event_too.count("The server rejected the API key") == 1
 
 
 def test_every_kind_of_error_is_explained() -> None:
@@ -92,9 +94,9 @@ def test_every_kind_of_error_is_explained() -> None:
 def test_known_figures_are_shown_and_others_left_out() -> None:
     text = text_of(*message("x"), end())
 
-    assert "1,234 tokens in" in text
+    assert "1,234 input tokens" in text
     assert "41.2 tokens/s" in text
-    assert "for thinking" not in text
+    assert "thinking tokens" not in text
     assert "loading" not in text
 
 
@@ -103,22 +105,22 @@ def test_tokens_of_thinking_are_shown_unless_zero(tokens: int, is_shown: bool) -
     ending = end()
     ending.result.stats.reasoning_output_tokens = tokens
 
-    assert ("for thinking" in text_of(*message("x"), ending)) is is_shown
+    assert ("thinking tokens" in text_of(*message("x"), ending)) is is_shown
 
 
 @pytest.mark.parametrize(("tokens", "is_shown"), [(0, False), (7, True)])
 def test_cached_tokens_are_shown_unless_zero(tokens: int, is_shown: bool) -> None:
     text = text_of(*message("x"), end(usage=events.Usage(cache_read_tokens=tokens)))
 
-    assert (f"{tokens} from cache" in text) is is_shown
-    assert ("from cache" in text) is is_shown
+    assert (f"{tokens} cached" in text) is is_shown
+    assert ("cached" in text) is is_shown
 
 
 def test_probabilities_are_counted() -> None:
     ending = end()
     ending.result.output = [events.MessageItem(content="x", logprobs=[{"token": "x"}] * 12)]
 
-    assert "12 with probabilities" in text_of(*message("x"), ending)
+    assert "12 tokens with probabilities" in text_of(*message("x"), ending)
 
 
 @pytest.mark.parametrize(("story", "is_shown"), [([], False), (message("So far"), True)])

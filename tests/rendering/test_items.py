@@ -134,12 +134,12 @@ def test_ids_begin_with_the_run() -> None:
 
 
 def test_waiting_answer_says_so_before_the_first_event() -> None:
-    assert "Waiting for the first byte" in Answer(RUN).phase()
-    assert "Waiting for the first byte" in Answer(RUN).snapshot()
+    assert "Waiting for the model…" in Answer(RUN).phase()
+    assert "Waiting for the model…" in Answer(RUN).snapshot()
 
 
 def test_progress_has_figures() -> None:
-    assert "Loading the model big 65 %" in phase_of(START, LOAD)
+    assert "Loading the model… big 65%" in phase_of(START, LOAD)
     assert 'value="65"' in answer_of(START, LOAD).phase()
 
 
@@ -154,25 +154,25 @@ def test_phase_without_figures_has_no_bar() -> None:
 
 def test_strip_names_the_phase(subtests: pytest.Subtests) -> None:
     for event, words in (
-        (events.PromptProcessingProgress(progress=0.5), "Reading the prompt 50 %"),
-        (events.PromptProcessingProgress(progress=float("nan")), "Reading the prompt 0 %"),
-        (events.PromptProcessingProgress(progress=7.0), "Reading the prompt 100 %"),
-        (events.ReasoningStart(item=0), "Thinking"),
-        (events.ToolCallStart(item=0, tool="grep"), "Preparing a tool call grep"),
-        (events.ToolCallArguments(item=0, tool="grep", arguments={}), "Calling a tool grep"),
-        (events.MessageStart(item=0), "Writing"),
-        (events.AskQuestion(ask_id="a", question="?"), "Waiting for a person"),
-        (events.ActivityStep(family="f", step="s", phase="start", label="Dig"), "Working Dig"),
-        (events.MockupUpdate(op="calling", identifier="m"), "Building a mockup"),
+        (events.PromptProcessingProgress(progress=0.5), "Reading the prompt… 50%"),
+        (events.PromptProcessingProgress(progress=float("nan")), "Reading the prompt… 0%"),
+        (events.PromptProcessingProgress(progress=7.0), "Reading the prompt… 100%"),
+        (events.ReasoningStart(item=0), "Thinking…"),
+        (events.ToolCallStart(item=0, tool="grep"), "Using a tool… grep"),
+        (events.ToolCallArguments(item=0, tool="grep", arguments={}), "Using a tool… grep"),
+        (events.MessageStart(item=0), "Writing…"),
+        (events.AskQuestion(ask_id="a", question="?"), "Needs input"),
+        (events.ActivityStep(family="f", step="s", phase="start", label="Dig"), "Working… Dig"),
+        (events.MockupUpdate(op="calling", identifier="m"), "Creating a mockup…"),
         (
             events.ToolCallArguments(item=0, tool="web_search", arguments={"query": "herons"}),
-            "Searching herons",
+            "Searching… herons",
         ),
         (
             events.ActivityStep(
                 family="research", step="searching", phase="start", label="Searching: tides"
             ),
-            "Searching tides",
+            "Searching… tides",
         ),
     ):
         with subtests.test(msg=words):
@@ -186,7 +186,7 @@ def test_strip_names_the_last_step_that_is_not_done() -> None:
     )
     done = events.ActivityStep(family="f", step="s1", phase="done", label="Part 1", ref="1")
 
-    assert phase_of(START, first, second, done).startswith("Working Part 2")
+    assert phase_of(START, first, second, done).startswith("Working… Part 2")
 
 
 def test_strip_is_empty_at_the_end() -> None:
@@ -224,12 +224,12 @@ def test_reasoning_is_folded_and_has_a_duration() -> None:
 def test_live_reasoning_has_a_running_time() -> None:
     answer = answer_of(events.ReasoningStart(item=0), events.ReasoningDelta(item=0, content="Hm"))
 
-    assert "Thinking" in parse(answer.snapshot()).words()
+    assert "Thinking…" in parse(answer.snapshot()).words()
     assert "data-elapsed-ms" in answer.snapshot()
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"), [("summary", "summary"), ("hidden", "keeps this thinking to itself")]
+    ("kind", "words"), [("summary", "summary"), ("hidden", "doesn’t share this thinking")]
 )
 def test_incomplete_reasoning_says_so(kind: str, words: str) -> None:
     assert words in text_of(events.ReasoningStart(item=0, kind=kind))  # type: ignore[arg-type]

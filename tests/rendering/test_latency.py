@@ -123,7 +123,7 @@ def test_share_too_short_to_draw_is_still_listed() -> None:
 def test_share_of_half_a_percent_is_not_zero() -> None:
     pieces = shares([("load", 5), ("writing", 995)])
 
-    assert [piece.percent for piece in pieces] == ["< 1 %", "100 %"]
+    assert [piece.percent for piece in pieces] == ["< 1%", "100%"]
 
 
 def test_events_without_times_have_no_bar() -> None:
@@ -140,8 +140,8 @@ def test_bar_has_a_legend_in_words() -> None:
     (bar,) = page.xpath("//*[contains(@class, 'figures')]//*[@class='latency']")
     assert bar.get("tabindex") == "0"
     legend = [" ".join(item.text_content().split()) for item in bar.xpath(".//li")]
-    assert "thinking 0.5 s 17 %" in legend
-    assert "loading the model 1.0 s 33 %" in legend
+    assert "Thinking 0.5 s 17%" in legend
+    assert "Loading the model 1.0 s 33%" in legend
     assert bar.xpath(".//rect[@class='spent-load']") != []
 
 
@@ -150,5 +150,5 @@ def test_unfinished_answer_has_no_bar() -> None:
 
 
 def test_bar_says_that_the_end_is_unknown() -> None:
-    assert "Up to the last event" in answer_after(interrupted_story()).snapshot()
-    assert "Up to the last event" not in answer_after(story_of_all_phases()).snapshot()
+    assert "up to the last event" in answer_after(interrupted_story()).snapshot()
+    assert "up to the last event" not in answer_after(story_of_all_phases()).snapshot()

@@ -90,7 +90,7 @@ def test_rest_is_offered_when_the_text_is_complete() -> None:
     assert "You can see the rest when it is complete." in live
     assert "Show more" not in live
     assert "more characters" in ended
-    assert "Download the text" in ended
+    assert "Download text" in ended
 
 
 def test_pages_that_cannot_ask_say_how_much_is_missing() -> None:

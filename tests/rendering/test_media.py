@@ -44,8 +44,8 @@ def test_sound_that_cannot_be_played_says_so() -> None:
     unplayable = events.MediaUpdate(item=0, media_id="s", media_type="audio/mp3", data="AAAA")
     empty = events.MediaUpdate(item=0, media_id="s", media_type="audio/*")
 
-    assert "Sound MP3 3 bytes Not shown here. Download it" in text_of(unplayable)
-    assert "Sound There is no text for it" in text_of(empty)
+    assert "Audio MP3 3 bytes Preview isn’t available. Download it" in text_of(unplayable)
+    assert "Audio Preview isn’t available for this file type." in text_of(empty)
 
 
 def test_sound_can_be_played_when_the_answer_has_ended() -> None:
@@ -64,13 +64,13 @@ def test_sound_can_be_played_when_the_answer_has_ended() -> None:
         ),
     ]
 
-    assert "It can be played when the answer has ended." in text_of(*live)
+    assert "You can play it when the answer is complete." in text_of(*live)
     assert page_of(*live).find_all("audio") == []
     (player,) = page_of(*live, end()).find_all("audio")
     # The last number is its place among the media that came as bytes, as the file is stored.
     assert re.fullmatch(r"/r/[0-9a-f-]{36}/media/0/4/1/", player.attributes["src"])
-    assert player.attributes["aria-label"] == "Sound: sound-5-2.wav"
-    assert "Sound sound-5-2.wav" not in text_of(*live)
+    assert player.attributes["aria-label"] == "Audio: sound-5-2.wav"
+    assert "Audio sound-5-2.wav" not in text_of(*live)
 
 
 @pytest.mark.parametrize("data", ["AAAA", "no base64", "", "UklGRgAAAABBVkkg"])
@@ -83,12 +83,12 @@ def test_invalid_sound_has_no_player(data: str) -> None:
 def test_pieces_of_a_sound_are_joined() -> None:
     pieces = (sound(transcript="The water "), sound("AAAA"), sound("AA==", "murmurs."))
 
-    assert "Sound in progress 4 bytes The water murmurs." in text_of(*pieces)
+    assert "Audio in progress 4 bytes The water murmurs." in text_of(*pieces)
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [("completed", "Sound 3 bytes Hush."), ("failed", "Sound not finished 3 bytes Hush.")],
+    [("completed", "Audio 3 bytes Hush."), ("failed", "Audio incomplete 3 bytes Hush.")],
 )
 def test_sound_is_not_in_progress_after_the_end(status: str, words: str) -> None:
     text = text_of(sound("AAAA", "Hush."), end(status))
@@ -121,7 +121,7 @@ def test_artifact_shows_its_version_and_changes() -> None:
 
     assert "Calc <b> v1 " in first
     assert "Lines added" not in first
-    assert "v2 Lines added: +2 removed: −1" in second
+    assert "v2 Lines added: +2 Lines removed: −1" in second
     assert "Calc <b> updated" in earlier
 
 
@@ -159,7 +159,7 @@ def test_mockup_lists_its_files() -> None:
     )
 
     assert "2 files" in text
-    assert "index.html text/html 2.0 kB first page" in text
+    assert "index.html text/html 2.0 kB start page" in text
 
 
 def test_update_of_an_earlier_mockup_counts_its_changes() -> None:
@@ -167,4 +167,4 @@ def test_update_of_an_earlier_mockup_counts_its_changes() -> None:
     change = events.MockupUpdate(op="updated", bundle_id="b", changed=["x"])
 
     assert "2 files" in text_of(made, change)
-    assert "1 changed" in text_of(change)
+    assert "1 file changed" in text_of(change)

@@ -49,7 +49,7 @@ def test_different_text_is_shown_from_where_it_differs() -> None:
     assert receipt is not None
     (difference,) = receipt.differences
     assert difference.about == "text"
-    assert "from letter 8" in difference.streamed
+    assert "from character 8 on" in difference.streamed
     assert "spring" in difference.streamed
     assert "mouth" in difference.final
 
@@ -67,7 +67,7 @@ def test_difference_names_its_first_letter(shared: int) -> None:
     receipt = receipt_of(result_of(f"{text}bcd", final_of(f"{text}xbcd")))
 
     assert receipt is not None
-    assert f"from letter {shared + 1}:" in receipt.differences[0].streamed
+    assert f"from character {shared + 1} on:" in receipt.differences[0].streamed
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_answer_mentions_only_a_difference(final: str | None, is_marked: bool) -
 
     answer = answer_of(*message("By the spring."), ending)
 
-    assert ("final result differs" in answer.snapshot()) is is_marked
+    assert ("differs from the server’s final result" in answer.snapshot()) is is_marked
 
 
 # --- recordings ------------------------------------------------------------------------------

@@ -330,7 +330,9 @@ def test_every_error_kind_has_its_own_title_and_advice() -> None:
     advice = [words for _, words in ERRORS.values()]
     assert len(set(titles)) == len(titles)
     assert len(set(advice)) == len(advice)
-    assert all(words.endswith(".") and len(words) > 15 for words in (*titles, *advice))
+    assert all(len(words) > 15 for words in (*titles, *advice))
+    assert all(words.endswith(".") for words in advice)
+    assert not any(title.endswith(".") for title in titles)
 
 
 async def test_notice_says_how_long_to_wait(refuse: Refuse) -> None:

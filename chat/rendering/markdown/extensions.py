@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from django.utils.translation import gettext
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererProtocol
 from markdown_it.ruler import RuleOptionsType
@@ -207,7 +208,8 @@ class Notes:
         id = note.places.setdefault(
             place, f"{self._prefix}-ref{note.number}" + (f"-{count}" if count > 1 else "")
         )
-        link = f'<a id="{id}" href="#{self._id_of(note)}" aria-label="Note {note.number}">'
+        name = escape(gettext("Note %(number)d") % {"number": note.number})
+        link = f'<a id="{id}" href="#{self._id_of(note)}" aria-label="{name}">'
         return f'<sup class="note-mark">{link}{note.number}</a></sup>'
 
     def _id_of(self, note: Note) -> str:
@@ -215,16 +217,17 @@ class Notes:
 
     def listed(self, render: Callable[[str], str]) -> list[str]:
         """The list, in blocks. A note may be the first to name another, which then follows it."""
+        name = escape(gettext("Notes"))
         bodies = [(note, render(note.text)) for note in self._named]
         entries = [self._entry(note, body) for note, body in bodies]
         return [
-            f'<ol class="notes" start="{first + 1}" aria-label="Notes">'
+            f'<ol class="notes" start="{first + 1}" aria-label="{name}">'
             f"{''.join(entries[first : first + NOTES_OF_A_BLOCK])}</ol>"
             for first in range(0, len(entries), NOTES_OF_A_BLOCK)
         ]
 
     def _entry(self, note: Note, body: str) -> str:
-        words = f"From note {note.number} back to the text"
+        words = escape(gettext("Back to the text from note %(number)d") % {"number": note.number})
         back = "".join(
             f' <a class="to-mark" href="#{id}" title="{words}" aria-label="{words}">↑</a>'
             for id in list(note.places.values())[:SHOWN_PLACES]

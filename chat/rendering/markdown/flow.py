@@ -346,10 +346,12 @@ class Flow(Part):
 
     def _rest(self, cut: Cut) -> str:
         run = UUID(self.id[1:33])
+        left = self._length - cut.at
         return fill(
             "rest",
             is_open=not self._ended_seq,
-            left=figures.count(self._length - cut.at),
+            left=left,
+            left_shown=figures.count(left),
             address="" if self.is_inline else f"/r/{run}/part/{self.id}-{cut.name}/",
             download=f"/r/{run}/text/" if self.is_in_download else "",
         )

@@ -1,9 +1,11 @@
 """HTML of rendered Markdown: the allow-list, code blocks with their buttons, links to images."""
 
 import re
+from functools import lru_cache
 from html import escape, unescape
 
 import nh3
+from django.utils.translation import get_language, gettext
 from markdown_it.token import Token
 
 from chat.rendering.markdown.highlight import file_name, highlight
@@ -51,30 +53,38 @@ def _filter_attribute(tag: str, name: str, value: str) -> str | None:
     return value
 
 
-cleaner = nh3.Cleaner(
-    tags=_TAGS,
-    clean_content_tags=set(),
-    attributes={"a": {"href", "title"}, "ol": {"start"}, "code": {"class", "title"}},
-    tag_attribute_values={
-        "a": {"class": {REMOTE_IMAGE_CLASS}},
-        "ol": {"class": {f"digits-{n}" for n in range(USUAL_DIGITS + 1, MOST_DIGITS + 1)}},
-        "span": {"class": {"math", "math display"}},
-        "input": {"type": {"checkbox"}, "checked": {""}, "disabled": {""}},
-        "th": {"align": {"left", "right", "center"}},
-        "td": {"align": {"left", "right", "center"}},
-    },
-    set_tag_attribute_values={
-        **{tag: {"dir": "auto"} for tag in _DIRECTED},
-        "a": {"target": "_blank"},
-        "span": {"dir": "ltr"},
-        # Whether it is done says the box itself.
-        "input": {"type": "checkbox", "disabled": "", "aria-label": "Task"},
-    },
-    attribute_filter=_filter_attribute,
-    link_rel="noopener noreferrer nofollow",
-    url_schemes={"http", "https", "mailto"},
-    url_relative="deny",
-)
+def clean(html: str) -> str:
+    """The HTML without anything that is not on the allow-list."""
+    return _cleaner(get_language()).clean(html)
+
+
+@lru_cache(maxsize=8)
+def _cleaner(language: str | None) -> nh3.Cleaner:
+    """It sets one label, so there is one cleaner for each language."""
+    return nh3.Cleaner(
+        tags=_TAGS,
+        clean_content_tags=set(),
+        attributes={"a": {"href", "title"}, "ol": {"start"}, "code": {"class", "title"}},
+        tag_attribute_values={
+            "a": {"class": {REMOTE_IMAGE_CLASS}},
+            "ol": {"class": {f"digits-{n}" for n in range(USUAL_DIGITS + 1, MOST_DIGITS + 1)}},
+            "span": {"class": {"math", "math display"}},
+            "input": {"type": {"checkbox"}, "checked": {""}, "disabled": {""}},
+            "th": {"align": {"left", "right", "center"}},
+            "td": {"align": {"left", "right", "center"}},
+        },
+        set_tag_attribute_values={
+            **{tag: {"dir": "auto"} for tag in _DIRECTED},
+            "a": {"target": "_blank"},
+            "span": {"dir": "ltr"},
+            # The box itself says whether the task is done.
+            "input": {"type": "checkbox", "disabled": "", "aria-label": gettext("Task")},
+        },
+        attribute_filter=_filter_attribute,
+        link_rel="noopener noreferrer nofollow",
+        url_schemes={"http", "https", "mailto"},
+        url_relative="deny",
+    )
 
 
 def align_without_style(tokens: list[Token]) -> None:
@@ -93,6 +103,7 @@ _LABEL = re.compile(r'title="([^"]*)"')
 
 
 def _tool(name: str, word: str, attributes: str = "") -> str:
+    word = escape(word)
     return (
         f'<button type="button" class="code-tool {name}"{attributes} aria-label="{word}"'
         f' title="{word}"><svg class="icon" aria-hidden="true">'
@@ -101,12 +112,14 @@ def _tool(name: str, word: str, attributes: str = "") -> str:
 
 
 _TOOL_ICONS = {"wrap": "wrap-text", "download": "download"}
-_WRAP_BUTTON = _tool("wrap", "Wrap lines")
-_COPY_BUTTON = (
-    '<button type="button" class="code-tool copy" data-copy="code">'
-    '<svg class="icon" aria-hidden="true"><use href="/static/icons.svg#copy"/></svg>'
-    '<span class="copy-word">Copy</span></button>'
-)
+
+
+def _copy_button() -> str:
+    return (
+        '<button type="button" class="code-tool copy" data-copy="code">'
+        '<svg class="icon" aria-hidden="true"><use href="/static/icons.svg#copy"/></svg>'
+        f'<span class="copy-word">{escape(gettext("Copy"))}</span></button>'
+    )
 
 
 def code_open(label: str, file: str = "") -> str:
@@ -116,8 +129,10 @@ def code_open(label: str, file: str = "") -> str:
     ``file``: what it is called when somebody keeps it; without one it is not offered.
     """
     name = f'<span class="language">{escape(label)}</span>'
-    keep = _tool("download", "Download", f' data-file="{escape(file)}"') if file else ""
-    tools = f'<span class="code-tools">{_WRAP_BUTTON}{keep}{_COPY_BUTTON}</span>'
+    wrap = _tool("wrap", gettext("Wrap lines"))
+    attribute = f' data-file="{escape(file)}"'
+    keep = _tool("download", gettext("Download"), attribute) if file else ""
+    tools = f'<span class="code-tools">{wrap}{keep}{_copy_button()}</span>'
     bar = f'<div class="code-bar">{name}{tools}</div>'
     return f'<div class="codeblock" dir="ltr">{bar}<pre tabindex="0">'
 
@@ -161,11 +176,14 @@ def _dress_code(match: re.Match[str]) -> str:
 _PICTURE_LINK = re.compile(
     rf'<a href="(https?://[^"]*)" class="{REMOTE_IMAGE_CLASS}"[^<>]*>[^<]*</a>'
 )
-_SHOW_BUTTON = (
-    '<button type="button" class="show-picture" aria-label="Show the picture">'
-    '<svg class="icon" aria-hidden="true"><use href="/static/icons.svg#image"/></svg>'
-    "<span>Show</span></button>"
-)
+
+
+def _show_button() -> str:
+    return (
+        f'<button type="button" class="show-picture" aria-label="{escape(gettext("Show image"))}">'
+        '<svg class="icon" aria-hidden="true"><use href="/static/icons.svg#image"/></svg>'
+        f"<span>{escape(gettext('Show'))}</span></button>"
+    )
 
 
 def picture_addresses(html: str) -> list[str]:
@@ -175,6 +193,6 @@ def picture_addresses(html: str) -> list[str]:
 
 def dress(html: str) -> str:
     html = _CODE.sub(_dress_code, html)
-    html = _PICTURE_LINK.sub(lambda link: f"{link[0]} {_SHOW_BUTTON}", html)
+    html = _PICTURE_LINK.sub(lambda link: f"{link[0]} {_show_button()}", html)
     html = html.replace("<table", '<div class="table-scroll" tabindex="0"><table')
     return html.replace("</table>", "</table></div>")

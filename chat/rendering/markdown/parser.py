@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from django.utils.translation import gettext
 from linkify_it import LinkifyIt
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import unescapeAll
@@ -159,12 +160,16 @@ def _link_of_image(image: Token, depth: int) -> list[Token]:
     alt = "".join(child.content for child in image.children or ())
     source = str(image.attrs.get("src", ""))
     if depth:
-        return [_text(f"Image: {alt} ({source})")]
-    label = _text(f"Image: {alt} ({host_of(source)})")
+        return [_text(_image_label(alt, source))]
+    label = _text(_image_label(alt, host_of(source)))
     attrs: dict[str, str | int | float] = {"href": source, "class": REMOTE_IMAGE_CLASS}
     if image.attrs.get("title"):
         attrs["title"] = image.attrs["title"]
     return [Token("link_open", "a", 1, attrs=attrs), label, Token("link_close", "a", -1)]
+
+
+def _image_label(alt: str, source: str) -> str:
+    return gettext("Image: %(description)s (%(source)s)") % {"description": alt, "source": source}
 
 
 def _replace_images(children: list[Token]) -> list[Token]:

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from markdown_it.token import Token
 
 from chat.rendering.markdown.extensions import DEFINITION, UNCLOSED, Notes
-from chat.rendering.markdown.html import align_without_style, cleaner, dress
+from chat.rendering.markdown.html import align_without_style, clean, dress
 from chat.rendering.markdown.parser import References, Scope, block_parser, full_parser
 from chat.rendering.safety import one_newline, storable
 
@@ -184,7 +184,7 @@ def render_block(source: str, scope: Scope) -> str:
     env: dict[str, Any] = {"references": scope.fork()}
     tokens = full_parser.parse(source, env)
     align_without_style(tokens)
-    html = cleaner.clean(full_parser.renderer.render(tokens, full_parser.options, env)).strip()
+    html = clean(full_parser.renderer.render(tokens, full_parser.options, env)).strip()
     if not _is_complete(source, html, tokens, env):
         return plain(source)
     return dress(scope.marks.put(html) if scope.marks else html)
