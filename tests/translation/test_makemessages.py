@@ -35,9 +35,7 @@ def test_catalogue_has_texts_of_templates_and_of_toml_files(source: Path) -> Non
     assert not COLLECTED.exists()
 
 
-def test_makemessages_elsewhere_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_makemessages_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(CommandError, match="folder of manage.py"):
