@@ -93,7 +93,7 @@ def test_new_dialect_has_a_form_of_its_options(admin_client: Client, smoke_signa
         'type="number" name="option_height" min="1" max="9"',
         'name="option_puffs" value="3" min="1"',
         '<select name="option_inline_think"',
-        '<option value="loud">loud</option>',
+        '<option value="loud">Loud</option>',
         "Default (on)",
         'type="text" name="option_greeting"',
         "Said first.",

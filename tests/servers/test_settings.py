@@ -98,7 +98,7 @@ def test_two_servers_added_at_once_cannot_share_a_name(
         name=upstream.name, dialect="lmstudio", base_url="http://a.example", concurrency_limit=1
     )
 
-    with pytest.raises(actions.ActionRefused, match="this name already"):
+    with pytest.raises(actions.ActionRefused, match="already has this name"):
         actions.add(administrator, settings)
 
     assert Upstream.objects.count() == 1
