@@ -13,12 +13,15 @@ from chat.dialects.openai_chat.parser import OpenAiChatParser
 from chat.dialects.parameters import Parameter, declared
 from chat.dialects.stream import objects_of, text_of
 from chat.events import Cause, Ending, ErrorInfo, JsonObject
+from chat.events.translation import gettext_noop
 
 _DECLARED = declared("bitseek.toml")
 
 # What a header may contain; a line break would start another header.
 _HEADER_TEXT = re.compile(r"[!-~]{1,200}\Z")
-_NOT_A_HEADER = "The conversation id of the settings was left out: it cannot stand in a header."
+_NOT_A_HEADER = gettext_noop(
+    "The conversation id from the server’s settings was left out: it can’t be sent in a header."
+)
 
 # Our names of the search parameters, and the server's.
 _SEARCH: Mapping[str, str] = {
@@ -53,10 +56,10 @@ class BitseekParser(OpenAiChatParser):
 
 class BitseekDialect(OpenAiChatDialect):
     name: ClassVar[str] = "bitseek"
-    label: ClassVar[str] = "Bitseek"
-    help: ClassVar[str] = (
-        "Bitseek's chat. The base URL ends in /v1. The server chooses the model: any name typed "
-        "by hand will do."
+    label: ClassVar[str] = gettext_noop("Bitseek")
+    help: ClassVar[str] = gettext_noop(
+        "Bitseek’s chat API. The address ends in /v1. The server chooses the model, so add any name "
+        "under Additional models."
     )
     models_path: ClassVar[str] = ""
     takes_images: ClassVar[bool] = False

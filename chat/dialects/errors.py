@@ -12,11 +12,12 @@ import msgspec
 
 from chat.dialects.reading import NotJson, read_json, repair_text, scrub, write_json
 from chat.events import ErrorInfo, ErrorKind, ErrorType, Json, JsonObject
+from chat.events.translation import gettext_noop
 
 # The limit of a body that is not JSON, and of a message in JSON: enough to recognise it.
 TEXT_CHARACTERS = 300
 MESSAGE_CHARACTERS = 2000
-NO_WORDS = "The server reported an error without saying which."
+NO_WORDS = gettext_noop("The server reported an error without a message.")
 # A larger error object is not kept beside its message.
 _KEPT_CHARACTERS = 16 * 1024
 
@@ -231,7 +232,7 @@ def plain_text(text: str) -> str:
 def _fixed_message(status: int | None) -> str:
     if status is None:
         return NO_WORDS
-    return f"The server answered with status {status} and no explanation."
+    return f"The server answered with status {status} without a message."
 
 
 # --- when to try again ---------------------------------------------------------

@@ -11,12 +11,13 @@ from chat.events import (
     Result,
     ToolCallItem,
 )
+from chat.events.translation import gettext_noop
 
 # A turn without text would be refused. Leaving it out would put two turns of the same role next to
 # each other, which many chat templates refuse.
 NO_ANSWER = "(no answer)"
-TOOLS_LEFT_OUT = "The tools were left out: this server cannot be offered any."
-PICTURES_LEFT_OUT = "The pictures were left out: this server takes text alone."
+TOOLS_LEFT_OUT = gettext_noop("The tools were left out: this API type doesn’t support them.")
+PICTURES_LEFT_OUT = gettext_noop("The images were left out: this API type accepts only text.")
 DECLINED = "(I would rather not answer.)"
 
 

@@ -28,6 +28,7 @@ from chat.events import (
     ToolCallSuccess,
 )
 from chat.events.text_buffer import add_piece
+from chat.events.translation import gettext_noop
 
 TextKind = Literal["message", "reasoning", "refusal"]
 Kind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
@@ -35,9 +36,9 @@ Kind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
 # Arguments longer than this are an error of the model or the server.
 MAX_ARGUMENT_CHARACTERS = 8 * 1024 * 1024
 
-NOT_JSON = "The arguments of this call are not a JSON object."
-TOO_LONG = "The arguments of this call are too long."
-NO_NAME = "The server did not say which tool it calls."
+NOT_JSON = gettext_noop("The arguments of this call are not a JSON object.")
+TOO_LONG = gettext_noop("The arguments of this call are too long.")
+NO_NAME = gettext_noop("The server sent a call without the name of a tool.")
 
 
 class Item(Struct, kw_only=True, eq=False):

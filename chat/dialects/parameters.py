@@ -6,7 +6,7 @@ Each dialect lists its parameters and options in a TOML file; `declared` reads i
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,10 @@ SHARED = "openai/parameters.toml"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
     """A field of the request, or an option of an upstream; the form is built from it. ``None`` as
-    the default means that it is not sent, and the upstream decides."""
+    the default means that it is not sent, and the upstream decides.
+
+    Labels and help are in English; whoever shows them calls ``gettext``.
+    """
 
     name: str
     label: str
@@ -29,10 +32,17 @@ class Parameter:
     maximum: float | None = None
     step: float | None = None
     choices: tuple[str, ...] = ()
+    # How the form shows choices whose value does not say enough.
+    choice_labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     default: object = None
     help: str = ""
     # Contains credentials: stored encrypted, never shown again, redacted wherever it would appear.
     is_secret: bool = False
+
+    def choice_label(self, value: str) -> str:
+        """A choice as the form shows it, in English; whoever shows it translates it."""
+        words = value.replace("_", " ")
+        return self.choice_labels.get(value, words[:1].upper() + words[1:])
 
     def accepts(self, value: object) -> bool:
         """Whether the parameter's field can show a stored value. Dialects use one name for
@@ -91,11 +101,11 @@ def read_parameters(
         parameter = known.get(name)
         accepted = None if parameter is None else _accept(parameter, value)
         if parameter is None or accepted is None:
-            notes.append(f"The parameter {name} was left out: this upstream has no such value.")
+            notes.append(f"The parameter {name} was left out: this API type has no such value.")
             continue
         is_number = parameter.kind in ("number", "integer")
         if is_number and accepted != _as_float(value):
-            notes.append(f"The parameter {name} was set to {accepted}, the nearest value allowed.")
+            notes.append(f"The parameter {name} was set to {accepted}, the nearest allowed value.")
         result[name] = accepted
     return result, notes
 

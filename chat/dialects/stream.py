@@ -25,11 +25,12 @@ from chat.events import (
     StopReason,
     VendorRaw,
 )
+from chat.events.translation import gettext_noop
 from chat.wire.sse import Frame
 
-CUT_MESSAGE = "The connection ended before the answer was complete."
-NOT_JSON_MESSAGE = "The server's answer is neither an event stream nor JSON."
-ANOTHER_BODY_MESSAGE = "The server's answer is JSON, but no answer of this API."
+CUT_MESSAGE = gettext_noop("The connection was lost before the answer was complete.")
+NOT_JSON_MESSAGE = gettext_noop("The server’s answer is neither an event stream nor JSON.")
+ANOTHER_BODY_MESSAGE = gettext_noop("The server’s answer is JSON, but not an answer of this API.")
 # Stop reasons after which complete calls of our tools wait for results. An unknown reason does not
 # rule that out.
 CALLS_WAIT: frozenset[StopReason] = frozenset(("tool_use", "unknown"))

@@ -12,6 +12,7 @@ from typing import Any
 
 from channels.auth import AuthMiddlewareStack
 from django.conf import settings
+from django.utils.translation import gettext
 
 from chat.health import report
 from chat.health.permission import Requester, may_see
@@ -54,7 +55,7 @@ def metrics_or(pages: Application) -> Application:
 def _only_get(scope: Scope) -> HealthResponse | None:
     if scope["method"] in ("GET", "HEAD"):
         return None
-    return report.refused(405, "Only GET is possible here.")
+    return report.refused(405, gettext("Only GET is allowed."))
 
 
 async def _may_see(scope: Scope) -> bool:

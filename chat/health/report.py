@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 from django.conf import settings
+from django.utils.formats import number_format
+from django.utils.translation import gettext, ngettext
 
 from chat.core import metrics
 from chat.core.process import Process, ProcessPhase, process
@@ -69,18 +71,21 @@ def _failures(process: Process, findings: Findings) -> list[str]:
     database = findings.database
     found = []
     if process.phase == ProcessPhase.STARTING:
-        found.append("This process is still starting.")
+        found.append(gettext("This process is still starting."))
     if process.phase == ProcessPhase.DRAINING:
-        found.append("This process is about to end and takes nothing new.")
+        found.append(gettext("This process is shutting down and accepts no new work."))
     if database.error == "timeout":
-        found.append("The database does not answer in time.")
+        found.append(gettext("The database doesn’t respond in time."))
     elif not database.is_there:
-        found.append(f"The database cannot be reached ({database.error}).")
+        text = gettext("The database can’t be reached (%(error)s).")
+        found.append(text % {"error": database.error})
     elif database.missing_migrations:
-        found.append(
-            f"The database lacks {database.missing_migrations} migrations. "
-            "Run: python manage.py migrate"
+        text = ngettext(
+            "%(count)d database migration is missing. Run: python manage.py migrate",
+            "%(count)d database migrations are missing. Run: python manage.py migrate",
+            database.missing_migrations,
         )
+        found.append(text % {"count": database.missing_migrations})
     return found
 
 
@@ -88,17 +93,23 @@ def _problems(process: Process, findings: Findings) -> list[str]:
     database = findings.database
     found = []
     if findings.redis == "away":
-        found.append("Redis does not answer: everything works, up to a second later.")
-    if database.is_there and not database.runners.alive:
-        found.append("No runner is alive: messages wait in line.")
-    if abs(database.clock_offset_seconds) > CLOCK_SECONDS:
         found.append(
-            f"The clocks of the database and of this host differ by "
-            f"{abs(database.clock_offset_seconds):.1f} s."
+            gettext("Redis doesn’t respond. Everything works, but updates are up to a second late.")
         )
-    if (process.lag.longest or 0.0) > LAG_SECONDS:
-        found.append(f"The event loop stood still for {process.lag.longest:.1f} s.")
+    if database.is_there and not database.runners.alive:
+        found.append(gettext("No runner is alive, so messages stay queued."))
+    if abs(database.clock_offset_seconds) > CLOCK_SECONDS:
+        text = gettext("The clocks of the database and of this host differ by %(seconds)s s.")
+        found.append(text % {"seconds": _in_words(abs(database.clock_offset_seconds))})
+    lag = process.lag.longest or 0.0
+    if lag > LAG_SECONDS:
+        text = gettext("The event loop was blocked for %(seconds)s s.")
+        found.append(text % {"seconds": _in_words(lag)})
     return found
+
+
+def _in_words(seconds: float) -> str:
+    return str(number_format(round(seconds, 1), 1))
 
 
 def _database(findings: Findings) -> dict[str, object]:

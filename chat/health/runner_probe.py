@@ -10,6 +10,7 @@ from typing import Protocol
 
 from django.conf import settings
 from django.core.management.base import CommandError
+from django.utils.translation import gettext
 
 from chat.core.process import ProcessPhase, process
 from chat.health import report
@@ -23,7 +24,6 @@ REQUEST_SECONDS = 5.0
 CONNECTIONS = 32
 
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed"}
-_NOT_FOUND = report.refused(404, "There is nothing here.")
 
 
 class ProbeServer:
@@ -81,7 +81,7 @@ async def _answer(head: str, peer: str | None) -> bytes:
     first, *lines = head.rstrip().split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        return _encode(report.refused(400, "That is no request."))
+        return _encode(report.refused(400, gettext("This isn’t a valid HTTP request.")))
     method, target, _ = words
     answer = await _find(
         method, target.partition("?")[0], Requester(peer, _headers(lines), is_direct=True)
@@ -91,11 +91,11 @@ async def _answer(head: str, peer: str | None) -> bytes:
 
 async def _find(method: str, path: str, asker: Requester) -> HealthResponse:
     if path not in ("/healthz", "/readyz", "/metrics"):
-        return _NOT_FOUND
+        return report.refused(404, gettext("Not found"))
     if path == "/metrics" and not may_see(asker):
-        return _NOT_FOUND
+        return report.refused(404, gettext("Not found"))
     if method not in ("GET", "HEAD"):
-        return report.refused(405, "Only GET is possible here.")
+        return report.refused(405, gettext("Only GET is allowed."))
     if path == "/healthz":
         return report.alive()
     if path == "/readyz":
@@ -157,10 +157,11 @@ async def _listen(server: ProbeServer) -> None:
     try:
         port = await server.start()
     except OSError as error:
-        raise CommandError(
-            f"Cannot listen on {settings.RUNNER_HOST}:{settings.RUNNER_PORT}: {error.strerror}.",
-            returncode=REFUSED,
-        ) from None
+        text = gettext("Can’t listen on %(address)s: %(reason)s.") % {
+            "address": f"{settings.RUNNER_HOST}:{settings.RUNNER_PORT}",
+            "reason": error.strerror,
+        }
+        raise CommandError(text, returncode=REFUSED) from None
     logger.info("probe.serving address=%s", f"http://{settings.RUNNER_HOST}:{port}")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.http import QueryDict
+from django.utils.translation import gettext, gettext_noop
 
 from chat.live.handshake import identity_of
 from chat.live.sse import STREAM_HEADERS, Refused, Stream
@@ -23,7 +24,7 @@ from chat.wire.sse import encode_frame
 
 # A page needs two, and may be open in two tabs.
 AT_ONCE = 4
-TOO_MANY = "This test is running already. Wait until it has ended."
+TOO_MANY = gettext_noop("This test is already running. Wait until it has finished.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class PacedStream(Stream):
     async def stream(self) -> None:
         self.has_place = running.take(self.identity.user_pk)
         if not self.has_place:
-            raise Refused(429, "too_many", TOO_MANY)
+            raise Refused(429, "too_many", gettext(TOO_MANY))
         await self.send_headers(status=200, headers=STREAM_HEADERS)
         async for event in events_at(pace_of(self.scope)):
             await self.send_body(encode_frame(None, None, event), more_body=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_GET
 
 from chat.web.decorators import login_required
@@ -30,7 +31,10 @@ def recipes(address: str) -> list[Recipe]:
         Recipe(
             "nginx",
             "nginx",
-            "In the http block the map, in the server block the location; then nginx -s reload.",
+            gettext(
+                "Put the map into the http block and the location into the server block, then run "
+                "nginx -s reload."
+            ),
             f"""map $http_upgrade $connection_upgrade {{
     default upgrade;
     ""      close;
@@ -47,7 +51,7 @@ location / {{
     proxy_set_header Upgrade $http_upgrade;
     proxy_set_header Connection $connection_upgrade;
 
-    # Answers word by word, and connections that may be quiet.
+    # Answers as they are written, and connections that may be idle.
     proxy_buffering off;
     proxy_read_timeout 1h;
 }}""",
@@ -55,7 +59,7 @@ location / {{
         Recipe(
             "caddy",
             "Caddy",
-            "Caddy lets websockets and streams through by itself; this is all it needs.",
+            gettext("Caddy passes on websockets and streams by default. It needs nothing else."),
             f"""tributary.example.org {{
     reverse_proxy {address} {{
         flush_interval -1
@@ -65,12 +69,14 @@ location / {{
         Recipe(
             "apache",
             "Apache",
-            "Version 2.4.47 or newer, with the modules proxy, proxy_http and proxy_wstunnel.",
+            gettext(
+                "Version 2.4.47 or newer, with the modules proxy, proxy_http and proxy_wstunnel."
+            ),
             f"""ProxyPreserveHost On
 ProxyTimeout 3600
 ProxyPass        / http://{address}/ upgrade=websocket flushpackets=on
 ProxyPassReverse / http://{address}/
-# Compression collects what it compresses.
+# Compression would buffer the stream.
 SetEnv no-gzip 1""",
         ),
     ]
@@ -85,14 +91,22 @@ class Carrier:
     lead: str
 
 
-CARRIERS = [
-    Carrier("socket", "Websocket", "What a conversation uses wherever it gets through."),
-    Carrier(
-        "stream",
-        "Plain stream",
-        "What a conversation falls back to, and what programs use: server-sent events over HTTP.",
-    ),
-]
+def carriers() -> list[Carrier]:
+    return [
+        Carrier(
+            "socket",
+            gettext("WebSocket"),
+            gettext("Used by conversations wherever it is available."),
+        ),
+        Carrier(
+            "stream",
+            gettext("Event stream"),
+            gettext(
+                "Server-sent events over HTTP. Used by the API, and by conversations without a "
+                "WebSocket."
+            ),
+        ),
+    ]
 
 
 @login_required
@@ -102,7 +116,7 @@ def streaming(request: HttpRequest) -> HttpResponse:
     address = f"[{host}]:{settings.PORT}" if ":" in host else f"{host}:{settings.PORT}"
     context = {
         "recipes": recipes(address),
-        "carriers": CARRIERS,
+        "carriers": carriers(),
         "heartbeat_seconds": 15,
     }
     return render(request, "health/streaming_test.html", context)

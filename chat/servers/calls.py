@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
+from django.utils.translation import gettext, gettext_noop
 
 from chat.core.encryption import DecryptionError
 from chat.dialects import DIALECTS
@@ -39,15 +40,15 @@ class ConnectionReport:
     models: tuple[ModelEntry, ...] = ()
 
 
-KEY_UNREADABLE = (
-    "The stored key cannot be read with this installation's encryption keys. "
-    "Enter the server's key again and save."
+KEY_UNREADABLE = gettext_noop(
+    "The stored API key can’t be decrypted with this installation’s encryption keys. "
+    "Enter the key again and save."
 )
-OPTIONS_UNREADABLE = (
-    "The stored secret options cannot be read with this installation's encryption keys. "
+OPTIONS_UNREADABLE = gettext_noop(
+    "The stored secret options can’t be decrypted with this installation’s encryption keys. "
     "Enter them again and save."
 )
-UNKNOWN_DIALECT = "This installation does not know the dialect any more. Pick another and save."
+UNKNOWN_DIALECT = gettext_noop("This API type is no longer supported. Choose another one and save.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ def run_probe(upstream: Upstream, *, model: str = "") -> ConnectionReport:
     try:
         target = _target(upstream, model)
     except NotAskable as reason:
-        step = ProbeStep(name="key", label="Key", state="failed", text=str(reason))
+        step = ProbeStep(name="key", label=gettext("API key"), state="failed", text=str(reason))
         return ConnectionReport(steps=[_plain(step)])
     steps = async_to_sync(_probe)(target)
     seen = merged(kind for step in steps for kind in step.seen)
@@ -95,9 +96,11 @@ def ask_for_models(upstream: Upstream) -> Listing:
     except NotAskable as reason:
         return Listing(error=str(reason))
     except UpstreamError as error:
-        return Listing(error=error.info.message)
+        return Listing(error=gettext(error.info.message))
     except TimeoutError:
-        return Listing(error="The server did not send its list in time. Try again in a moment.")
+        return Listing(
+            error=gettext("The server didn’t send its model list in time. Try again in a moment.")
+        )
 
 
 def _target(upstream: Upstream, model: str) -> ProbeTarget:
@@ -115,7 +118,7 @@ def _target(upstream: Upstream, model: str) -> ProbeTarget:
 def _dialect(upstream: Upstream) -> Dialect:
     dialect = DIALECTS.get(upstream.dialect)
     if dialect is None:
-        raise NotAskable(UNKNOWN_DIALECT)
+        raise NotAskable(gettext(UNKNOWN_DIALECT))
     return dialect
 
 
@@ -123,14 +126,14 @@ def _key(upstream: Upstream) -> str:
     try:
         return upstream.open_key()
     except DecryptionError:
-        raise NotAskable(KEY_UNREADABLE) from None
+        raise NotAskable(gettext(KEY_UNREADABLE)) from None
 
 
 def _options(upstream: Upstream) -> dict[str, object]:
     try:
         return upstream.all_options()
     except DecryptionError:
-        raise NotAskable(OPTIONS_UNREADABLE) from None
+        raise NotAskable(gettext(OPTIONS_UNREADABLE)) from None
 
 
 def _first_typed(upstream: Upstream) -> str:
@@ -158,10 +161,10 @@ async def _probe(target: ProbeTarget) -> list[ProbeStep]:
 def _ended(step: ProbeStep) -> ProbeStep:
     if step.state != "running":
         return step
-    text = (
-        f"Not done after {PROBE_SECONDS} seconds, and ended. "
-        "A large model may still be loading: try again in a moment."
-    )
+    text = gettext(
+        "Stopped after %(seconds)d seconds without a result. "
+        "A large model may still be loading; try again in a moment."
+    ) % {"seconds": PROBE_SECONDS}
     return ProbeStep(name=step.name, label=step.label, state="failed", text=text)
 
 
@@ -176,5 +179,7 @@ async def _list(target: ProbeTarget) -> Listing:
             options=target.options,
         )
     if not models:
-        return Listing(error="The server's list of models is empty. Load a model there first.")
+        return Listing(
+            error=gettext("The server’s model list is empty. Load a model on the server first.")
+        )
     return Listing(models=_entries(models))

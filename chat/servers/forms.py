@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext, gettext_lazy
 
 from chat.core.encryption import DecryptionError
 from chat.core.errors import ActionRefused
@@ -44,13 +45,16 @@ class UpstreamForm(forms.Form):
     """
 
     name = forms.CharField(
+        label=gettext_lazy("Name"),
         max_length=80,
-        help_text="What people see in the list of models, such as “LM Studio in the cellar”.",
+        help_text=gettext_lazy(
+            "Shown in the model picker, such as “LM Studio in the server room”."
+        ),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
-    dialect = forms.ChoiceField()
+    dialect = forms.ChoiceField(label=gettext_lazy("API type"))
     base_url = forms.CharField(
-        label="Address",
+        label=gettext_lazy("Address"),
         max_length=500,
         widget=forms.TextInput(
             attrs={
@@ -63,6 +67,7 @@ class UpstreamForm(forms.Form):
         ),
     )
     key = forms.CharField(
+        label=gettext_lazy("API key"),
         required=False,
         max_length=KEY_LIMIT,
         strip=True,
@@ -70,21 +75,22 @@ class UpstreamForm(forms.Form):
             render_value=False, attrs={"autocomplete": "new-password", "spellcheck": "false"}
         ),
     )
-    clear_key = forms.BooleanField(required=False, label="Remove the stored key")
+    clear_key = forms.BooleanField(required=False, label=gettext_lazy("Remove the stored key"))
     concurrency_limit = forms.IntegerField(
-        label="Answers at the same time",
+        label=gettext_lazy("Concurrent answers"),
         min_value=1,
         max_value=1000,
         initial=4,
-        help_text="Further ones wait in line, oldest person first. "
-        "One graphics card usually serves one to four well.",
+        help_text=gettext_lazy(
+            "Further messages are queued. One graphics card usually handles one to four answers."
+        ),
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
     )
     typed_models = forms.CharField(
-        label="Models typed by hand",
+        label=gettext_lazy("Additional models"),
         required=False,
         max_length=TYPED_MODELS_LIMIT * (NAME_LIMIT + 1),
-        help_text="One name per line; for models that the server does not list.",
+        help_text=gettext_lazy("Names of models that the server doesn’t list, one per line."),
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocapitalize": "none"}),
     )
 
@@ -99,7 +105,7 @@ class UpstreamForm(forms.Form):
         super().__init__(data, initial=_initial(upstream, dialect), label_suffix="")
         self.upstream = upstream
         self.fields["dialect"].choices = [
-            (name, dialect.label)
+            (name, gettext(dialect.label))
             for name, dialect in sorted(DIALECTS.items(), key=lambda pair: pair[1].label)
         ]
         self.shown_dialect = self._shown_dialect()
@@ -125,6 +131,10 @@ class UpstreamForm(forms.Form):
         }
 
     @property
+    def dialect_help(self) -> str:
+        return gettext(self.shown_dialect.help) if self.shown_dialect else ""
+
+    @property
     def option_rows(self) -> list[OptionRow]:
         return option_rows(self, self.shown_dialect)
 
@@ -147,7 +157,7 @@ class UpstreamForm(forms.Form):
         if self.upstream is not None:
             others = others.exclude(pk=self.upstream.pk)
         if others.exists():
-            raise ValidationError("Another server has this name already.")
+            raise ValidationError(gettext("Another server already has this name."))
         return name
 
     def clean_base_url(self) -> str:
@@ -161,7 +171,10 @@ class UpstreamForm(forms.Form):
         # The key is sent in a header, and a line break would start another header.
         if any(not "!" <= letter <= "~" for letter in key):
             raise ValidationError(
-                "A key has no spaces, line breaks or special letters. Paste it again."
+                gettext(
+                    "An API key can’t contain spaces, line breaks or special characters. "
+                    "Paste it again."
+                )
             )
         return key
 
@@ -169,9 +182,14 @@ class UpstreamForm(forms.Form):
         lines = (line.strip() for line in self.cleaned_data["typed_models"].splitlines())
         names = list(dict.fromkeys(line for line in lines if line))
         if len(names) > TYPED_MODELS_LIMIT:
-            raise ValidationError(f"At most {TYPED_MODELS_LIMIT} names.")
+            raise ValidationError(
+                gettext("Enter at most %(limit)d names.") % {"limit": TYPED_MODELS_LIMIT}
+            )
         if any(len(name) > NAME_LIMIT or not name.isprintable() for name in names):
-            raise ValidationError(f"A name is one line of at most {NAME_LIMIT} visible characters.")
+            raise ValidationError(
+                gettext("Each name must be one line of at most %(limit)d visible characters.")
+                % {"limit": NAME_LIMIT}
+            )
         return names
 
     def settings(self) -> ServerSettings:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext
 
 from chat.dialects.base import Dialect
 from chat.dialects.parameters import Parameter
@@ -56,7 +57,7 @@ def option_fields(dialect: Dialect | None, *, stored: Iterable[str]) -> dict[str
         fields[OPTION_PREFIX + option.name] = option_field(option)
         if option.is_secret and option.name in stored:
             fields[CLEAR_PREFIX + option.name] = forms.BooleanField(
-                required=False, label="Remove the stored value"
+                required=False, label=gettext("Remove the stored value")
             )
     return fields
 
@@ -146,7 +147,7 @@ def _integer(option: Parameter) -> forms.Field:
 def _choice(option: Parameter) -> forms.Field:
     choices = [
         ("", _default_label(option)),
-        *((each, each.replace("_", " ")) for each in option.choices),
+        *((each, gettext(option.choice_label(each))) for each in option.choices),
     ]
     return forms.ChoiceField(**_common(option), choices=choices)
 
@@ -154,7 +155,11 @@ def _choice(option: Parameter) -> forms.Field:
 def _boolean(option: Parameter) -> forms.Field:
     return forms.TypedChoiceField(
         **_common(option),
-        choices=[("", _default_label(option)), ("true", "On"), ("false", "Off")],
+        choices=[
+            ("", _default_label(option)),
+            ("true", gettext("On")),
+            ("false", gettext("Off")),
+        ],
         coerce=lambda value: value == "true",
         empty_value=None,
     )
@@ -185,15 +190,20 @@ _FIELDS: dict[str, Callable[[Parameter], forms.Field]] = {
 
 
 def _common(option: Parameter) -> dict[str, object]:
-    return {"label": option.label, "help_text": option.help, "required": False}
+    return {
+        "label": gettext(option.label),
+        "help_text": gettext(option.help),
+        "required": False,
+    }
 
 
 def _default_label(option: Parameter) -> str:
     if option.default is None:
-        return "Default"
+        return gettext("Default")
     if isinstance(option.default, bool):
-        return f"Default ({'on' if option.default else 'off'})"
-    return f"Default ({option.default})".replace("_", " ")
+        return gettext("Default (on)") if option.default else gettext("Default (off)")
+    value = gettext(option.choice_label(str(option.default)))
+    return gettext("Default (%(value)s)") % {"value": value}
 
 
 def _area(rows: int) -> forms.Textarea:
@@ -234,7 +244,7 @@ class JsonTextField(forms.CharField):
         except (ValueError, RecursionError) as error:
             raise ValidationError(_where(error)) from None
         if not isinstance(found, dict | list):
-            raise ValidationError("Enter a JSON object {…} or a list […].")
+            raise ValidationError(gettext("Enter a JSON object {…} or a list […]."))
         return found
 
 
@@ -244,5 +254,6 @@ def _no_number(name: str) -> object:
 
 def _where(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"This is no valid JSON: look at line {error.lineno}, column {error.colno}."
-    return "This is no valid JSON."
+        place = {"line": error.lineno, "column": error.colno}
+        return gettext("This isn’t valid JSON: see line %(line)d, column %(column)d.") % place
+    return gettext("This isn’t valid JSON.")

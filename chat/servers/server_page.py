@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from django.utils.translation import gettext
+
 from chat.dialects import DIALECTS
 from chat.models import SeenEvent, Upstream
 from chat.servers.actions.servers import Load, loads
@@ -95,7 +97,9 @@ def seen_kinds(upstream: Upstream) -> SeenKinds:
 
 def dialect_label(name: str) -> str:
     dialect = DIALECTS.get(name)
-    return dialect.label if dialect else f"{name} (not installed)"
+    if dialect is None:
+        return gettext("%(name)s (not installed)") % {"name": name}
+    return gettext(dialect.label)
 
 
 def _verdict(steps: Sequence[dict[str, object]]) -> tuple[str, str]:

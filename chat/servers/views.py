@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -44,7 +45,8 @@ def server_add(request: HttpRequest) -> HttpResponse:
         except ActionRefused as refusal:
             form.add_error(None, str(refusal))
         else:
-            messages.success(request, f"{upstream.name} was added. Test the connection next.")
+            text = gettext("%(name)s was added. Test its connection next.")
+            messages.success(request, text % {"name": upstream.name})
             return redirect("server", upstream.public_id)
     return _form_page(request, form, None)
 
@@ -93,7 +95,8 @@ def server_delete(request: HttpRequest, public_id: UUID) -> HttpResponse:
         except ActionRefused as refused:
             refusal = str(refused)
         else:
-            messages.success(request, f"{upstream.name} was removed. Its answers are kept.")
+            text = gettext("%(name)s was deleted. Its answers are kept.")
+            messages.success(request, text % {"name": upstream.name})
             return redirect("servers")
     page = {"upstream": upstream, "refusal": refusal, "runs": upstream.runs.count()}
     return render(request, "servers/delete.html", page, status=409 if refusal else 200)
@@ -169,9 +172,12 @@ def server_advice(request: HttpRequest, public_id: UUID) -> HttpResponse:
     upstream = access.get_upstream(request.user, public_id)
     taken = actions.take_advice(_person(request), upstream, request.POST.get("advice", ""))
     if taken:
-        messages.success(request, f"Saved: {taken}. Test the connection again.")
+        text = gettext("Applied: %(setting)s. Test the connection again.")
+        messages.success(request, text % {"setting": taken})
     else:
-        messages.error(request, "That advice is out of date. Test the connection again.")
+        messages.error(
+            request, gettext("This suggestion is out of date. Test the connection again.")
+        )
     return redirect(reverse("server", args=[public_id]) + "#test")
 
 
@@ -183,7 +189,7 @@ def server_models(request: HttpRequest, public_id: UUID) -> HttpResponse:
     listing = ask_for_models(upstream)
     error = listing.error
     if not error and not actions.record_models(_person(request), upstream, listing.models):
-        error = "The server's settings changed meanwhile. Load the list again."
+        error = gettext("The server’s settings changed in the meantime. Load its models again.")
     if not request.htmx:
         if error:
             messages.error(request, error)
@@ -221,16 +227,20 @@ def _form_page(request: HttpRequest, form: UpstreamForm, upstream: Upstream | No
 
 
 def _say_saved(request: HttpRequest, change: actions.ServerChange) -> None:
-    messages.success(request, f"{change.upstream.name} was saved.")
+    messages.success(request, gettext("%(name)s was saved.") % {"name": change.upstream.name})
     if change.key_was_dropped:
         messages.warning(
             request,
-            "The stored key was removed, because it belonged to another address. "
-            "Enter the key of the new one.",
+            gettext(
+                "The stored API key was removed because it belongs to the previous address. "
+                "Enter the key for the new one."
+            ),
         )
     if change.options_were_dropped:
         messages.warning(
             request,
-            "Secret options were removed, because they were entered for another address. "
-            "Enter them again where the new server needs them.",
+            gettext(
+                "The secret options were removed because they belong to the previous address. "
+                "Enter them again if the new server needs them."
+            ),
         )

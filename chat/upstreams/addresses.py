@@ -16,12 +16,14 @@ from ipaddress import (
 )
 from typing import TypeAlias
 
+from django.utils.translation import gettext_noop
+
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 Lookup: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 
 # A fixed sentence, so that errors cannot be used to map the network behind this server.
-REFUSED_TEXT = "This server may not connect to that address."
+REFUSED_TEXT = gettext_noop("Connections to this address are not allowed.")
 
 # Of a name with more addresses, only the first ones are used.
 MAX_ADDRESSES = 8

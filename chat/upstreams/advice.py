@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from django.utils.formats import number_format
+from django.utils.translation import gettext, ngettext
+
 from chat.dialects.base import Dialect
 from chat.dialects.event_counts import COMMENT
 from chat.dialects.parameters import Parameter
@@ -44,76 +47,99 @@ class Advice:
 def facts_of(heard: ProbeObservation) -> tuple[Fact, ...]:
     """Label and value, in the order in which a person would ask."""
     return (
-        ("Content type", heard.content_type or "none"),
-        ("Streaming", _streaming(heard)),
-        ("First event", _seconds(heard.first_event_seconds)),
-        ("End", _terminator(heard)),
-        ("Token counts", _usage(heard)),
-        ("Reasoning", _reasoning(heard)),
-        ("Heartbeats", _heartbeats(heard) or "none in this short answer"),
-        ("Unknown events", _unknown(heard)),
+        (gettext("Content type"), heard.content_type or gettext("none")),
+        (gettext("Streaming"), _streaming(heard)),
+        (gettext("First event"), _seconds(heard.first_event_seconds)),
+        (gettext("End of the answer"), _terminator(heard)),
+        (gettext("Token counts"), _usage(heard)),
+        (gettext("Thinking"), _reasoning(heard)),
+        (gettext("Heartbeats"), _heartbeats(heard) or gettext("none in this short answer")),
+        (gettext("Unknown events"), _unknown(heard)),
     )
 
 
 def tool_fact(heard: ProbeObservation) -> str:
     """How the arguments of tool calls were sent."""
     if not heard.calls:
-        return "none: the model did not call the tool"
-    return "in pieces" if max(heard.calls.values()) > 1 else "whole, in one piece"
+        return gettext("none: the model did not call the tool")
+    if max(heard.calls.values()) > 1:
+        return gettext("sent in pieces")
+    return gettext("sent as a whole")
 
 
 def _streaming(heard: ProbeObservation) -> str:
     if not heard.is_event_stream:
-        return "no: one JSON answer"
-    pieces = "1 piece of text" if heard.deltas == 1 else f"{heard.deltas} pieces of text"
+        return gettext("no: one JSON answer")
     if heard.is_lump is None:
-        return f"an event stream with {pieces}: too short to tell more"
-    if heard.is_lump:
-        return f"{pieces}, but all in one lump: something on the way may hold them back"
-    return f"{pieces}, as they are made"
+        text = ngettext(
+            "%(count)d piece of text: too short to tell",
+            "%(count)d pieces of text: too short to tell",
+            heard.deltas,
+        )
+    elif heard.is_lump:
+        text = ngettext(
+            "%(count)d piece of text, all at once: a proxy may be buffering them",
+            "%(count)d pieces of text, all at once: a proxy may be buffering them",
+            heard.deltas,
+        )
+    else:
+        text = ngettext(
+            "%(count)d piece of text, sent as it was written",
+            "%(count)d pieces of text, sent as they were written",
+            heard.deltas,
+        )
+    return text % {"count": heard.deltas}
 
 
 def _seconds(seconds: float | None) -> str:
-    return "none" if seconds is None else f"after {seconds:.2f} s"
+    if seconds is None:
+        return gettext("none")
+    return gettext("after %(seconds)s s") % {"seconds": number_format(round(seconds, 2), 2)}
 
 
 def _terminator(heard: ProbeObservation) -> str:
     if heard.is_cut_short:
-        return "not waited for: the answer went on for long enough to know the rest"
+        return gettext("not tested: the test stopped reading a long answer")
     if heard.has_done_marker:
         return "[DONE]"
     if heard.terminal_name.startswith("chunk: "):
-        return "a finish reason; no [DONE] is waited for"
+        return gettext("a finish reason, without waiting for [DONE]")
     if heard.terminal_name and heard.is_event_stream:
-        return f"the event {heard.terminal_name}"
+        return gettext("the event %(name)s") % {"name": heard.terminal_name}
     if not heard.is_event_stream:
-        return "the end of the JSON answer"
+        return gettext("the end of the JSON answer")
     if heard.ending is not None and heard.ending.status in ("cut", "failed"):
-        return "none: the connection just closes"
-    return "a finish reason, then the connection closes; no [DONE]"
+        return gettext("none: the connection just closes")
+    return gettext("a finish reason, then the connection closes without [DONE]")
 
 
 def _usage(heard: ProbeObservation) -> str:
     if not heard.usage_names:
-        return "none"
+        return gettext("none")
     total = sum(heard.usage_names.values())
     (name, _), *others = heard.usage_names.most_common()
     if total == 1:
-        return f"once, in {name}"
+        return gettext("once, in %(name)s") % {"name": name}
     named = ", ".join([name, *(other for other, _ in others[:2])])
-    return f"in {total} events ({named}); the last one counts"
+    text = ngettext(
+        "in %(count)d event (%(names)s); the last one counts",
+        "in %(count)d events (%(names)s); the last one counts",
+        total,
+    )
+    return text % {"count": total, "names": named}
 
 
 def _reasoning(heard: ProbeObservation) -> str:
     if is_inline(heard):
-        return "inside the text, in <think> tags"
+        return gettext("in the text, in <think> tags")
     if has_only_closing_tag(heard):
-        return "inside the text, with only the closing </think> tag"
+        return gettext("in the text, with only a closing </think> tag")
     if not heard.reasoning_name:
-        return "none in this answer"
+        return gettext("none in this answer")
     if heard.reasoning_name.startswith("chunk: "):
-        return f"in the member {heard.reasoning_name.removeprefix('chunk: ')}"
-    return f"in the event {heard.reasoning_name}"
+        name = heard.reasoning_name.removeprefix("chunk: ")
+        return gettext("in the field %(name)s") % {"name": name}
+    return gettext("in the event %(name)s") % {"name": heard.reasoning_name}
 
 
 def is_inline(heard: ProbeObservation) -> bool:
@@ -125,17 +151,20 @@ def has_only_closing_tag(heard: ProbeObservation) -> bool:
 
 
 def _heartbeats(heard: ProbeObservation) -> str:
-    words = {COMMENT: "comments"}
+    words = {COMMENT: gettext("comments")}
     return ", ".join(f"{words.get(name, name)} × {n}" for name, n in heard.heartbeats.items())
 
 
 def _unknown(heard: ProbeObservation) -> str:
     kinds = heard.unknown
     if not kinds:
-        return "none"
+        return gettext("none")
     named = ", ".join(f"{kind.name} × {kind.count}" for kind in kinds[:MAX_UNKNOWN_NAMED])
     rest = len(kinds) - MAX_UNKNOWN_NAMED
-    return f"{named} and {rest} more" if rest > 0 else named
+    if rest <= 0:
+        return named
+    text = ngettext("%(names)s and %(count)d more", "%(names)s and %(count)d more", rest)
+    return text % {"names": named, "count": rest}
 
 
 # --- advice ----------------------------------------------------------------------------------
@@ -155,27 +184,28 @@ class Adviser:
     def of_refusal(self, mended: Mapping[str, object], message: str) -> Iterator[Advice]:
         """``mended`` are the options with which a refused request was accepted."""
         for name, value in mended.items():
-            yield from self._option(name, value, f"The server refused it otherwise: {message}")
+            text = gettext("The server refused any other value: %(message)s")
+            yield from self._option(name, value, text % {"message": gettext(message)})
 
     def of_answer(self, heard: ProbeObservation) -> Iterator[Advice]:
         yield from self._better_dialect(heard)
         if has_only_closing_tag(heard):
-            reason = "The answer holds a closing </think> tag that nothing opened."
+            reason = gettext("The answer has a closing </think> tag without an opening one.")
             yield from self._option("inline_think", "assume_open", reason)
         elif is_inline(heard) and self._value("inline_think") == "off":
-            reason = "The answer begins with thinking in <think> tags."
+            reason = gettext("The answer starts with thinking in <think> tags.")
             yield from self._option("inline_think", "auto", reason)
         if heard.has_output and not heard.usage_names and not heard.is_cut_short:
-            reason = "No token counts came; most servers send them when they are asked for them."
+            reason = gettext("The answer had no token counts. Most servers send them on request.")
             yield from self._option("stream_options", True, reason)
 
     def of_call(self, heard: ProbeObservation) -> Iterator[Advice]:
         if not heard.calls or not heard.reasoning_name or is_inline(heard):
             return
         if self._value("replay_reasoning") == "never":
-            reason = (
-                "The model reasons before it calls a tool. Some servers, such as DeepSeek's, "
-                "refuse the tool's result when that reasoning does not come back with it."
+            reason = gettext(
+                "The model thinks before it calls a tool. Some servers, such as DeepSeek’s, refuse "
+                "the tool’s result if that thinking isn’t sent back with it."
             )
             yield from self._option("replay_reasoning", "tool_turns", reason)
 
@@ -187,8 +217,8 @@ class Adviser:
                 target="dialect",
                 name="dialect",
                 value=other.name,
-                label=f"Dialect: {other.label}",
-                reason="The server sends what only that dialect knows.",
+                label=gettext("API type: %(name)s") % {"name": gettext(other.label)},
+                reason=gettext("The server sends events that only this API type defines."),
             )
 
     def _name_of_better(self, heard: ProbeObservation) -> str:
@@ -206,7 +236,7 @@ class Adviser:
             return
         if option.kind == "choice" and value not in option.choices:
             return
-        label = f"{option.label}: {_in_words(value)}"
+        label = f"{gettext(option.label)}: {_in_words(option, value)}"
         yield Advice(target="option", name=name, value=value, label=label, reason=reason)
 
     def _value(self, name: str) -> object:
@@ -214,7 +244,7 @@ class Adviser:
         return None if option is None else self._options.get(name, option.default)
 
 
-def _in_words(value: object) -> str:
+def _in_words(option: Parameter, value: object) -> str:
     if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value).replace("_", " ")
+        return gettext("On") if value else gettext("Off")
+    return gettext(option.choice_label(str(value)))

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import httpx
+from django.utils.translation import gettext_noop
 
 from chat.events import ErrorInfo, ErrorKind, JsonObject
-from chat.upstreams.addresses import REFUSED_TEXT, AddressRefused
+from chat.upstreams.addresses import AddressRefused
 from chat.upstreams.transport import CutShort
 
 
@@ -21,100 +22,142 @@ class Failure:
     is_retryable: bool = False
 
 
-# The key is ``ErrorInfo.code``: a word for logs, the connection test and tests.
+# The key is ``ErrorInfo.code``: a word for logs, the connection test and tests. The messages are
+# stored in English, and translated where they are shown.
 FAILURES: dict[str, Failure] = {
     "bad_url": Failure(
         "bad_request",
-        "The server's address is not a usable URL. It looks like http://host:port/path, without "
-        "user name, password, query or fragment.",
+        gettext_noop(
+            "The server’s address isn’t a valid URL. It should look like http://host:port/path, "
+            "without a user name, password, query or fragment."
+        ),
     ),
     "bad_header": Failure(
         "bad_request",
-        "The request could not be sent: the key, or a header, holds a character that HTTP does "
-        "not allow. Enter the key again, without spaces or line breaks around it.",
+        gettext_noop(
+            "The request couldn’t be sent because the API key or a header contains a character "
+            "that HTTP doesn’t allow. Enter the key again, without spaces or line breaks."
+        ),
     ),
     "address_refused": Failure(
         "network",
-        f"{REFUSED_TEXT} The operator allows networks in the setting UPSTREAM_PRIVATE_NETWORKS.",
+        gettext_noop(
+            "Connections to this address are not allowed. Ask the operator to allow its network "
+            "in the setting UPSTREAM_PRIVATE_NETWORKS."
+        ),
     ),
     "unknown_host": Failure(
-        "network", "The server's name could not be found. Check the spelling of its address.", True
+        "network",
+        gettext_noop("The server’s host name wasn’t found. Check the spelling of its address."),
+        True,
     ),
     "connection_refused": Failure(
         "network",
-        "The connection was refused: nothing listens at that port. Check that the server is "
-        "running and that the port is right.",
+        gettext_noop(
+            "The connection was refused: nothing is listening on that port. Check that the server "
+            "is running and that the port is right."
+        ),
         True,
     ),
     "unreachable": Failure(
         "network",
-        "The server could not be reached. Check that it is running and reachable from here.",
+        gettext_noop(
+            "The server couldn’t be reached. Check that it is running and reachable from here."
+        ),
         True,
     ),
     "connect_timeout": Failure(
         "network",
-        "The server did not accept the connection in time. Check that it is running and that "
-        "no firewall is in between.",
+        gettext_noop(
+            "The server didn’t accept the connection in time. Check that it is running and that "
+            "no firewall blocks it."
+        ),
         True,
     ),
     "certificate_self_signed": Failure(
         "network",
-        "The server's certificate is self-signed or from an authority that is not known here. "
-        "Have the operator add that authority, or use http inside a trusted network.",
+        gettext_noop(
+            "The server’s certificate is self-signed or from an unknown authority. Ask the "
+            "operator to add that authority, or use http inside a trusted network."
+        ),
     ),
     "certificate_name": Failure(
         "network",
-        "The server's certificate is for another name. Use the name that the certificate is for.",
+        gettext_noop(
+            "The server’s certificate is for another host name. Use the name in the certificate."
+        ),
     ),
     "certificate_expired": Failure(
-        "network", "The server's certificate has expired. It has to be renewed there."
+        "network",
+        gettext_noop("The server’s certificate has expired. It must be renewed on the server."),
     ),
-    "certificate": Failure("network", "The server's certificate could not be verified."),
+    "certificate": Failure(
+        "network", gettext_noop("The server’s certificate couldn’t be verified.")
+    ),
     "tls": Failure(
         "network",
-        "No encrypted connection could be made. If the server speaks plain http, begin its "
-        "address with http://.",
+        gettext_noop(
+            "No encrypted connection could be made. If the server uses plain http, start its "
+            "address with http://."
+        ),
     ),
-    "proxy": Failure("network", "The egress proxy did not make the connection.", True),
+    "proxy": Failure(
+        "network", gettext_noop("The egress proxy couldn’t connect to the server."), True
+    ),
     "write_timeout": Failure(
-        "timeout", "The server stopped reading the request. Try again, or send less."
+        "timeout",
+        gettext_noop("The server stopped reading the request. Try again, or send less."),
     ),
     "head_timeout": Failure(
-        "timeout", "The server did not begin to answer in time. It may be busy; try again later."
+        "timeout",
+        gettext_noop("The server didn’t start to answer in time. It may be busy; try again later."),
     ),
     "idle_timeout": Failure(
-        "idle_timeout", "The server fell silent in the middle of the answer. Try again."
+        "idle_timeout",
+        gettext_noop("The server stopped sending in the middle of the answer. Try again."),
     ),
     "closed_early": Failure(
-        "network", "The server closed the connection without an answer. Try again."
+        "network",
+        gettext_noop("The server closed the connection without an answer. Try again."),
     ),
-    "cut": Failure("cut", "The connection broke off in the middle of the answer. Try again."),
+    "cut": Failure(
+        "cut", gettext_noop("The connection was lost in the middle of the answer. Try again.")
+    ),
     "not_http": Failure(
         "protocol",
-        "The answer is not valid HTTP. Check the port, and whether the address begins with "
-        "http:// or https:// as the server expects.",
+        gettext_noop(
+            "The answer isn’t valid HTTP. Check the port, and whether the server expects http:// "
+            "or https://."
+        ),
     ),
     "encoded": Failure(
-        "protocol", "The server sent a compressed answer, which was not asked for and is not read."
+        "protocol",
+        gettext_noop("The server sent a compressed answer, which is not supported."),
     ),
     "redirect": Failure(
         "protocol",
-        "The server redirects to another address, and redirects are not followed. Enter the "
-        "final address.",
+        gettext_noop(
+            "The server redirects to another address, and redirects are not followed. Enter the "
+            "final address."
+        ),
     ),
     "page": Failure(
         "protocol",
-        "The server answered with a web page instead of data. The address is probably not that "
-        "of the API; many end in /v1.",
+        gettext_noop(
+            "The server answered with a web page instead of data. This is probably not the "
+            "address of its API; many API addresses end in /v1."
+        ),
     ),
     "empty": Failure(
-        "protocol", "The server sent an empty answer. Check the address and the dialect."
+        "protocol",
+        gettext_noop("The server sent an empty answer. Check the address and the API type."),
     ),
     "unreadable": Failure(
-        "protocol", "The answer could not be understood. Check the address and the dialect."
+        "protocol",
+        gettext_noop("The answer couldn’t be read. Check the address and the API type."),
     ),
-    "too_large": Failure("too_large", "The answer is larger than what is read of one."),
-    "unknown": Failure("unknown", "The request failed for a reason that is not known here."),
+    "too_large": Failure("too_large", gettext_noop("The answer is larger than the limit.")),
+    "unknown": Failure("unknown", gettext_noop("The request failed for an unknown reason.")),
 }
 
 # OpenSSL's verification codes, as found in x509_vfy.h.

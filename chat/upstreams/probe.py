@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import httpx
+from django.utils.translation import gettext, gettext_noop, ngettext
 
 from chat.dialects import DIALECTS
 from chat.dialects.base import Dialect, ModelInfo, Prompt, ToolDefinition, UserTurn
@@ -29,6 +30,7 @@ from chat.wire.sse import EventTooLarge
 
 State = Literal["running", "ok", "failed", "skipped"]
 
+# The questions and the tool are for the model, in the language of most training data.
 QUESTION = "Count from one to ten, in words."
 # Enough for the answer, and for some reasoning before it.
 MAX_TOKENS = 64
@@ -53,12 +55,12 @@ PROBE_LIMITS = UpstreamLimits(connect_seconds=10, head_seconds=240, idle_seconds
 LIST_LIMITS = UpstreamLimits(connect_seconds=10, head_seconds=30, idle_seconds=30)
 
 _LABELS = {
-    "address": "Address",
-    "tls": "Encryption",
-    "key": "Key",
-    "models": "Models",
-    "answer": "Streamed answer",
-    "tools": "Tools",
+    "address": gettext_noop("Address"),
+    "tls": gettext_noop("Encryption"),
+    "key": gettext_noop("API key"),
+    "models": gettext_noop("Models"),
+    "answer": gettext_noop("Streamed answer"),
+    "tools": gettext_noop("Tools"),
 }
 
 
@@ -105,19 +107,20 @@ async def probe(
     steps = _Probe(client, policy, target)
     for name, take in steps.in_order():
         if steps.is_over:
-            yield _step(name, "skipped", "Not tried, because an earlier step failed.")
+            yield _step(name, "skipped", gettext("Not tested because an earlier step failed."))
             continue
         yield _step(name, "running")
         yield replace(await take(), seen=tuple(steps.take_seen()))
 
 
 def _step(name: str, state: State, text: str = "", detail: str = "") -> ProbeStep:
-    return ProbeStep(name=name, label=_LABELS[name], state=state, text=text, detail=detail)
+    label = gettext(_LABELS[name])
+    return ProbeStep(name=name, label=label, state=state, text=text, detail=detail)
 
 
 def _failed(name: str, info: ErrorInfo, detail: str = "") -> ProbeStep:
     status = f"HTTP {info.status}" if info.status else ""
-    return _step(name, "failed", info.message, detail or status)
+    return _step(name, "failed", gettext(info.message), detail or status)
 
 
 class _Probe:
@@ -162,24 +165,30 @@ class _Probe:
         try:
             self._url = httpx.URL(join_url(self._target.base_url, ""))
             if self._target.is_proxied:
-                return _step("address", "skipped", "The egress proxy makes the connection.")
+                return _step(
+                    "address", "skipped", gettext("The egress proxy makes the connection.")
+                )
             await self._connect(None)
         except (UpstreamError, httpx.TransportError) as error:
             return self._end("address", error_of(error, has_output=False))
-        return _step("address", "ok", "The server can be reached.", ", ".join(self._addresses))
+        text = gettext("The server can be reached.")
+        return _step("address", "ok", text, ", ".join(self._addresses))
 
     async def tls(self) -> ProbeStep:
         if self._url.scheme == "http":
             return _step(
-                "tls", "ok", "Plain http: nothing is encrypted.", _plain_warning(self._host)
+                "tls",
+                "ok",
+                gettext("Plain http: the connection isn’t encrypted."),
+                _plain_warning(self._host),
             )
         if self._target.is_proxied:
-            return _step("tls", "skipped", "Checked with the requests, through the proxy.")
+            return _step("tls", "skipped", gettext("Checked by the next steps, through the proxy."))
         try:
             await self._connect(self._target.trust or default_trust())
         except httpx.TransportError as error:
             return self._end("tls", error_of(error, has_output=False))
-        return _step("tls", "ok", "The certificate is valid for this name.")
+        return _step("tls", "ok", gettext("The certificate is valid for this host name."))
 
     async def _connect(self, ssl_context: ssl.SSLContext | None) -> None:
         protocol = await connect(
@@ -208,32 +217,36 @@ class _Probe:
 
     async def key(self) -> ProbeStep:
         if not self._target.dialect.models_path:
-            return _step("key", "skipped", "This dialect has no call that tells; see the answer.")
+            text = gettext("This API type can’t check the key by itself. See the streamed answer.")
+            return _step("key", "skipped", text)
         try:
             self._models = await self._list(self._target.base_url)
         except UpstreamError as error:
             self._list_error = error
             return self._key_error(error.info)
         if self._target.key:
-            return _step("key", "ok", "The server takes the key.")
-        return _step("key", "ok", "The server needs no key for its list of models.")
+            return _step("key", "ok", gettext("The server accepts the API key."))
+        return _step("key", "ok", gettext("The server lists its models without an API key."))
 
     async def models(self) -> ProbeStep:
         if not self._target.dialect.models_path:
-            return _step("models", "skipped", "This dialect has no list: type the model's name.")
+            text = gettext("This API type has no model list. Add names under Additional models.")
+            return _step("models", "skipped", text)
         if self._list_error:
             return await self._models_error(self._list_error.info)
         if not self._models:
             return _step(
                 "models",
                 "failed",
-                "The server's list of models is empty. Load or download a model there, or type "
-                "a model's name.",
+                gettext(
+                    "The server’s model list is empty. Load or download a model on the server, or "
+                    "add names under Additional models."
+                ),
             )
         count = len(self._models)
-        text = (
-            "The server offers one model." if count == 1 else f"The server offers {count} models."
-        )
+        text = ngettext(
+            "The server offers %(count)d model.", "The server offers %(count)d models.", count
+        ) % {"count": count}
         names = ", ".join(model.id for model in self._models[:10])
         return replace(_step("models", "ok", text, names), models=tuple(self._models))
 
@@ -243,33 +256,33 @@ class _Probe:
             return self._key_refused("key", info)
         if info.kind in ("network", "timeout"):
             return self._end("key", info)
-        return _step("key", "skipped", "Not known: the list of models could not be read.")
+        return _step("key", "skipped", gettext("Unknown: the model list couldn’t be read."))
 
     def _key_refused(self, name: str, info: ErrorInfo) -> ProbeStep:
         text = (
-            "The server refuses the key. Enter it again, or make a new one at the server."
+            gettext("The server refuses the API key. Enter it again, or create a new one there.")
             if self._target.key
-            else "The server wants a key. Enter the one that it was set up with."
+            else gettext("The server requires an API key. Enter one in the settings.")
         )
-        return _step(name, "failed", text, f"HTTP {info.status}: {info.message}")
+        return _step(name, "failed", text, f"HTTP {info.status}: {gettext(info.message)}")
 
     async def _models_error(self, info: ErrorInfo) -> ProbeStep:
         suggestion = await self._better_base_url(info)
         if suggestion:
             self.is_over = True
-            return _step(
-                "models",
-                "failed",
-                f"There is no list of models below this address, but there is one below "
-                f"{suggestion}. Use that as the base URL.",
-                info.message,
+            text = gettext(
+                "There is no model list at this address, but there is one at %(address)s. Use that "
+                "as the server’s address."
             )
+            return _step("models", "failed", text % {"address": suggestion}, gettext(info.message))
         if info.kind == "not_found":
             return _step(
                 "models",
                 "failed",
-                "The server knows no list of models below this address. Check the base URL (many "
-                "end in /v1) and the dialect, or type a model's name.",
+                gettext(
+                    "The server has no model list at this address. Check the address (many end in "
+                    "/v1) and the API type, or add names under Additional models."
+                ),
                 f"HTTP {info.status}",
             )
         return _failed("models", info)
@@ -302,7 +315,8 @@ class _Probe:
     async def answer(self) -> ProbeStep:
         self._model = self._target.model or (self._models[0].id if self._models else "")
         if not self._model and self._target.dialect.models_path:
-            return _step("answer", "skipped", "No model to ask: type a model's name and try again.")
+            text = gettext("There is no model to ask. Add a name under Additional models.")
+            return _step("answer", "skipped", text)
         prompt = self._prompt(QUESTION, MAX_TOKENS)
         try:
             heard = await self._ask(prompt)
@@ -314,9 +328,10 @@ class _Probe:
 
     async def tools(self) -> ProbeStep:
         if not self._target.dialect.takes_tools:
-            return _step("tools", "skipped", "Tools of ours cannot be offered in this dialect.")
+            text = gettext("This API type can’t use your team’s tools.")
+            return _step("tools", "skipped", text)
         if not self._has_answered:
-            return _step("tools", "skipped", "Not tried, because no answer came.")
+            return _step("tools", "skipped", gettext("Not tested because there was no answer."))
         prompt = replace(self._prompt(TOOL_QUESTION, MAX_TOOL_TOKENS), tools=(TOOL,))
         try:
             heard = await self._ask(prompt)
@@ -326,17 +341,22 @@ class _Probe:
             return self._no_tools(self._redactor.error(heard.error))
         advice = [*self._learned, *self._adviser().of_call(heard)]
         text = (
-            f"{self._model or 'The model'} called the tool that it was offered."
+            gettext("The model called the tool it was offered.")
             if heard.calls
-            else "The model answered without the tool; perhaps it was not trained for tools."
+            else gettext("The model answered without the tool. It may not support tools.")
         )
-        return self._report("tools", text, heard, (("Tool arguments", tool_fact(heard)),), advice)
+        facts = ((gettext("Tool arguments"), tool_fact(heard)),)
+        return self._report("tools", text, heard, facts, advice)
 
     def _no_tools(self, info: ErrorInfo) -> ProbeStep:
         """A server without tools is not broken."""
         is_refused = info.kind in ("bad_request", "not_found", "server", "unknown")
-        text = "The server takes no tools." if is_refused else "Not known: the request failed."
-        return _step("tools", "skipped", text, info.message)
+        text = (
+            gettext("The server doesn’t support tools.")
+            if is_refused
+            else gettext("Unknown: the request failed.")
+        )
+        return _step("tools", "skipped", text, gettext(info.message))
 
     async def _ask(self, prompt: Prompt) -> ProbeObservation:
         """One question. It is asked again as the dialect suggests if the server refuses a member of
@@ -398,11 +418,11 @@ class _Probe:
         if info.kind in ("auth", "permission"):
             return self._key_refused("answer", info)
         if info.kind == "not_found":
-            text = (
-                f"The server does not know the model {self._model!r}, or nothing answers at this "
-                "address. Check both, and the dialect."
-            )
-            return _step("answer", "failed", text, info.message)
+            text = gettext(
+                "The server doesn’t have the model “%(model)s”, or there is no API at this "
+                "address. Check both, and the API type."
+            ) % {"model": self._model}
+            return _step("answer", "failed", text, gettext(info.message))
         return _failed("answer", info)
 
     def _verdict(self, heard: ProbeObservation) -> ProbeStep:
@@ -412,16 +432,24 @@ class _Probe:
             failed = _failed("answer", self._redactor.error(heard.error), detail)
             return replace(failed, facts=self._cleaned(facts_of(heard)), advice=advice)
         if not heard.has_output:
-            text = "The server answered, but with no text. Check that the dialect is the server's."
+            text = gettext("The server answered without any text. Check the API type.")
             failed = _step("answer", "failed", text, detail)
             return replace(failed, facts=self._cleaned(facts_of(heard)), advice=advice)
-        name = self._model or "The server"
+        return self._report("answer", self._answered(heard), heard, facts_of(heard), advice)
+
+    def _answered(self, heard: ProbeObservation) -> str:
+        if not self._model:
+            return (
+                gettext("The server streamed its answer.")
+                if heard.is_event_stream
+                else gettext("The server answered in one piece: it doesn’t stream.")
+            )
         text = (
-            f"{name} answered as a stream."
+            gettext("%(model)s streamed its answer.")
             if heard.is_event_stream
-            else f"{name} answered, but in one piece: the server does not stream."
+            else gettext("%(model)s answered in one piece: the server doesn’t stream.")
         )
-        return self._report("answer", text, heard, facts_of(heard), advice)
+        return text % {"model": self._model}
 
     def _report(
         self,
@@ -469,4 +497,7 @@ def _neighbours(base: str) -> list[str]:
 def _plain_warning(host: str) -> str:
     if host in ("localhost", "127.0.0.1", "::1"):
         return ""
-    return "Fine inside a network that you trust; the key and the conversations can be read there."
+    return gettext(
+        "Anyone on the network can read the API key and the conversations. Use plain http only "
+        "inside a network you trust."
+    )

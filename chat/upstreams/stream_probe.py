@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from django.utils.formats import number_format
+from django.utils.translation import gettext
+
 from chat.dialects.base import Ending, Parser
 from chat.dialects.event_counts import COMMENT, DONE, WHOLE_BODY, EventCounter, Seen, name_of
 from chat.dialects.reading import NotJson, read_json
@@ -84,7 +87,10 @@ class ProbeObservation:
         told = ", ".join(f"{name} × {count}" for name, count in self.types.items())
         if self.first_token_seconds is None:
             return told
-        return f"First token after {self.first_token_seconds:.1f} s. {told}"
+        first_token = gettext("Time to first token: %(seconds)s s") % {
+            "seconds": number_format(round(self.first_token_seconds, 1), 1)
+        }
+        return f"{first_token}; {told}" if told else first_token
 
 
 class StreamProbe:

@@ -38,10 +38,10 @@ def test_queued_people_see_their_place_and_the_reason(narrow: BrowserSite, tab: 
     stands_at(bob, 1)
     stands_at(alice, 2)
 
-    adas.page.get_by_role("button", name="Drain").click()
+    adas.page.get_by_role("button", name="Pause").click()
 
     state = adas.page.locator(".server-state-words")
-    expect(state).to_have_text("Draining 1 answer under way, 2 waiting")
+    expect(state).to_have_text("Paused 1 active run, 2 queued")
     stands_at(bob, 1, HELD_UP)
     stands_at(alice, 2, HELD_UP)
     expect(bob.page.locator("#choice-note")).to_be_visible()
@@ -54,7 +54,7 @@ def test_queued_people_see_their_place_and_the_reason(narrow: BrowserSite, tab: 
 
     # The live answer goes on to its end, and the queue still waits.
     tab("Alice", narrow.room(first)).stop.click()
-    expect(state).to_have_text("Draining 0 answers under way, 2 waiting")
+    expect(state).to_have_text("Paused 0 active runs, 2 queued")
     bob.stop.click()
     bob.until_ended().shows("Stopped by Bob")
     stands_at(alice, 1, HELD_UP)

@@ -466,10 +466,10 @@ def test_self_test_tells_lost_from_buffered(proxy: FaultyProxy, people: People) 
     expect(verdict.locator("h2")).to_have_text("Conversations are live, plain streams are not")
     expect(verdict).to_contain_text("Plain streams cannot be opened.")
     proxy.mode = faulty_proxy.REFUSE
-    tab.button("Measure again").click()
+    tab.button("Test again").click()
     expect(verdict.locator("h2")).to_have_text("Answers do not arrive live")
     expect(verdict).to_contain_text("conversations stand still")
 
     tab.page.route("**/live/test/?pace=quiet", lambda route: route.fulfill(status=429))
-    tab.button("Test quiet connections").click()
+    tab.button("Test idle connections").click()
     expect(tab.page.locator("#quiet-result")).to_contain_text("running in another tab already")

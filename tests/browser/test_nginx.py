@@ -131,7 +131,7 @@ def until_it_says(tab: Tab, title: str) -> Locator:
     for _ in range(10):
         if verdict.locator("h2").inner_text() == title:
             break
-        tab.button("Measure again").click()
+        tab.button("Test again").click()
         verdict = measured(tab)
     expect(verdict.locator("h2")).to_have_text(title)
     return verdict
@@ -233,7 +233,7 @@ def test_self_test_finds_cut_idle_connections(nginx: Nginx, people: People) -> N
     tab = people.tab(nginx["impatient"], "Vera", STREAMING)
     measured(tab)
 
-    tab.button("Test quiet connections").click()
+    tab.button("Test idle connections").click()
 
     result = tab.page.locator("#quiet-result")
     expect(result).to_contain_text("The websocket was cut after", timeout=PATIENCE_MS)

@@ -292,7 +292,7 @@ def test_tool_choice(subtests: pytest.Subtests) -> None:
 
 
 def test_dropped_parameters_are_noted(subtests: pytest.Subtests) -> None:
-    not_taken = anthropic_request.NOT_TAKEN.format("tool_choice", " beside thinking")
+    not_taken = anthropic_request.NOT_TAKEN.format("tool_choice", " together with thinking")
     stops = "\n".join("abcdefghijklmnopqr")
     for parameters, note in [
         ({"tool_name": "ebb"}, anthropic_request.NO_SUCH_TOOL.format("ebb")),

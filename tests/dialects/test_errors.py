@@ -37,7 +37,7 @@ UNESCAPED = [
     ('{"error": "no "place" here"}', 'no "place" here'),
     ('{"error": "the first of several lines', "the first of several lines"),
     (' { "error" : "a "b" " } ', 'a "b"'),
-    ('{"error": ""}', "The server reported an error without saying which."),
+    ('{"error": ""}', "The server reported an error without a message."),
 ]
 
 
@@ -130,8 +130,8 @@ OTHER_BODIES = [
         b"<html><head><style>p{}</style></head><body><h1>502 Bad&nbsp;Gateway</h1>",
         "502 Bad Gateway",
     ),
-    (b"", "The server answered with status 502 and no explanation."),
-    (b"{}", "The server answered with status 502 and no explanation."),
+    (b"", "The server answered with status 502 without a message."),
+    (b"{}", "The server answered with status 502 without a message."),
     (b"\xff\x00", "\ufffd\u2400"),
 ]
 

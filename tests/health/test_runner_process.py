@@ -67,7 +67,7 @@ def test_runner_refuses_a_taken_port(data_dir: Path, taken_port: int) -> None:
         out, _ = refused.communicate(timeout=SOON_SECONDS)
 
     assert refused.returncode == 2
-    assert f"Cannot listen on 127.0.0.1:{taken_port}" in out
+    assert f"Can’t listen on 127.0.0.1:{taken_port}" in out
     assert "Traceback" not in out
 
 

@@ -37,7 +37,7 @@ def add_server(ada: Administrator, name: str, base_url: str) -> None:
     ada.fill(name=name, key=CANARY)
     choose_dialect(ada, "openai_chat")
     ada.fill(base_url=base_url)
-    ada.page.click("text=Add the server")
+    ada.page.click("#settings .button-primary")
     ada.page.wait_for_selector("#test")
 
 

@@ -69,7 +69,7 @@ def test_another_origin_removes_the_key(
     page = save(admin_client, keyed, base_url=address)
 
     assert key_of(keyed) == ""
-    assert "The stored key was removed" in page
+    assert "The stored API key was removed" in page
     assert AuditEvent.objects.get().detail["key"] == "dropped: another address"
 
 
@@ -77,7 +77,7 @@ def test_new_key_for_a_new_address_is_stored(admin_client: Client, keyed: Upstre
     page = save(admin_client, keyed, base_url="http://127.0.0.1:10/v1", key="sk-of-the-new-one")
 
     assert key_of(keyed) == "sk-of-the-new-one"
-    assert "The stored key was removed" not in page
+    assert "The stored API key was removed" not in page
 
 
 def test_stale_form_does_not_restore_a_key(admin_client: Client, keyed: Upstream) -> None:
@@ -161,7 +161,7 @@ def test_unreadable_key_is_reported(admin_client: Client, keyed: Upstream) -> No
 
     page = admin_client.post(url_of(keyed, "server_test"), headers=FRAGMENT).content.decode()
 
-    assert "The stored key cannot be read" in page
+    assert "The stored API key can’t be decrypted" in page
 
 
 def test_dialect_menu_posts_the_form(admin_client: Client, keyed: Upstream) -> None:

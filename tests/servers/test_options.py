@@ -93,7 +93,7 @@ def test_new_dialect_has_a_form_of_its_options(admin_client: Client, smoke_signa
         'type="number" name="option_height" min="1" max="9"',
         'name="option_puffs" value="3" min="1"',
         '<select name="option_inline_think"',
-        '<option value="loud">loud</option>',
+        '<option value="loud">Loud</option>',
         "Default (on)",
         'type="text" name="option_greeting"',
         "Said first.",
@@ -146,10 +146,10 @@ OUT_OF_BOUNDS = [
     ("inline_think", "auto", "valid choice"),
     ("extras", '{"a": }', "line 1, column 7"),
     ("extras", '"text"', "JSON object"),
-    ("extras", '{"a": NaN}', "no valid JSON"),
-    ("extras", "[" * 15_000, "no valid JSON"),
+    ("extras", '{"a": NaN}', "isn’t valid JSON"),
+    ("extras", "[" * 15_000, "isn’t valid JSON"),
     ("greeting", "x" * 501, "at most 500"),
-    ("headers", "Authorization: x", "no valid JSON"),
+    ("headers", "Authorization: x", "isn’t valid JSON"),
 ]
 
 
@@ -187,7 +187,7 @@ def test_another_dialect_keeps_options_of_the_same_name(
 
     page = admin_client.post(address, typed).content.decode()
 
-    assert '<option value="off" selected>off</option>' in page
+    assert '<option value="off" selected>Off</option>' in page
     assert "option_greeting" not in page
     assert TOKEN not in page
 
@@ -262,7 +262,7 @@ def test_another_address_removes_the_secrets(admin_client: Client, signaller: Up
     )
 
     assert signaller.open_secret_options() == {"password": "a-new-one"}
-    assert "Secret options were removed" in page_of(admin_client, signaller)
+    assert "The secret options were removed" in page_of(admin_client, signaller)
 
 
 def test_another_dialect_removes_the_secrets(admin_client: Client, signaller: Upstream) -> None:

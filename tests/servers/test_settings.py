@@ -98,7 +98,7 @@ def test_two_servers_added_at_once_cannot_share_a_name(
         name=upstream.name, dialect="lmstudio", base_url="http://a.example", concurrency_limit=1
     )
 
-    with pytest.raises(actions.ActionRefused, match="this name already"):
+    with pytest.raises(actions.ActionRefused, match="already has this name"):
         actions.add(administrator, settings)
 
     assert Upstream.objects.count() == 1
@@ -233,7 +233,7 @@ def test_pages_count_the_runs_of_a_draining_server(
         with subtests.test(url):
             text = without_tags(admin_client.get(url).content.decode())
 
-            assert "Draining 1 answer under way, 2 waiting" in text
+            assert "Paused 1 active run, 2 queued" in text
 
 
 def without_tags(page: str) -> str:
@@ -263,7 +263,7 @@ def test_server_with_unfinished_runs_is_not_deleted(
     response = admin_client.post(url_of(upstream, "server_delete"))
 
     assert response.status_code == 409
-    assert "still has an answer to finish" in response.content.decode()
+    assert "still has 1 active or queued run." in response.content.decode()
     assert Upstream.objects.exists()
     assert verbs() == []
 
@@ -277,14 +277,14 @@ def test_list_shows_the_state_of_a_server(admin_client: Client, keyed: Upstream)
 
     page = admin_client.get(reverse("servers")).content.decode()
 
-    for text in ("Cellar", "OpenAI chat completions", "http://127.0.0.1:9/v1", "set on", "failed"):
+    for text in ("Cellar", "OpenAI chat completions", "http://127.0.0.1:9/v1", "Set on", "Failed"):
         assert text in page
 
 
 def test_empty_list_links_the_form(admin_client: Client) -> None:
     page = admin_client.get(reverse("servers")).content.decode()
 
-    assert "No server is set up yet" in page
+    assert "No servers yet" in page
     assert reverse("server_add") in page
 
 

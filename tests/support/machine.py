@@ -65,6 +65,7 @@ PROGRAMS = {
     "postgresql": Program("PostgreSQL", "postgresql", _postgres_binaries),
     "redis": Program("Redis", "redis-server", _first_of("redis-server")),
     "nginx": Program("nginx", "nginx-light", _first_of(*_NGINX)),
+    "gettext": Program("gettext", "gettext", _first_of("xgettext")),
     "caddy": Program("Caddy", "caddy", _first_of("caddy")),
     "systemd-analyze": Program("systemd", "systemd", _first_of("systemd-analyze")),
     "webkit": Program("WebKit driver", "webkit2gtk-driver", _first_of("WebKitWebDriver")),

@@ -104,9 +104,9 @@ async def test_working_server_passes_every_step(client, policy, serve, certifica
     assert found["address"].detail == "127.0.0.1"
     assert "2 models" in found["models"].text
     assert found["models"].detail == "tiny, small"
-    assert found["answer"].text == "tiny answered as a stream."
+    assert found["answer"].text == "tiny streamed its answer."
     assert "message.delta × 1" in found["answer"].detail
-    assert "First token after" in found["answer"].detail
+    assert "Time to first token" in found["answer"].detail
     bodies = [json.loads(request.body) for request in server.requests[-2:]]
     assert [body["messages"][-1]["content"] for body in bodies] == [QUESTION, TOOL_QUESTION]
     assert server.posts == 2
@@ -129,7 +129,7 @@ async def test_chosen_model_is_asked(try_server):
 async def test_server_without_a_key_passes(try_server):
     tested = await try_server(WORKING)
 
-    assert "no key" in tested["key"].text
+    assert "without an API key" in tested["key"].text
 
 
 async def test_wrong_port_is_explained(client, policy):
@@ -138,14 +138,14 @@ async def test_wrong_port_is_explained(client, policy):
         steps = await run(client, policy, f"http://localhost:{bound.getsockname()[1]}/v1")
 
     assert states(steps) == ["failed"] + ["skipped"] * 5
-    assert "nothing listens at that port" in steps[1].text
+    assert "nothing is listening on that port" in steps[1].text
 
 
 async def test_unknown_host_is_explained(client, policy):
     steps = await run(client, policy, "http://nowhere.invalid/v1")
 
     assert states(steps)[0] == "failed"
-    assert "could not be found" in steps[1].text
+    assert "host name wasn’t found" in steps[1].text
 
 
 async def test_forbidden_address_is_not_shown(transport, certificates):
@@ -153,7 +153,7 @@ async def test_forbidden_address_is_not_shown(transport, certificates):
     async with open_client(policy, certificates.trust, transport) as client:
         steps = await run(client, policy, "http://inner.test/v1")
 
-    assert "may not connect" in steps[1].text
+    assert "not allowed" in steps[1].text
     assert "10.0.0.5" not in repr(steps)
 
 
@@ -182,20 +182,20 @@ async def test_refused_key_is_never_shown(try_server):
     tested = await try_server({}, default=refusal, key=KEY)
 
     assert tested.states == ["ok", "ok", "failed"] + ["skipped"] * 3
-    assert "refuses the key" in tested["key"].text
+    assert "refuses the API key" in tested["key"].text
     assert "canary" not in repr(tested.steps)
 
 
 async def test_missing_key_is_requested(try_server):
     tested = await try_server({}, default=NO_KEY)
 
-    assert "wants a key" in tested["key"].text
+    assert "requires an API key" in tested["key"].text
 
 
 async def test_key_may_be_refused_at_the_answer_only(try_server):
     tested = await try_server(with_answer(NO_KEY), key=KEY)
 
-    assert "refuses the key" in tested["answer"].text
+    assert "refuses the API key" in tested["answer"].text
 
 
 # (path that was entered, path that was meant)
@@ -209,7 +209,7 @@ async def test_right_path_is_suggested(try_server, default, subtests):
             tested = await try_server(WORKING, default=default, path=entered)
 
             assert tested["models"].state == "failed"
-            assert f"below {tested.server.url}{meant}." in tested["models"].text
+            assert f"at {tested.server.url}{meant}." in tested["models"].text
             assert tested.server.posts == 0
 
 
@@ -223,7 +223,7 @@ async def test_native_server_is_found_without_its_path(try_server, entered):
         {"GET /api/v1/models": models}, default=odd, path=entered, dialect=LMSTUDIO
     )
 
-    assert f"below {tested.server.url}." in tested["models"].text
+    assert f"at {tested.server.url}." in tested["models"].text
 
 
 async def test_web_page_is_recognised(try_server):
@@ -244,7 +244,7 @@ async def test_failing_list_does_not_stop_a_custom_model(try_server):
     tested = await try_server({"POST /v1/chat/completions": STREAM}, model="typed")
 
     assert tested.states == ["ok", "ok", "skipped", "failed", "ok", "ok"]
-    assert "type a model's name" in tested["models"].text
+    assert "add names under Additional models" in tested["models"].text
 
 
 async def test_answer_in_one_piece_passes(try_server):
@@ -287,7 +287,7 @@ async def test_stream_without_a_chat_fails(try_server):
 async def test_unknown_model_is_named(try_server):
     tested = await try_server({"GET /v1/models": MODELS}, model="misspelt")
 
-    assert "'misspelt'" in tested["answer"].text
+    assert "“misspelt”" in tested["answer"].text
 
 
 async def test_endless_event_ends_the_test(client, policy):

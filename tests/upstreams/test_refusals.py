@@ -200,7 +200,7 @@ ROWS = {
     ),
     "long text": Row(500, "x" * 5000, "server", "x" * 300, True),
     "nothing": Row(
-        418, b"", "bad_request", "The server answered with status 418 and no explanation."
+        418, b"", "bad_request", "The server answered with status 418 without a message."
     ),
     # when to try again
     "decimals": Row(429, openai(None), "rate_limit", "So.", True, 1.5, {"Retry-After": "1.5"}),

@@ -108,25 +108,25 @@ FACTS: list[tuple[str, str, Chunks]] = [
         "in 3 events (chunk: content); the last one counts",
         [chunk({"content": "a"}, usage=USAGE)] * 3 + [FINISH],
     ),
-    ("Reasoning", "none in this answer", [*words("a"), FINISH]),
+    ("Thinking", "none in this answer", [*words("a"), FINISH]),
     (
-        "Reasoning",
-        "in the member reasoning_content",
+        "Thinking",
+        "in the field reasoning_content",
         [*words("hm", member="reasoning_content"), *words("a"), FINISH],
     ),
     (
-        "Reasoning",
-        "in the member reasoning",
+        "Thinking",
+        "in the field reasoning",
         [*words("hm", member="reasoning"), *words("a"), FINISH],
     ),
     (
-        "Reasoning",
-        "inside the text, in <think> tags",
+        "Thinking",
+        "in the text, in <think> tags",
         [*words("<thi", "nk>hm</thi", "nk>a"), FINISH],
     ),
     (
-        "Reasoning",
-        "inside the text, with only the closing </think> tag",
+        "Thinking",
+        "in the text, with only a closing </think> tag",
         [*words("hm</thi", "nk>a"), FINISH],
     ),
 ]
@@ -134,15 +134,15 @@ FACTS: list[tuple[str, str, Chunks]] = [
 ENDS = [
     ("[DONE]", COUNTED),
     (
-        "a finish reason, then the connection closes; no [DONE]",
+        "a finish reason, then the connection closes without [DONE]",
         openai_chunks([*words("one"), FINISH], is_done=False),
     ),
     ("none: the connection just closes", openai_chunks(words("one"), is_done=False)),
 ]
 # (what it says of the tool's arguments, chunks of the answer)
 TOOL_CALLS = [
-    ("in pieces", call('{"city":', '"Oslo"', "}")),
-    ("whole, in one piece", call('{"city":"Oslo"}')),
+    ("sent in pieces", call('{"city":', '"Oslo"', "}")),
+    ("sent as a whole", call('{"city":"Oslo"}')),
     ("none: the model did not call the tool", [*words("Noon."), FINISH]),
 ]
 # (dialect, path of the demo server, end of its stream)
@@ -168,7 +168,7 @@ async def test_end_of_the_stream_is_described(report: Report, subtests: pytest.S
         with subtests.test(msg=fact):
             steps = await report(stream(body))
 
-            assert facts_of(steps["answer"])["End"] == fact
+            assert facts_of(steps["answer"])["End of the answer"] == fact
 
 
 async def test_heartbeats_and_unknown_events_are_counted(report: Report) -> None:
@@ -215,7 +215,7 @@ async def test_every_dialect_of_the_demo_is_reported(
 
             facts = facts_of(steps["answer"])
             assert steps["answer"].state == "ok"
-            assert facts["End"] == end
+            assert facts["End of the answer"] == end
             assert facts["Unknown events"] == "none"
             assert facts["Token counts"] != "none"
             assert facts["Content type"].startswith("text/event-stream")
@@ -227,7 +227,7 @@ async def test_server_without_models_counts_or_marker_passes(report: Report) -> 
 
     facts = facts_of(steps["answer"])
     assert (steps["models"].state, steps["answer"].state) == ("skipped", "ok")
-    assert facts["End"] == "a finish reason; no [DONE] is waited for"
+    assert facts["End of the answer"] == "a finish reason, without waiting for [DONE]"
     assert facts["Token counts"] == "none"
 
 
@@ -238,14 +238,14 @@ async def test_answer_in_one_piece_is_reported(report: Report) -> None:
 
     facts = facts_of(steps["answer"])
     assert facts["Streaming"] == "no: one JSON answer"
-    assert facts["End"] == "the end of the JSON answer"
-    assert "does not stream" in steps["answer"].text
+    assert facts["End of the answer"] == "the end of the JSON answer"
+    assert "doesn’t stream" in steps["answer"].text
 
 
 async def test_buffered_stream_is_reported(report: Report) -> None:
     steps = await report(stream(openai_chunks([*words(*"abcdefgh"), FINISH])))
 
-    assert "all in one lump" in facts_of(steps["answer"])["Streaming"]
+    assert "all at once" in facts_of(steps["answer"])["Streaming"]
 
 
 async def test_endless_answer_is_cut_after_enough_deltas(
@@ -256,7 +256,7 @@ async def test_endless_answer_is_cut_after_enough_deltas(
     steps = await report(stream(endless), stream(COUNTED))
 
     assert steps["answer"].state == "ok"
-    assert facts_of(steps["answer"])["End"].startswith("not waited for")
+    assert facts_of(steps["answer"])["End of the answer"].startswith("not tested")
     await fake.until(lambda fake: fake.disconnects == 1)
 
 
@@ -359,7 +359,7 @@ async def test_sending_reasoning_back_is_advised_before_tool_calls(report: Repor
     (advice,) = steps["tools"].advice
     assert isinstance(advice, Advice)
     assert (advice.name, advice.value) == ("replay_reasoning", "tool_turns")
-    assert advice.label == "Send reasoning back: tool turns"
+    assert advice.label == "Send thinking back: In turns with tool calls"
 
 
 async def test_right_dialect_is_advised(report: Report) -> None:

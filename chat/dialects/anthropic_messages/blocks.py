@@ -8,8 +8,9 @@ from chat.dialects.items import Call, Item, ItemTracker
 from chat.dialects.reading import write_json
 from chat.dialects.stream import StreamParser, count_of, objects_of, text_of
 from chat.events import Citation, CitationAdd, Json, JsonObject, ReplayData
+from chat.events.translation import gettext_noop
 
-_NO_REASON = "The server's tool failed without saying why."
+_NO_REASON = gettext_noop("The server’s tool failed without a reason.")
 
 
 def read_citation(citation: JsonObject) -> Citation:

@@ -13,9 +13,11 @@ from chat.dialects.base import AssistantTurn, Dialect, Parser, Prompt, UpstreamR
 from chat.dialects.parameters import Parameter, read_options
 from chat.dialects.reading import scrub
 from chat.events import ErrorInfo
+from chat.events.translation import gettext_noop
 
-SIGNATURES_LEFT_OUT = (
-    "Earlier thinking was left out: the server had refused its signature, which another model made."
+SIGNATURES_LEFT_OUT = gettext_noop(
+    "Earlier thinking was left out because the server refused its signature, which is from another "
+    "model."
 )
 
 # "max_tokens: 90000 > 64000, which is the maximum allowed number of output tokens for …"
@@ -33,10 +35,10 @@ _DISPENSABLE = (
 
 class AnthropicMessagesDialect(Dialect):
     name: ClassVar[str] = "anthropic_messages"
-    label: ClassVar[str] = "Anthropic Messages"
-    help: ClassVar[str] = (
-        "The Messages API of Anthropic, which Friendli, Fireworks, LM Studio and others speak as "
-        "well. The base URL usually ends in /v1; say below which kind of server it is."
+    label: ClassVar[str] = gettext_noop("Anthropic Messages")
+    help: ClassVar[str] = gettext_noop(
+        "The Messages API of Anthropic, also offered by Friendli, Fireworks, LM Studio and others. "
+        "The address usually ends in /v1. Choose the provider in the advanced options."
     )
     # Without this, Anthropic sends twenty models at a time; other servers have no pages.
     models_path: ClassVar[str] = "/models?limit=1000"

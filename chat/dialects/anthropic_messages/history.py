@@ -15,14 +15,17 @@ from chat.dialects.history import (
 )
 from chat.dialects.stream import objects_of, text_of
 from chat.events import JsonObject, OutputItem, Result, ToolCallItem
+from chat.events.translation import gettext_noop
 
 # The text of a message that has none: the API refuses empty text.
 NO_TEXT = "(no text)"
 # The message after an answer that is continued although no result is due and nothing was paused.
 GO_ON = "Please go on."
 
-REFUSED_LEFT_OUT = "An answer that the model had refused was left out: it would be refused again."
-PICTURE_LEFT_OUT = "A picture of the type {} was left out: this API takes JPEG, PNG, GIF and WebP."
+REFUSED_LEFT_OUT = gettext_noop(
+    "An earlier refusal was left out because it would be refused again."
+)
+PICTURE_LEFT_OUT = "An image of type {} was left out: this API accepts JPEG, PNG, GIF and WebP."
 
 THINKING = frozenset(("thinking", "redacted_thinking"))
 _SERVER_CALLS = frozenset(("server_tool_use", "mcp_tool_use"))

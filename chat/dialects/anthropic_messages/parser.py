@@ -30,8 +30,9 @@ from chat.events import (
     Usage,
     UsageUpdate,
 )
+from chat.events.translation import gettext_noop
 
-NO_ANSWER_MESSAGE = "The server sent no answer."
+NO_ANSWER_MESSAGE = gettext_noop("The server sent no answer.")
 
 _REASONS: Mapping[str, StopReason] = {
     "end_turn": "stop",

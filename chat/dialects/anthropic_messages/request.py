@@ -13,6 +13,7 @@ from chat.dialects.base import AssistantTurn, Prompt, ToolDefinition
 from chat.dialects.parameters import declared, read_options, read_parameters
 from chat.dialects.stream import object_of, text_of
 from chat.events import Json, JsonObject
+from chat.events.translation import gettext_noop
 
 DECLARED = declared("anthropic_messages/parameters.toml")
 # The limit of the answer. The API requires one, and every recent model allows this much.
@@ -24,17 +25,17 @@ DEFAULT_THINKING_TOKENS = 4096
 LEAST_TOP_P_WITH_THINKING = 0.95
 MOST_STOP_SEQUENCES = 16
 
-THINKING_SUSPENDED = (
-    "The model was asked not to think this time: results are due to an answer without thinking."
+THINKING_SUSPENDED = gettext_noop(
+    "Thinking was turned off for this request because the answer that it continues has no thinking."
 )
-BUDGET_LOWERED = "The thinking budget was lowered to {}: it must be below the longest answer."
-NO_ROOM_TO_THINK = "Thinking was left out: the longest answer leaves no room for it."
-NOT_TAKEN = "The parameter {} was left out: this server does not take it{}."
-THINKING_CHANGED = "Thinking was set to {}: this model has no other kind."
-NO_SUCH_TOOL = "The tool {} could not be asked for: it is not switched on here."
-STOPS_LEFT_OUT = "Of the texts to stop at, the first {} were sent."
-LIMIT_LOWERED = "The longest answer was set to {} tokens, the most that this model allows."
-REFUSED = "The parameter {} was left out: the server had refused it."
+BUDGET_LOWERED = "The thinking budget was lowered to {}: it must be below max tokens."
+NO_ROOM_TO_THINK = gettext_noop("Thinking was left out: max tokens leaves no room for it.")
+NOT_TAKEN = "The parameter {} was left out: this server doesn’t support it{}."
+THINKING_CHANGED = "Thinking was set to {}: this model supports no other setting."
+NO_SUCH_TOOL = "The tool {} couldn’t be required because it isn’t enabled here."
+STOPS_LEFT_OUT = "Only the first {} stop sequences were sent."
+LIMIT_LOWERED = "Max tokens was set to {}, the maximum of this model."
+REFUSED = "The parameter {} was left out because the server refused it."
 
 _EFFORTS: Mapping[str, frozenset[str]] = {
     "anthropic": frozenset(("low", "medium", "high", "xhigh", "max")),
@@ -221,7 +222,7 @@ def _add_tools(
     elif name:
         notes.append(NO_SUCH_TOOL.format(name))
     if _thinks(body) and choice.get("type") in ("any", "tool"):
-        notes.append(NOT_TAKEN.format("tool_choice", " beside thinking"))
+        notes.append(NOT_TAKEN.format("tool_choice", " together with thinking"))
         choice = {}
     if is_parallel is False and choice.get("type") != "none":
         choice = {**(choice or {"type": "auto"}), "disable_parallel_tool_use": True}
@@ -264,10 +265,10 @@ def _add_sampling(
     if server == "anthropic" and _thinks(body):
         for name in ("temperature", "top_k"):
             if chosen.pop(name, None) is not None:
-                notes.append(NOT_TAKEN.format(name, " beside thinking"))
+                notes.append(NOT_TAKEN.format(name, " together with thinking"))
         if cast(float, chosen.get("top_p", 1)) < LEAST_TOP_P_WITH_THINKING:
             del chosen["top_p"]
-            notes.append(NOT_TAKEN.format("top_p", " beside thinking"))
+            notes.append(NOT_TAKEN.format("top_p", " together with thinking"))
     body.update(chosen)
 
 

@@ -17,11 +17,12 @@ from chat.dialects.items import Call
 from chat.dialects.reading import write_json
 from chat.dialects.stream import object_of, text_of
 from chat.events import ActivityStep, FailureMetadata, Json, JsonObject, MediaUpdate, ProviderInfo
+from chat.events.translation import gettext_noop
 
 RESULT_SUFFIX = "_tool_result"
 
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]")
-_CONDENSED = "Earlier conversation was condensed"
+_CONDENSED = gettext_noop("Earlier messages summarized")
 
 
 class CallBlock(ContentBlock):
@@ -226,7 +227,9 @@ class FallbackBlock(ContentBlock):
                 family="context",
                 step="fallback",
                 phase="done",
-                label=f"Continued by model {model or 'of another name'}",
+                label=f"Continued by {model}"
+                if model
+                else gettext_noop("Continued by another model"),
                 detail=detail,
             )
         )

@@ -27,6 +27,7 @@ from chat.dialects.parameters import Parameter, declared, read_options, read_par
 from chat.dialects.reading import scrub
 from chat.dialects.stream import count_of, object_of, text_of
 from chat.events import ErrorInfo, Json, JsonObject, ToolCallItem
+from chat.events.translation import gettext_noop
 
 _DECLARED = declared("lmstudio/parameters.toml")
 
@@ -124,15 +125,16 @@ _READERS: Mapping[str, Callable[[JsonObject], JsonObject | _Reason]] = {
 
 # The message that continues an answer which waited for nobody.
 GO_ON = "Please go on."
-HISTORY_AS_TEXT = "This server did not have the conversation; the earlier turns were sent as text."
+HISTORY_AS_TEXT = gettext_noop(
+    "The server didn’t have this conversation, so earlier messages were sent as text."
+)
 
 
 class LmStudioDialect(Dialect):
     name: ClassVar[str] = "lmstudio"
-    label: ClassVar[str] = "LM Studio"
-    help: ClassVar[str] = (
-        "LM Studio's own API. The base URL is that of the server, such as http://127.0.0.1:1234, "
-        "without /v1."
+    label: ClassVar[str] = gettext_noop("LM Studio")
+    help: ClassVar[str] = gettext_noop(
+        "LM Studio’s own API. The address has no /v1, such as http://127.0.0.1:1234."
     )
     models_path: ClassVar[str] = "/api/v1/models"
     keeps_history: ClassVar[bool] = True
@@ -187,13 +189,13 @@ def _fit_model(parameters: dict[str, object], detail: JsonObject) -> list[str]:
     offered = _reasoning_of(detail)
     if wish is not None and offered is not None and wish not in offered:
         del parameters["reasoning"]
-        there = f"offers {', '.join(offered)}" if offered else "does not reason"
+        there = f"offers {', '.join(offered)}" if offered else "doesn’t support reasoning"
         notes.append(f"The reasoning setting {wish} was left out: this model {there}.")
     longest = count_of(detail, "max_context_length")
     context = parameters.get("context_length")
     if longest and isinstance(context, int) and context > longest:
         parameters["context_length"] = longest
-        notes.append(f"The context length was set to {longest}, the longest of this model.")
+        notes.append(f"The context length was set to {longest}, the maximum of this model.")
     return notes
 
 

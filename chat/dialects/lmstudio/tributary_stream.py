@@ -41,6 +41,7 @@ from chat.events import (
     ToolCallStart,
     ToolCallSuccess,
 )
+from chat.events.translation import gettext_noop
 
 Place = tuple[int, int]
 
@@ -93,15 +94,16 @@ class Relay:
             self._parser.meta({"model": event.model_instance_id})
         if self._is_waiting:
             self._is_waiting = False
-            self._tracker.emit(_queue_step("done", "Waited in line there"))
+            self._tracker.emit(_queue_step("done", gettext_noop("Queued there")))
         return True
 
     def waits(self, message: str) -> None:
         """The answer waits in the queue of that server, which is reported before its log begins."""
         self._parser.start()
         self._is_waiting = True
-        label = repair_text(message)[:LABEL_LENGTH] or "Waits in line"
-        self._tracker.emit(_queue_step("progress", f"{label} there"))
+        label = repair_text(message)[:LABEL_LENGTH]
+        label = f"{label} there" if label else gettext_noop("Queued there")
+        self._tracker.emit(_queue_step("progress", label))
 
     def _on_error(self, event: Error) -> bool:
         self._parser.start()

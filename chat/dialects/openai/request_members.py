@@ -8,6 +8,7 @@ from types import MappingProxyType
 from chat.dialects.base import ToolDefinition
 from chat.dialects.parameters import FOLDER
 from chat.events import Json, JsonObject
+from chat.events.translation import gettext_noop
 
 # OpenAI's limit; other servers accept at least as many.
 MOST_STOP_TEXTS = 4
@@ -19,9 +20,11 @@ _ONLY_SOME_KNOW = frozenset(_LISTED["only_some_know"])
 
 # --- parameters -----------------------------------------------------------------------
 
-NOT_KNOWN = (
-    "The parameter {name} was left out: the server's settings do not say that it knows this."
+NOT_KNOWN = "The parameter {name} was left out: the server’s settings don’t list it as supported."
+SCHEMA_MISSING = gettext_noop(
+    "The response format “JSON schema” was left out because it has no schema."
 )
+NO_SUCH_TOOL = gettext_noop("The tool choice was left out because no enabled tool has that name.")
 _NEVER_ADDED = frozenset(
     ("model", "messages", "prompt", "input", "stream", "stream_options", "echo")
 )
@@ -75,7 +78,7 @@ def stop_texts(value: object, *, room: int = MOST_STOP_TEXTS) -> tuple[list[str]
     texts = list(dict.fromkeys(line for line in str(value or "").splitlines() if line))
     if len(texts) <= room:
         return texts, []
-    return texts[:room], [f"Only the first {room} of {len(texts)} stop texts were sent."]
+    return texts[:room], [f"Only the first {room} of {len(texts)} stop sequences were sent."]
 
 
 def place_logprobs(parameters: dict[str, object]) -> None:
@@ -93,7 +96,7 @@ def response_format(kind: object, schema: object) -> tuple[JsonObject | None, li
     if kind != "json_schema":
         return {"type": kind}, []
     if not isinstance(schema, dict):
-        return None, ["The form json_schema was left out: there is no schema with it."]
+        return None, [SCHEMA_MISSING]
     wanted = {"name": "answer", "schema": schema, "strict": True}
     return {"type": "json_schema", "json_schema": wanted}, []
 
@@ -128,7 +131,7 @@ def tool_choice(
         return _choice_word(word.lower(), options), []
     if any(tool.name == word for tool in tools):
         return {"type": "function", "function": {"name": word}}, []
-    return None, ["The choice of a tool was left out: no tool that is switched on has that name."]
+    return None, [NO_SUCH_TOOL]
 
 
 def _choice_word(word: str, options: Mapping[str, object]) -> str:

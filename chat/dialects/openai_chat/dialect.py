@@ -13,6 +13,7 @@ from chat.dialects.openai_chat.parser import OpenAiChatParser
 from chat.dialects.parameters import Parameter, declared, read_options, read_parameters
 from chat.dialects.reading import scrub
 from chat.events import ErrorInfo, JsonObject
+from chat.events.translation import gettext_noop
 
 _DECLARED = declared("openai_chat/parameters.toml")
 
@@ -25,9 +26,9 @@ class OpenAiChatDialect(Dialect):
     add sentences to the ``notes`` of the request."""
 
     name: ClassVar[str] = "openai_chat"
-    label: ClassVar[str] = "OpenAI chat completions"
-    help: ClassVar[str] = (
-        "OpenAI's chat completions, which most servers offer. The base URL usually ends in /v1."
+    label: ClassVar[str] = gettext_noop("OpenAI chat completions")
+    help: ClassVar[str] = gettext_noop(
+        "OpenAI’s Chat Completions API, offered by most servers. The address usually ends in /v1."
     )
     models_path: ClassVar[str] = "/models"
     takes_tools: ClassVar[bool] = True

@@ -31,9 +31,10 @@ from chat.events import (
     Usage,
     UsageUpdate,
 )
+from chat.events.translation import gettext_noop
 from chat.wire.sse import Frame
 
-NO_ANSWER_MESSAGE = "The server sent no answer."
+NO_ANSWER_MESSAGE = gettext_noop("The server sent no answer.")
 
 # Token ids and raw prompts are for debugging the server; a run keeps their first part.
 _MOST_DEBUG_ENTRIES = 1000
@@ -342,7 +343,7 @@ class OpenAiChatParser(StreamParser):
         choice.finish_reason = value
         choice.close(self._answer_id)
         if value in ("error", "failed") and self.error is None:
-            message = "The server stopped with an error."
+            message = gettext_noop("The server stopped with an error.")
             self.fail(ErrorInfo(type="internal_error", message=message, kind="server"))
 
     def _finish_choices(self, *, is_complete: bool) -> None:

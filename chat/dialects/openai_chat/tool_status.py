@@ -14,13 +14,14 @@ from chat.events import (
     MediaUpdate,
     ProviderInfo,
 )
+from chat.events.translation import gettext_noop
 
 EVENT = "tool_status"
 
 Phase = Literal["progress", "done", "failed"]
 
 _FAMILY = "tool"
-_NO_REASON = "The tool failed without saying why."
+_NO_REASON = gettext_noop("The tool failed without a reason.")
 _MEMBERS = frozenset(
     (
         *("tool_call_id", "name", "status", "parameters", "result", "files", "message", "error"),

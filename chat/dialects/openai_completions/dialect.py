@@ -18,6 +18,7 @@ from chat.dialects.openai_completions.prompt_templates import (
 from chat.dialects.parameters import Parameter, declared, read_options, read_parameters
 from chat.dialects.reading import scrub
 from chat.events import ErrorInfo, Json, JsonObject
+from chat.events.translation import gettext_noop
 from chat.wire.sse import Frame
 
 _DECLARED = declared("openai_completions/parameters.toml")
@@ -81,10 +82,10 @@ class CompletionsParser(OpenAiChatParser):
 
 class OpenAiCompletionsDialect(Dialect):
     name: ClassVar[str] = "openai_completions"
-    label: ClassVar[str] = "OpenAI completions (legacy)"
-    help: ClassVar[str] = (
-        "The older API that goes on with a text, for base models and servers without a chat "
-        "template. The conversation becomes one prompt. The base URL usually ends in /v1."
+    label: ClassVar[str] = gettext_noop("OpenAI completions (legacy)")
+    help: ClassVar[str] = gettext_noop(
+        "OpenAI’s older API that continues a text, for base models and servers without a chat "
+        "template. The conversation is sent as one prompt. The address usually ends in /v1."
     )
     models_path: ClassVar[str] = "/models"
     parameters: ClassVar[tuple[Parameter, ...]] = _DECLARED.parameters

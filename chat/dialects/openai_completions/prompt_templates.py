@@ -77,7 +77,7 @@ DEFAULT = "plain"
 _PARTS = ("begin", "system", "first user", "user", "assistant", "answer", "stop")
 _PART_NAME = re.compile(rf"\[({'|'.join(_PARTS)})\][ \t]*\Z")
 _NOT_USABLE = (
-    "The upstream's own prompt template lacks {missing}; the template " + DEFAULT + " was used."
+    "The server’s custom prompt template lacks {missing}; the template " + DEFAULT + " was used."
 )
 
 

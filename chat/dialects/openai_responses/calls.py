@@ -6,8 +6,9 @@ from chat.dialects.openai_responses.values import arguments_in, failure_text, ou
 from chat.dialects.reading import write_json
 from chat.dialects.stream import object_of, text_of
 from chat.events import Executor, FailureMetadata, Json, JsonObject, ProviderInfo
+from chat.events.translation import gettext_noop
 
-FAILED = "The server reports that this call failed."
+FAILED = gettext_noop("The server reported that this call failed.")
 
 
 class CallState(OutputItem):

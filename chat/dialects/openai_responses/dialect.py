@@ -8,17 +8,21 @@ from typing import ClassVar
 import msgspec
 
 from chat.dialects.base import Dialect, Parser, Prompt, ToolDefinition, UpstreamRequest
+from chat.dialects.openai.request_members import NO_SUCH_TOOL
 from chat.dialects.openai_responses.input import newest_items, whole_items
 from chat.dialects.openai_responses.parser import ResponsesParser
 from chat.dialects.parameters import Parameter, declared, read_options, read_parameters
 from chat.dialects.reading import scrub
 from chat.dialects.stream import text_of
 from chat.events import ErrorInfo, Json, JsonObject
+from chat.events.translation import gettext_noop
 
 _DECLARED = declared("openai_responses/parameters.toml")
 
-HISTORY_SENT_AGAIN = "This server did not have the conversation any more; it was sent as a whole."
-REFUSED = "The parameter {} was left out: this server refused it."
+HISTORY_SENT_AGAIN = gettext_noop(
+    "The server no longer had this conversation, so all earlier messages were sent."
+)
+REFUSED = "The parameter {} was left out because the server refused it."
 
 # What the model got from its tools; requested if such a tool is offered.
 _DETAILS: Mapping[str, str] = {
@@ -51,10 +55,10 @@ _DISPENSABLE: Mapping[str, str] = {
 
 class OpenAiResponsesDialect(Dialect):
     name: ClassVar[str] = "openai_responses"
-    label: ClassVar[str] = "OpenAI Responses"
-    help: ClassVar[str] = (
-        "The Responses API of OpenAI, which Fireworks, Friendli, LM Studio, vLLM and others speak "
-        "as well. The base URL usually ends in /v1."
+    label: ClassVar[str] = gettext_noop("OpenAI Responses")
+    help: ClassVar[str] = gettext_noop(
+        "The Responses API of OpenAI, also offered by Fireworks, Friendli, LM Studio, vLLM and "
+        "others. The address usually ends in /v1."
     )
     models_path: ClassVar[str] = "/models"
     # With any other value of the option ``history`` the id is not used.
@@ -138,7 +142,7 @@ def _wire_tools(
     elif any(tool.name == choice for tool in tools):
         found["tool_choice"] = {"type": "function", "name": choice}
     elif choice:
-        notes.append("The choice of a tool was left out: no tool of that name is switched on.")
+        notes.append(NO_SUCH_TOOL)
     return found
 
 

@@ -14,6 +14,7 @@ from chat.dialects.openai_responses.values import Received, index_of, text_in
 from chat.dialects.stream import StreamParser, object_of, text_of
 from chat.dialects.thinking import Mode
 from chat.events import ActivityStep, JsonObject, MediaUpdate, ReasoningKind
+from chat.events.translation import gettext_noop
 
 
 class Target(Struct, gc=False):
@@ -202,11 +203,13 @@ class ItemEvents(StreamParser):
     def mcp_step(self, phase: Phase, data: JsonObject) -> bool:
         state = self._directory.latest("mcp_call", data)
         if not isinstance(state, McpState):
-            self._step("mcp", "call", phase, "Calling a tool", data)
+            self._step("mcp", "call", phase, gettext_noop("Calling a tool"), data)
             return True
         state.has_failed = state.has_failed or phase == "failed"
         tool = state.call.tool if state.call else ""
-        state.step("mcp", "call", phase, f"Calling {tool}" if tool else "Calling a tool")
+        state.step(
+            "mcp", "call", phase, f"Calling {tool}" if tool else gettext_noop("Calling a tool")
+        )
         return True
 
     def list_step(self, phase: Phase, data: JsonObject) -> bool:
@@ -216,7 +219,9 @@ class ItemEvents(StreamParser):
             if phase == "progress" and not state.is_done:
                 state.report(phase)
         else:
-            self._step("mcp", "list_tools", phase, "Reading the tools of a server", data)
+            self._step(
+                "mcp", "list_tools", phase, gettext_noop("Listing the tools of a server"), data
+            )
         return True
 
     def call_step(
@@ -237,7 +242,13 @@ class ItemEvents(StreamParser):
 
     def _on_compacting(self, data: JsonObject) -> bool:
         return self.call_step(
-            *("compaction", "context", "compaction", "progress", "Condensing the conversation"),
+            *(
+                "compaction",
+                "context",
+                "compaction",
+                "progress",
+                gettext_noop("Summarizing the conversation"),
+            ),
             data,
         )
 
@@ -266,7 +277,7 @@ class ItemEvents(StreamParser):
         detail = output if isinstance(output, dict) else {"output": output}
         command = index_of(data, "command_index")
         detail = detail if command is None else {**detail, "command_index": command}
-        shell.step("shell", "output", "progress", "Running commands", detail)
+        shell.step("shell", "output", "progress", gettext_noop("Running commands"), detail)
         return True
 
     def _on_partial_image(self, data: JsonObject) -> bool:

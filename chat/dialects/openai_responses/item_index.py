@@ -16,6 +16,7 @@ from chat.dialects.openai_responses.items import (
 from chat.dialects.openai_responses.values import index_of, text_in
 from chat.dialects.stream import objects_of, text_of
 from chat.events import AskQuestion, Json, JsonObject, ReplayData
+from chat.events.translation import gettext_noop
 
 ALLOW, DECLINE = "allow", "decline"
 # How much of the arguments a question about an approval shows.
@@ -30,9 +31,9 @@ class ToolListState(OutputItem):
 
     def report(self, phase: Phase, detail: Json = None) -> None:
         server = text_of(self._wire, "server_label") or "a server"
-        label = f"Reading the tools of {server}"
+        label = f"Listing the tools of {server}"
         if phase == "failed":
-            label = f"The tools of {server} could not be read"
+            label = f"Couldn’t list the tools of {server}"
         self.step("mcp", "list_tools", phase, label, detail)
 
     def on_added(self, item: JsonObject) -> None:
@@ -68,10 +69,10 @@ class ApprovalState(OutputItem):
         self.tracker.emit(
             AskQuestion(
                 ask_id=text_of(item, "id") or self.id,
-                question=f"May {server or 'the server'} run {tool} with {arguments or '{}'}?",
+                question=f"Allow {server or 'the server'} to run {tool} with {arguments or '{}'}?",
                 options=[
-                    {"id": ALLOW, "label": "Allow"},
-                    {"id": DECLINE, "label": "Decline"},
+                    {"id": ALLOW, "label": gettext_noop("Approve")},
+                    {"id": DECLINE, "label": gettext_noop("Decline")},
                 ],
                 style="approval",
             )
@@ -86,7 +87,7 @@ class CompactionState(OutputItem):
     """The upstream has condensed the conversation; the next request sends the summary instead."""
 
     def report(self, phase: Phase) -> None:
-        self.step("context", "compaction", phase, "Condensing the conversation")
+        self.step("context", "compaction", phase, gettext_noop("Summarizing the conversation"))
 
     def on_added(self, item: JsonObject) -> None:
         self.report("start")

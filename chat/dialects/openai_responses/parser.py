@@ -28,6 +28,7 @@ from chat.events import (
     StopReason,
     UsageUpdate,
 )
+from chat.events.translation import gettext_noop
 from chat.wire.sse import Frame
 
 _ENDS = frozenset(
@@ -234,7 +235,9 @@ class ResponsesParser(ItemEvents):
         return True
 
     def _run_step(self, phase: Phase) -> None:
-        self.tracker.emit(ActivityStep(family="run", step="queued", phase=phase, label="Queued"))
+        self.tracker.emit(
+            ActivityStep(family="run", step="queued", phase=phase, label=gettext_noop("Queued"))
+        )
 
     def _on_snapshot(self, response: JsonObject) -> None:
         """The response object itself, partial or final, from a server that sends no events."""
@@ -455,15 +458,15 @@ HANDLERS: Mapping[str, Handler] = {
     "response.mcp_list_tools.completed": _listing("done"),
     "response.mcp_list_tools.failed": _listing("failed"),
     **_steps(
-        *("web_search_call", "web_search", "search", "Searching the web"),
+        *("web_search_call", "web_search", "search", gettext_noop("Searching the web")),
         {"in_progress": "start", "searching": "progress", "completed": "done"},
     ),
     **_steps(
-        *("file_search_call", "file_search", "search", "Searching files"),
+        *("file_search_call", "file_search", "search", gettext_noop("Searching files")),
         {"in_progress": "start", "searching": "progress", "completed": "done"},
     ),
     **_steps(
-        *("code_interpreter_call", "code", "run", "Running code"),
+        *("code_interpreter_call", "code", "run", gettext_noop("Running code")),
         {"in_progress": "start", "interpreting": "progress", "completed": "done"},
     ),
     "response.code_interpreter_call_code.delta": _arguments("code_interpreter_call"),
@@ -474,7 +477,7 @@ HANDLERS: Mapping[str, Handler] = {
     "response.shell_call_output_content.delta": ResponsesParser._on_shell_output,
     "response.shell_call_output_content.done": ResponsesParser._on_shell_output,
     **_steps(
-        *("image_generation_call", "image", "draw", "Drawing a picture"),
+        *("image_generation_call", "image", "draw", gettext_noop("Creating an image")),
         {"in_progress": "start", "generating": "progress", "completed": "done"},
     ),
     "response.image_generation_call.partial_image": ResponsesParser._on_partial_image,

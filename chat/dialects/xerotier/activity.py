@@ -8,6 +8,7 @@ from typing import Literal
 from chat.dialects.reading import read_object, write_json
 from chat.dialects.stream import count_of, text_of
 from chat.events import ActivityStep, Event, Json, JsonObject
+from chat.events.translation import gettext_noop
 
 FAMILIES = ("research", "deep_think", "analyst")
 
@@ -79,11 +80,11 @@ def _summary(detail: JsonObject, memory: Memory) -> str:
 
 def _using(detail: JsonObject, memory: Memory) -> str:
     name = text_of(detail, "name")
-    return f"Using {plain_words(name).lower()}" if name else "Using a tool"
+    return f"Using {plain_words(name).lower()}" if name else gettext_noop("Using a tool")
 
 
 def _deeper(detail: JsonObject, memory: Memory) -> str:
-    return f"Going deeper, round {memory['deepening_round']}"
+    return f"Digging deeper, round {memory['deepening_round']}"
 
 
 def _plan(detail: JsonObject, memory: Memory) -> str:
@@ -91,7 +92,7 @@ def _plan(detail: JsonObject, memory: Memory) -> str:
     parts = count_of(detail, "total_subtasks")
     counted = "" if parts is None else f"{parts} part" if parts == 1 else f"{parts} parts"
     said = ", ".join(text for text in (title, counted) if text)
-    return f"Plan: {said}" if said else "Plan ready"
+    return f"Plan: {said}" if said else gettext_noop("Plan ready")
 
 
 def _part_number(detail: JsonObject, memory: Memory) -> str:
@@ -128,7 +129,9 @@ def _counts(detail: JsonObject, memory: Memory) -> str:
         for name in owner
         if (count := count_of(owner, name)) is not None
     ]
-    return short(f"Context gathered: {', '.join(counted)}" if counted else "Context gathered")
+    return short(
+        f"Context gathered: {', '.join(counted)}" if counted else gettext_noop("Context gathered")
+    )
 
 
 def _counted(name: str) -> str:
@@ -216,33 +219,53 @@ def _tool(step: str, label: Label) -> Rule:
 
 
 RULES: Mapping[str, Rule] = {
-    "x_research.searching": _tool("searching", _about("Searching", "query", "q")),
-    "x_research.reading": _tool("reading", _about("Reading", "url")),
-    "x_research.code_searching": _tool("code_searching", _about("Searching code", "query", "q")),
-    "x_research.calculating": _tool("calculating", _about("Calculating", "expression")),
+    "x_research.searching": _tool("searching", _about(gettext_noop("Searching"), "query", "q")),
+    "x_research.reading": _tool("reading", _about(gettext_noop("Reading"), "url")),
+    "x_research.code_searching": _tool(
+        "code_searching", _about(gettext_noop("Searching code"), "query", "q")
+    ),
+    "x_research.calculating": _tool(
+        "calculating", _about(gettext_noop("Calculating"), "expression")
+    ),
     "x_research.result": Rule(
         step="", phase="done", label=_summary, outcome=_summary, keys=_tool_keys
     ),
-    "x_research.gap_analysis": _note("gap_analysis", _fixed("Looking for gaps")),
+    "x_research.gap_analysis": _note("gap_analysis", _fixed(gettext_noop("Looking for gaps"))),
     "x_research.deepening_round": _note("deepening_round", _deeper),
     "x_research.context_compacted": _note(
-        "context_compacted", _fixed("Conversation condensed to make room")
+        "context_compacted", _fixed(gettext_noop("Conversation summarized to free up context"))
     ),
-    "x_research.tracking_decision": _note("tracking_decision", _fixed("Recording a decision")),
-    "x_research.querying_decisions": _tool("querying_decisions", _fixed("Looking up decisions")),
-    "x_research.tracking_milestone": _note("tracking_milestone", _fixed("Recording a milestone")),
-    "x_research.querying_timeline": _tool("querying_timeline", _fixed("Reading the timeline")),
-    "x_research.briefing": _tool("briefing", _fixed("Preparing a briefing")),
-    "x_research.relating": _tool("relating", _fixed("Relating documents")),
-    "x_research.creating_mockup": _tool("creating_mockup", _fixed("Creating a mockup")),
-    "x_research.updating_mockup": _tool("updating_mockup", _fixed("Updating a mockup")),
+    "x_research.tracking_decision": _note(
+        "tracking_decision", _fixed(gettext_noop("Recording a decision"))
+    ),
+    "x_research.querying_decisions": _tool(
+        "querying_decisions", _fixed(gettext_noop("Looking up decisions"))
+    ),
+    "x_research.tracking_milestone": _note(
+        "tracking_milestone", _fixed(gettext_noop("Recording a milestone"))
+    ),
+    "x_research.querying_timeline": _tool(
+        "querying_timeline", _fixed(gettext_noop("Reading the timeline"))
+    ),
+    "x_research.briefing": _tool("briefing", _fixed(gettext_noop("Preparing a briefing"))),
+    "x_research.relating": _tool("relating", _fixed(gettext_noop("Comparing documents"))),
+    "x_research.creating_mockup": _tool(
+        "creating_mockup", _fixed(gettext_noop("Creating a mockup"))
+    ),
+    "x_research.updating_mockup": _tool(
+        "updating_mockup", _fixed(gettext_noop("Updating a mockup"))
+    ),
     "x_research.tool_call": _tool("tool_call", _using),
-    "x_research.complete": _done("complete", _fixed("Research finished")),
-    "x_deep_think.planning_started": _start("planning", _fixed("Planning")),
+    "x_research.complete": _done("complete", _fixed(gettext_noop("Research finished"))),
+    "x_deep_think.planning_started": _start("planning", _fixed(gettext_noop("Planning"))),
     "x_deep_think.plan_created": _done("planning", _plan),
-    "x_deep_think.plan_critiqued": _done("plan_critiqued", _fixed("Plan reviewed")),
-    "x_deep_think.discovery_started": _start("discovery", _words("Looking around", "message")),
-    "x_deep_think.discovery_completed": _done("discovery", _words("Looked around", "message")),
+    "x_deep_think.plan_critiqued": _done("plan_critiqued", _fixed(gettext_noop("Plan reviewed"))),
+    "x_deep_think.discovery_started": _start(
+        "discovery", _words(gettext_noop("Exploring"), "message")
+    ),
+    "x_deep_think.discovery_completed": _done(
+        "discovery", _words(gettext_noop("Explored"), "message")
+    ),
     "x_deep_think.subtask_planned": _note("subtask_planned", _part_was("planned")),
     "x_deep_think.subtask_started": Rule(
         step="subtask", phase="start", label=_part, keys=_part_keys, names_itself=True
@@ -257,33 +280,48 @@ RULES: Mapping[str, Rule] = {
         names_itself=True,
     ),
     "x_deep_think.deepening_round_completed": _done(
-        "deepening_round_completed", _fixed("Round finished")
+        "deepening_round_completed", _fixed(gettext_noop("Round finished"))
     ),
-    "x_deep_think.cross_reference": _note("cross_reference", _fixed("Comparing findings")),
-    "x_deep_think.synthesizing": _start("synthesizing", _fixed("Writing up")),
+    "x_deep_think.cross_reference": _note(
+        "cross_reference", _fixed(gettext_noop("Comparing findings"))
+    ),
+    "x_deep_think.synthesizing": _start("synthesizing", _fixed(gettext_noop("Writing the answer"))),
     "x_deep_think.structured_synthesis": Rule(
         step="structured_synthesis",
         phase="done",
-        label=_fixed("Synthesis ready"),
+        label=_fixed(gettext_noop("Synthesis ready")),
         ends="synthesizing",
     ),
     "x_deep_think.claim_emitted": _note(
-        "claim_emitted", _words("Claim", "claim", "text", "statement", "content", "summary")
+        "claim_emitted",
+        _words(gettext_noop("Finding"), "claim", "text", "statement", "content", "summary"),
     ),
-    "x_deep_think.synthesis_failed": _failed("synthesizing", _failure("Synthesis failed")),
-    "x_deep_think.memory_extracted": _note("memory_extracted", _fixed("Memory suggested")),
-    "x_deep_think.completed": _done("completed", _fixed("Deep think finished")),
-    "x_deep_think.error": _failed("error", _failure("Deep think failed")),
-    "x_deep_think.artifact_created": _note("artifact_created", _about("Artifact", "title")),
-    "x_deep_think.memories_created": _note("memories_created", _fixed("Memories saved")),
-    "x_deep_think.artifact_saved": _note("artifact_saved", _fixed("Artifact saved")),
+    "x_deep_think.synthesis_failed": _failed(
+        "synthesizing", _failure(gettext_noop("Synthesis failed"))
+    ),
+    "x_deep_think.memory_extracted": _note(
+        "memory_extracted", _fixed(gettext_noop("Memory suggested"))
+    ),
+    "x_deep_think.completed": _done("completed", _fixed(gettext_noop("Deep think finished"))),
+    "x_deep_think.error": _failed("error", _failure(gettext_noop("Deep think failed"))),
+    "x_deep_think.artifact_created": _note(
+        "artifact_created", _about(gettext_noop("Artifact"), "title")
+    ),
+    "x_deep_think.memories_created": _note(
+        "memories_created", _fixed(gettext_noop("Memories saved"))
+    ),
+    "x_deep_think.artifact_saved": _note("artifact_saved", _fixed(gettext_noop("Artifact saved"))),
     "x_deep_think.subtask_artifact_saved": _note(
-        "subtask_artifact_saved", _fixed("Part's artifact saved")
+        "subtask_artifact_saved", _fixed(gettext_noop("Artifact of a part saved"))
     ),
-    "x_analyst.context_gathering": _start("context", _fixed("Gathering context")),
+    "x_analyst.context_gathering": _start("context", _fixed(gettext_noop("Gathering context"))),
     "x_analyst.context_completed": _done("context", _counts),
-    "x_analyst.context_brief_created": _done("context_brief_created", _fixed("Brief ready")),
-    "x_analyst.context_refreshed": _note("context_refreshed", _fixed("Context refreshed")),
+    "x_analyst.context_brief_created": _done(
+        "context_brief_created", _fixed(gettext_noop("Brief ready"))
+    ),
+    "x_analyst.context_refreshed": _note(
+        "context_refreshed", _fixed(gettext_noop("Context refreshed"))
+    ),
 }
 
 
@@ -296,7 +334,7 @@ def family_of(name: str) -> str:
 def unknown_rule(name: str) -> Rule:
     """A new event of a known family: a note with its name."""
     step = name.partition(".")[2]
-    return _note(step, _fixed(short(plain_words(step)) or "Step"))
+    return _note(step, _fixed(short(plain_words(step)) or gettext_noop("Step")))
 
 
 # --- the timeline -----------------------------------------------------------------------

@@ -14,6 +14,7 @@ from chat.dialects.reading import scrub
 from chat.dialects.xerotier.history import with_replies
 from chat.dialects.xerotier.parser import XerotierParser
 from chat.events import ErrorInfo, Json, JsonObject
+from chat.events.translation import gettext_noop
 
 _DECLARED = declared("xerotier/parameters.toml", "openai_chat/parameters.toml")
 # The parameters that chat completions do not have.
@@ -22,10 +23,10 @@ _OWN = tuple(parameter for parameter in _DECLARED.parameters if parameter.name i
 
 class XerotierDialect(OpenAiChatDialect):
     name: ClassVar[str] = "xerotier"
-    label: ClassVar[str] = "Xerotier"
-    help: ClassVar[str] = (
-        "Chat completions with Xerotier's research, deep think, artifacts, mockups and questions. "
-        "The base URL ends in /<project>/<endpoint>/v1; the endpoint decides which model answers."
+    label: ClassVar[str] = gettext_noop("Xerotier")
+    help: ClassVar[str] = gettext_noop(
+        "Chat completions with Xerotier’s research, deep think, artifacts, mockups and questions. "
+        "The address ends in /<project>/<endpoint>/v1; the endpoint determines the model."
     )
     # The list belongs to the project, one level above the endpoint.
     models_path: ClassVar[str] = "/../../v1/models"
@@ -89,7 +90,7 @@ def _mode(name: object, modes: object, notes: list[str]) -> JsonObject:
         return {}
     patch = modes.get(name) if isinstance(modes, dict) else None
     if not isinstance(patch, dict):
-        notes.append(f"The mode {name} was left out: this server has no mode of that name.")
+        notes.append(f"The mode {name} was left out because this server has no such mode.")
         return {}
     return patch
 

@@ -42,6 +42,7 @@ from chat.events import (
     Stop,
     Usage,
 )
+from chat.events.translation import gettext_noop
 
 _MOCKUP_OPS: Mapping[str, Literal["calling", "created", "updated", "error"]] = {
     "x_mockup.calling": "calling",
@@ -50,7 +51,7 @@ _MOCKUP_OPS: Mapping[str, Literal["calling", "created", "updated", "error"]] = {
     "x_mockup.error": "error",
 }
 
-AGENT_FAILED = "The server's deep think agent failed."
+AGENT_FAILED = gettext_noop("The server’s deep think agent failed.")
 
 
 @dataclass(slots=True)

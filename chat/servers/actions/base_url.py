@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import SplitResult, urlsplit
 
+from django.utils.translation import gettext
+
 from chat.core.errors import ActionRefused
 
 LENGTH_LIMIT = 500
@@ -23,9 +25,11 @@ def normal_base_url(text: str) -> str:
     """
     text = text.strip()
     if len(text) > LENGTH_LIMIT:
-        raise ActionRefused(f"This address is longer than {LENGTH_LIMIT} characters.")
+        raise ActionRefused(
+            gettext("The address can have at most %(limit)d characters.") % {"limit": LENGTH_LIMIT}
+        )
     if _STRANGE.search(text):
-        raise ActionRefused("An address has no spaces, line breaks or backslashes in it.")
+        raise ActionRefused(gettext("An address can’t contain spaces, line breaks or backslashes."))
     parts = _split(text)
     _check(parts, text)
     return f"{parts.scheme}://{_host(parts)}{_port(parts)}{parts.path.rstrip('/')}"
@@ -40,26 +44,37 @@ def origin(base_url: str) -> tuple[str, str, int]:
 
 def _split(text: str) -> SplitResult:
     if not text.lower().startswith(("http://", "https://")):
-        raise ActionRefused("Begin the address with http:// or https://.")
+        raise ActionRefused(gettext("Start the address with http:// or https://."))
     try:
         parts = urlsplit(text)
         has_port = parts.port is not None
     except ValueError:
-        raise ActionRefused("This is not an address: look at the host and the port.") from None
+        raise ActionRefused(_not_valid()) from None
     if (has_port and not parts.port) or parts.netloc.endswith(":"):
-        raise ActionRefused("A port is a number from 1 to 65535.")
+        raise ActionRefused(gettext("The port must be a number from 1 to 65535."))
     return parts
 
 
 def _check(parts: SplitResult, text: str) -> None:
     if "@" in parts.netloc:
-        raise ActionRefused("Leave out the name and password; the key has a field of its own.")
+        raise ActionRefused(
+            gettext(
+                "Leave the user name and password out of the address. "
+                "The API key has a field of its own."
+            )
+        )
     if not parts.hostname:
-        raise ActionRefused("The host is missing, such as in http://localhost:1234.")
+        raise ActionRefused(
+            gettext("The address has no host. It should look like http://localhost:1234.")
+        )
     if "?" in text or "#" in text:
-        raise ActionRefused("Leave out everything from the ? or # on.")
+        raise ActionRefused(gettext("Leave out the ? or # and everything after it."))
     if "%" in parts.netloc:
-        raise ActionRefused("This is not an address: look at the host and the port.")
+        raise ActionRefused(_not_valid())
+
+
+def _not_valid() -> str:
+    return gettext("This address isn’t valid. Check the host and the port.")
 
 
 def _host(parts: SplitResult) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from django.db import IntegrityError, transaction
 from django.db.models import Count, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext, ngettext
 
 from chat.core import notify
 from chat.core.encryption import DecryptionError
@@ -245,7 +246,7 @@ def _unique_name() -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:
-        raise ActionRefused("Another server has this name already.") from error
+        raise ActionRefused(gettext("Another server already has this name.")) from error
 
 
 def _apply(upstream: Upstream, settings: ServerSettings) -> None:
@@ -363,11 +364,14 @@ def _same_server(upstream: Upstream) -> QuerySet[Upstream]:
 
 
 def _still_busy(live: int) -> str:
-    answers = "an answer" if live == 1 else f"{live} answers"
-    return (
-        f"This server still has {answers} to finish. Switch it off and wait, "
-        "or stop what is running and what waits; then it can be removed."
+    text = ngettext(
+        "This server still has %(count)d active or queued run. "
+        "Disable the server and wait for it, or stop it; then delete the server.",
+        "This server still has %(count)d active or queued runs. "
+        "Disable the server and wait for them, or stop them; then delete the server.",
+        live,
     )
+    return text % {"count": live}
 
 
 def _record(actor: User, verb: str, upstream: Upstream, **detail: object) -> None:
