@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.forms import BaseInlineFormSet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from chat.accounts.actions import people
 from chat.accounts.actions.tokens import revoke_token
@@ -40,7 +41,7 @@ class UserAdmin(AdministratorsOnly):
     """Users join by invitation and are deactivated, never deleted, because their messages would be
     deleted too."""
 
-    summary = "Names, addresses, who administers, who is switched off."
+    summary = gettext_lazy("Accounts, administrators and deactivated users.")
     list_display = (
         "name_cell",
         "email",
@@ -89,19 +90,19 @@ class UserAdmin(AdministratorsOnly):
         own = ("is_active", "is_staff") if obj is not None and obj.pk == request.user.pk else ()
         return (*self.readonly_fields, *own)
 
-    @admin.display(description="name", ordering="name")
+    @admin.display(description=gettext_lazy("Name"), ordering="name")
     def name_cell(self, user: User) -> str:
         return cell(user.name or user.email)
 
-    @admin.display(description="teams", ordering="team_total")
+    @admin.display(description=gettext_lazy("Teams"), ordering="team_total")
     def team_count(self, user: User) -> int:
         return user.team_total  # type: ignore[attr-defined]
 
-    @admin.display(description="conversations", ordering="conversation_total")
+    @admin.display(description=gettext_lazy("Conversations"), ordering="conversation_total")
     def conversation_count(self, user: User) -> int:
         return user.conversation_total  # type: ignore[attr-defined]
 
-    @admin.display(description="teams")
+    @admin.display(description=gettext_lazy("Teams"))
     def team_names(self, user: User) -> str:
         rows = user.memberships.select_related("team").order_by("team__name")
         return cell(", ".join(f"{row.team.name} ({row.get_role_display()})" for row in rows))
@@ -142,13 +143,19 @@ class MembershipFormSet(BaseInlineFormSet):
         if any(self.errors):
             return
         if any(form.instance.pk and "user" in form.changed_data for form in self.forms):
-            raise ValidationError("A row stays its person's: remove it, and add the other person.")
+            raise ValidationError(
+                gettext(
+                    "The person of a row can’t be changed. Remove the row and add the other person."
+                )
+            )
         had_owner = Membership.objects.filter(
             team_id=self.instance.pk, role=TeamRole.OWNER
         ).exists()
         kept = [form for form in self.forms if form not in self.deleted_forms]
         if had_owner and not any(_role(form) == TeamRole.OWNER for form in kept):
-            raise ValidationError("The team needs an owner. Make somebody else the owner first.")
+            raise ValidationError(
+                gettext("A team needs an owner. Make another member the owner first.")
+            )
 
 
 def _role(form: forms.ModelForm) -> str | None:
@@ -185,7 +192,7 @@ class MembershipInline(admin.TabularInline):
 class TeamAdmin(AdministratorsOnly):
     """A team cannot be deleted here, because its conversations would be deleted too."""
 
-    summary = "Who is in which team, and as what."
+    summary = gettext_lazy("Teams, their members and roles.")
     list_display = ("name_cell", "member_count", "conversation_count", "created_at")
     search_fields = ("name",)
     ordering = ("name", "pk")
@@ -210,15 +217,15 @@ class TeamAdmin(AdministratorsOnly):
             )
         )
 
-    @admin.display(description="name", ordering="name")
+    @admin.display(description=gettext_lazy("Name"), ordering="name")
     def name_cell(self, team: Team) -> str:
         return cell(team.name)
 
-    @admin.display(description="members", ordering="member_total")
+    @admin.display(description=gettext_lazy("Members"), ordering="member_total")
     def member_count(self, team: Team) -> int:
         return team.member_total  # type: ignore[attr-defined]
 
-    @admin.display(description="conversations", ordering="conversation_total")
+    @admin.display(description=gettext_lazy("Conversations"), ordering="conversation_total")
     def conversation_count(self, team: Team) -> int:
         return team.conversation_total  # type: ignore[attr-defined]
 
@@ -256,7 +263,7 @@ class InvitationAdmin(AdministratorsOnly):
     """Read-only. Links are created and revoked on the page People, and tokens are stored
     nowhere."""
 
-    summary = "Links into teams: open, used, revoked, expired."
+    summary = gettext_lazy("Invitation links: open, used, revoked or expired.")
     list_display = ("team", "role", "email", "invited_by", "state", "created_at", "expires_at")
     list_filter = ("role", ("team", admin.RelatedOnlyFieldListFilter), "created_at")
     list_select_related = ("team", "invited_by")
@@ -275,13 +282,13 @@ class InvitationAdmin(AdministratorsOnly):
         "revoked_at",
     )
 
-    @admin.display(description="state")
+    @admin.display(description=gettext_lazy("State"))
     def state(self, invitation: Invitation) -> str:
         if invitation.used_at:
-            return "Used"
+            return gettext("Used")
         if invitation.revoked_at:
-            return "Revoked"
-        return "Open" if invitation.expires_at > timezone.now() else "Expired"
+            return gettext("Revoked")
+        return gettext("Open") if invitation.expires_at > timezone.now() else gettext("Expired")
 
 
 # --- access tokens of all users: what exists, when it was used, and revoking it ------------------
@@ -290,7 +297,7 @@ class InvitationAdmin(AdministratorsOnly):
 class AccessTokenAdmin(AdministratorsOnly):
     """Read and revoke. Users create their own tokens in the settings. Hashes are never loaded."""
 
-    summary = "What programs sign in with: whose, where they reach, when they were used."
+    summary = gettext_lazy("Tokens that programs sign in with, and when they were last used.")
     list_display = (
         "name_cell",
         "user",
@@ -321,20 +328,26 @@ class AccessTokenAdmin(AdministratorsOnly):
     def get_queryset(self, request: HttpRequest) -> QuerySet[AccessToken]:
         return super().get_queryset(request).defer("token_hash")
 
-    @admin.display(description="name", ordering="name")
+    @admin.display(description=gettext_lazy("Name"), ordering="name")
     def name_cell(self, token: AccessToken) -> str:
         return cell(f"{token.name} (…{token.hint})")
 
-    @admin.display(description="state")
+    @admin.display(description=gettext_lazy("State"))
     def state(self, token: AccessToken) -> str:
         if token.revoked_at:
-            return "Revoked"
+            return gettext("Revoked")
         if token.expires_at and token.expires_at <= timezone.now():
-            return "Expired"
+            return gettext("Expired")
         is_usable = AccessToken.objects.usable().filter(pk=token.pk).exists()
-        return "Good" if is_usable else "Does not work: its person may not write in the team"
+        return (
+            gettext("Active") if is_usable else gettext("Inactive (its owner has read-only access)")
+        )
 
-    @admin.action(description="Revoke: end these tokens at once")
+    @admin.action(description=gettext_lazy("Revoke selected tokens"))
     def revoke(self, request: HttpRequest, tokens: QuerySet[AccessToken]) -> None:
         ended = sum(revoke_token(request.user, token) for token in tokens)
-        self.message_user(request, f"{ended} revoked." if ended else "They were revoked already.")
+        if not ended:
+            self.message_user(request, gettext("The selected tokens were already revoked."))
+            return
+        told = ngettext("%(count)d token revoked.", "%(count)d tokens revoked.", ended)
+        self.message_user(request, told % {"count": ended})

@@ -11,6 +11,8 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet, Sum
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.template.response import TemplateResponse
+from django.utils.text import camel_case_to_spaces, capfirst
+from django.utils.translation import gettext, gettext_lazy
 
 from chat.access import NOT_HERE
 from chat.models import ArtifactVersion, Conversation, FetchStatus, MockupVersion, StoredFile
@@ -54,13 +56,14 @@ class KeptAdmin(AdministratorsOnly):
         if thing is None:
             raise Http404(NOT_HERE)
         conversation = self.conversation_of(thing)
-        kind = str(self.opts.verbose_name)
-        with history.reading(request.user, conversation, **{kind.replace(" ", "_"): thing.pk}):
+        # In the audit log a kind has one name, whatever the language of the interface.
+        kind = camel_case_to_spaces(self.opts.object_name).replace(" ", "_")
+        with history.reading(request.user, conversation, **{kind: thing.pk}):
             facts = self.facts_of(thing)
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
-            "title": kind.capitalize(),
+            "title": capfirst(self.opts.verbose_name),
             "conversation": conversation,
             **facts,
             **(extra_context or {}),
@@ -69,13 +72,13 @@ class KeptAdmin(AdministratorsOnly):
         response["Cache-Control"] = "no-store"
         return response
 
-    @admin.display(description="conversation")
+    @admin.display(description=gettext_lazy("Conversation"))
     def conversation_cell(self, thing: Model) -> str:
         return cell(self.conversation_of(thing))
 
 
 class ArtifactVersionAdmin(KeptAdmin):
-    summary = "Texts that answers made beside their words, with all versions."
+    summary = gettext_lazy("Documents and code created in answers, with all versions.")
     list_display = ("name_cell", "number", "language_cell", "conversation_cell", "created_at")
     list_select_related = ("artifact__conversation__owner",)
 
@@ -86,28 +89,28 @@ class ArtifactVersionAdmin(KeptAdmin):
     def conversation_of(self, thing: ArtifactVersion) -> Conversation:
         return thing.artifact.conversation
 
-    @admin.display(description="title")
+    @admin.display(description=gettext_lazy("Title"))
     def name_cell(self, version: ArtifactVersion) -> str:
         return cell(version.title or version.identifier or version.artifact.artifact_id)
 
-    @admin.display(description="language")
+    @admin.display(description=gettext_lazy("Language"))
     def language_cell(self, version: ArtifactVersion) -> str:
         return cell(version.language or version.content_type or "–")
 
     def facts_of(self, thing: ArtifactVersion) -> dict[str, object]:
         return {
-            "name": self.name_cell(thing) or "Untitled",
+            "name": self.name_cell(thing) or gettext("Untitled"),
             "facts": [
-                ("Version", str(thing.number)),
-                ("Language", self.language_cell(thing)),
-                ("Its id at the server", cell(thing.artifact.artifact_id)),
+                (gettext("Version"), str(thing.number)),
+                (gettext("Language"), self.language_cell(thing)),
+                (gettext("ID on the server"), cell(thing.artifact.artifact_id)),
             ],
             "code": excerpt(thing.content, thing.language.lower()),
         }
 
 
 class MockupVersionAdmin(KeptAdmin):
-    summary = "Bundles of files that answers made, and which of them were fetched."
+    summary = gettext_lazy("Mockups created in answers, with their files.")
     list_display = ("name_cell", "number", "stored", "conversation_cell", "created_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MockupVersion]:
@@ -117,25 +120,26 @@ class MockupVersionAdmin(KeptAdmin):
     def conversation_of(self, thing: MockupVersion) -> Conversation:
         return thing.mockup.conversation
 
-    @admin.display(description="title")
+    @admin.display(description=gettext_lazy("Title"))
     def name_cell(self, version: MockupVersion) -> str:
         return cell(version.title or version.identifier or version.mockup.bundle_id)
 
-    @admin.display(description="files")
+    @admin.display(description=gettext_lazy("Files"))
     def stored(self, version: MockupVersion) -> str:
         files = list(version.files.all())
-        return f"{sum(file.status == FetchStatus.STORED for file in files)} of {len(files)}"
+        stored = sum(file.status == FetchStatus.STORED for file in files)
+        return gettext("%(stored)d of %(total)d") % {"stored": stored, "total": len(files)}
 
     def facts_of(self, thing: MockupVersion) -> dict[str, object]:
         files = list(thing.files.all())
         held = thing.files.aggregate(total=Sum("file__size_bytes"))["total"] or 0
         return {
-            "name": self.name_cell(thing) or "Untitled",
+            "name": self.name_cell(thing) or gettext("Untitled"),
             "facts": [
-                ("Version", str(thing.number)),
-                ("Files", self.stored(thing)),
-                ("Kept", size(held)),
-                ("Its id at the server", cell(thing.mockup.bundle_id)),
+                (gettext("Version"), str(thing.number)),
+                (gettext("Files"), self.stored(thing)),
+                (gettext("Stored"), size(held)),
+                (gettext("ID on the server"), cell(thing.mockup.bundle_id)),
             ],
             "files": [
                 (name_of(file.path), file.file_id, file.reason or file.get_status_display())
@@ -145,7 +149,7 @@ class MockupVersionAdmin(KeptAdmin):
 
 
 class StoredFileAdmin(KeptAdmin):
-    summary = "Pictures that people attached, and files that answers brought or had fetched."
+    summary = gettext_lazy("Attached pictures, and files from answers.")
     list_display = ("name_cell", "media_type", "size_cell", "conversation_cell", "created_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[StoredFile]:
@@ -156,15 +160,15 @@ class StoredFileAdmin(KeptAdmin):
             raise Http404(NOT_HERE)
         return thing.conversation
 
-    @admin.display(description="conversation")
+    @admin.display(description=gettext_lazy("Conversation"))
     def conversation_cell(self, thing: StoredFile) -> str:  # type: ignore[override]
         return cell(thing.conversation) if thing.conversation else "–"
 
-    @admin.display(description="name", ordering="name")
+    @admin.display(description=gettext_lazy("Name"), ordering="name")
     def name_cell(self, file: StoredFile) -> str:
-        return cell(file.name) or "Untitled"
+        return cell(file.name) or gettext("Untitled")
 
-    @admin.display(description="size", ordering="size_bytes")
+    @admin.display(description=gettext_lazy("Size"), ordering="size_bytes")
     def size_cell(self, file: StoredFile) -> str:
         return size(file.size_bytes)
 
@@ -180,10 +184,10 @@ class StoredFileAdmin(KeptAdmin):
         return {
             "name": self.name_cell(thing),
             "facts": [
-                ("Announced as", cell(thing.media_type)),
-                ("Size", self.size_cell(thing)),
+                (gettext("Declared type"), cell(thing.media_type)),
+                (gettext("Size"), self.size_cell(thing)),
                 ("SHA-256", thing.sha256 or "–"),
-                ("Attached by", cell(thing.created_by) if thing.created_by else "–"),
+                (gettext("Attached by"), cell(thing.created_by) if thing.created_by else "–"),
             ],
             **shown,
         }

@@ -6,19 +6,22 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_lazy
 
 from chat.models import Run, RunStatus, Upstream
 from chat.servers.actions.servers import set_draining
+from chat.servers.server_page import dialect_label
 from chat.web.admin import AdministratorsOnly, cell, count_of
 
 
 class UpstreamAdmin(AdministratorsOnly):
-    summary = "Addresses, models and use; changed in the settings."
+    summary = gettext_lazy("Addresses, models and usage.")
     list_display = (
         "name_cell",
-        "dialect",
+        "api_type",
         "address",
         "key_state",
         "model_count",
@@ -34,7 +37,7 @@ class UpstreamAdmin(AdministratorsOnly):
     fields = (
         "settings_link",
         "name",
-        "dialect",
+        "api_type",
         "address",
         "key_state",
         "concurrency_limit",
@@ -59,45 +62,52 @@ class UpstreamAdmin(AdministratorsOnly):
         )
         return rows.select_related("created_by")
 
-    @admin.display(description="name", ordering="name")
+    @admin.display(description=gettext_lazy("Name"), ordering="name")
     def name_cell(self, upstream: Upstream) -> str:
         return cell(upstream.name)
 
-    @admin.display(description="address", ordering="base_url")
+    @admin.display(description=gettext_lazy("API type"), ordering="dialect")
+    def api_type(self, upstream: Upstream) -> str:
+        return cell(dialect_label(upstream.dialect))
+
+    @admin.display(description=gettext_lazy("Address"), ordering="base_url")
     def address(self, upstream: Upstream) -> str:
         return cell(upstream.base_url)
 
-    @admin.display(description="key")
+    @admin.display(description=gettext_lazy("API key"))
     def key_state(self, upstream: Upstream) -> str:
         if not upstream.has_key:
-            return "none"
+            return gettext("None")
         if upstream.key_set_at is None:
-            return "set"
-        return f"set on {upstream.key_set_at:%Y-%m-%d %H:%M}"
+            return gettext("Stored")
+        moment = formats.date_format(timezone.localtime(upstream.key_set_at), "DATETIME_FORMAT")
+        return gettext("Stored on %(date)s") % {"date": moment}
 
-    @admin.display(description="models")
+    @admin.display(description=gettext_lazy("Models"))
     def model_count(self, upstream: Upstream) -> int:
         return len(upstream.model_list)
 
-    @admin.display(description="models")
+    @admin.display(description=gettext_lazy("Models"))
     def models(self, upstream: Upstream) -> str:
         return cell(", ".join(str(entry.get("id", "")) for entry in upstream.model_list))
 
-    @admin.display(description="runs", ordering="run_total")
+    @admin.display(description=gettext_lazy("Runs"), ordering="run_total")
     def run_count(self, upstream: Upstream) -> int:
         return upstream.run_total  # type: ignore[attr-defined]
 
-    @admin.display(description="state", ordering="is_draining")
+    @admin.display(description=gettext_lazy("State"), ordering="is_draining")
     def state(self, upstream: Upstream) -> str:
         running, waiting = upstream.running_total, upstream.waiting_total  # type: ignore[attr-defined]
-        words = f"{running} under way, {waiting} waiting"
-        return f"Draining: {words}" if upstream.is_draining else words
+        counts = {"running": running, "waiting": waiting}
+        if upstream.is_draining:
+            return gettext("Paused: %(running)d running, %(waiting)d queued") % counts
+        return gettext("%(running)d running, %(waiting)d queued") % counts
 
-    @admin.action(description="Drain: begin nothing more at these servers")
+    @admin.action(description=gettext_lazy("Pause selected servers"))
     def drain(self, request: HttpRequest, upstreams: QuerySet[Upstream]) -> None:
         self._set_draining(request, upstreams, is_draining=True)
 
-    @admin.action(description="Resume: let these servers go on")
+    @admin.action(description=gettext_lazy("Resume selected servers"))
     def resume(self, request: HttpRequest, upstreams: QuerySet[Upstream]) -> None:
         self._set_draining(request, upstreams, is_draining=False)
 
@@ -109,11 +119,16 @@ class UpstreamAdmin(AdministratorsOnly):
             for upstream in upstreams
             if set_draining(request.user, upstream, is_draining=is_draining)
         ]
-        what = "Drained" if is_draining else "Resumed"
-        words = f"{what}: {', '.join(changed)}." if changed else "They were in that state already."
-        self.message_user(request, words)
+        names = {"names": ", ".join(changed)}
+        if not changed:
+            told = gettext("Nothing changed: the selected servers already have this state.")
+        elif is_draining:
+            told = gettext("Paused: %(names)s.") % names
+        else:
+            told = gettext("Resumed: %(names)s.") % names
+        self.message_user(request, told)
 
-    @admin.display(description="settings")
+    @admin.display(description=gettext_lazy("Settings"))
     def settings_link(self, upstream: Upstream) -> SafeString:
         address = reverse("server", args=[upstream.public_id])
-        return format_html('<a href="{}">Change or test this server</a>', address)
+        return format_html('<a href="{}">{}</a>', address, gettext("Open server settings"))

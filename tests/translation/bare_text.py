@@ -30,6 +30,8 @@ NAMES = frozenset(
         "Alt",
     }
 )
+# Blocks of Django's administration that hold class names.
+CLASS_BLOCKS = re.compile(r"\{% block (?:bodyclass|coltype) %\}.*?\{% endblock %\}")
 # Attributes that are read by people.
 SPOKEN = re.compile(
     r"""\b(title|alt|placeholder|label|aria-label|aria-description|aria-roledescription
@@ -42,6 +44,7 @@ Finding = tuple[int, str]
 
 def in_template(source: str) -> Iterator[Finding]:
     """Line and text of words outside of ``translate`` and ``blocktranslate``."""
+    source = CLASS_BLOCKS.sub("", source)
     line = 1
     position = 0
     within_code = 0
