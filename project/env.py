@@ -3,6 +3,7 @@
 import ipaddress
 import math
 import os
+import pwd
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -53,7 +54,9 @@ def number(name: str, default: float, *, at_least: float = 0, at_most: float = m
         raise ImproperlyConfigured(f"{name} must be a number, not {value!r}") from None
     if not math.isfinite(found) or not at_least <= found <= at_most:
         bounds = (
-            f"from {at_least:g} on" if at_most == math.inf else f"from {at_least:g} to {at_most:g}"
+            f"of at least {at_least:g}"
+            if at_most == math.inf
+            else f"from {at_least:g} to {at_most:g}"
         )
         raise ImproperlyConfigured(f"{name} must be a number {bounds}, not {value!r}")
     return found
@@ -80,23 +83,33 @@ def folder(name: str, default: Path, *, files: Mapping[str, int]) -> Path:
 
     def refused(reason: str) -> ImproperlyConfigured:
         return ImproperlyConfigured(
-            f"{name} must be a folder that this account can write to, not {value!r}: {reason}"
+            f"{name}={value} is not usable by user {_user()}: {reason}. Choose a directory that this "
+            "user can write to."
         )
 
     try:
         path = Path(value).resolve()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
-        raise refused("it is a file") from None
+        raise refused("it is a file, not a directory") from None
     except (OSError, RuntimeError) as error:
         # A RuntimeError is a circle of links.
         raise refused(getattr(error, "strerror", None) or str(error)) from None
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        raise refused("it cannot be written to")
+        raise refused("it is not writable")
     for file, mode in files.items():
         if os.access(path / file, os.F_OK) and not os.access(path / file, mode):
-            raise refused(f"its file {file} is closed to this account")
+            raise refused(f"its file {file} is not accessible")
     return path
+
+
+def _user() -> str:
+    """The user of this process, as the system's own messages name one."""
+    uid = os.geteuid()
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"with uid {uid}"
 
 
 def time_zone(name: str, default: str) -> str:
@@ -104,7 +117,7 @@ def time_zone(name: str, default: str) -> str:
     try:
         ZoneInfo(value)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ImproperlyConfigured(f"{name}: there is no time zone {value!r}") from None
+        raise ImproperlyConfigured(f"{name}: unknown time zone {value!r}") from None
     return value
 
 
@@ -128,7 +141,7 @@ def address(name: str, default: str = "", *, schemes: Sequence[str]) -> str:
         urlsplit(url).port  # noqa: B018 - reading it is the test
     except ValueError:
         raise ImproperlyConfigured(
-            f"{name} cannot be read. Write special characters of its password as %XX."
+            f"{name} is not a valid URL. Write special characters of its password as %XX."
         ) from None
     if url and urlsplit(url).scheme not in schemes:
         begins = " or ".join(f"{scheme}://" for scheme in schemes)

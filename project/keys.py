@@ -41,7 +41,7 @@ def checked(name: str, keys: list[str]) -> list[str]:
             Fernet(key)
         except ValueError:
             raise ImproperlyConfigured(
-                f"{name}: key {number} is no Fernet key (32 bytes as URL-safe base64)"
+                f"{name}: key {number} is not a Fernet key (32 bytes as URL-safe base64)"
             ) from None
     return keys
 

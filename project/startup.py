@@ -16,6 +16,7 @@ from django.core.management.base import CommandError
 from django.db import OperationalError, connections
 from django.db.migrations.executor import MigrationExecutor
 from django.http.request import validate_host
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from project import env
 
@@ -69,9 +70,9 @@ TRY_AGAIN = 1
 # A tab is one socket, a run one more, and the usual soft limit is 1024.
 WANTED_FILES = 8192
 
-ONE_PROCESS = (
-    "With SQLite one process does everything: leave RUNNER at embedded and start no runner; "
-    "or set DATABASE_URL to a PostgreSQL database, which any number of processes may share."
+ONE_PROCESS = gettext_lazy(
+    "With SQLite, a single process does everything: keep RUNNER=embedded and don’t start a runner, "
+    "or set DATABASE_URL to a PostgreSQL database, which any number of processes can share."
 )
 
 
@@ -99,7 +100,9 @@ def give_back_large_memory() -> None:
 def refuse_unknown_mode() -> None:
     if settings.RUNNER not in ("embedded", "external"):
         raise CommandError(
-            f"RUNNER is {settings.RUNNER!r}. It must be embedded or external.", returncode=REFUSED
+            gettext("RUNNER must be embedded or external, not %(value)s.")
+            % {"value": repr(settings.RUNNER)},
+            returncode=REFUSED,
         )
 
 
@@ -107,7 +110,7 @@ def refuse_external_runner_on_sqlite() -> None:
     """A server that leaves its runs to others, on a file that no other process may open."""
     if settings.RUNNER == "external" and settings.IS_SQLITE:
         raise CommandError(
-            f"RUNNER is external, but no runner could work beside this server. {ONE_PROCESS}",
+            gettext("RUNNER=external needs PostgreSQL. %(advice)s") % {"advice": ONE_PROCESS},
             returncode=REFUSED,
         )
 
@@ -125,8 +128,11 @@ def hold_data_dir() -> FileLock | None:
         lock.acquire()
     except HeldElsewhere as held:
         raise CommandError(
-            f"Another process of Tributary (process {held.pid}) already uses "
-            f"{settings.DATA_DIR}. Stop it first, or choose another DATA_DIR. {ONE_PROCESS}",
+            gettext(
+                "Another Tributary process (process %(pid)s) already uses %(directory)s. Stop it, or "
+                "choose another DATA_DIR. %(advice)s"
+            )
+            % {"pid": held.pid, "directory": settings.DATA_DIR, "advice": ONE_PROCESS},
             returncode=REFUSED,
         ) from None
     return lock
@@ -139,15 +145,18 @@ def refuse_missing_migrations() -> None:
         missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     except OperationalError as error:
         raise CommandError(
-            f"The database does not answer: {first_line(error)}", returncode=TRY_AGAIN
+            gettext("The database does not answer: %(error)s") % {"error": first_line(error)},
+            returncode=TRY_AGAIN,
         ) from error
     finally:
         connection.close()
     if missing:
-        raise CommandError(
-            f"The database lacks {len(missing)} migrations. Run: python manage.py migrate",
-            returncode=REFUSED,
+        told = ngettext(
+            "%(count)d database migration is missing. Run: python manage.py migrate",
+            "%(count)d database migrations are missing. Run: python manage.py migrate",
+            len(missing),
         )
+        raise CommandError(told % {"count": len(missing)}, returncode=REFUSED)
 
 
 def refuse_wrong_address() -> None:
@@ -155,15 +164,17 @@ def refuse_wrong_address() -> None:
     host = env.host_of(settings.SITE_URL)
     if not settings.DEBUG and not validate_host(host, settings.ALLOWED_HOSTS):
         raise CommandError(
-            f"ALLOWED_HOSTS does not name {host}, the host of SITE_URL: nobody could open a page.",
+            gettext(
+                "ALLOWED_HOSTS does not include %(host)s, the host of SITE_URL, so every request "
+                "would be refused. Add it to ALLOWED_HOSTS."
+            )
+            % {"host": host},
             returncode=REFUSED,
         )
     if settings.BEHIND_TLS_PROXY and not settings.ALLAUTH_TRUSTED_PROXY_COUNT:
-        logger.warning(
-            "TRUSTED_PROXY_COUNT is 0 behind a proxy: all people share one limit on signing in"
-        )
+        logger.warning("TRUSTED_PROXY_COUNT is 0 behind a proxy: all users share one sign-in limit")
     if settings.IS_SECURE and not settings.BEHIND_TLS_PROXY:
-        logger.warning("SITE_URL is https, but BEHIND_TLS_PROXY is off: pages take us for http")
+        logger.warning("SITE_URL is https, but BEHIND_TLS_PROXY is off: requests count as http")
 
 
 def refuse_wrong_networks() -> None:
@@ -191,7 +202,8 @@ def refuse_other_keys() -> None:
         raise CommandError(str(wrong), returncode=REFUSED) from None
     except OperationalError as error:
         raise CommandError(
-            f"The database does not answer: {first_line(error)}", returncode=TRY_AGAIN
+            gettext("The database does not answer: %(error)s") % {"error": first_line(error)},
+            returncode=TRY_AGAIN,
         ) from error
     finally:
         connections["default"].close()
@@ -203,7 +215,9 @@ def first_line(error: Exception) -> str:
 
 def warn_of_renamed_settings() -> None:
     for old, new in env.renamed_in_use().items():
-        logger.warning("old name of a setting, read in this version only old=%s new=%s", old, new)
+        logger.warning(
+            "setting renamed, the old name works in this version only old=%s new=%s", old, new
+        )
 
 
 def allow_many_files() -> None:
@@ -213,4 +227,4 @@ def allow_many_files() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     if wanted < WANTED_FILES:
-        logger.warning("few open files allowed limit=%d wanted=%d", wanted, WANTED_FILES)
+        logger.warning("limit of open files is low limit=%d wanted=%d", wanted, WANTED_FILES)

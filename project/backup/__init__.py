@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from django.core.management.base import CommandError
 from django.db import DatabaseError
+from django.utils.translation import gettext
 
 from project.backup import postgres, sqlite
 from project.backup.archive import BackupError
@@ -47,5 +48,6 @@ def told_in_one_line(path: Path) -> Iterator[None]:
         raise CommandError(f"{error.filename or path}: {error.strerror}", returncode=1) from None
     except (DatabaseError, sqlite3.Error) as error:
         raise CommandError(
-            f"The database does not answer: {first_line(error)}", returncode=REFUSED
+            gettext("The database does not answer: %(error)s") % {"error": first_line(error)},
+            returncode=REFUSED,
         ) from error

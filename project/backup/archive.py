@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 import msgspec
+from django.utils.translation import gettext
 
 MANIFEST = "manifest.json"
 DUMP = "database"
@@ -54,7 +55,10 @@ def draft_beside(path: Path) -> Iterator[Path]:
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
-        raise BackupError(f"Cannot write beside {path}: {error.strerror}.") from None
+        raise BackupError(
+            gettext("Can’t write a file next to %(path)s: %(reason)s.")
+            % {"path": path, "reason": error.strerror}
+        ) from None
     try:
         yield draft
     finally:
@@ -94,14 +98,17 @@ def read_manifest(path: Path) -> Manifest:
     with _opened(path) as tar:
         member = tar.next()
         if member is None or member.name != MANIFEST or member.size > LARGEST_MANIFEST:
-            raise BackupError(f"{path} is no backup of Tributary.")
+            raise BackupError(gettext("%(path)s is not a Tributary backup.") % {"path": path})
         body = _member(tar, member).read()
     try:
         manifest = msgspec.json.decode(body, type=Manifest)
     except msgspec.DecodeError:
-        raise BackupError(f"{path} is no backup of Tributary.") from None
+        raise BackupError(gettext("%(path)s is not a Tributary backup.") % {"path": path}) from None
     if manifest.product != "tributary" or manifest.format != FORMAT:
-        raise BackupError(f"{path} is of a form that this version does not know.")
+        raise BackupError(
+            gettext("%(path)s has a backup format that this version doesn’t support.")
+            % {"path": path}
+        )
     return manifest
 
 
@@ -111,7 +118,10 @@ def check(path: Path) -> Manifest:
     with _opened(path) as tar:
         source = _member(tar, tar.getmember(DUMP))
         if hash_of(source.read) != (manifest.dump_sha256, manifest.dump_bytes):
-            raise BackupError(f"{path} is damaged: its contents do not match its checksum.")
+            raise BackupError(
+                gettext("%(path)s is damaged: its contents don’t match its checksum.")
+                % {"path": path}
+            )
     return manifest
 
 
@@ -148,13 +158,18 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
         with tarfile.open(path, mode="r:") as tar:
             yield tar
     except (tarfile.TarError, KeyError, EOFError):
-        raise BackupError(f"{path} is no complete backup of Tributary.") from None
+        raise BackupError(
+            gettext("%(path)s is not a complete Tributary backup.") % {"path": path}
+        ) from None
     except OSError as error:
-        raise BackupError(f"{path} cannot be read: {error.strerror or error}.") from None
+        raise BackupError(
+            gettext("Can’t read %(path)s: %(reason)s.")
+            % {"path": path, "reason": error.strerror or error}
+        ) from None
 
 
 def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     file = tar.extractfile(member)
     if file is None:
-        raise BackupError("The backup holds something else than files.")
+        raise BackupError(gettext("The backup contains something other than files."))
     return file

@@ -15,11 +15,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from django.utils.translation import gettext, gettext_lazy, ngettext
+
 from project.backup.archive import BackupError
 
-NO_CLIENT = (
-    "{program} is not installed here. Install PostgreSQL's client programs (Debian: "
-    "apt-get install postgresql-client), not older than the server."
+NO_CLIENT = gettext_lazy(
+    "%(program)s is not installed. Install PostgreSQL’s client programs (Debian: apt-get install "
+    "postgresql-client), at least as new as the server."
 )
 # In one transaction with what follows: a restore that fails leaves everything as it was.
 EMPTY = "DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public;"
@@ -97,8 +99,14 @@ def is_in_use(database: Mapping[str, Any]) -> str:
         if not others:
             return ""
         time.sleep(0.1)
-    verb = "connection is" if others == 1 else "connections are"
-    return f"{others} other {verb} open to this database. Stop every web process and runner first."
+    told = ngettext(
+        "%(count)d other connection to this database is open. Stop all web processes and runners "
+        "first.",
+        "%(count)d other connections to this database are open. Stop all web processes and runners "
+        "first.",
+        others,
+    )
+    return told % {"count": others}
 
 
 def room_for_dump(database: Mapping[str, Any], backup: Path) -> Path:
@@ -138,7 +146,7 @@ def restore(database: Mapping[str, Any], dumped: Path) -> str:
         if is_whole and writing.returncode == 0:
             return ""
         said = "".join(_text_of(file) for file in (sink_said, source_said))
-    raise BackupError(f"Nothing was changed. {_first_error(said)}")
+    raise BackupError(gettext("Nothing was changed. %(error)s") % {"error": _first_error(said)})
 
 
 def _pour(reading: subprocess.Popen[bytes], writing: subprocess.Popen[bytes]) -> bool:
@@ -176,11 +184,11 @@ def _run(database: Mapping[str, Any], command: Sequence[str]) -> str:
 def _found(command: Sequence[str]) -> list[str]:
     program = shutil.which(command[0])
     if program is None:
-        raise BackupError(NO_CLIENT.format(program=command[0]))
+        raise BackupError(NO_CLIENT % {"program": command[0]})
     return [program, *command[1:]]
 
 
 def _first_error(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     wanted = next((line for line in lines if "error" in line.lower()), "")
-    return (wanted or (lines[0] if lines else "it failed without a word"))[:500]
+    return (wanted or (lines[0] if lines else gettext("it failed without a message")))[:500]

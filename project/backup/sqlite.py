@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from django.utils.translation import gettext
+
 from project.backup.archive import BackupError
 
 # Files of SQLite beside the database that belong to it.
@@ -20,7 +22,7 @@ def dump(database: dict[str, Any], target: Path) -> None:
     in several steps begin anew. Writers do not wait for it (WAL)."""
     source = Path(database["NAME"])
     if not source.exists():
-        raise BackupError(f"There is no database at {source}.")
+        raise BackupError(gettext("There is no database at %(path)s.") % {"path": source})
     with (
         closing(sqlite3.connect(_to_read(source), uri=True, timeout=30)) as origin,
         closing(sqlite3.connect(target)) as copy,
@@ -36,12 +38,19 @@ def check(dumped: Path) -> None:
             found = [row[0] for row in copy.execute("PRAGMA integrity_check(5)")]
             orphans = copy.execute("PRAGMA foreign_key_check").fetchmany(5)
     except sqlite3.DatabaseError as error:
-        raise BackupError(f"The copy of the database cannot be read: {error}.") from None
+        raise BackupError(
+            gettext("Can’t read the copy of the database: %(error)s.") % {"error": error}
+        ) from None
     if found != ["ok"]:
-        raise BackupError(f"The database is damaged: {'; '.join(found)}")
+        raise BackupError(
+            gettext("The database is damaged: %(errors)s") % {"errors": "; ".join(found)}
+        )
     if orphans:
         tables = ", ".join(sorted({str(row[0]) for row in orphans}))
-        raise BackupError(f"The database is damaged: rows in {tables} refer to nothing.")
+        raise BackupError(
+            gettext("The database is damaged: rows in %(tables)s refer to missing rows.")
+            % {"tables": tables}
+        )
 
 
 def migrations(dumped: Path) -> list[str]:
@@ -74,7 +83,9 @@ def restore(database: dict[str, Any], dumped: Path) -> str:
         os.fsync(source.fileno())
     os.replace(dumped, place)
     place.chmod(0o600)
-    return f"The database that was there is kept as {kept}." if kept else ""
+    if kept is None:
+        return ""
+    return gettext("The previous database was kept as %(path)s.") % {"path": kept}
 
 
 def _to_read(path: Path) -> str:

@@ -184,7 +184,7 @@ class HardenedRequest(http_protocol.WebRequest):
         if self._response_started:
             self.channel.loseConnection()
         else:
-            self.basic_error(500, b"Internal Server Error", "Something went wrong here.")
+            self.basic_error(500, b"Internal Server Error", "Something went wrong.")
 
     def go_away(self) -> None:
         """The server ends: a stream is told so, an answer in preparation may be finished."""

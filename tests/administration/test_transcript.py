@@ -153,7 +153,7 @@ def test_live_run_shows_its_text_so_far(
 
     assert "This run was in progress when the page loaded." in page
     assert "So far." in page
-    assert "No result is stored yet." in page
+    assert "No result yet" in page
 
 
 def test_run_without_a_log_shows_its_result(

@@ -140,6 +140,11 @@ class _Finder(ast.NodeVisitor):
                 self._take(keyword.value, any_words=True)
         self.generic_visit(node)
 
+    def visit_Assign(self, node: ast.Assign) -> None:
+        # The help of a management command is English, like that of Django's own.
+        if not any(isinstance(each, ast.Name) and each.id == "help" for each in node.targets):
+            self.generic_visit(node)
+
     def visit_Assert(self, node: ast.Assert) -> None:
         self.visit(node.test)
 
