@@ -76,16 +76,8 @@ WRONG_SETTINGS = [
     ("TIME_ZONE", "Nowhere/At/All", "unknown time zone"),
     ("ENCRYPTION_KEYS", "canary", "key 1 is not a Fernet key"),
     ("PORT", "70000", "must be a port from 0 to 65535"),
-    (
-        "DATA_DIR",
-        "/dev/null",
-        "it is a file, not a directory. Choose a directory that this user can write to.",
-    ),
-    (
-        "DATA_DIR",
-        "/proc/tributary",
-        "No such file or directory. Choose",
-    ),
+    ("DATA_DIR", "/dev/null", "DATA_DIR=/dev/null is not usable by user "),
+    ("DATA_DIR", "/proc/tributary", "No such file or directory. Choose a directory that this user"),
     ("LEASE_SECONDS", "0", "must be a number from 2 to 86400, not '0'"),
     ("INVITATION_DAYS", "1e9", "must be a number from 0.01 to 36500, not '1e9'"),
     ("MAX_CONCURRENT_REQUESTS", "0", "must be a number of at least 1, not '0'"),
