@@ -28,8 +28,7 @@ def refusal():
     except ImportError as error:
         return (
             "PYTHON must have the modules venv and ensurepip; %s lacks %s. On Debian and Ubuntu, run "  # noqa: UP031
-            "`apt install python%s-venv`."
-            % (found, error.name, dotted(sys.version_info[:2]))
+            "`apt install python%s-venv`." % (found, error.name, dotted(sys.version_info[:2]))
         )
     return ""
 

@@ -12,12 +12,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.core.exceptions import ImproperlyConfigured
 
-# New names of settings, and the names under which they are still read for one version.
+# Renamed settings (new name: old name). The old name is read for one more version.
 RENAMED = {"MAX_CONCURRENT_REQUESTS": "PAGES_AT_ONCE"}
 
 
 def renamed_in_use() -> dict[str, str]:
-    """The settings that are still given under their old names: new name by old name."""
+    """The settings in the environment that have an old name: the new name for each."""
     return {old: new for new, old in RENAMED.items() if os.environ.get(old)}
 
 
@@ -77,14 +77,14 @@ def choice(name: str, default: str, choices: Sequence[str]) -> str:
 
 
 def folder(name: str, default: Path, *, files: Mapping[str, int]) -> Path:
-    """A folder, made where it is missing, in which this process can write. ``files`` says of those
-    that may exist in it what `os.access` must allow: another account may have made them."""
+    """A writable directory; it is created if it is missing. ``files`` maps files that may exist in
+    it to the access that this process needs, because another user may have created them."""
     value = text(name) or str(default)
 
     def refused(reason: str) -> ImproperlyConfigured:
         return ImproperlyConfigured(
-            f"{name}={value} is not usable by user {_user()}: {reason}. Choose a directory that this "
-            "user can write to."
+            f"{name}={value} is not usable by user {_user()}: {reason}. Choose a directory that "
+            "this user can write to."
         )
 
     try:
@@ -93,7 +93,7 @@ def folder(name: str, default: Path, *, files: Mapping[str, int]) -> Path:
     except FileExistsError:
         raise refused("it is a file, not a directory") from None
     except (OSError, RuntimeError) as error:
-        # A RuntimeError is a circle of links.
+        # A RuntimeError means a loop of symbolic links.
         raise refused(getattr(error, "strerror", None) or str(error)) from None
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         raise refused("it is not writable")
@@ -126,7 +126,7 @@ def words(name: str, default: str = "") -> list[str]:
 
 
 def networks(name: str, default: str = "") -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    """Networks, or single addresses."""
+    """Networks or single addresses, separated by commas."""
     try:
         return [ipaddress.ip_network(word, strict=False) for word in words(name, default)]
     except ValueError as error:
@@ -134,8 +134,8 @@ def networks(name: str, default: str = "") -> list[ipaddress.IPv4Network | ipadd
 
 
 def address(name: str, default: str = "", *, schemes: Sequence[str]) -> str:
-    """A URL of a server, empty where there is none. What is wrong with it is not quoted: that would
-    be a piece of its password."""
+    """The URL of a server, or an empty string. Errors don't quote it, because it may contain a
+    password."""
     url = text(name, default)
     try:
         urlsplit(url).port  # noqa: B018 - reading it is the test
@@ -153,17 +153,17 @@ _USUAL_PORTS = {"postgres": 5432, "postgresql": 5432, "redis": 6379, "rediss": 6
 
 
 def port_of(url: str) -> int | None:
-    """At which port a server of ours listens; ``None`` where there is none."""
+    """The port in a URL, or the default port of its scheme; ``None`` if there is neither."""
     parts = urlsplit(url)
     return parts.port or _USUAL_PORTS.get(parts.scheme)
 
 
-# An origin in the sense of RFC 6454, written out.
+# The serialization of an origin (RFC 6454, section 6.1).
 _ORIGIN = re.compile(r"https?://[^/?#@\s\\]+", re.ASCII)
 
 
 def origin(name: str, value: str) -> str:
-    """The address of a site: scheme, host and port. A slash behind it is left out."""
+    """An origin: scheme, host and port. A trailing slash is removed."""
     found = value.strip().rstrip("/")
     try:
         has_host = bool(urlsplit(found).hostname)
@@ -183,14 +183,14 @@ def origins(name: str, default: str = "") -> list[str]:
 
 
 def name_of_interface(host: str) -> str:
-    """Under which name a browser on this machine finds what listens on an interface."""
+    """The host name with which a browser on this machine reaches an interface."""
     if host in ("127.0.0.1", "0.0.0.0", "::1", "::"):  # noqa: S104
         return "localhost"
     return f"[{host}]" if ":" in host else host
 
 
 def host_of(url: str) -> str:
-    """The name or address in a URL, as a Host header has it; empty where there is none."""
+    """The host in a URL, as in a Host header; empty if there is none."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:

@@ -1,4 +1,4 @@
-"""Everything of an installation in one file, and back."""
+"""Backup of a whole installation into one file, and restore."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from project.startup import REFUSED, first_line
 
 
 class Engine(Protocol):
-    """What each kind of database can do; all raise ``archive.BackupError``."""
+    """Operations of each kind of database. All raise ``archive.BackupError``."""
 
     def dump(self, database: Any, target: Path) -> None: ...
 
@@ -39,7 +39,7 @@ def engine_of(database: Mapping[str, Any]) -> Engine:
 
 @contextmanager
 def told_in_one_line(path: Path) -> Iterator[None]:
-    """What can go wrong with the backup at ``path``, as a ``CommandError`` for the operator."""
+    """Turns the errors of a backup at ``path`` into a ``CommandError`` of one line."""
     try:
         yield
     except BackupError as error:

@@ -1,7 +1,7 @@
-"""The file of a backup: what it says about itself, the database, and the keys where asked for.
+"""The file of a backup: a manifest, the dump of the database and, on request, the keys.
 
-An uncompressed tar of `MANIFEST`, the dump, and at most two key files. It is complete or not
-there: it is written beside its place, read back, and then moved.
+It is an uncompressed tar of `MANIFEST`, the dump, and at most two key files. It is written to a
+temporary file, read back and then renamed, so that an incomplete backup never has the final name.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ MANIFEST = "manifest.json"
 DUMP = "database"
 KEYS = "keys/"
 FORMAT = 1
-# A manifest names a hundred migrations; more is no manifest of ours.
+# A real manifest is much smaller: it lists about a hundred migrations.
 LARGEST_MANIFEST = 1024 * 1024
 PIECE = 1024 * 1024
 
 
 class BackupError(Exception):
-    """``str()`` says what is wrong, in a sentence for the operator."""
+    """``str()`` explains the problem to the operator in one sentence."""
 
 
 class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
-    """``migrations`` are those applied in the dump, as "application.name"; ``key_marks`` what the
-    installation's keys are known by."""
+    """``migrations`` are those applied in the dump, as "application.name"; ``key_marks`` are the
+    fingerprints of the installation's keys."""
 
     product: str = "tributary"
     format: int = FORMAT
@@ -50,7 +50,7 @@ class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
 
 @contextmanager
 def draft_beside(path: Path) -> Iterator[Path]:
-    """A new file of mode 0600 beside ``path``; what is still there at the end is removed."""
+    """A new file of mode 0600 next to ``path``. It is removed at the end if it still exists."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -66,7 +66,7 @@ def draft_beside(path: Path) -> Iterator[Path]:
 
 
 def write(path: Path, dump: Path, manifest: Manifest, keys: Mapping[str, str]) -> None:
-    """Writes the file and reads it back; raises `BackupError` where it is not as it should be."""
+    """Writes the file and verifies it. Raises `BackupError`."""
     with draft_beside(path) as draft:
         with draft.open("wb") as file:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -81,7 +81,7 @@ def write(path: Path, dump: Path, manifest: Manifest, keys: Mapping[str, str]) -
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Whose account made it is nobody's business."""
+    """Removes the owner, because it is private to the machine."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     member.mode = 0o600
@@ -113,7 +113,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def check(path: Path) -> Manifest:
-    """The manifest, if the dump is as it was when the manifest was written."""
+    """The manifest, if the dump matches its checksum. Raises `BackupError`."""
     manifest = read_manifest(path)
     with _opened(path) as tar:
         source = _member(tar, tar.getmember(DUMP))
@@ -144,7 +144,7 @@ def read_keys(path: Path) -> dict[str, str]:
 
 
 def hash_of(read: Callable[[int], bytes]) -> tuple[str, int]:
-    """SHA-256 and length."""
+    """SHA-256 and length of a stream."""
     digest, length = hashlib.sha256(), 0
     while piece := read(PIECE):
         digest.update(piece)

@@ -1,4 +1,4 @@
-"""Copies a SQLite database while it is in use, and puts a copy in its place."""
+"""Backup and restore of a SQLite database; a backup is possible while the database is in use."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from django.utils.translation import gettext
 
 from project.backup.archive import BackupError
 
-# Files of SQLite beside the database that belong to it.
+# Suffixes of further files that belong to a SQLite database.
 BESIDE = ("-wal", "-shm")
 
 
 def dump(database: dict[str, Any], target: Path) -> None:
-    """A copy as of one moment. In one step: the next write of another process would make a copy
-    in several steps begin anew. Writers do not wait for it (WAL)."""
+    """A consistent copy, in a single step: a copy in several steps starts again with each write of
+    another process. It does not block writers (WAL)."""
     source = Path(database["NAME"])
     if not source.exists():
         raise BackupError(gettext("There is no database at %(path)s.") % {"path": source})
@@ -28,7 +28,7 @@ def dump(database: dict[str, Any], target: Path) -> None:
         closing(sqlite3.connect(target)) as copy,
     ):
         origin.backup(copy, pages=-1)
-        # One file, whatever its database was set to.
+        # The copy is a single file, whatever the journal mode of the database.
         copy.execute("PRAGMA journal_mode=DELETE")
 
 
@@ -63,19 +63,20 @@ def migrations(dumped: Path) -> list[str]:
 
 
 def is_in_use(database: dict[str, Any]) -> str:
-    """The lock of the data directory tells, and its caller holds it."""
+    """Always empty: the caller holds the lock of the data directory."""
     return ""
 
 
 def room_for_dump(database: dict[str, Any], backup: Path) -> Path:
-    """Beside the database: on another disk it could not simply take its place."""
+    """Next to the database, so that a rename can replace it."""
     place = Path(database["NAME"])
     place.parent.mkdir(parents=True, exist_ok=True)
     return place
 
 
 def restore(database: dict[str, Any], dumped: Path) -> str:
-    """Puts the copy in the database's place. Says where the database that was there lies now."""
+    """Replaces the database with the copy. Returns a sentence that says where the previous one
+    is."""
     place = Path(database["NAME"])
     kept = _put_aside(place)
     with dumped.open("rb") as source, closing(sqlite3.connect(dumped)) as copy:

@@ -62,8 +62,8 @@ class Command(BaseCommand):
             gettext("It contains the keys. Protect it like a password.")
             if with_keys
             else gettext(
-                "It does not contain the keys (SECRET_KEY, ENCRYPTION_KEYS). Store them separately: "
-                "without them, the stored credentials of servers can’t be read."
+                "It does not contain the keys (SECRET_KEY, ENCRYPTION_KEYS). Store them "
+                "separately: without them, the stored credentials of servers can’t be read."
             )
         )
 

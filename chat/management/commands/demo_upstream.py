@@ -45,7 +45,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--control",
             action="store_true",
-            help="For tests: accept scripts and record requests at /control/, from this machine only.",
+            help="For tests: accept scripts at /control/, only from this machine.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -26,11 +26,10 @@ from project.startup import (
     warn_of_renamed_settings,
 )
 
-# What a runner may need after its drain: runs that end when they are interrupted, and a last commit
-# on a slow database.
+# What a runner may need after its drain, to interrupt runs and for a last commit on a slow
+# database.
 DRAIN_MARGIN_SECONDS = 20
-# Addresses of messages, which may contain pictures: of a new conversation, of any other, and of the
-# API.
+# Addresses that accept messages with pictures: a new conversation, an existing one, and the API.
 UPLOADS = r"/(c/([0-9a-f-]{36}/send/)?|api/v1/chat)(\?.*)?"
 
 
@@ -62,7 +61,7 @@ class Command(BaseCommand):
         refuse_other_keys()
         warn_of_renamed_settings()
         allow_many_files()
-        # Imported here: it needs the registry of applications.
+        # Imported here, because it needs the app registry.
         from project import lifespan
 
         words = words_of_welcome() if welcome else ""
@@ -96,7 +95,7 @@ class Command(BaseCommand):
 
 
 def words_of_welcome() -> str:
-    # Imported here: it needs the registry of applications.
+    # Imported here, because it needs the app registry.
     from chat.accounts.actions.setup import setup_link
 
     link = setup_link()
