@@ -1,8 +1,8 @@
 # Tributary: one image for web processes, runners, migrations and backups.
 #   docker build -t tributary .
-# The last stage holds Python, the pinned requirements, PostgreSQL's client (for backups) and this
-# source; no compiler, no package installer, no key. It runs as nobody in particular, and writes
-# to /data and /tmp only.
+# The last stage contains Python, the pinned requirements, PostgreSQL's client (for backups) and this
+# source, but no compiler, no package installer and no keys. It runs as an unprivileged user and
+# writes only to /data and /tmp.
 
 ARG PYTHON=python:3.11.14-slim-bookworm
 
@@ -33,9 +33,9 @@ ENV PORT=8000
 ENV LOG_FORMAT=json
 VOLUME /data
 EXPOSE 8000
-# The first SIGTERM drains: answers under way may end within DRAIN_SECONDS, then up to 30 s are
-# needed to interrupt the rest and to write it down. Give it that long (--stop-timeout 45 with the
-# default of 10 s; compose.yaml does).
+# The first SIGTERM drains: answers in progress may finish within DRAIN_SECONDS. Then it takes up to
+# 30 s to interrupt and store the rest. Give it that long (--stop-timeout 45 with the default of 10 s;
+# compose.yaml does).
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["python", "-m", "project.probe"]
 ENTRYPOINT ["python", "manage.py"]

@@ -1,18 +1,18 @@
-# make run: start Tributary with its demo servers. make test: what guards every change.
-# make test-all: all tests. Both work on real parts: sockets, databases, processes, browsers.
+# make run: start Tributary with its demo servers. make test: the tests that guard every change.
+# make test-all: all tests. The tests use real sockets, databases, processes and browsers.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8000
 DATA_DIR ?= $(CURDIR)/data
 export PORT DATA_DIR
-# For tests, half as many again as there are cores: browsers and clusters wait most of the time.
+# 1.5 test workers per core, because browsers and clusters wait most of the time.
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
-# The order of the tests, the same each time: whoever changes something else must not be the one who
-# meets a test that another one disturbs. `make test SEED=$RANDOM` looks for such.
+# A fixed order of the tests, so that an unrelated change doesn't reveal a dependency between tests.
+# `make test SEED=$RANDOM` looks for such dependencies.
 SEED ?= 1
 
-# A real OpenAI-compatible server with a tiny model made here: docs/third-party-server.md.
+# A real OpenAI-compatible server with a tiny, locally trained model: docs/third-party-server.md.
 THIRD_PARTY := .venv-third-party
 THIRD_PARTY_PORT ?= 8171
 THIRD_PARTY_PIP ?=
@@ -23,13 +23,13 @@ run: $(VENV)/.installed
 	@$(BIN)/python manage.py migrate --verbosity 0
 	@exec $(BIN)/python manage.py start
 
-# Where bytecode is not kept, every worker would translate all tests.
+# Without cached bytecode, every worker would compile all tests.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --randomly-seed=$(SEED)
 
 test: $(VENV)/.installed-dev
 	$(PYTEST) $(ARGS)
 
-# With the slow tests, and with every case of what `make test` takes a sample of.
+# Adds the slow tests, and every case of what `make test` only samples.
 test-all: $(VENV)/.installed-dev
 	EXHAUSTIVE=1 $(PYTEST) $(ARGS)
 
@@ -37,11 +37,11 @@ test-all: $(VENV)/.installed-dev
 screenshots: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.screens $(if $(OUT),--out "$(OUT)") $(if $(ONLY),--only "$(ONLY)")
 
-# Figures, as ratios within one run; BENCH= names some of them.
+# Benchmarks, as ratios within one run; BENCH= selects some of them.
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.bench $(BENCH)
 
-# The Dockerfile's steps, where no container engine is at hand.
+# Runs the steps of the Dockerfile on machines without a container engine.
 image-check: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.deployment.image
 
@@ -55,7 +55,7 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 
 third-party: third-party-server
-	@echo "Serving tributary/brook. In Tributary: OpenAI chat completions, http://127.0.0.1:$(THIRD_PARTY_PORT)/v1"
+	@echo "Serving tributary/brook. Add it in Tributary: OpenAI chat completions, http://127.0.0.1:$(THIRD_PARTY_PORT)/v1"
 	@exec tests/third_party/serve.sh $(THIRD_PARTY) $(THIRD_PARTY_PORT)
 
 third-party-server: $(THIRD_PARTY)/.model
@@ -63,16 +63,16 @@ third-party-server: $(THIRD_PARTY)/.model
 clean:
 	rm -rf $(VENV) $(THIRD_PARTY)
 
-# Half an environment would be taken for a whole one the next time.
+# An incomplete environment is removed, because the next run would take it for a complete one.
 $(VENV)/bin/python:
-	@command -v $(PYTHON) >/dev/null || { echo "PYTHON must name a Python from 3.11 on, not $(PYTHON), which is not there." >&2; exit 2; }
+	@command -v $(PYTHON) >/dev/null || { echo "PYTHON must be Python 3.11 or newer; $(PYTHON) was not found." >&2; exit 2; }
 	@$(PYTHON) deploy/check_python.py
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
 
-# An environment may be older than this source.
+# The environment may have been created by an older version of this source.
 $(VENV)/.installed: $(VENV)/bin/python requirements.txt
 	@$(BIN)/python deploy/check_python.py
-	@echo "Installing what Tributary needs (once, about a minute) …"
+	@echo "Installing requirements (once, about a minute)…"
 	@$(BIN)/pip install -qq --disable-pip-version-check -r requirements.txt
 	@touch $@
 

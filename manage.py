@@ -7,12 +7,12 @@ import sys
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 
-# As `project.startup` has it: trying again would not help.
+# As in `project.startup`: a retry would not help.
 REFUSED = 2
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-    # SQLite's file would be everybody's to read where DATA_DIR is a folder that others may enter.
+    # Without this, anyone could read the SQLite file if others may enter DATA_DIR.
     os.umask(0o077)
     try:
         execute_from_command_line(sys.argv)

@@ -1,8 +1,8 @@
-"""Says in one sentence why this Python can't run Tributary, for `make`; older Pythons read it, too."""
+"""Reports why this Python can't run Tributary, for `make`. It must run on older Pythons, too."""
 
 import sys
 
-# As in pyproject.toml and README.md. Newer ones may work; these have run the tests.
+# As in pyproject.toml and README.md. Newer versions may work; these are tested.
 OLDEST = (3, 11)
 NEWEST_TESTED = (3, 13)
 
@@ -15,8 +15,8 @@ def refusal():
     found = "%s (%s)" % (dotted(sys.version_info), sys.executable)  # noqa: UP031
     if sys.version_info < OLDEST:
         is_environment = sys.prefix != getattr(sys, "base_prefix", sys.prefix)
-        way = "run `make clean` first, then name one" if is_environment else "name one"
-        return "PYTHON must be Python %s to %s, not %s: %s, such as PYTHON=python3.12." % (  # noqa: UP031
+        way = "Run `make clean`, then choose one" if is_environment else "Choose one"
+        return "PYTHON must be Python %s to %s, not %s. %s, for example PYTHON=python3.12." % (  # noqa: UP031
             dotted(OLDEST),
             dotted(NEWEST_TESTED),
             found,
@@ -27,9 +27,8 @@ def refusal():
         import venv  # noqa: F401
     except ImportError as error:
         return (
-            "PYTHON must be a Python with the modules venv and ensurepip, not %s, which lacks %s: "  # noqa: UP031
-            "on Debian and Ubuntu `apt install python%s-venv` brings them."
-            % (found, error.name, dotted(sys.version_info[:2]))
+            "PYTHON must have the modules venv and ensurepip; %s lacks %s. On Debian and Ubuntu, run "  # noqa: UP031
+            "`apt install python%s-venv`." % (found, error.name, dotted(sys.version_info[:2]))
         )
     return ""
 

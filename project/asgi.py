@@ -1,4 +1,4 @@
-"""The application: Django's pages, and the live endpoints beside them."""
+"""The ASGI application: Django's pages and the live endpoints."""
 
 import os
 from urllib.parse import ParseResult
@@ -6,7 +6,7 @@ from urllib.parse import ParseResult
 import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-# Fills the registry of applications; whatever imports models comes after it.
+# Fills the app registry, so it must come before anything that imports models.
 django.setup(set_prefix=False)
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402
@@ -33,19 +33,20 @@ request_pool = RequestPool(
 
 
 class Origins(OriginValidator):
-    """Refuses what is no address at all, instead of failing on it."""
+    """Refuses a malformed origin instead of failing on it."""
 
     def valid_origin(self, parsed_origin: ParseResult | None) -> bool:
         try:
             return bool(super().valid_origin(parsed_origin))
         except ValueError:
-            # The port is no number.
+            # The port is not a number.
             return False
 
 
 def with_raw_send(application: Application) -> Application:
-    """What sends over a websocket finds the server's own ``send`` in its scope. The session's, around
-    it, looks with each message whether there is a cookie to set, which no websocket can."""
+    """Puts the server's own ``send`` into the scope, for websockets. The session middleware wraps
+    ``send`` to check with each message whether a cookie must be set, which is impossible on a
+    websocket."""
 
     async def past_the_session(scope: Scope, receive: Receive, send: Send) -> None:
         await application({**scope, RAW_SEND: send}, receive, send)
@@ -54,7 +55,7 @@ def with_raw_send(application: Application) -> Application:
 
 
 class RunId(UUIDConverter):
-    """A run's id as headers and results have it, or as its events do: without dashes."""
+    """The ID of a run with dashes (as in headers and results) or without (as in its events)."""
 
     regex = UUIDConverter.regex.replace("-[", "-?[")
 
@@ -64,7 +65,7 @@ websockets = URLRouter(
     [
         path("live/", LiveConsumer.as_asgi()),
         path("live/test/", PacedSocket.as_asgi()),
-        # Whatever a stranger tries is no error of ours.
+        # Without this, a request for an unknown address would be logged as an error.
         re_path(r"", WebsocketDenier.as_asgi()),
     ]
 )
@@ -73,7 +74,7 @@ requests = URLRouter(
         path("healthz", endpoints.healthz),
         path("readyz", endpoints.readyz),
         path("metrics", endpoints.metrics_or(request_pool)),
-        # Programs sign in with a token; a cookie says nothing there.
+        # Programs authenticate with a token; cookies are ignored.
         path("api/v1/models", programs.Models.as_asgi()),
         path("api/v1/chat", programs.Chat.as_asgi()),
         path("api/v1/runs/<run:run_id>", programs.RunState.as_asgi()),
@@ -88,7 +89,8 @@ application = fixed_root_path(
     ProtocolTypeRouter(
         {
             "http": requests,
-            # Only pages of our own address may open the socket: the session cookie comes along.
+            # Only our own pages may open a websocket, because browsers send the session cookie with
+            # it.
             "websocket": Origins(
                 with_raw_send(AuthMiddlewareStack(websockets)), settings.LIVE_ORIGINS
             ),

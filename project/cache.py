@@ -1,4 +1,4 @@
-"""Counts that all processes share in Redis; while Redis is away, each process counts for itself."""
+"""A cache in Redis for counters that all processes share, with a local fallback during outages."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from redis.retry import Retry
 
 logger = logging.getLogger(__name__)
 
-# A sign-in asks the cache a few times; only the first of them waits for a Redis that is away.
+# A sign-in uses the cache several times; only the first use waits for an unavailable Redis.
 AWAY_SECONDS = 5.0
-# Of one question. Redis answers in well under a millisecond, or is not there.
+# Timeout of one call. Redis usually answers in well under a millisecond.
 ANSWER_SECONDS = 0.5
-# Django's own bound of 300 would let a guesser push out the count of one account by trying others.
+# With Django's default of 300, an attacker could evict the counter of one account by trying others.
 MOST_ENTRIES = 100_000
 
 
 class PlainValues:
-    """Values as JSON. Django's way would execute what somebody else wrote into Redis."""
+    """Serializes values as JSON. Django's pickle would execute what somebody else wrote to
+    Redis."""
 
     def dumps(self, value: Any) -> bytes:
         return json.dumps(value).encode()
@@ -36,13 +37,13 @@ class PlainValues:
 
 
 class SharedCache(RedisCache):
-    """Redis, or this process's memory for as long as Redis is away. Never raises for Redis's sake:
-    whoever can still be asked for a password must be able to give it."""
+    """Redis, or this process's memory while Redis is unavailable. Redis errors are never raised, so
+    that people can sign in during an outage."""
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
         options = {
             "serializer": "project.cache.PlainValues",
-            # Once: whoever waits for a page waits for every further try, too.
+            # No retries: a page would have to wait for each of them.
             "retry": Retry(NoBackoff(), 0),
             "socket_timeout": ANSWER_SECONDS,
             "socket_connect_timeout": ANSWER_SECONDS,
@@ -59,7 +60,7 @@ class SharedCache(RedisCache):
             try:
                 return shared(*args, **kwargs)
             except (RedisError, OSError, ValueError) as error:
-                # Also what somebody else wrote there: it counts nothing.
+                # A ValueError means a foreign value, which is not a counter.
                 self._away_until = time.monotonic() + AWAY_SECONDS
                 logger.warning("cache.away error=%s", type(error).__name__)
         return getattr(self._own, name)(*args, **kwargs)
@@ -76,6 +77,6 @@ class SharedCache(RedisCache):
     delete_many = partialmethod(_ask, "delete_many")
 
     def clear(self) -> bool:
-        """Forgets what this process counted, and nothing else: the shared Redis is not ours alone."""
+        """Clears only the local counters, because other applications may share the Redis."""
         self._own.clear()
         return True

@@ -1,4 +1,4 @@
-"""What Django is told of the database that an address names."""
+"""Django's database configuration from a database URL."""
 
 from __future__ import annotations
 
@@ -8,33 +8,32 @@ import dj_database_url
 
 from chat.core import deadline
 
-# Connections that the pool of a process keeps open while nobody needs them.
+# Idle connections that the pool of a process keeps open.
 POOL_KEPT = 2
 
 
 def configured(url: str, *, is_prepared: bool, pool_size: int) -> dict[str, Any]:
-    """An entry of ``DATABASES``. ``is_prepared``: PostgreSQL keeps the plans of frequent statements.
-    ``pool_size`` is the number of connections to PostgreSQL that a process may have."""
+    """An entry of ``DATABASES``. ``is_prepared``: PostgreSQL keeps the plans of frequent
+    statements. ``pool_size`` is the number of connections to PostgreSQL that a process may have."""
     found: dict[str, Any] = dict(dj_database_url.parse(url, conn_max_age=0))
     if is_sqlite(found):
         found["OPTIONS"] = dict(_SQLITE)
         return found
-    # A pooled connection that a restart of the database has cut is noticed before it is used,
-    # and a request waits for a free one no longer than a person does.
+    # Detects pooled connections that a restart of the database has closed, before they are used.
     found["CONN_HEALTH_CHECKS"] = True
-    # The address itself may say more, such as ``?sslmode=verify-full``.
+    # The URL may contain further options, such as ``?sslmode=verify-full``.
     options = {**_POSTGRESQL, **found.get("OPTIONS", {})}
-    # The statements that people wait for are known to the server by name (chat/core/prepared.py).
-    # PgBouncer does not pass that on in its transaction mode, before its version 1.21.
+    # Frequent statements are prepared on the server (chat/core/prepared.py). PgBouncer before 1.21
+    # does not support this in its transaction mode.
     options.setdefault("prepare_threshold", 5 if is_prepared else None)
     options["pool"] = {
         "min_size": POOL_KEPT,
         "max_size": pool_size,
-        # With what a request may wait for answers (`DATABASE_WAIT_SECONDS`) less than ten seconds.
+        # Together with `DATABASE_WAIT_SECONDS`, a request waits less than ten seconds.
         "timeout": 3,
         "connection_class": deadline.DeadlineConnection,
-        # Between its tries the pool pauses ever longer. Given up, it begins anew with the next who
-        # wants a connection: a database that is back is found within seconds.
+        # The pool waits longer and longer between its attempts. After this time it gives up and
+        # starts again with the next request, so that a recovered database is found within seconds.
         "reconnect_timeout": 5,
     }
     found["OPTIONS"] = options
@@ -46,14 +45,14 @@ def is_sqlite(database: dict[str, Any]) -> bool:
 
 
 _SQLITE = {
-    # IMMEDIATE: a deferred transaction that turns into a writer fails at once with
-    # "database is locked" instead of waiting for its turn.
+    # IMMEDIATE, because a deferred transaction that starts to write fails immediately with
+    # "database is locked" instead of waiting for the lock.
     "transaction_mode": "IMMEDIATE",
     "timeout": 5,
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
 }
-# A database behind a network that swallows everything is given up after half a minute, not after
-# two hours.
+# A connection over a network that drops all packets is closed after half a minute, not after two
+# hours.
 _POSTGRESQL = {
     "connect_timeout": 5,
     "keepalives_idle": 10,

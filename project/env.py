@@ -3,6 +3,7 @@
 import ipaddress
 import math
 import os
+import pwd
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,12 +12,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.core.exceptions import ImproperlyConfigured
 
-# New names of settings, and the names under which they are still read for one version.
+# Renamed settings (new name: old name). The old name is read for one more version.
 RENAMED = {"MAX_CONCURRENT_REQUESTS": "PAGES_AT_ONCE"}
 
 
 def renamed_in_use() -> dict[str, str]:
-    """The settings that are still given under their old names: new name by old name."""
+    """The settings in the environment that have an old name: the new name for each."""
     return {old: new for new, old in RENAMED.items() if os.environ.get(old)}
 
 
@@ -53,7 +54,9 @@ def number(name: str, default: float, *, at_least: float = 0, at_most: float = m
         raise ImproperlyConfigured(f"{name} must be a number, not {value!r}") from None
     if not math.isfinite(found) or not at_least <= found <= at_most:
         bounds = (
-            f"from {at_least:g} on" if at_most == math.inf else f"from {at_least:g} to {at_most:g}"
+            f"of at least {at_least:g}"
+            if at_most == math.inf
+            else f"from {at_least:g} to {at_most:g}"
         )
         raise ImproperlyConfigured(f"{name} must be a number {bounds}, not {value!r}")
     return found
@@ -74,29 +77,39 @@ def choice(name: str, default: str, choices: Sequence[str]) -> str:
 
 
 def folder(name: str, default: Path, *, files: Mapping[str, int]) -> Path:
-    """A folder, made where it is missing, in which this process can write. ``files`` says of those
-    that may exist in it what `os.access` must allow: another account may have made them."""
+    """A writable directory; it is created if it is missing. ``files`` maps files that may exist in
+    it to the access that this process needs, because another user may have created them."""
     value = text(name) or str(default)
 
     def refused(reason: str) -> ImproperlyConfigured:
         return ImproperlyConfigured(
-            f"{name} must be a folder that this account can write to, not {value!r}: {reason}"
+            f"{name}={value} is not usable by user {_user()}: {reason}. Choose a directory that "
+            "this user can write to."
         )
 
     try:
         path = Path(value).resolve()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
-        raise refused("it is a file") from None
+        raise refused("it is a file, not a directory") from None
     except (OSError, RuntimeError) as error:
-        # A RuntimeError is a circle of links.
+        # A RuntimeError means a loop of symbolic links.
         raise refused(getattr(error, "strerror", None) or str(error)) from None
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        raise refused("it cannot be written to")
+        raise refused("it is not writable")
     for file, mode in files.items():
         if os.access(path / file, os.F_OK) and not os.access(path / file, mode):
-            raise refused(f"its file {file} is closed to this account")
+            raise refused(f"its file {file} is not accessible")
     return path
+
+
+def _user() -> str:
+    """The user of this process, as the system's own messages name one."""
+    uid = os.geteuid()
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"with uid {uid}"
 
 
 def time_zone(name: str, default: str) -> str:
@@ -104,7 +117,7 @@ def time_zone(name: str, default: str) -> str:
     try:
         ZoneInfo(value)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ImproperlyConfigured(f"{name}: there is no time zone {value!r}") from None
+        raise ImproperlyConfigured(f"{name}: unknown time zone {value!r}") from None
     return value
 
 
@@ -113,7 +126,7 @@ def words(name: str, default: str = "") -> list[str]:
 
 
 def networks(name: str, default: str = "") -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    """Networks, or single addresses."""
+    """Networks or single addresses, separated by commas."""
     try:
         return [ipaddress.ip_network(word, strict=False) for word in words(name, default)]
     except ValueError as error:
@@ -121,14 +134,14 @@ def networks(name: str, default: str = "") -> list[ipaddress.IPv4Network | ipadd
 
 
 def address(name: str, default: str = "", *, schemes: Sequence[str]) -> str:
-    """A URL of a server, empty where there is none. What is wrong with it is not quoted: that would
-    be a piece of its password."""
+    """The URL of a server, or an empty string. Errors don't quote it, because it may contain a
+    password."""
     url = text(name, default)
     try:
         urlsplit(url).port  # noqa: B018 - reading it is the test
     except ValueError:
         raise ImproperlyConfigured(
-            f"{name} cannot be read. Write special characters of its password as %XX."
+            f"{name} is not a valid URL. Write special characters of its password as %XX."
         ) from None
     if url and urlsplit(url).scheme not in schemes:
         begins = " or ".join(f"{scheme}://" for scheme in schemes)
@@ -140,17 +153,17 @@ _USUAL_PORTS = {"postgres": 5432, "postgresql": 5432, "redis": 6379, "rediss": 6
 
 
 def port_of(url: str) -> int | None:
-    """At which port a server of ours listens; ``None`` where there is none."""
+    """The port in a URL, or the default port of its scheme; ``None`` if there is neither."""
     parts = urlsplit(url)
     return parts.port or _USUAL_PORTS.get(parts.scheme)
 
 
-# An origin in the sense of RFC 6454, written out.
+# The serialization of an origin (RFC 6454, section 6.1).
 _ORIGIN = re.compile(r"https?://[^/?#@\s\\]+", re.ASCII)
 
 
 def origin(name: str, value: str) -> str:
-    """The address of a site: scheme, host and port. A slash behind it is left out."""
+    """An origin: scheme, host and port. A trailing slash is removed."""
     found = value.strip().rstrip("/")
     try:
         has_host = bool(urlsplit(found).hostname)
@@ -170,14 +183,14 @@ def origins(name: str, default: str = "") -> list[str]:
 
 
 def name_of_interface(host: str) -> str:
-    """Under which name a browser on this machine finds what listens on an interface."""
+    """The host name with which a browser on this machine reaches an interface."""
     if host in ("127.0.0.1", "0.0.0.0", "::1", "::"):  # noqa: S104
         return "localhost"
     return f"[{host}]" if ":" in host else host
 
 
 def host_of(url: str) -> str:
-    """The name or address in a URL, as a Host header has it; empty where there is none."""
+    """The host in a URL, as in a Host header; empty if there is none."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:

@@ -1,4 +1,4 @@
-"""Headers of every answer that Django has none of its own for."""
+"""Response headers that Django doesn't set itself."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-# What a page could ask a person's device for. None of ours does, and no text of a model, no
-# preview and no extension of a page may do so in our name.
+# Browser features that need permission. Our pages use none of them, and previews and text from
+# models must not use them in our name.
 _DEVICES = (
     *("accelerometer", "camera", "display-capture", "geolocation", "gyroscope", "hid"),
     *(
@@ -26,7 +26,8 @@ Respond = Callable[[HttpRequest], HttpResponse]
 
 
 def permissions_policy(respond: Respond) -> Respond:
-    """A middleware: no page may use a camera, a microphone, a place, or another device."""
+    """Middleware that denies all pages access to the camera, microphone, location and other
+    devices."""
 
     def with_header(request: HttpRequest) -> HttpResponse:
         response = respond(request)

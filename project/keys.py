@@ -23,8 +23,7 @@ def _load_or_make(path: Path, make: Callable[[], str]) -> str:
         file.write(value + "\n")
         file.flush()
         os.fsync(file.fileno())
-    # A link appears whole or not at all: of two processes that start at once, one makes the key
-    # and the other reads it.
+    # Linking is atomic: if two processes start at once, one creates the key and the other reads it.
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -35,13 +34,14 @@ def _load_or_make(path: Path, make: Callable[[], str]) -> str:
 
 
 def checked(name: str, keys: list[str]) -> list[str]:
-    """The keys, if each is a Fernet key; else ``ImproperlyConfigured``, without any of them."""
+    """The keys, if all are Fernet keys. Otherwise raises ``ImproperlyConfigured``, which quotes
+    none."""
     for number, key in enumerate(keys, start=1):
         try:
             Fernet(key)
         except ValueError:
             raise ImproperlyConfigured(
-                f"{name}: key {number} is no Fernet key (32 bytes as URL-safe base64)"
+                f"{name}: key {number} is not a Fernet key (32 bytes as URL-safe base64)"
             ) from None
     return keys
 
@@ -51,20 +51,20 @@ def secret_key(data_dir: Path) -> str:
 
 
 def encryption_keys(data_dir: Path) -> list[str]:
-    """Fernet keys, newest first; one per line in the file."""
+    """Fernet keys, newest first, one per line in the file."""
     return _load_or_make(
         data_dir / "encryption-key", lambda: Fernet.generate_key().decode()
     ).split()
 
 
-# Which texts of the settings must be seen nowhere.
+# Secrets in the settings, which must not appear in logs.
 
-# A shorter one would be found in the middle of words.
+# A shorter one would match in the middle of words.
 SHORTEST_SECRET = 6
 
 
 def secrets_of(*texts: str) -> list[str]:
-    """What must not be seen of these settings: whole values, or the password of an address."""
+    """The secrets in these settings (whole values, or the password of a URL), longest first."""
     found: set[str] = set()
     for text in texts:
         secret = _password_of(text) if "://" in text else text

@@ -1,4 +1,4 @@
-"""The languages that have a catalogue in one of the folders of translations."""
+"""The languages that have a catalog in one of the translation folders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.utils.translation.trans_real import to_language
 
 
 def installed(folders: Iterable[Path]) -> list[tuple[str, str]]:
-    """Code and own name of each language with a compiled catalogue, without English."""
+    """Code and native name of each language with a compiled catalog, except English."""
     codes = {
         to_language(catalogue.parent.parent.name)
         for folder in folders

@@ -1,4 +1,4 @@
-"""What begins and ends with a server process, beside answering requests."""
+"""Startup and shutdown of a server process: notifications, the embedded runner, and the reaper."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from project import VERSION
 
 logger = logging.getLogger(__name__)
 
-# Beyond the drain. Shorter than the server's own patience, which ends in a cancellation alone.
+# After the drain. Shorter than the server's own limit, which only cancels the hook.
 STUCK_SECONDS = 18.0
-# For what viewers are told at the end, which takes less.
+# Time for the last messages to viewers, which need less.
 GOODBYE_SECONDS = 10.0
 
 _listening: asyncio.Task[None] | None = None
@@ -36,8 +36,8 @@ _open = AsyncExitStack()
 
 
 async def start() -> None:
-    """Receives notifications. Executes runs in this process if the settings say so, otherwise reaps
-    those of lost runners."""
+    """Subscribes to notifications. Starts the embedded runner if the settings say so, otherwise the
+    reaper, which ends the runs of lost runners."""
     global _listening
     process.begins("web", VERSION)
     _listening = asyncio.create_task(change_notifier.listen(), name="notifications")
@@ -50,8 +50,8 @@ async def start() -> None:
 
 
 async def stop() -> None:
-    """Lets runs end or interrupts them, then lets go of everything. A thread that hangs in the
-    database does not keep the process for ever."""
+    """Lets runs finish or interrupts them, then releases all resources. A thread that hangs in the
+    database can't prevent the end of the process."""
     process.drains()
     letting_go = asyncio.create_task(_let_go(), name="let-go")
     await asyncio.wait({letting_go}, timeout=settings.DRAIN_SECONDS + STUCK_SECONDS)
@@ -60,7 +60,7 @@ async def stop() -> None:
         return
     logger.error("server.stuck")
     letting_go.cancel()
-    # The interpreter waits for its threads before it ends; for this one it does not.
+    # A daemon thread, because the interpreter waits for all other threads before it exits.
     leaving = threading.Timer(GOODBYE_SECONDS, os._exit, [1])
     leaving.daemon = True
     leaving.start()

@@ -21,7 +21,8 @@ from chat.core.key_formats import KEY
 MAX_TEXT = 500
 WITHHELD = "(text withheld)"
 
-# What the system, the interpreter and we ourselves say: names of files, types and members.
+# Exceptions whose text comes from the system, the interpreter or us and is safe to log: it contains
+# names of files, types and attributes.
 _TELLING = (
     OSError,
     ImportError,
@@ -39,16 +40,17 @@ _DURING = "\nDuring handling of the above exception, another exception occurred:
 
 
 def describe(error: BaseException, *, with_texts: bool = False) -> str:
-    """The traceback, with those of its causes before it. ``with_texts`` shows every text."""
+    """The traceback, preceded by those of its causes. ``with_texts`` shows the text of every
+    exception."""
     return "".join(_lines(error, with_texts, set())).rstrip("\n")
 
 
 def text_of(error: BaseException) -> str:
-    """One line that can be shown, or `WITHHELD`."""
+    """The text of an exception in one line if it is safe to log, otherwise `WITHHELD`."""
     if isinstance(error, DataError):
         return WITHHELD
     if isinstance(error, DatabaseError | InterfaceError):
-        # Behind the first line PostgreSQL tells the values that it speaks of.
+        # After the first line, PostgreSQL quotes values.
         return _cut(str(error).partition("\n")[0])
     if isinstance(error, _TELLING):
         return _cut(str(error))
@@ -76,25 +78,25 @@ def _lines(error: BaseException, with_texts: bool, seen: set[int]) -> Iterator[s
     if isinstance(error, BaseExceptionGroup):
         for number, inner in enumerate(error.exceptions, start=1):
             if id(inner) not in seen:
-                yield f"\nOne of them, number {number}:\n\n"
+                yield f"\nException {number} of the group:\n\n"
                 yield from _lines(inner, with_texts, seen)
 
 
-# Lines of the log, for people or for collectors, without secrets and without anybody's words.
+# Formatters for people and for collectors. They remove secrets, and text that people wrote.
 
-SECRET = "[secret]"  # noqa: S105 - what stands in the place of one
+SECRET = "[secret]"  # noqa: S105 - a placeholder
 
-# Whoever has one of these addresses may come in by it: an invitation, the setup, a new password;
-# or see, for some minutes, what an answer made: a preview.
-# Also as a parameter of another address, where slashes are written as %2F.
+# Anyone who has one of these addresses can use it: an invitation, the setup, a password reset, or
+# (for some minutes) a preview. They also occur as a parameter of another address, with slashes as
+# %2F.
 _ADDRESS = re.compile(
     r"((?:/|%2F)(?:invite|preview|setup|accounts(?:/|%2F)password(?:/|%2F)reset(?:/|%2F)key)(?:/|%2F))"
     r"(?!done\b)[^/%\s?&#\"']+",
     re.IGNORECASE,
 )
-# Credentials anywhere in a line: tokens of ours and keys by their beginning, credentials by their
-# header, cookie or parameter, and the user part of an address. Keys of well-known providers are in
-# `chat.core.key_formats`.
+# Credentials anywhere in a line: our tokens and keys (by their prefix), values of headers, cookies
+# and parameters, and the user part of a URL. `chat.core.key_formats` has the keys of well-known
+# providers.
 _CREDENTIALS = [
     re.compile(r"\b(trib_|sk-)[A-Za-z0-9_-]{8,}"),
     re.compile(r"\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE),
@@ -107,17 +109,17 @@ _CREDENTIALS = [
     re.compile(r"([?&](?:access_)?(?:token|key|secret)=)[^&\s\"']+", re.IGNORECASE),
     re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://)[^/\s@\"'<>]+(?=@)", re.IGNORECASE),
 ]
-# A line is a line: what a stranger's address contains must not look like another one of ours.
+# Control characters, with which a requested address could forge another log line.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
-# Loggers whose messages are literals where they have no fields.
+# Our own loggers: their messages without arguments are literals.
 OURS = ("chat", "project")
-# Our messages are "noun.verb name=%s other=%d".
+# Our messages have the form "noun.verb name=%s other=%d".
 _FIELD = re.compile(r"(?:^|\s)(?P<name>[a-z_]+)=%[-#0-9.]*(?P<kind>[sdf])(?=\s|$)")
 
 
 def without_secrets(text: str, known: Iterable[str] = ()) -> str:
-    """``known`` are secrets of this installation, longest first."""
+    """``known`` are the secrets of this installation, longest first."""
     for secret in known:
         text = text.replace(secret, SECRET)
     text = _ADDRESS.sub(rf"\1{SECRET}", text)
@@ -127,7 +129,7 @@ def without_secrets(text: str, known: Iterable[str] = ()) -> str:
 
 
 class _Formatter(logging.Formatter):
-    """What both formats leave out. ``with_texts`` shows the texts of all exceptions."""
+    """Removes secrets, for both formats. ``with_texts`` shows the texts of all exceptions."""
 
     def __init__(self, *, secrets: Iterable[str] = (), with_texts: bool = False, **kwargs: str):
         super().__init__(**kwargs)
@@ -141,7 +143,8 @@ class _Formatter(logging.Formatter):
     def message_of(self, record: logging.LogRecord) -> str:
         message = record.getMessage()
         if record.name in ("asyncio", "twisted"):
-            # Behind the first line they show the task, or a traceback, with the exception's own text.
+            # After the first line, they quote the task or a traceback with the text of the
+            # exception.
             message = message.partition("\n")[0]
         return _CONTROL.sub(_escaped, message)
 
@@ -154,7 +157,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 class LineFormatter(_Formatter):
-    """For people: one line, and the traceback below it."""
+    """For people: one line, followed by the traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         record.message = self.message_of(record)
@@ -166,10 +169,10 @@ class LineFormatter(_Formatter):
 
 
 class JsonFormatter(_Formatter):
-    """For collectors: one JSON object a line, with the fields of our messages as members.
+    """For collectors: one JSON object per line, with the fields of our messages as members.
 
-    ``event`` names what happened. Of a message that is not in our form (other people's libraries)
-    ``event`` is "log", and ``message`` holds its words.
+    ``event`` names what happened. For a message in another form (from libraries), ``event`` is
+    "log" and ``message`` is its text.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -204,7 +207,7 @@ class JsonFormatter(_Formatter):
 
 @functools.lru_cache(maxsize=1000)
 def fields_of(template: str) -> tuple[str, list[str]] | None:
-    """The event and the names of the fields of a message in our form; ``None`` of another one."""
+    """The event and the field names of a message in our form; ``None`` for any other message."""
     fields = list(_FIELD.finditer(template))
     if not fields or template.count("%") != len(fields):
         return None
@@ -224,7 +227,7 @@ def _time_of(record: logging.LogRecord) -> str:
 
 
 class Counted(logging.Filter):
-    """Lets every line through, and counts it."""
+    """Counts every line and lets it pass."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         metrics.LOG_LINES.labels(record.levelname.lower()).inc()

@@ -1,6 +1,6 @@
-"""Asks a process of ours on this machine whether it lives: ``python -m project.probe [port]``.
+"""Health check of a process on this machine: ``python -m project.probe [port]``.
 
-For health checks of containers. It starts no Django; the exit code is the answer.
+For containers. It doesn't start Django; the exit code is the result.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import sys
 from contextlib import closing
 
-# Less than the check's own deadline.
+# Less than the timeout of the container's health check.
 ANSWER_SECONDS = 4
 
 

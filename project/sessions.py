@@ -1,5 +1,5 @@
-"""Sessions and their people, as Django keeps them, read with prepared statements: each page, each
-message and each websocket begins with these two."""
+"""Django's sessions and users, read with prepared statements, because every page, message and
+websocket starts with these two queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _person = Prepared(lambda pk: User.objects.filter(pk=pk))
 
 
 class SessionStore(db.SessionStore):
-    """What ``SESSION_ENGINE`` names."""
+    """The class that ``SESSION_ENGINE`` requires."""
 
     @classmethod
     def get_model_class(cls) -> type[Session]:
@@ -33,7 +33,7 @@ class SessionStore(db.SessionStore):
 
 
 class Backend(AuthenticationBackend):
-    """Whoever signs in does it as with allauth's own."""
+    """allauth's backend, with a prepared statement for loading the user."""
 
     def get_user(self, user_id: int) -> User | None:
         user = _person.first(pk=user_id)

@@ -1,4 +1,4 @@
-"""All settings, read once from the environment; each with its default and one line of explanation."""
+"""All settings, read once from the environment, each with its default and an explanation."""
 
 import os
 from pathlib import Path
@@ -14,12 +14,12 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = PROJECT_VERSION
 _MEBIBYTE = 1024 * 1024
 _DAY_SECONDS = 24 * 3600
-# A century: with larger numbers dates end.
+# A century; far larger numbers exceed the range of dates.
 _MOST_DAYS = 36_500
 
-# --- where things lie ----------------------------------------------------------
+# --- locations -----------------------------------------------------------------
 
-# Database, keys and lock file of an embedded installation; nobody else may read it.
+# Database, keys and lock file of an embedded installation. Only this user may read it.
 DATA_DIR = env.folder(
     "DATA_DIR",
     BASE_DIR / "data",
@@ -33,31 +33,32 @@ DATA_DIR = env.folder(
 
 # --- keys ----------------------------------------------------------------------
 
-# From the environment, or made at first start in DATA_DIR (mode 0600).
+# From the environment, or created in DATA_DIR at the first start (mode 0600).
 SECRET_KEY = env.text("SECRET_KEY") or keys.secret_key(DATA_DIR)
-# Older ones, whose sessions and links are still good, separated by commas.
+# Older keys whose sessions and links are still valid, separated by commas.
 SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
-# Fernet keys for upstream credentials, newest first, separated by commas.
+# Fernet keys that encrypt the credentials of servers, newest first, separated by commas.
 ENCRYPTION_KEYS = keys.checked(
     "ENCRYPTION_KEYS", env.words("ENCRYPTION_KEYS") or keys.encryption_keys(DATA_DIR)
 )
 
-# --- how we are reached ----------------------------------------------------------
+# --- addresses ------------------------------------------------------------------
 
 DEBUG = env.flag("DEBUG", False)
 # Interface and port of `manage.py serve`.
 HOST = env.text("HOST") or "127.0.0.1"
 PORT = env.port("PORT", 8000)
-# Address that people use; absolute links (invitations) are built from it, never from Host.
+# The address that people use. Absolute links (such as invitations) are built from it, never from
+# Host.
 SITE_URL = env.origin(
     "SITE_URL", env.text("SITE_URL") or f"http://{env.name_of_interface(HOST)}:{PORT}"
 )
-# Names under which requests may ask for us; others are refused. `SITE_URL`'s own is one of them.
+# Host names that requests may have; others are refused. The default includes that of `SITE_URL`.
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS") or [
     *dict.fromkeys(["localhost", "127.0.0.1", "[::1]", *filter(None, [env.host_of(SITE_URL)])])
 ]
 CSRF_TRUSTED_ORIGINS = env.origins("CSRF_TRUSTED_ORIGINS", SITE_URL)
-# Pages of these origins may open the live websocket. On one's own machine both names are used.
+# Origins whose pages may open the live websocket. On a local machine both names are in use.
 LIVE_ORIGINS = env.origins("LIVE_ORIGINS") or [
     *CSRF_TRUSTED_ORIGINS,
     *(
@@ -66,20 +67,20 @@ LIVE_ORIGINS = env.origins("LIVE_ORIGINS") or [
         else []
     ),
 ]
-# Set where a proxy that we trust terminates TLS and overwrites X-Forwarded-Proto.
+# Set it if a trusted proxy terminates TLS and overwrites X-Forwarded-Proto.
 BEHIND_TLS_PROXY = env.flag("BEHIND_TLS_PROXY", False)
 if BEHIND_TLS_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-# How many proxies of ours append to X-Forwarded-For. The limits on signing in count addresses:
-# with 0 the header is not believed, and behind a proxy everybody shares the proxy's limit.
+# How many trusted proxies append to X-Forwarded-For. Sign-in limits count client addresses: with 0
+# the header is ignored, and behind a proxy all users share one limit.
 ALLAUTH_TRUSTED_PROXY_COUNT = int(env.number("TRUSTED_PROXY_COUNT", 0))
 IS_SECURE = SITE_URL.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_SECURE
 if IS_SECURE:
-    # Browsers take these names from this host alone, over TLS: no neighbour can plant them.
+    # Browsers accept these names only from this host over TLS, so no other subdomain can set them.
     SESSION_COOKIE_NAME = "__Host-sessionid"
     CSRF_COOKIE_NAME = "__Host-csrftoken"
-# Browsers that were here once do not try without TLS. 0 switches it off.
+# How long browsers insist on TLS after a visit (HSTS). 0 turns it off.
 SECURE_HSTS_SECONDS = int(env.number("HSTS_SECONDS", 30 * 24 * 3600)) if IS_SECURE else 0
 SESSION_ENGINE = "project.sessions"
 SESSION_COOKIE_HTTPONLY = True
@@ -189,17 +190,17 @@ DATABASES = {
         pool_size=int(env.number("DATABASE_POOL", 20, at_least=databases.POOL_KEPT)),
     )
 }
-# How long a page waits for answers of PostgreSQL, all of its statements together; then it is a 503.
+# How long a page waits for PostgreSQL, all of its statements together, before it returns 503.
 DATABASE_WAIT_SECONDS = env.number("DATABASE_WAIT_SECONDS", 5, at_least=0.1)
 IS_SQLITE = databases.is_sqlite(DATABASES["default"])
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# Empty: notifications and recent events stay in memory (one process).
+# If empty, notifications and recent events stay in the memory of each process.
 REDIS_URL = env.address("REDIS_URL", schemes=("redis", "rediss", "unix"))
 
-# What the limits on signing in remember, together for all processes: in Redis, else in the
-# database. With SQLite there is one process, and it remembers by itself. Django's own bound of 300
-# entries would let a guesser push out the count of one account by trying others.
+# Counters of sign-in limits, shared by all processes: in Redis, otherwise in the database. With
+# SQLite there is a single process, so they stay in its memory. With Django's default of 300
+# entries, an attacker could evict the counter of one account by trying others.
 CACHES: dict[str, dict[str, object]] = {
     "default": {
         "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
@@ -222,8 +223,8 @@ elif not IS_SQLITE:
 
 # "embedded": the server process executes the runs. "external": `manage.py runner` does.
 RUNNER = env.text("RUNNER", "embedded")
-# Not named "default": of that each live connection would get a channel, which nobody uses, and
-# with Redis a subscription, without which it is refused.
+# Not named "default", because Channels gives every live connection a channel in the default layer.
+# It would be unused, and with Redis a connection without its subscription would be refused.
 CHANNEL_LAYERS = {
     "notifications": (
         {
@@ -234,61 +235,65 @@ CHANNEL_LAYERS = {
         else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
     )
 }
-# Requests for pages that one process handles at the same time; further ones wait. More would share
-# one processor with each other and with every live connection, and take a database connection each.
+# Page requests that one process handles at once; further ones wait. More would compete for one core
+# with each other and with every live connection, and need a database connection each.
 MAX_CONCURRENT_REQUESTS = int(env.number("MAX_CONCURRENT_REQUESTS", 4, at_least=1))
-# These do not wait behind pages, because every second of an answer that somebody stops costs money.
+# These don't wait behind pages, because an answer costs money for every second until it is stopped.
 # Only fast views belong here.
 PRIORITY_URLS = r"/r/[0-9a-f-]{36}/stop/"
-# Address of a runner's own `/healthz`, `/readyz` and `/metrics`; port 0 switches them off.
+# Address of a runner's own `/healthz`, `/readyz` and `/metrics`; port 0 turns them off.
 RUNNER_HOST = env.text("RUNNER_HOST", "127.0.0.1")
 RUNNER_PORT = env.port("RUNNER_PORT", 0)
-# Streams that one runner carries; further runs wait for another one.
+# Runs that one runner executes at once; further runs wait for another runner.
 RUNNER_CAPACITY = int(env.number("RUNNER_CAPACITY", 500, at_least=1))
-# What all runs of a runner may hold in memory while the database is away; then they stop reading.
+# How much all runs of a runner may hold in memory while the database is unavailable; beyond that
+# they stop reading.
 PENDING_BYTES = int(env.number("PENDING_BYTES", 256 * 1024 * 1024, at_least=_MEBIBYTE))
-# How long a runner that was told to stop lets its runs go on, before it interrupts them.
+# How long a stopping runner lets its runs continue before it interrupts them.
 DRAIN_SECONDS = env.number("DRAIN_SECONDS", 10)
-# A runner whose heartbeat is older than this is lost; its runs are interrupted. It beats six times
-# in it; below two seconds a busy machine would lose runners that live.
+# A runner counts as lost when its heartbeat is older than this; its runs are then interrupted. It
+# sends six heartbeats in this time. Below two seconds, a busy machine would lose live runners.
 LEASE_SECONDS = env.number("LEASE_SECONDS", 30, at_least=2, at_most=_DAY_SECONDS)
 
-# --- upstreams ---------------------------------------------------------------------------
+# --- LLM servers -------------------------------------------------------------------------
 
-# "wire" is our own transport; "stock" is httpx's, and serves egress proxies.
+# "wire" is our own transport; "stock" is httpx's, which supports egress proxies.
 UPSTREAM_TRANSPORT = env.choice("UPSTREAM_TRANSPORT", "wire", ("wire", "stock"))
-# Loopback and private networks are where LM Studio lives; a deployment lists what it allows
-# as "network:port", separated by commas ("10.0.0.0/8:1234,192.168.1.5:*"). "any" allows all.
+# Private addresses where servers are allowed, as "network:port" separated by commas
+# ("10.0.0.0/8:1234,192.168.1.5:*"), or "any". LM Studio usually runs on such an address, so an
+# embedded installation allows all of them.
 UPSTREAM_PRIVATE_NETWORKS = env.text(
     "UPSTREAM_PRIVATE_NETWORKS", "any" if RUNNER == "embedded" else ""
 )
-# Loopback ports of this installation itself: no upstream may lie there, whatever is allowed.
+# Loopback ports of this installation itself, which are never allowed for servers.
 OWN_PORTS = [
     port for port in (PORT, RUNNER_PORT, env.port_of(DATABASE_URL), env.port_of(REDIS_URL)) if port
 ]
-# Egress proxy for the stock transport; the usual environment variables are not read.
+# Egress proxy for the stock transport. The usual proxy variables of the environment are ignored.
 UPSTREAM_PROXY = env.text("UPSTREAM_PROXY")
 if UPSTREAM_PROXY and UPSTREAM_TRANSPORT != "stock":
     raise ImproperlyConfigured("UPSTREAM_PROXY needs UPSTREAM_TRANSPORT=stock")
 UPSTREAM_CONNECT_SECONDS = env.number("UPSTREAM_CONNECT_SECONDS", 10, at_least=0.1)
-# Until the head of the answer: a server may load a model first.
+# Until the response headers arrive; a server may have to load a model first.
 UPSTREAM_HEAD_SECONDS = env.number("UPSTREAM_HEAD_SECONDS", 900, at_least=0.1)
-# Without a byte: the connection is dead. Without an event, comments aside: so is the answer.
+# Without any byte for so long, the connection counts as dead; without any event (comments aside),
+# the answer does.
 UPSTREAM_IDLE_SECONDS = env.number("UPSTREAM_IDLE_SECONDS", 120, at_least=0.1)
 UPSTREAM_QUIET_SECONDS = env.number("UPSTREAM_QUIET_SECONDS", 600, at_least=0.1)
-# A whole run.
+# Limits of a whole run.
 RUN_SECONDS = env.number("RUN_SECONDS", 3600, at_least=0.1)
 RUN_BYTES = int(env.number("RUN_BYTES", 64 * 1024 * 1024, at_least=1024))
-# Files of a mockup that are fetched, one of them, all of one version, and the time for one.
+# Limits of mockups: number of files, size of one file, size of all files of a version, time for
+# one.
 MOCKUP_FILES = int(env.number("MOCKUP_FILES", 200))
 MOCKUP_FILE_BYTES = int(env.number("MOCKUP_FILE_BYTES", 4 * 1024 * 1024))
 MOCKUP_BUNDLE_BYTES = int(env.number("MOCKUP_BUNDLE_BYTES", 32 * 1024 * 1024))
 MOCKUP_FETCH_SECONDS = env.number("MOCKUP_FETCH_SECONDS", 30, at_least=0.1)
-# Address of the demo upstream that `make run` starts; empty hides it.
+# Address of the demo servers that `make run` starts; if empty, they are hidden.
 DEMO_UPSTREAM_URL = env.text("DEMO_UPSTREAM_URL")
-# HTML of ended answers that a process keeps for the next page that shows them.
+# Memory of each process for the HTML of completed answers.
 ANSWER_CACHE_MB = env.number("ANSWER_CACHE_MB", 32)
-# Days for which the raw frames of a run are kept beside its events.
+# Days for which the raw frames of a run are kept with its events.
 RAW_FRAMES_DAYS = env.number("RAW_FRAMES_DAYS", 30, at_most=_MOST_DAYS)
 
 # --- people ------------------------------------------------------------------------------
@@ -313,15 +318,15 @@ ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_PREVENT_ENUMERATION = True
-# No mail to addresses that have no account here.
+# No mail to addresses without an account.
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
 # allauth would begin each subject with the request's host, which the sender of the request chooses.
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
-# Reset links die with any change of the person's rights, and after a day.
+# Reset links become invalid when the user's permissions change, and after a day.
 ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "chat.accounts.adapter.ResetTokenGenerator"  # noqa: S105
 PASSWORD_RESET_TIMEOUT = int(env.number("PASSWORD_RESET_SECONDS", _DAY_SECONDS, at_least=60))
 CSRF_FAILURE_VIEW = "chat.web.views.csrf_failed"
-# Mail goes out only where a server is set; else reset links are made by an administrator.
+# Mail is sent only if a mail server is set; otherwise administrators create reset links.
 EMAIL_HOST = env.text("EMAIL_HOST")
 EMAIL_BACKEND = (
     "django.core.mail.backends.smtp.EmailBackend"
@@ -336,15 +341,16 @@ STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = DATA_DIR / "static"
 STATIC_ROOT.mkdir(exist_ok=True)
-# Served straight from the source tree: no collect step stands between a clone and its first page.
+# Served directly from the source tree, so that a clone runs without collectstatic.
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "chat.core.static_files.MarkedStorage"},
 }
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
-# One language for the installation: everybody in a room sees the same rendered answer. English is
-# in the source; others are folders of locale/, or of DATA_DIR/locale for wording of one's own.
+# One language for the whole installation, because everyone in a room sees the same rendered answer.
+# English is in the source; other languages are folders of locale/, and DATA_DIR/locale can override
+# texts.
 LOCALE_PATHS = [DATA_DIR / "locale", BASE_DIR / "locale"]
 LANGUAGES = [("en", "English"), *languages.installed(LOCALE_PATHS)]
 LANGUAGE_CODE = env.choice("INTERFACE_LANGUAGE", "en", tuple(code for code, _ in LANGUAGES))
@@ -355,34 +361,34 @@ FORMAT_MODULE_PATH = "project.formats"
 
 # --- limits ------------------------------------------------------------------------------------
 
-# A form; larger bodies are refused before they are read.
+# Size of a form; larger bodies are refused before they are read.
 MAX_BODY_BYTES = int(env.number("MAX_BODY_BYTES", 2 * 1024 * 1024))
-# A message with its pictures, at the addresses that take some.
+# Size of a message with its pictures, at the addresses that accept pictures.
 MAX_UPLOAD_BYTES = int(env.number("MAX_UPLOAD_BYTES", 20 * 1024 * 1024))
-# One picture, and how many a message may have; what a browser has to unpack to show one.
+# Size of a picture, pictures per message, and decoded pixels of a picture.
 PICTURE_BYTES = int(env.number("PICTURE_BYTES", 5 * 1024 * 1024))
 PICTURES_PER_MESSAGE = int(env.number("PICTURES_PER_MESSAGE", 8))
 PICTURE_PIXELS = int(env.number("PICTURE_PIXELS", 50_000_000))
-# A picture that stands in an answer as an address is fetched by this server when somebody wants to
-# see it: how long that may take, how many of them one person gets a minute, and private addresses
-# that are asked all the same (as in UPSTREAM_PRIVATE_NETWORKS; an answer names them, not a person).
+# Remote pictures in answers, which this server fetches on request: the time for one, how many one
+# person can fetch per minute, and allowed private addresses (as in UPSTREAM_PRIVATE_NETWORKS, but
+# here a model chooses the address and not an administrator).
 PICTURE_FETCH_SECONDS = env.number("PICTURE_FETCH_SECONDS", 15, at_least=0.1)
 PICTURES_PER_MINUTE = int(env.number("PICTURES_PER_MINUTE", 20))
 PICTURE_PRIVATE_NETWORKS = env.text("PICTURE_PRIVATE_NETWORKS", "")
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
-# Websockets and streams that one person may hold open at each process; a tab needs one.
+# Websockets and streams that one person may have open at each process; a tab needs one.
 CONNECTIONS_PER_PERSON = int(env.number("CONNECTIONS_PER_PERSON", 200, at_least=1))
-# Answers that one person may have under way and in line together.
+# Runs that one person may have in progress or queued.
 RUNS_PER_PERSON = int(env.number("RUNS_PER_PERSON", 100, at_least=1))
-# What a person gives as the result of a tool, or writes in reply to a question, in UTF-8.
+# Size of a tool result or of the reply to a question, in UTF-8.
 TOOL_RESULT_BYTES = int(env.number("TOOL_RESULT_BYTES", 512 * 1024))
-# Whoever says "I'll answer this" has it for so long; then the others may, too.
+# How long the claim of a question keeps others from answering it.
 CLAIM_SECONDS = env.number("CLAIM_SECONDS", 120, at_least=1, at_most=_DAY_SECONDS)
 
-# --- who may read the figures ---------------------------------------------------------------------
+# --- access to metrics ----------------------------------------------------------------------------
 
-# `/metrics`, and `/readyz` in detail, answer administrators, these addresses, and whoever has the
-# token. With a proxy of ours in front, TRUSTED_PROXY_COUNT tells whose address counts.
+# `/metrics` and the details of `/readyz` are available to administrators, to these addresses, and
+# with the token. Behind proxies, TRUSTED_PROXY_COUNT determines which address counts.
 METRICS_NETWORKS = env.networks("METRICS_NETWORKS", "127.0.0.1/32,::1/128")
 METRICS_TOKEN = env.text("METRICS_TOKEN")
 
@@ -391,7 +397,7 @@ METRICS_TOKEN = env.text("METRICS_TOKEN")
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
 # "line" for people, "json" for collectors.
 LOG_FORMAT = env.choice("LOG_FORMAT", "line", ("line", "json"))
-# What both forms have in common: none of these, and texts of all exceptions only when debugging.
+# Both formats hide these secrets, and show the texts of all exceptions only with DEBUG.
 _DISCREET = {
     "secrets": secrets_of(
         *(DATABASE_URL, REDIS_URL, UPSTREAM_PROXY, METRICS_TOKEN),
@@ -421,18 +427,18 @@ LOGGING = {
     },
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
-        # One line per request and per frame is noise; errors still pass.
+        # One line per request and per frame is noise.
         "daphne": {"level": "WARNING"},
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
-        # A Redis that is away is said once, by whoever needs it; this library says it each second.
+        # Our own modules report an unavailable Redis once; this library would do so every second.
         "channels_redis": {"level": "CRITICAL"},
         "django.server": {"level": "WARNING"},
-        # Any stranger may ask for another name, and is told 400; forty lines of ours each time, no.
+        # Anyone can cause this error, which would log a traceback of forty lines each time.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
-        # A line for each block of each frame.
+        # With DEBUG it would log a line for each block of each frame.
         "markdown_it": {"level": "INFO"},
-        # With DEBUG it would be every statement with its values: prompts and answers among them.
+        # With DEBUG it would log every statement with its values, such as prompts and answers.
         "django.db.backends": {"level": "INFO"},
     },
 }

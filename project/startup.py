@@ -1,4 +1,4 @@
-"""Checks before a process serves or runs anything, and the lock that allows one process."""
+"""Startup checks of a process, and the lock that allows only one process with SQLite."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from django.core.management.base import CommandError
 from django.db import OperationalError, connections
 from django.db.migrations.executor import MigrationExecutor
 from django.http.request import validate_host
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from project import env
 
 
 class HeldElsewhere(Exception):
-    """Another process holds the lock; ``pid`` says which, where that could be read."""
+    """Another process holds the lock. ``pid`` is its ID, or "unknown"."""
 
     def __init__(self, pid: str) -> None:
         super().__init__(pid)
@@ -29,10 +30,10 @@ class HeldElsewhere(Exception):
 
 
 class FileLock:
-    """Held from ``acquire`` until ``release`` or the end of the process, however that comes.
+    """A lock that is held from ``acquire`` until ``release`` or the end of the process.
 
-    The file stays: removing it would let a third process lock a new file of the same name while
-    the second still holds the old one.
+    The file is never removed: otherwise a third process could lock a new file of the same name
+    while the second still holds the old one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,7 +41,7 @@ class FileLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Takes the lock or raises ``HeldElsewhere``, without waiting."""
+        """Acquires the lock without waiting, or raises ``HeldElsewhere``."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -58,26 +59,27 @@ class FileLock:
             self._descriptor = None
 
 
-# What a process checks before it serves or executes anything; what is wrong is said in one line.
+# Checks before a process serves or executes anything. Each reports a problem in one line.
 
 logger = logging.getLogger(__name__)
 
-# The exit code of a process that refused to start: with another try nothing would be other.
+# Exit code of a process that refused to start; a retry would not help.
 REFUSED = 2
-# That of one whose database was not there: whoever supervises it tries again until it is.
+# Exit code if the database is unavailable; the supervisor should retry.
 TRY_AGAIN = 1
-# A tab is one socket, a run one more, and the usual soft limit is 1024.
+# Each tab and each run needs a socket, and the usual soft limit is 1024.
 WANTED_FILES = 8192
 
-ONE_PROCESS = (
-    "With SQLite one process does everything: leave RUNNER at embedded and start no runner; "
-    "or set DATABASE_URL to a PostgreSQL database, which any number of processes may share."
+ONE_PROCESS = gettext_lazy(
+    "With SQLite, a single process does everything: keep RUNNER=embedded and don’t start a runner, "
+    "or set DATABASE_URL to a PostgreSQL database, which any number of processes can share."
 )
 
 
 def forget_to_collect_what_is_loaded() -> None:
-    """Modules, models and templates stay for the life of the process. A full collection would walk
-    them all each time, 60 ms in which no live connection moves; now it looks at what came later."""
+    """Excludes everything loaded so far from garbage collection. Modules, models and templates stay
+    for the life of the process, and a full collection that visits them blocks the event loop for 60
+    ms."""
     gc.collect()
     gc.freeze()
 
@@ -88,9 +90,9 @@ _LARGE_BYTES = 256 * 1024
 
 
 def give_back_large_memory() -> None:
-    """A text of megabytes is memory of its own, which the system has back when the text is gone.
-    By itself glibc changes to its common heap once such a text was freed, and there whatever small
-    thing lies above holds all of it: 200 MB after twenty long answers. Elsewhere nothing happens."""
+    """Makes glibc return the memory of large objects to the system. By default, glibc raises its
+    mmap threshold when such an object is freed and then uses the heap, where any small object above
+    it keeps the memory: 200 MB after twenty long answers. Does nothing with other C libraries."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
@@ -99,24 +101,27 @@ def give_back_large_memory() -> None:
 def refuse_unknown_mode() -> None:
     if settings.RUNNER not in ("embedded", "external"):
         raise CommandError(
-            f"RUNNER is {settings.RUNNER!r}. It must be embedded or external.", returncode=REFUSED
+            gettext("RUNNER must be embedded or external, not %(value)s.")
+            % {"value": repr(settings.RUNNER)},
+            returncode=REFUSED,
         )
 
 
 def refuse_external_runner_on_sqlite() -> None:
-    """A server that leaves its runs to others, on a file that no other process may open."""
+    """With SQLite no other process may open the database, so there can be no external runner."""
     if settings.RUNNER == "external" and settings.IS_SQLITE:
         raise CommandError(
-            f"RUNNER is external, but no runner could work beside this server. {ONE_PROCESS}",
+            gettext("RUNNER=external needs PostgreSQL. %(advice)s") % {"advice": ONE_PROCESS},
             returncode=REFUSED,
         )
 
 
 def hold_data_dir() -> FileLock | None:
-    """With SQLite, one process at a time: notifications, event buffer and the queue's fairness rely on it.
+    """Locks DATA_DIR with SQLite: notifications, the event buffer and the fairness of the queue
+    rely on a single process.
 
-    Processes that share a PostgreSQL need no lock, and a file could not tell them about other
-    machines anyway: there heartbeats in the database say who lives.
+    Processes that share a PostgreSQL need no lock: they use heartbeats in the database, which also
+    work across machines.
     """
     if not settings.IS_SQLITE:
         return None
@@ -125,8 +130,11 @@ def hold_data_dir() -> FileLock | None:
         lock.acquire()
     except HeldElsewhere as held:
         raise CommandError(
-            f"Another process of Tributary (process {held.pid}) already uses "
-            f"{settings.DATA_DIR}. Stop it first, or choose another DATA_DIR. {ONE_PROCESS}",
+            gettext(
+                "Another Tributary process (process %(pid)s) already uses %(directory)s. Stop it, "
+                "or choose another DATA_DIR. %(advice)s"
+            )
+            % {"pid": held.pid, "directory": settings.DATA_DIR, "advice": ONE_PROCESS},
             returncode=REFUSED,
         ) from None
     return lock
@@ -139,37 +147,42 @@ def refuse_missing_migrations() -> None:
         missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     except OperationalError as error:
         raise CommandError(
-            f"The database does not answer: {first_line(error)}", returncode=TRY_AGAIN
+            gettext("The database does not answer: %(error)s") % {"error": first_line(error)},
+            returncode=TRY_AGAIN,
         ) from error
     finally:
         connection.close()
     if missing:
-        raise CommandError(
-            f"The database lacks {len(missing)} migrations. Run: python manage.py migrate",
-            returncode=REFUSED,
+        told = ngettext(
+            "%(count)d database migration is missing. Run: python manage.py migrate",
+            "%(count)d database migrations are missing. Run: python manage.py migrate",
+            len(missing),
         )
+        raise CommandError(told % {"count": len(missing)}, returncode=REFUSED)
 
 
 def refuse_wrong_address() -> None:
-    """Links are made from `SITE_URL`, and its pages must be allowed to ask us."""
+    """Links are built from `SITE_URL`, so its host must be allowed."""
     host = env.host_of(settings.SITE_URL)
     if not settings.DEBUG and not validate_host(host, settings.ALLOWED_HOSTS):
         raise CommandError(
-            f"ALLOWED_HOSTS does not name {host}, the host of SITE_URL: nobody could open a page.",
+            gettext(
+                "ALLOWED_HOSTS does not include %(host)s, the host of SITE_URL, so every request "
+                "would be refused. Add it to ALLOWED_HOSTS."
+            )
+            % {"host": host},
             returncode=REFUSED,
         )
     if settings.BEHIND_TLS_PROXY and not settings.ALLAUTH_TRUSTED_PROXY_COUNT:
-        logger.warning(
-            "TRUSTED_PROXY_COUNT is 0 behind a proxy: all people share one limit on signing in"
-        )
+        logger.warning("TRUSTED_PROXY_COUNT is 0 behind a proxy: all users share one sign-in limit")
     if settings.IS_SECURE and not settings.BEHIND_TLS_PROXY:
-        logger.warning("SITE_URL is https, but BEHIND_TLS_PROXY is off: pages take us for http")
+        logger.warning("SITE_URL is https, but BEHIND_TLS_PROXY is off: requests count as http")
 
 
 def refuse_wrong_networks() -> None:
     if not apps.is_installed("chat"):
         return
-    # Imported here: it needs the settings.
+    # Imported here, because it needs the settings.
     from chat.upstreams.addresses import AddressPolicy
 
     try:
@@ -182,7 +195,7 @@ def refuse_other_keys() -> None:
     """Processes that share a database share their keys."""
     if not apps.is_installed("chat"):
         return
-    # Imported here: it needs the registry of applications.
+    # Imported here, because it needs the app registry.
     from chat.administration.keys import WrongKeys, adopt_keys
 
     try:
@@ -191,7 +204,8 @@ def refuse_other_keys() -> None:
         raise CommandError(str(wrong), returncode=REFUSED) from None
     except OperationalError as error:
         raise CommandError(
-            f"The database does not answer: {first_line(error)}", returncode=TRY_AGAIN
+            gettext("The database does not answer: %(error)s") % {"error": first_line(error)},
+            returncode=TRY_AGAIN,
         ) from error
     finally:
         connections["default"].close()
@@ -203,7 +217,9 @@ def first_line(error: Exception) -> str:
 
 def warn_of_renamed_settings() -> None:
     for old, new in env.renamed_in_use().items():
-        logger.warning("old name of a setting, read in this version only old=%s new=%s", old, new)
+        logger.warning(
+            "setting renamed, the old name works in this version only old=%s new=%s", old, new
+        )
 
 
 def allow_many_files() -> None:
@@ -213,4 +229,4 @@ def allow_many_files() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     if wanted < WANTED_FILES:
-        logger.warning("few open files allowed limit=%d wanted=%d", wanted, WANTED_FILES)
+        logger.warning("limit of open files is low limit=%d wanted=%d", wanted, WANTED_FILES)

@@ -41,7 +41,7 @@ class UserAdmin(AdministratorsOnly):
     """Users join by invitation and are deactivated, never deleted, because their messages would be
     deleted too."""
 
-    summary = gettext_lazy("Names, email addresses, administrators, deactivated accounts")
+    summary = gettext_lazy("Accounts, administrators and deactivated users.")
     list_display = (
         "name_cell",
         "email",
@@ -90,19 +90,19 @@ class UserAdmin(AdministratorsOnly):
         own = ("is_active", "is_staff") if obj is not None and obj.pk == request.user.pk else ()
         return (*self.readonly_fields, *own)
 
-    @admin.display(description=gettext_lazy("name"), ordering="name")
+    @admin.display(description=gettext_lazy("Name"), ordering="name")
     def name_cell(self, user: User) -> str:
         return cell(user.name or user.email)
 
-    @admin.display(description=gettext_lazy("teams"), ordering="team_total")
+    @admin.display(description=gettext_lazy("Teams"), ordering="team_total")
     def team_count(self, user: User) -> int:
         return user.team_total  # type: ignore[attr-defined]
 
-    @admin.display(description=gettext_lazy("conversations"), ordering="conversation_total")
+    @admin.display(description=gettext_lazy("Conversations"), ordering="conversation_total")
     def conversation_count(self, user: User) -> int:
         return user.conversation_total  # type: ignore[attr-defined]
 
-    @admin.display(description=gettext_lazy("teams"))
+    @admin.display(description=gettext_lazy("Teams"))
     def team_names(self, user: User) -> str:
         rows = user.memberships.select_related("team").order_by("team__name")
         return cell(", ".join(f"{row.team.name} ({row.get_role_display()})" for row in rows))
@@ -145,7 +145,7 @@ class MembershipFormSet(BaseInlineFormSet):
         if any(form.instance.pk and "user" in form.changed_data for form in self.forms):
             raise ValidationError(
                 gettext(
-                    "You can’t change the person of a membership. Remove it and add another one."
+                    "The person of a row can’t be changed. Remove the row and add the other person."
                 )
             )
         had_owner = Membership.objects.filter(
@@ -154,7 +154,7 @@ class MembershipFormSet(BaseInlineFormSet):
         kept = [form for form in self.forms if form not in self.deleted_forms]
         if had_owner and not any(_role(form) == TeamRole.OWNER for form in kept):
             raise ValidationError(
-                gettext("A team needs at least one owner. Make someone else an owner first.")
+                gettext("A team needs an owner. Make another member the owner first.")
             )
 
 
@@ -192,7 +192,7 @@ class MembershipInline(admin.TabularInline):
 class TeamAdmin(AdministratorsOnly):
     """A team cannot be deleted here, because its conversations would be deleted too."""
 
-    summary = gettext_lazy("Teams, their members and roles")
+    summary = gettext_lazy("Teams, their members and roles.")
     list_display = ("name_cell", "member_count", "conversation_count", "created_at")
     search_fields = ("name",)
     ordering = ("name", "pk")
@@ -217,15 +217,15 @@ class TeamAdmin(AdministratorsOnly):
             )
         )
 
-    @admin.display(description=gettext_lazy("name"), ordering="name")
+    @admin.display(description=gettext_lazy("Name"), ordering="name")
     def name_cell(self, team: Team) -> str:
         return cell(team.name)
 
-    @admin.display(description=gettext_lazy("members"), ordering="member_total")
+    @admin.display(description=gettext_lazy("Members"), ordering="member_total")
     def member_count(self, team: Team) -> int:
         return team.member_total  # type: ignore[attr-defined]
 
-    @admin.display(description=gettext_lazy("conversations"), ordering="conversation_total")
+    @admin.display(description=gettext_lazy("Conversations"), ordering="conversation_total")
     def conversation_count(self, team: Team) -> int:
         return team.conversation_total  # type: ignore[attr-defined]
 
@@ -263,7 +263,7 @@ class InvitationAdmin(AdministratorsOnly):
     """Read-only. Links are created and revoked on the page People, and tokens are stored
     nowhere."""
 
-    summary = gettext_lazy("Invitation links and whether they were used")
+    summary = gettext_lazy("Invitation links: open, used, revoked or expired.")
     list_display = ("team", "role", "email", "invited_by", "state", "created_at", "expires_at")
     list_filter = ("role", ("team", admin.RelatedOnlyFieldListFilter), "created_at")
     list_select_related = ("team", "invited_by")
@@ -282,14 +282,13 @@ class InvitationAdmin(AdministratorsOnly):
         "revoked_at",
     )
 
-    @admin.display(description=gettext_lazy("state"))
+    @admin.display(description=gettext_lazy("State"))
     def state(self, invitation: Invitation) -> str:
         if invitation.used_at:
             return gettext("Used")
         if invitation.revoked_at:
             return gettext("Revoked")
-        is_pending = invitation.expires_at > timezone.now()
-        return gettext("Pending") if is_pending else gettext("Expired")
+        return gettext("Open") if invitation.expires_at > timezone.now() else gettext("Expired")
 
 
 # --- access tokens of all users: what exists, when it was used, and revoking it ------------------
@@ -298,7 +297,7 @@ class InvitationAdmin(AdministratorsOnly):
 class AccessTokenAdmin(AdministratorsOnly):
     """Read and revoke. Users create their own tokens in the settings. Hashes are never loaded."""
 
-    summary = gettext_lazy("Tokens of the API: owner, team, last use")
+    summary = gettext_lazy("Tokens that programs sign in with, and when they were last used.")
     list_display = (
         "name_cell",
         "user",
@@ -329,11 +328,11 @@ class AccessTokenAdmin(AdministratorsOnly):
     def get_queryset(self, request: HttpRequest) -> QuerySet[AccessToken]:
         return super().get_queryset(request).defer("token_hash")
 
-    @admin.display(description=gettext_lazy("name"), ordering="name")
+    @admin.display(description=gettext_lazy("Name"), ordering="name")
     def name_cell(self, token: AccessToken) -> str:
         return cell(f"{token.name} (…{token.hint})")
 
-    @admin.display(description=gettext_lazy("state"))
+    @admin.display(description=gettext_lazy("State"))
     def state(self, token: AccessToken) -> str:
         if token.revoked_at:
             return gettext("Revoked")
@@ -341,14 +340,14 @@ class AccessTokenAdmin(AdministratorsOnly):
             return gettext("Expired")
         is_usable = AccessToken.objects.usable().filter(pk=token.pk).exists()
         return (
-            gettext("Active") if is_usable else gettext("Inactive: its owner has no write access")
+            gettext("Active") if is_usable else gettext("Inactive (its owner has read-only access)")
         )
 
     @admin.action(description=gettext_lazy("Revoke selected tokens"))
     def revoke(self, request: HttpRequest, tokens: QuerySet[AccessToken]) -> None:
         ended = sum(revoke_token(request.user, token) for token in tokens)
-        if ended:
-            text = ngettext("%(count)d token revoked", "%(count)d tokens revoked", ended)
-            self.message_user(request, text % {"count": ended})
-        else:
-            self.message_user(request, gettext("These tokens were already revoked."))
+        if not ended:
+            self.message_user(request, gettext("The selected tokens were already revoked."))
+            return
+        told = ngettext("%(count)d token revoked.", "%(count)d tokens revoked.", ended)
+        self.message_user(request, told % {"count": ended})

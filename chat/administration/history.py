@@ -10,6 +10,8 @@ from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet, Subquery, T
 from django.db.models.sql.compiler import SQLCompiler
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.template.response import TemplateResponse
+from django.utils import formats, timezone
+from django.utils.translation import gettext, gettext_lazy
 
 from chat.access import NOT_HERE
 from chat.administration.transcript import read_page, turns_of
@@ -55,7 +57,7 @@ class ExactFilter(admin.SimpleListFilter):
 class PersonFilter(ExactFilter):
     """The person who created the conversation, or wrote in it."""
 
-    title = "person"
+    title = gettext_lazy("Person")
     parameter_name = "person"
 
     def choose(self, request: HttpRequest) -> Choices:
@@ -73,7 +75,7 @@ class PersonFilter(ExactFilter):
 class ModelFilter(ExactFilter):
     """A model that answered in the conversation."""
 
-    title = "model"
+    title = gettext_lazy("Model")
     parameter_name = "model"
 
     def choose(self, request: HttpRequest) -> Choices:
@@ -92,7 +94,7 @@ class RunModelFilter(ModelFilter):
 class ErrorFilter(ExactFilter):
     """The kind of error, in words."""
 
-    title = "error"
+    title = gettext_lazy("Error")
     parameter_name = "error"
 
     def choose(self, request: HttpRequest) -> Choices:
@@ -107,7 +109,7 @@ class ErrorFilter(ExactFilter):
 class StatusFilter(ExactFilter):
     """The state of one of the conversation's runs."""
 
-    title = "status of a run"
+    title = gettext_lazy("Run status")
     parameter_name = "run_status"
 
     def choose(self, request: HttpRequest) -> Choices:
@@ -118,11 +120,11 @@ class StatusFilter(ExactFilter):
 
 
 class DeletedFilter(ExactFilter):
-    title = "deletion"
+    title = gettext_lazy("Deleted")
     parameter_name = "deleted"
 
     def choose(self, request: HttpRequest) -> Choices:
-        return (("no", "Not deleted"), ("yes", "Deleted"))
+        return (("no", gettext("No")), ("yes", gettext("Yes")))
 
     def narrow(self, rows: QuerySet, value: str) -> QuerySet:
         return rows.filter(deleted_at__isnull=value == "no")
@@ -201,7 +203,7 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
     """Nothing can be added, changed or deleted here. Opening a conversation of others is
     recorded."""
 
-    summary = "Search, filter and read what was written, and what came of it."
+    summary = gettext_lazy("Search and read all conversations.")
     list_display = (
         "title_cell",
         "owner_cell",
@@ -228,7 +230,9 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
     ordering = ("-updated_at", "-pk")
     # The names only make the search field appear; `get_search_results` does the search.
     search_fields = ("title",)
-    search_help_text = "Person, title, or words of turns and answers. Searches are recorded."
+    search_help_text = gettext_lazy(
+        "Search people, titles, messages and answers. Searches are recorded in the audit log."
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:
         last_run = Run.objects.filter(conversation=OuterRef("pk")).order_by("-pk")
@@ -248,34 +252,36 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
     ) -> tuple[QuerySet[Conversation], bool]:
         return search(queryset, search_term.replace("\x00", "")), False
 
-    @admin.display(description="title", ordering="title")
+    @admin.display(description=gettext_lazy("Title"), ordering="title")
     def title_cell(self, conversation: Conversation) -> str:
-        return cell(conversation.title) or "Untitled"
+        return cell(conversation.title) or gettext("Untitled")
 
-    @admin.display(description="owner", ordering="owner__name")
+    @admin.display(description=gettext_lazy("Owner"), ordering="owner__name")
     def owner_cell(self, conversation: Conversation) -> str:
         return cell(conversation.owner)
 
-    @admin.display(description="team", ordering="team__name")
+    @admin.display(description=gettext_lazy("Team"), ordering="team__name")
     def team_cell(self, conversation: Conversation) -> str:
         return cell(conversation.team)
 
-    @admin.display(description="turns", ordering="turn_total")
+    @admin.display(description=gettext_lazy("Messages"), ordering="turn_total")
     def turn_count(self, conversation: Conversation) -> int:
         return conversation.turn_total  # type: ignore[attr-defined]
 
-    @admin.display(description="last model", ordering="last_run_model")
+    @admin.display(description=gettext_lazy("Last model"), ordering="last_run_model")
     def last_model(self, conversation: Conversation) -> str:
         return cell(conversation.last_run_model or "–")  # type: ignore[attr-defined]
 
-    @admin.display(description="last status", ordering="last_run_status")
+    @admin.display(description=gettext_lazy("Last status"), ordering="last_run_status")
     def last_status(self, conversation: Conversation) -> str:
         status = conversation.last_run_status  # type: ignore[attr-defined]
         return str(RunStatus(status).label) if status else "–"
 
-    @admin.display(description="deleted", ordering="deleted_at")
+    @admin.display(description=gettext_lazy("Deleted"), ordering="deleted_at")
     def state(self, conversation: Conversation) -> str:
-        return f"{conversation.deleted_at:%Y-%m-%d}" if conversation.deleted_at else ""
+        if conversation.deleted_at is None:
+            return ""
+        return formats.date_format(timezone.localtime(conversation.deleted_at), "SHORT_DATE_FORMAT")
 
     def changeform_view(
         self,
@@ -299,7 +305,7 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
             {
                 **self.admin_site.each_context(request),
                 "opts": self.opts,
-                "title": "Transcript",
+                "title": gettext("Transcript"),
                 "conversation": conversation,
                 "rows": rows,
                 "turns": turns_of(rows),

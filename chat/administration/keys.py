@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.utils.translation import gettext_lazy
 
 from chat.core import encryption
 from chat.core.encryption import DecryptionError
@@ -21,17 +22,17 @@ from chat.models import AuditEvent, KeyKind, KeyMark, Upstream
 # A number that nothing else uses as a lock: two processes that start at once wait for each other.
 _LOCK = 7_482_001
 
-MISSING_ENCRYPTION_KEY = (
-    "This process lacks an encryption key of this installation. All processes need the same "
-    "ENCRYPTION_KEYS (or the file encryption-key of the same DATA_DIR). If the key is lost, "
-    "`manage.py keys accept` goes on with the present one; stored credentials of servers must "
-    "then be entered again."
+MISSING_ENCRYPTION_KEY = gettext_lazy(
+    "An encryption key of this installation is missing. All processes need the same "
+    "ENCRYPTION_KEYS (or the file encryption-key of the same DATA_DIR). If the key is lost, run "
+    "`manage.py keys accept` to continue with the current key, then enter the credentials of the "
+    "servers again."
 )
-OTHER_SIGNING_KEY = (
-    "This process has another SECRET_KEY than this installation. All processes need the same one "
-    "(or the file secret-key of the same DATA_DIR). To change it, put the old one into "
-    "SECRET_KEY_FALLBACKS; if it is lost, `manage.py keys accept` goes on with the present one, "
-    "and everybody signs in again."
+OTHER_SIGNING_KEY = gettext_lazy(
+    "SECRET_KEY differs from the one that this installation uses. All processes need the same "
+    "SECRET_KEY (or the file secret-key of the same DATA_DIR). To change the key, put the old one "
+    "in SECRET_KEY_FALLBACKS. If the old key is lost, run `manage.py keys accept` to continue with "
+    "the current one; everyone then has to sign in again."
 )
 
 
@@ -136,10 +137,10 @@ def _take_turns() -> None:
 def _problem() -> str:
     """What is wrong with the keys of this process, as text; empty if nothing is."""
     if not _recorded(KeyKind.ENCRYPTION) <= set(encryption.marks()):
-        return MISSING_ENCRYPTION_KEY
+        return str(MISSING_ENCRYPTION_KEY)
     signing = _recorded(KeyKind.SIGNING)
     if signing and not signing & set(_signing_marks()):
-        return OTHER_SIGNING_KEY
+        return str(OTHER_SIGNING_KEY)
     return ""
 
 

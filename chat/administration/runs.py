@@ -11,12 +11,14 @@ from django.db.models import Count, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy
 
 from chat.access import NOT_HERE
 from chat.administration.history import ErrorFilter, RunModelFilter
 from chat.administration.transcript import card_of, page_of, runs_for_cards, tree_order
 from chat.models import Message, Run, Runner
 from chat.models.run import LIVE_STATUSES
+from chat.rendering.figures import count
 from chat.rendering.messages import error_title
 from chat.runs.segments import read_logs
 from chat.web import admin as history
@@ -26,7 +28,7 @@ from chat.web.admin import AdministratorsOnly, RecordsSearches, cell, object_key
 class RunAdmin(RecordsSearches, AdministratorsOnly):
     """The list has figures, no text. A run's page shows its answer, so opening it is recorded."""
 
-    summary = "Every request to a server: status, figures, errors, stored results."
+    summary = gettext_lazy("Requests to servers, with status, usage and errors.")
     list_display = (
         "queued_at",
         "conversation_cell",
@@ -54,7 +56,9 @@ class RunAdmin(RecordsSearches, AdministratorsOnly):
         "requested_by__name",
         "requested_by__email",
     )
-    search_help_text = "Person, model, kind of error, or title. Searches are recorded."
+    search_help_text = gettext_lazy(
+        "Search people, models, errors and titles. Searches are recorded in the audit log."
+    )
     date_hierarchy = "queued_at"
     ordering = ("-pk",)
 
@@ -62,31 +66,31 @@ class RunAdmin(RecordsSearches, AdministratorsOnly):
         rows = super().get_queryset(request)
         return rows.defer("result", "system_prompt", "parameters", "notes", "error_message")
 
-    @admin.display(description="conversation", ordering="conversation__title")
+    @admin.display(description=gettext_lazy("Conversation"), ordering="conversation__title")
     def conversation_cell(self, run: Run) -> str:
         return cell(run.conversation)
 
-    @admin.display(description="asked by", ordering="requested_by__name")
+    @admin.display(description=gettext_lazy("Requested by"), ordering="requested_by__name")
     def person(self, run: Run) -> str:
         return cell(run.requested_by) if run.requested_by else "–"
 
-    @admin.display(description="model", ordering="model")
+    @admin.display(description=gettext_lazy("Model"), ordering="model")
     def model_cell(self, run: Run) -> str:
         return cell(run.model)
 
-    @admin.display(description="error", ordering="error_kind")
+    @admin.display(description=gettext_lazy("Error"), ordering="error_kind")
     def error(self, run: Run) -> str:
         return error_title(run.error_kind) if run.error_kind else ""
 
-    @admin.display(description="tokens", ordering="output_tokens")
+    @admin.display(description=gettext_lazy("Tokens"), ordering="output_tokens")
     def tokens(self, run: Run) -> str:
         counts = (run.input_tokens, run.output_tokens)
         if counts == (None, None):
             return "–"
-        read, written = ("?" if count is None else f"{count:,}" for count in counts)
-        return f"{read} read, {written} written"
+        read, written = ("?" if number is None else count(number) for number in counts)
+        return gettext("%(input)s in, %(output)s out") % {"input": read, "output": written}
 
-    @admin.display(description="time")
+    @admin.display(description=gettext_lazy("Duration"))
     def duration(self, run: Run) -> str:
         return seconds(run.finished_at - run.queued_at if run.finished_at else None)
 
@@ -118,7 +122,7 @@ class RunAdmin(RecordsSearches, AdministratorsOnly):
             {
                 **self.admin_site.each_context(request),
                 "opts": self.opts,
-                "title": "Run",
+                "title": gettext("Run"),
                 "run": run,
                 "card": card_of(run, log),
                 "turn_number": number,
@@ -148,7 +152,7 @@ def _turn_number(run: Run) -> int:
 class RunnerAdmin(AdministratorsOnly):
     """The processes that execute runs, and which of them are alive."""
 
-    summary = "The processes that execute runs, and their heartbeat."
+    summary = gettext_lazy("Processes that execute runs.")
     list_display = ("host", "pid", "state", "live_runs", "started_at", "heartbeat_at")
     ordering = ("-heartbeat_at",)
     fields = ("host", "pid", "state", "started_at", "heartbeat_at", "is_draining", "uuid")
@@ -157,13 +161,13 @@ class RunnerAdmin(AdministratorsOnly):
         live = Count("runs", filter=Q(runs__status__in=LIVE_STATUSES))
         return super().get_queryset(request).annotate(live_total=live)
 
-    @admin.display(description="runs now", ordering="live_total")
+    @admin.display(description=gettext_lazy("Active runs"), ordering="live_total")
     def live_runs(self, runner: Runner) -> int:
         return runner.live_total  # type: ignore[attr-defined]
 
-    @admin.display(description="state")
+    @admin.display(description=gettext_lazy("State"))
     def state(self, runner: Runner) -> str:
         lease = timedelta(seconds=settings.LEASE_SECONDS)
         if runner.heartbeat_at < timezone.now() - lease:
-            return "Gone"
-        return "Draining" if runner.is_draining else "Alive"
+            return gettext("Offline")
+        return gettext("Stopping") if runner.is_draining else gettext("Online")

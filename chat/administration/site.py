@@ -9,9 +9,11 @@ from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy
 
 from chat.access import NOT_HERE
 from chat.accounts.admin import AccessTokenAdmin, InvitationAdmin, TeamAdmin, UserAdmin
@@ -37,7 +39,7 @@ from chat.web.admin import AdministratorsOnly, cell
 
 
 class AuditEventAdmin(AdministratorsOnly):
-    summary = "Who did what to whose, and when. Rows are only ever added."
+    summary = gettext_lazy("Who did what, and when. Entries can’t be changed.")
     list_display = ("at", "actor_cell", "verb", "subject_cell", "target_cell", "detail_cell")
     list_filter = ("verb", "at")
     list_select_related = ("actor", "subject")
@@ -53,23 +55,23 @@ class AuditEventAdmin(AdministratorsOnly):
     ordering = ("-pk",)
     fields = ("at", "actor", "verb", "subject", "target", "detail_text")
 
-    @admin.display(description="who", ordering="actor__name")
+    @admin.display(description=gettext_lazy("Actor"), ordering="actor__name")
     def actor_cell(self, event: AuditEvent) -> str:
         return cell(event.actor) if event.actor else "–"
 
-    @admin.display(description="whose", ordering="subject__name")
+    @admin.display(description=gettext_lazy("Owner"), ordering="subject__name")
     def subject_cell(self, event: AuditEvent) -> str:
         return cell(event.subject) if event.subject else "–"
 
-    @admin.display(description="what", ordering="target")
+    @admin.display(description=gettext_lazy("Object"), ordering="target")
     def target_cell(self, event: AuditEvent) -> str:
         return cell(event.target)
 
-    @admin.display(description="detail")
+    @admin.display(description=gettext_lazy("Details"))
     def detail_cell(self, event: AuditEvent) -> str:
         return cell(json.dumps(event.detail, ensure_ascii=False)) if event.detail else ""
 
-    @admin.display(description="detail")
+    @admin.display(description=gettext_lazy("Details"))
     def detail_text(self, event: AuditEvent) -> SafeString:
         text = json.dumps(event.detail, ensure_ascii=False, indent=2)
         return format_html('<pre class="json">{}</pre>', text)
@@ -79,13 +81,13 @@ class AuditEventAdmin(AdministratorsOnly):
 
 Rows = tuple[tuple[type[Model], type[admin.ModelAdmin]], ...]
 
-GROUPS: tuple[tuple[str, Rows], ...] = (
+GROUPS: tuple[tuple[Promise, Rows], ...] = (
     (
-        "History",
+        gettext_lazy("History"),
         ((Conversation, ConversationAdmin), (Run, RunAdmin), (AuditEvent, AuditEventAdmin)),
     ),
     (
-        "Files",
+        gettext_lazy("Files"),
         (
             (StoredFile, StoredFileAdmin),
             (ArtifactVersion, ArtifactVersionAdmin),
@@ -93,7 +95,7 @@ GROUPS: tuple[tuple[str, Rows], ...] = (
         ),
     ),
     (
-        "People",
+        gettext_lazy("People"),
         (
             (User, UserAdmin),
             (Team, TeamAdmin),
@@ -101,7 +103,7 @@ GROUPS: tuple[tuple[str, Rows], ...] = (
             (AccessToken, AccessTokenAdmin),
         ),
     ),
-    ("Servers", ((Upstream, UpstreamAdmin), (Runner, RunnerAdmin))),
+    (gettext_lazy("Servers"), ((Upstream, UpstreamAdmin), (Runner, RunnerAdmin))),
 )
 REGISTRY: Rows = tuple(row for _, rows in GROUPS for row in rows)
 
@@ -114,9 +116,9 @@ class TributaryAdminSite(admin.AdminSite):
     """The site for administrators. Sign-in, sign-out and passwords are the application's own pages,
     so the same limits apply to all."""
 
-    site_header = "Tributary administration"
+    site_header = gettext_lazy("Tributary administration")
     site_title = "Tributary"
-    index_title = "Administration"
+    index_title = gettext_lazy("Administration")
     empty_value_display = "–"
     enable_nav_sidebar = False
 

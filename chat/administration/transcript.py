@@ -10,10 +10,12 @@ from datetime import datetime
 
 from django.db.models import QuerySet
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_lazy
 
 from chat import events as canonical
 from chat.models import Attempt, Conversation, Message, Role, Run
 from chat.models.tree import children_by_parent
+from chat.rendering.figures import count
 from chat.rendering.patches import Answer
 from chat.run_details.facts import figures_of, moments_of
 from chat.runs.event_buffer import LogEntry
@@ -36,7 +38,7 @@ BADGES = {
     "cut": "bad",
     "interrupted": "bad",
 }
-NATIVE_NOTE = "(kept for the next request; not shown)"
+NATIVE_NOTE = gettext_lazy("(kept for the next request; not shown)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,8 +194,8 @@ def _turn(position: Position, rows: PageRows) -> TranscriptTurn:
 
 def _author(message: Message, runs: Sequence[Run]) -> str:
     if message.role == Role.ASSISTANT:
-        return runs[0].model if runs else "Answer"
-    return str(message.author) if message.author else "Somebody who has left"
+        return runs[0].model if runs else gettext("Answer")
+    return str(message.author) if message.author else gettext("Deleted user")
 
 
 def card_of(run: Run, log: Sequence[LogEntry], *, result_length: int | None = None) -> RunCard:
@@ -233,7 +235,7 @@ def pretty_result(stored: str) -> str:
         return stored
     extension = result.get("ext") if isinstance(result, dict) else None
     if isinstance(extension, dict) and extension.get("native") is not None:
-        extension["native"] = NATIVE_NOTE
+        extension["native"] = str(NATIVE_NOTE)
     return json.dumps(result, ensure_ascii=False, indent=2)
 
 
@@ -246,5 +248,5 @@ def _moments(run: Run) -> list[tuple[str, datetime, str]]:
 
 
 def _figures(run: Run) -> list[tuple[str, str]]:
-    events = [("Events", f"{run.last_seq:,}")] if run.last_seq else []
+    events = [(gettext("Events"), count(run.last_seq))] if run.last_seq else []
     return [*figures_of(run), *events]

@@ -11,6 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet, Sum
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.template.response import TemplateResponse
+from django.utils.text import camel_case_to_spaces, capfirst
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.access import NOT_HERE
@@ -56,14 +57,14 @@ class KeptAdmin(AdministratorsOnly):
         if thing is None:
             raise Http404(NOT_HERE)
         conversation = self.conversation_of(thing)
-        # Records name the kind in English, whatever the language of the pages.
-        kind = self.opts.verbose_name_raw.replace(" ", "_")
+        # In the audit log a kind has one name, whatever the language of the interface.
+        kind = camel_case_to_spaces(self.opts.object_name).replace(" ", "_")
         with history.reading(request.user, conversation, **{kind: thing.pk}):
             facts = self.facts_of(thing)
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
-            "title": str(self.opts.verbose_name).capitalize(),
+            "title": capfirst(self.opts.verbose_name),
             "conversation": conversation,
             **facts,
             **(extra_context or {}),
@@ -72,13 +73,13 @@ class KeptAdmin(AdministratorsOnly):
         response["Cache-Control"] = "no-store"
         return response
 
-    @admin.display(description=gettext_lazy("conversation"))
+    @admin.display(description=gettext_lazy("Conversation"))
     def conversation_cell(self, thing: Model) -> str:
         return cell(self.conversation_of(thing))
 
 
 class ArtifactVersionAdmin(KeptAdmin):
-    summary = gettext_lazy("Documents and code that answers made, with all versions.")
+    summary = gettext_lazy("Documents and code created in answers, with all versions.")
     list_display = ("name_cell", "number", "language_cell", "conversation_cell", "created_at")
     list_select_related = ("artifact__conversation__owner",)
 
@@ -89,11 +90,11 @@ class ArtifactVersionAdmin(KeptAdmin):
     def conversation_of(self, thing: ArtifactVersion) -> Conversation:
         return thing.artifact.conversation
 
-    @admin.display(description=gettext_lazy("title"))
+    @admin.display(description=gettext_lazy("Title"))
     def name_cell(self, version: ArtifactVersion) -> str:
         return cell(version.title or version.identifier or version.artifact.artifact_id)
 
-    @admin.display(description=gettext_lazy("language"))
+    @admin.display(description=gettext_lazy("Language"))
     def language_cell(self, version: ArtifactVersion) -> str:
         return cell(version.language or version.content_type or "–")
 
@@ -110,7 +111,7 @@ class ArtifactVersionAdmin(KeptAdmin):
 
 
 class MockupVersionAdmin(KeptAdmin):
-    summary = gettext_lazy("Groups of files that answers made, and which of them were downloaded.")
+    summary = gettext_lazy("Mockups created in answers, with their files.")
     list_display = ("name_cell", "number", "stored", "conversation_cell", "created_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MockupVersion]:
@@ -120,16 +121,15 @@ class MockupVersionAdmin(KeptAdmin):
     def conversation_of(self, thing: MockupVersion) -> Conversation:
         return thing.mockup.conversation
 
-    @admin.display(description=gettext_lazy("title"))
+    @admin.display(description=gettext_lazy("Title"))
     def name_cell(self, version: MockupVersion) -> str:
         return cell(version.title or version.identifier or version.mockup.bundle_id)
 
-    @admin.display(description=gettext_lazy("files"))
+    @admin.display(description=gettext_lazy("Files"))
     def stored(self, version: MockupVersion) -> str:
         files = list(version.files.all())
         stored = sum(file.status == FetchStatus.STORED for file in files)
-        words = gettext("%(stored)d of %(count)d")
-        return words % {"stored": stored, "count": len(files)}
+        return gettext("%(stored)d of %(total)d") % {"stored": stored, "total": len(files)}
 
     def facts_of(self, thing: MockupVersion) -> dict[str, object]:
         files = list(thing.files.all())
@@ -150,7 +150,7 @@ class MockupVersionAdmin(KeptAdmin):
 
 
 class StoredFileAdmin(KeptAdmin):
-    summary = gettext_lazy("Images that people attached, and files from answers.")
+    summary = gettext_lazy("Attached pictures, and files from answers.")
     list_display = ("name_cell", "media_type", "size_cell", "conversation_cell", "created_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[StoredFile]:
@@ -161,15 +161,15 @@ class StoredFileAdmin(KeptAdmin):
             raise Http404(NOT_HERE)
         return thing.conversation
 
-    @admin.display(description=gettext_lazy("conversation"))
+    @admin.display(description=gettext_lazy("Conversation"))
     def conversation_cell(self, thing: StoredFile) -> str:  # type: ignore[override]
         return cell(thing.conversation) if thing.conversation else "–"
 
-    @admin.display(description=gettext_lazy("name"), ordering="name")
+    @admin.display(description=gettext_lazy("Name"), ordering="name")
     def name_cell(self, file: StoredFile) -> str:
         return cell(file.name) or gettext("Untitled")
 
-    @admin.display(description=gettext_lazy("size"), ordering="size_bytes")
+    @admin.display(description=gettext_lazy("Size"), ordering="size_bytes")
     def size_cell(self, file: StoredFile) -> str:
         return size(file.size_bytes)
 
@@ -185,7 +185,7 @@ class StoredFileAdmin(KeptAdmin):
         return {
             "name": self.name_cell(thing),
             "facts": [
-                (gettext("Media type"), cell(thing.media_type)),
+                (gettext("Declared type"), cell(thing.media_type)),
                 (gettext("Size"), self.size_cell(thing)),
                 ("SHA-256", thing.sha256 or "–"),
                 (gettext("Attached by"), cell(thing.created_by) if thing.created_by else "–"),

@@ -6,6 +6,7 @@ import uuid
 
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from chat.models.conversation import Conversation
 from chat.models.file import StoredFile
@@ -21,7 +22,7 @@ class Artifact(models.Model):
         Conversation, on_delete=models.CASCADE, related_name="artifacts"
     )
     artifact_id = models.CharField(max_length=200)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
 
     class Meta:
         constraints = [
@@ -34,7 +35,7 @@ class Artifact(models.Model):
 
 class ArtifactVersion(models.Model):
     artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="versions")
-    number = models.PositiveIntegerField()
+    number = models.PositiveIntegerField(gettext_lazy("version"))
     # Where it was created: the event of this run's log.
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artifact_versions")
     seq = models.PositiveBigIntegerField()
@@ -43,9 +44,11 @@ class ArtifactVersion(models.Model):
     language = models.CharField(max_length=60, blank=True)
     content_type = models.CharField(max_length=100, blank=True)
     content = models.TextField(blank=True)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
 
     class Meta:
+        verbose_name = gettext_lazy("artifact version")
+        verbose_name_plural = gettext_lazy("artifact versions")
         ordering = ["number"]
         constraints = [
             models.UniqueConstraint(fields=["artifact", "number"], name="artifact_version_unique"),
@@ -63,7 +66,7 @@ class Mockup(models.Model):
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="mockups")
     upstream = models.ForeignKey(Upstream, null=True, on_delete=models.SET_NULL, related_name="+")
     bundle_id = models.CharField(max_length=200)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
 
     class Meta:
         constraints = [
@@ -76,7 +79,7 @@ class Mockup(models.Model):
 
 class MockupVersion(models.Model):
     mockup = models.ForeignKey(Mockup, on_delete=models.CASCADE, related_name="versions")
-    number = models.PositiveIntegerField()
+    number = models.PositiveIntegerField(gettext_lazy("version"))
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="mockup_versions")
     seq = models.PositiveBigIntegerField()
     identifier = models.CharField(max_length=200, blank=True)
@@ -84,9 +87,11 @@ class MockupVersion(models.Model):
     entry = models.CharField(max_length=500, blank=True)
     changed = models.JSONField(default=list, blank=True)
     deleted = models.JSONField(default=list, blank=True)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
 
     class Meta:
+        verbose_name = gettext_lazy("mockup version")
+        verbose_name_plural = gettext_lazy("mockup versions")
         ordering = ["number"]
         constraints = [
             models.UniqueConstraint(fields=["mockup", "number"], name="mockup_version_unique"),
@@ -98,9 +103,9 @@ class MockupVersion(models.Model):
 
 
 class FetchStatus(models.TextChoices):
-    WANTED = "wanted", "Being fetched"
-    STORED = "stored", "Stored"
-    REFUSED = "refused", "Not fetched"
+    WANTED = "wanted", gettext_lazy("Downloading")
+    STORED = "stored", gettext_lazy("Stored")
+    REFUSED = "refused", gettext_lazy("Not downloaded")
 
 
 class MockupFile(models.Model):

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from chat.core.prepared import PreparedUpdate
 from chat.models.team import Team
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class Visibility(models.TextChoices):
-    PRIVATE = "private", "Private"
-    TEAM = "team", "Team"
+    PRIVATE = "private", gettext_lazy("Private")
+    TEAM = "team", gettext_lazy("Team")
 
 
 def is_read_by(member: int, *, owner: int | None, visibility: str | None) -> bool:
@@ -42,14 +43,25 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
 
 class Conversation(models.Model):
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="conversations")
+    team = models.ForeignKey(
+        Team,
+        on_delete=models.CASCADE,
+        related_name="conversations",
+        verbose_name=gettext_lazy("team"),
+    )
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="conversations"
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        related_name="conversations",
+        verbose_name=gettext_lazy("owner"),
     )
     visibility = models.CharField(
-        max_length=10, choices=Visibility.choices, default=Visibility.PRIVATE
+        gettext_lazy("visibility"),
+        max_length=10,
+        choices=Visibility.choices,
+        default=Visibility.PRIVATE,
     )
-    title = models.CharField(max_length=200)
+    title = models.CharField(gettext_lazy("title"), max_length=200)
     system_prompt = models.TextField(blank=True)
     # What the composer offers next: the last choice.
     upstream = models.ForeignKey(Upstream, null=True, blank=True, on_delete=models.SET_NULL)
@@ -59,9 +71,9 @@ class Conversation(models.Model):
     tools = models.ManyToManyField(Tool, blank=True, related_name="conversations")
     # Increases with every change of the room: a message, the end of a run, a rename, a deletion.
     revision = models.PositiveBigIntegerField(default=1)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
-    updated_at = models.DateTimeField(default=timezone.now)
-    deleted_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(gettext_lazy("updated"), default=timezone.now)
+    deleted_at = models.DateTimeField(gettext_lazy("deleted"), null=True, blank=True)
 
     # The key of the user for whom this object was loaded, and their role in the team then.
     role_of: tuple[int, str] | None = None
@@ -69,6 +81,8 @@ class Conversation(models.Model):
     objects = ConversationQuerySet.as_manager()
 
     class Meta:
+        verbose_name = gettext_lazy("conversation")
+        verbose_name_plural = gettext_lazy("conversations")
         indexes = [
             models.Index(fields=["owner", "-updated_at"]),
             models.Index(fields=["team", "visibility", "-updated_at"]),
@@ -128,8 +142,8 @@ _remember = PreparedUpdate(
 
 
 class Role(models.TextChoices):
-    USER = "user", "Person"
-    ASSISTANT = "assistant", "Answer"
+    USER = "user", gettext_lazy("Person")
+    ASSISTANT = "assistant", gettext_lazy("Answer")
 
 
 class Message(models.Model):
@@ -154,7 +168,7 @@ class Message(models.Model):
     text = models.TextField(blank=True)
     # The conversation's revision when this message last changed.
     revision = models.PositiveBigIntegerField(default=1)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
 
     # Whether it was being written when it was loaded, if that was loaded with it.
     is_live: bool | None = None

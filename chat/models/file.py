@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from chat.models.conversation import Conversation, Message
 from chat.models.run import Run
@@ -52,19 +53,23 @@ class StoredFile(models.Model):
     conversation = models.ForeignKey(
         Conversation, null=True, on_delete=models.CASCADE, related_name="files"
     )
-    name = models.CharField(max_length=255, blank=True)
-    media_type = models.CharField(max_length=100, default="application/octet-stream")
+    name = models.CharField(gettext_lazy("name"), max_length=255, blank=True)
+    media_type = models.CharField(
+        gettext_lazy("media type"), max_length=100, default="application/octet-stream"
+    )
     size_bytes = models.PositiveBigIntegerField(default=0)
     sha256 = models.CharField(max_length=64, blank=True)
     body = models.BinaryField(default=b"")
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
 
     objects = StoredFileManager()
 
     class Meta:
+        verbose_name = gettext_lazy("file")
+        verbose_name_plural = gettext_lazy("files")
         # Also through a foreign key: lists of files must not load megabytes.
         base_manager_name = "objects"
 

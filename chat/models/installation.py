@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 
 class KeyKind(models.TextChoices):
-    ENCRYPTION = "encryption", "Encryption key"
-    SIGNING = "signing", "Signing key"
+    ENCRYPTION = "encryption", gettext_lazy("Encryption key")
+    SIGNING = "signing", gettext_lazy("Signing key")
 
 
 class KeyMark(models.Model):

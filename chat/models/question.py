@@ -7,23 +7,24 @@ import uuid
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from chat.models.conversation import Conversation
 from chat.models.run import Run
 
 
 class QuestionKind(models.TextChoices):
-    ASK = "ask", "Question"
-    APPROVAL = "approval", "Approval"
-    TOOL = "tool", "Tool call"
+    ASK = "ask", gettext_lazy("Question")
+    APPROVAL = "approval", gettext_lazy("Approval")
+    TOOL = "tool", gettext_lazy("Tool call")
 
 
 class QuestionStatus(models.TextChoices):
-    OPEN = "open", "Open"
-    CLAIMED = "claimed", "Somebody is answering"
-    ANSWERED = "answered", "Answered"
-    DECLINED = "declined", "Declined"
-    EXPIRED = "expired", "Expired"
+    OPEN = "open", gettext_lazy("Open")
+    CLAIMED = "claimed", gettext_lazy("Being answered")
+    ANSWERED = "answered", gettext_lazy("Answered")
+    DECLINED = "declined", gettext_lazy("Declined")
+    EXPIRED = "expired", gettext_lazy("Expired")
 
 
 # In these states a question may still be answered; every change names the state that it expects.

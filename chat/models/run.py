@@ -7,21 +7,22 @@ import uuid
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from chat.models.conversation import Conversation, Message
 from chat.models.upstream import Upstream
 
 
 class RunStatus(models.TextChoices):
-    QUEUED = "queued", "Waiting in line"
-    RUNNING = "running", "Running"
-    COMPLETED = "completed", "Completed"
-    WAITING = "waiting", "Waiting for a person"
-    INCOMPLETE = "incomplete", "Incomplete"
-    STOPPED = "stopped", "Stopped"
-    FAILED = "failed", "Failed"
-    CUT = "cut", "Cut off"
-    INTERRUPTED = "interrupted", "Interrupted"
+    QUEUED = "queued", gettext_lazy("Queued")
+    RUNNING = "running", gettext_lazy("Running")
+    COMPLETED = "completed", gettext_lazy("Completed")
+    WAITING = "waiting", gettext_lazy("Needs input")
+    INCOMPLETE = "incomplete", gettext_lazy("Incomplete")
+    STOPPED = "stopped", gettext_lazy("Stopped")
+    FAILED = "failed", gettext_lazy("Failed")
+    CUT = "cut", gettext_lazy("Cut off")
+    INTERRUPTED = "interrupted", gettext_lazy("Interrupted")
 
 
 LIVE_STATUSES = (RunStatus.QUEUED, RunStatus.RUNNING)
@@ -30,16 +31,22 @@ LIVE_STATUSES = (RunStatus.QUEUED, RunStatus.RUNNING)
 class Runner(models.Model):
     """The part of a process that executes runs. One heartbeat row per process, not per run."""
 
-    uuid = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    host = models.CharField(max_length=200)
-    pid = models.PositiveIntegerField()
+    uuid = models.UUIDField(
+        gettext_lazy("ID"), primary_key=True, default=uuid.uuid4, editable=False
+    )
+    host = models.CharField(gettext_lazy("host"), max_length=200)
+    pid = models.PositiveIntegerField(gettext_lazy("process ID"))
     # Distinguishes a process from a later one with the same number on the same host.
     boot = models.CharField(max_length=100, blank=True)
-    started_at = models.DateTimeField(default=timezone.now)
-    heartbeat_at = models.DateTimeField(default=timezone.now)
-    is_draining = models.BooleanField(default=False)
+    started_at = models.DateTimeField(gettext_lazy("started"), default=timezone.now)
+    heartbeat_at = models.DateTimeField(gettext_lazy("last heartbeat"), default=timezone.now)
+    is_draining = models.BooleanField(gettext_lazy("stopping"), default=False)
     # How many runs it executes at once. The database's default is for runners of an older version.
     capacity = models.PositiveIntegerField(default=0, db_default=0)
+
+    class Meta:
+        verbose_name = gettext_lazy("runner")
+        verbose_name_plural = gettext_lazy("runners")
 
     def __str__(self) -> str:
         return f"{self.host}:{self.pid}"
@@ -58,11 +65,15 @@ class Run(models.Model):
     position = models.PositiveIntegerField(default=0)
 
     upstream = models.ForeignKey(
-        Upstream, null=True, on_delete=models.SET_NULL, related_name="runs"
+        Upstream,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="runs",
+        verbose_name=gettext_lazy("server"),
     )
     # The dialect at the time of the request; the server's may have changed since.
     dialect = models.CharField(max_length=40, blank=True)
-    model = models.CharField(max_length=200)
+    model = models.CharField(gettext_lazy("model"), max_length=200)
     system_prompt = models.TextField(blank=True)
     parameters = models.JSONField(default=dict, blank=True)
     # Definitions of the tools that were offered: [{"name", "description", "schema"}].
@@ -71,11 +82,20 @@ class Run(models.Model):
     # (`chat.runs.resume`).
     inputs = models.JSONField(default=list, blank=True)
     requested_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="runs"
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="runs",
+        verbose_name=gettext_lazy("requested by"),
     )
     idempotency_key = models.UUIDField(unique=True)
 
-    status = models.CharField(max_length=12, choices=RunStatus.choices, default=RunStatus.QUEUED)
+    status = models.CharField(
+        gettext_lazy("status"),
+        max_length=12,
+        choices=RunStatus.choices,
+        default=RunStatus.QUEUED,
+    )
     runner = models.ForeignKey(
         Runner,
         null=True,
@@ -89,7 +109,7 @@ class Run(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
 
-    queued_at = models.DateTimeField(default=timezone.now)
+    queued_at = models.DateTimeField(gettext_lazy("queued"), default=timezone.now)
     claimed_at = models.DateTimeField(null=True, blank=True)
     request_sent_at = models.DateTimeField(null=True, blank=True)
     first_event_at = models.DateTimeField(null=True, blank=True)
@@ -114,6 +134,8 @@ class Run(models.Model):
     is_repeated = False
 
     class Meta:
+        verbose_name = gettext_lazy("run")
+        verbose_name_plural = gettext_lazy("runs")
         indexes = [
             models.Index(fields=["status", "queued_at"]),
             models.Index(fields=["runner", "status"]),

@@ -7,13 +7,14 @@ import uuid
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 
 class TeamRole(models.TextChoices):
-    OWNER = "owner", "Owner"
-    ADMIN = "admin", "Admin"
-    MEMBER = "member", "Member"
-    VIEWER = "viewer", "Viewer"
+    OWNER = "owner", gettext_lazy("Owner")
+    ADMIN = "admin", gettext_lazy("Admin")
+    MEMBER = "member", gettext_lazy("Member")
+    VIEWER = "viewer", gettext_lazy("Viewer")
 
 
 # Roles that may write in the team's conversations, and roles that may invite and remove members.
@@ -22,15 +23,21 @@ MANAGING_ROLES = (TeamRole.OWNER, TeamRole.ADMIN)
 
 
 class Team(models.Model):
-    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    name = models.CharField(max_length=80)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    public_id = models.UUIDField(
+        gettext_lazy("public ID"), default=uuid.uuid4, unique=True, editable=False
+    )
+    name = models.CharField(gettext_lazy("name"), max_length=80)
+    created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
     # How many shared conversations were made private or deleted; lists that show them are then
     # reloaded.
     withdrawals = models.PositiveBigIntegerField(default=0, editable=False)
     members = models.ManyToManyField(
         settings.AUTH_USER_MODEL, through="Membership", related_name="teams"
     )
+
+    class Meta:
+        verbose_name = gettext_lazy("team")
+        verbose_name_plural = gettext_lazy("teams")
 
     def __str__(self) -> str:
         return self.name
@@ -39,12 +46,19 @@ class Team(models.Model):
 class Membership(models.Model):
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships"
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        related_name="memberships",
+        verbose_name=gettext_lazy("user"),
     )
-    role = models.CharField(max_length=10, choices=TeamRole.choices, default=TeamRole.MEMBER)
-    joined_at = models.DateTimeField(default=timezone.now, editable=False)
+    role = models.CharField(
+        gettext_lazy("role"), max_length=10, choices=TeamRole.choices, default=TeamRole.MEMBER
+    )
+    joined_at = models.DateTimeField(gettext_lazy("joined"), default=timezone.now, editable=False)
 
     class Meta:
+        verbose_name = gettext_lazy("member")
+        verbose_name_plural = gettext_lazy("members")
         constraints = [models.UniqueConstraint(fields=["team", "user"], name="membership_unique")]
 
     def __str__(self) -> str:
@@ -62,24 +76,43 @@ class Membership(models.Model):
 class Invitation(models.Model):
     """A single-use link into a team. Only the SHA-256 of its token is stored."""
 
-    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="invitations")
-    role = models.CharField(max_length=10, choices=TeamRole.choices, default=TeamRole.MEMBER)
-    email = models.EmailField(blank=True, help_text="Empty: whoever has the link.")
+    team = models.ForeignKey(
+        Team,
+        on_delete=models.CASCADE,
+        related_name="invitations",
+        verbose_name=gettext_lazy("team"),
+    )
+    role = models.CharField(
+        gettext_lazy("role"), max_length=10, choices=TeamRole.choices, default=TeamRole.MEMBER
+    )
+    email = models.EmailField(
+        gettext_lazy("e-mail address"),
+        blank=True,
+        help_text=gettext_lazy("Leave empty for anyone with the link."),
+    )
     token_hash = models.CharField(max_length=64, unique=True, editable=False)
     invited_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="invitations_made"
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        related_name="invitations_made",
+        verbose_name=gettext_lazy("invited by"),
     )
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
-    expires_at = models.DateTimeField()
-    used_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
+    expires_at = models.DateTimeField(gettext_lazy("expires"))
+    used_at = models.DateTimeField(gettext_lazy("used"), null=True, blank=True)
     used_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         null=True,
         blank=True,
         on_delete=models.SET_NULL,
         related_name="invitations_used",
+        verbose_name=gettext_lazy("used by"),
     )
-    revoked_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(gettext_lazy("revoked"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = gettext_lazy("invitation")
+        verbose_name_plural = gettext_lazy("invitations")
 
     def __str__(self) -> str:
         return f"invitation into {self.team} as {self.role}"

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from chat.models.team import WRITING_ROLES, Team
 
@@ -32,25 +33,39 @@ class AccessTokenQuerySet(models.QuerySet["AccessToken"]):
 class AccessToken(models.Model):
     """Lets a program act as its user, in one team. Only the SHA-256 of the token is stored."""
 
-    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    public_id = models.UUIDField(
+        gettext_lazy("public ID"), default=uuid.uuid4, unique=True, editable=False
+    )
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="access_tokens"
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        related_name="access_tokens",
+        verbose_name=gettext_lazy("user"),
     )
     # The team of the conversations that it creates.
-    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="access_tokens")
+    team = models.ForeignKey(
+        Team,
+        on_delete=models.CASCADE,
+        related_name="access_tokens",
+        verbose_name=gettext_lazy("team"),
+    )
     name = models.CharField(max_length=80)
     token_hash = models.CharField(max_length=64, unique=True, editable=False)
     # The last characters, so that users can tell their tokens apart.
     hint = models.CharField(max_length=8, editable=False)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
-    expires_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
+    expires_at = models.DateTimeField(gettext_lazy("expires"), null=True, blank=True)
     # To the minute, so that a program with many requests does not write with each.
-    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
-    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(
+        gettext_lazy("last used"), null=True, blank=True, editable=False
+    )
+    revoked_at = models.DateTimeField(gettext_lazy("revoked"), null=True, blank=True)
 
     objects = AccessTokenQuerySet.as_manager()
 
     class Meta:
+        verbose_name = gettext_lazy("access token")
+        verbose_name_plural = gettext_lazy("access tokens")
         ordering = ["-created_at"]
 
     def __str__(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from chat.core import encryption
 
@@ -17,18 +18,22 @@ from chat.core import encryption
 class Upstream(models.Model):
     """Base URL, encrypted key, dialect, models and limits. Only administrators change it."""
 
-    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    name = models.CharField(max_length=80, unique=True)
-    dialect = models.CharField(max_length=40)
-    base_url = models.CharField(max_length=500)
+    public_id = models.UUIDField(
+        gettext_lazy("public ID"), default=uuid.uuid4, unique=True, editable=False
+    )
+    name = models.CharField(gettext_lazy("name"), max_length=80, unique=True)
+    dialect = models.CharField(gettext_lazy("API type"), max_length=40)
+    base_url = models.CharField(gettext_lazy("address"), max_length=500)
     sealed_key = models.TextField(blank=True, editable=False)
     key_set_at = models.DateTimeField(null=True, blank=True, editable=False)
     concurrency_limit = models.PositiveIntegerField(
-        default=4, help_text="Runs at the same time; further ones wait in line."
+        gettext_lazy("concurrent runs"),
+        default=4,
+        help_text=gettext_lazy("Further runs are queued."),
     )
-    is_enabled = models.BooleanField(default=True)
+    is_enabled = models.BooleanField(gettext_lazy("enabled"), default=True)
     # Active runs continue, and nothing new starts: new runs wait in the queue.
-    is_draining = models.BooleanField(default=False)
+    is_draining = models.BooleanField(gettext_lazy("paused"), default=False)
     is_demo = models.BooleanField(default=False, editable=False)
     # Settings of the dialect, as its `options` declare them.
     options = models.JSONField(default=dict, blank=True)
@@ -41,11 +46,22 @@ class Upstream(models.Model):
     models_listed_at = models.DateTimeField(null=True, blank=True, editable=False)
     # Steps of the last connection test.
     probe = models.JSONField(default=list, blank=True, editable=False)
-    probed_at = models.DateTimeField(null=True, blank=True, editable=False)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, editable=False
+    probed_at = models.DateTimeField(
+        gettext_lazy("last tested"), null=True, blank=True, editable=False
     )
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        editable=False,
+        verbose_name=gettext_lazy("created by"),
+    )
+    created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
+
+    class Meta:
+        verbose_name = gettext_lazy("server")
+        verbose_name_plural = gettext_lazy("servers")
 
     def __str__(self) -> str:
         return self.name

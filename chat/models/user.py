@@ -10,6 +10,7 @@ from django.contrib.auth.models import PermissionsMixin
 from django.db import models
 from django.db.models.functions import Lower
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 
 class UserManager(BaseUserManager["User"]):
@@ -27,25 +28,36 @@ class Announcements(models.TextChoices):
     """What a screen reader announces of a live answer. Errors and questions are always
     announced."""
 
-    STATES = "states", "What happens"
-    PARAGRAPHS = "paragraphs", "What happens, and the answer paragraph by paragraph"
-    ENDS = "ends", "Only that an answer is complete"
+    STATES = "states", gettext_lazy("Status changes")
+    PARAGRAPHS = "paragraphs", gettext_lazy("Status changes and each paragraph of the answer")
+    ENDS = "ends", gettext_lazy("Only when an answer is complete")
 
 
 class User(AbstractBaseUser, PermissionsMixin):
-    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    email = models.EmailField("e-mail address", unique=True)
-    name = models.CharField(max_length=80)
+    public_id = models.UUIDField(
+        gettext_lazy("public ID"), default=uuid.uuid4, unique=True, editable=False
+    )
+    email = models.EmailField(gettext_lazy("e-mail address"), unique=True)
+    name = models.CharField(gettext_lazy("name"), max_length=80)
     is_active = models.BooleanField(
-        default=True, help_text="Switch off instead of deleting: ends every session at once."
+        gettext_lazy("active"),
+        default=True,
+        help_text=gettext_lazy(
+            "Deactivate an account instead of deleting it. The person is signed out immediately."
+        ),
     )
     is_staff = models.BooleanField(
-        "administrator", default=False, help_text="May use the admin panel and the settings."
+        gettext_lazy("administrator"),
+        default=False,
+        help_text=gettext_lazy("Can use Administration and change all settings."),
     )
     announcements = models.CharField(
-        max_length=10, choices=Announcements.choices, default=Announcements.STATES
+        gettext_lazy("screen reader announcements"),
+        max_length=10,
+        choices=Announcements.choices,
+        default=Announcements.STATES,
     )
-    date_joined = models.DateTimeField(default=timezone.now)
+    date_joined = models.DateTimeField(gettext_lazy("joined"), default=timezone.now)
 
     objects: ClassVar[UserManager] = UserManager()
 
@@ -54,6 +66,8 @@ class User(AbstractBaseUser, PermissionsMixin):
     REQUIRED_FIELDS = ["name"]
 
     class Meta:
+        verbose_name = gettext_lazy("user")
+        verbose_name_plural = gettext_lazy("users")
         constraints = [models.UniqueConstraint(Lower("email"), name="user_email_unique_lower")]
 
     def __str__(self) -> str:

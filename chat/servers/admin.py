@@ -6,22 +6,22 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.formats import date_format
+from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.timezone import localtime
-from django.utils.translation import gettext, gettext_lazy, ngettext
+from django.utils.translation import gettext, gettext_lazy
 
 from chat.models import Run, RunStatus, Upstream
 from chat.servers.actions.servers import set_draining
+from chat.servers.server_page import dialect_label
 from chat.web.admin import AdministratorsOnly, cell, count_of
 
 
 class UpstreamAdmin(AdministratorsOnly):
-    summary = gettext_lazy("Addresses, models and use. Change them in the settings.")
+    summary = gettext_lazy("Addresses, models and usage.")
     list_display = (
         "name_cell",
-        "dialect",
+        "api_type",
         "address",
         "key_state",
         "model_count",
@@ -37,7 +37,7 @@ class UpstreamAdmin(AdministratorsOnly):
     fields = (
         "settings_link",
         "name",
-        "dialect",
+        "api_type",
         "address",
         "key_state",
         "concurrency_limit",
@@ -62,11 +62,15 @@ class UpstreamAdmin(AdministratorsOnly):
         )
         return rows.select_related("created_by")
 
-    @admin.display(description=gettext_lazy("name"), ordering="name")
+    @admin.display(description=gettext_lazy("Name"), ordering="name")
     def name_cell(self, upstream: Upstream) -> str:
         return cell(upstream.name)
 
-    @admin.display(description=gettext_lazy("address"), ordering="base_url")
+    @admin.display(description=gettext_lazy("API type"), ordering="dialect")
+    def api_type(self, upstream: Upstream) -> str:
+        return cell(dialect_label(upstream.dialect))
+
+    @admin.display(description=gettext_lazy("Address"), ordering="base_url")
     def address(self, upstream: Upstream) -> str:
         return cell(upstream.base_url)
 
@@ -75,39 +79,29 @@ class UpstreamAdmin(AdministratorsOnly):
         if not upstream.has_key:
             return gettext("None")
         if upstream.key_set_at is None:
-            return gettext("Set")
-        set_at = date_format(localtime(upstream.key_set_at), "DATETIME_FORMAT")
-        return gettext("Set on %(date)s") % {"date": set_at}
+            return gettext("Stored")
+        moment = formats.date_format(timezone.localtime(upstream.key_set_at), "DATETIME_FORMAT")
+        return gettext("Stored on %(date)s") % {"date": moment}
 
-    @admin.display(description=gettext_lazy("models"))
+    @admin.display(description=gettext_lazy("Models"))
     def model_count(self, upstream: Upstream) -> int:
         return len(upstream.model_list)
 
-    @admin.display(description=gettext_lazy("models"))
+    @admin.display(description=gettext_lazy("Models"))
     def models(self, upstream: Upstream) -> str:
         return cell(", ".join(str(entry.get("id", "")) for entry in upstream.model_list))
 
-    @admin.display(description=gettext_lazy("runs"), ordering="run_total")
+    @admin.display(description=gettext_lazy("Runs"), ordering="run_total")
     def run_count(self, upstream: Upstream) -> int:
         return upstream.run_total  # type: ignore[attr-defined]
 
-    @admin.display(description=gettext_lazy("state"), ordering="is_draining")
+    @admin.display(description=gettext_lazy("State"), ordering="is_draining")
     def state(self, upstream: Upstream) -> str:
         running, waiting = upstream.running_total, upstream.waiting_total  # type: ignore[attr-defined]
-        text = (
-            ngettext(
-                "Paused: %(running)d active run, %(waiting)d queued",
-                "Paused: %(running)d active runs, %(waiting)d queued",
-                running,
-            )
-            if upstream.is_draining
-            else ngettext(
-                "%(running)d active run, %(waiting)d queued",
-                "%(running)d active runs, %(waiting)d queued",
-                running,
-            )
-        )
-        return text % {"running": running, "waiting": waiting}
+        counts = {"running": running, "waiting": waiting}
+        if upstream.is_draining:
+            return gettext("Paused: %(running)d running, %(waiting)d queued") % counts
+        return gettext("%(running)d running, %(waiting)d queued") % counts
 
     @admin.action(description=gettext_lazy("Pause selected servers"))
     def drain(self, request: HttpRequest, upstreams: QuerySet[Upstream]) -> None:
@@ -125,15 +119,16 @@ class UpstreamAdmin(AdministratorsOnly):
             for upstream in upstreams
             if set_draining(request.user, upstream, is_draining=is_draining)
         ]
+        names = {"names": ", ".join(changed)}
         if not changed:
-            text = gettext("Nothing changed: the servers were in this state already.")
+            told = gettext("Nothing changed: the selected servers already have this state.")
         elif is_draining:
-            text = gettext("Paused: %(names)s.")
+            told = gettext("Paused: %(names)s.") % names
         else:
-            text = gettext("Resumed: %(names)s.")
-        self.message_user(request, text % {"names": ", ".join(changed)})
+            told = gettext("Resumed: %(names)s.") % names
+        self.message_user(request, told)
 
-    @admin.display(description=gettext_lazy("settings"))
+    @admin.display(description=gettext_lazy("Settings"))
     def settings_link(self, upstream: Upstream) -> SafeString:
         address = reverse("server", args=[upstream.public_id])
-        return format_html('<a href="{}">{}</a>', address, gettext("Change or test this server"))
+        return format_html('<a href="{}">{}</a>', address, gettext("Open server settings"))

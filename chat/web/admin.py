@@ -14,6 +14,7 @@ from django.db.models.constants import LOOKUP_SEP
 from django.db.models.functions import Coalesce
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.formats import number_format
+from django.utils.functional import Promise
 from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext
 
@@ -71,7 +72,7 @@ def seconds(duration: timedelta | None) -> str:
         return ""
     value = duration.total_seconds()
     if value < 60:
-        return gettext("%(seconds)s s") % {"seconds": number_format(round(value, 1), decimal_pos=1)}
+        return gettext("%(seconds)s s") % {"seconds": number_format(value, 1)}
     minutes, rest = divmod(int(value), 60)
     return gettext("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
 
@@ -84,12 +85,12 @@ class AdministratorsOnly(admin.ModelAdmin):
     list_per_page = 50
     show_facets = admin.ShowFacets.NEVER
     # One line for the front page of the administration.
-    summary = ""
+    summary: str | Promise = ""
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
-        title = capfirst(str(self.opts.verbose_name_plural))
+        title = capfirst(self.opts.verbose_name_plural)
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:

@@ -1,4 +1,4 @@
-"""Everything of an installation in one file, and back."""
+"""Backup of a whole installation into one file, and restore."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from django.core.management.base import CommandError
 from django.db import DatabaseError
+from django.utils.translation import gettext
 
 from project.backup import postgres, sqlite
 from project.backup.archive import BackupError
@@ -17,7 +18,7 @@ from project.startup import REFUSED, first_line
 
 
 class Engine(Protocol):
-    """What each kind of database can do; all raise ``archive.BackupError``."""
+    """Operations of each kind of database. All raise ``archive.BackupError``."""
 
     def dump(self, database: Any, target: Path) -> None: ...
 
@@ -38,7 +39,7 @@ def engine_of(database: Mapping[str, Any]) -> Engine:
 
 @contextmanager
 def told_in_one_line(path: Path) -> Iterator[None]:
-    """What can go wrong with the backup at ``path``, as a ``CommandError`` for the operator."""
+    """Turns the errors of a backup at ``path`` into a ``CommandError`` of one line."""
     try:
         yield
     except BackupError as error:
@@ -47,5 +48,6 @@ def told_in_one_line(path: Path) -> Iterator[None]:
         raise CommandError(f"{error.filename or path}: {error.strerror}", returncode=1) from None
     except (DatabaseError, sqlite3.Error) as error:
         raise CommandError(
-            f"The database does not answer: {first_line(error)}", returncode=REFUSED
+            gettext("The database does not answer: %(error)s") % {"error": first_line(error)},
+            returncode=REFUSED,
         ) from error

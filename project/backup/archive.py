@@ -1,7 +1,7 @@
-"""The file of a backup: what it says about itself, the database, and the keys where asked for.
+"""The file of a backup: a manifest, the dump of the database and, on request, the keys.
 
-An uncompressed tar of `MANIFEST`, the dump, and at most two key files. It is complete or not
-there: it is written beside its place, read back, and then moved.
+It is an uncompressed tar of `MANIFEST`, the dump, and at most two key files. It is written to a
+temporary file, read back and then renamed, so that an incomplete backup never has the final name.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from pathlib import Path
 from typing import IO
 
 import msgspec
+from django.utils.translation import gettext
 
 MANIFEST = "manifest.json"
 DUMP = "database"
 KEYS = "keys/"
 FORMAT = 1
-# A manifest names a hundred migrations; more is no manifest of ours.
+# A real manifest is much smaller: it lists about a hundred migrations.
 LARGEST_MANIFEST = 1024 * 1024
 PIECE = 1024 * 1024
 
 
 class BackupError(Exception):
-    """``str()`` says what is wrong, in a sentence for the operator."""
+    """``str()`` explains the problem to the operator in one sentence."""
 
 
 class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
-    """``migrations`` are those applied in the dump, as "application.name"; ``key_marks`` what the
-    installation's keys are known by."""
+    """``migrations`` are those applied in the dump, as "application.name"; ``key_marks`` are the
+    fingerprints of the installation's keys."""
 
     product: str = "tributary"
     format: int = FORMAT
@@ -49,12 +50,15 @@ class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
 
 @contextmanager
 def draft_beside(path: Path) -> Iterator[Path]:
-    """A new file of mode 0600 beside ``path``; what is still there at the end is removed."""
+    """A new file of mode 0600 next to ``path``. It is removed at the end if it still exists."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
-        raise BackupError(f"Cannot write beside {path}: {error.strerror}.") from None
+        raise BackupError(
+            gettext("Can’t write a file next to %(path)s: %(reason)s.")
+            % {"path": path, "reason": error.strerror}
+        ) from None
     try:
         yield draft
     finally:
@@ -62,7 +66,7 @@ def draft_beside(path: Path) -> Iterator[Path]:
 
 
 def write(path: Path, dump: Path, manifest: Manifest, keys: Mapping[str, str]) -> None:
-    """Writes the file and reads it back; raises `BackupError` where it is not as it should be."""
+    """Writes the file and verifies it. Raises `BackupError`."""
     with draft_beside(path) as draft:
         with draft.open("wb") as file:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -77,7 +81,7 @@ def write(path: Path, dump: Path, manifest: Manifest, keys: Mapping[str, str]) -
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Whose account made it is nobody's business."""
+    """Removes the owner, because it is private to the machine."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     member.mode = 0o600
@@ -94,24 +98,30 @@ def read_manifest(path: Path) -> Manifest:
     with _opened(path) as tar:
         member = tar.next()
         if member is None or member.name != MANIFEST or member.size > LARGEST_MANIFEST:
-            raise BackupError(f"{path} is no backup of Tributary.")
+            raise BackupError(gettext("%(path)s is not a Tributary backup.") % {"path": path})
         body = _member(tar, member).read()
     try:
         manifest = msgspec.json.decode(body, type=Manifest)
     except msgspec.DecodeError:
-        raise BackupError(f"{path} is no backup of Tributary.") from None
+        raise BackupError(gettext("%(path)s is not a Tributary backup.") % {"path": path}) from None
     if manifest.product != "tributary" or manifest.format != FORMAT:
-        raise BackupError(f"{path} is of a form that this version does not know.")
+        raise BackupError(
+            gettext("%(path)s has a backup format that this version doesn’t support.")
+            % {"path": path}
+        )
     return manifest
 
 
 def check(path: Path) -> Manifest:
-    """The manifest, if the dump is as it was when the manifest was written."""
+    """The manifest, if the dump matches its checksum. Raises `BackupError`."""
     manifest = read_manifest(path)
     with _opened(path) as tar:
         source = _member(tar, tar.getmember(DUMP))
         if hash_of(source.read) != (manifest.dump_sha256, manifest.dump_bytes):
-            raise BackupError(f"{path} is damaged: its contents do not match its checksum.")
+            raise BackupError(
+                gettext("%(path)s is damaged: its contents don’t match its checksum.")
+                % {"path": path}
+            )
     return manifest
 
 
@@ -134,7 +144,7 @@ def read_keys(path: Path) -> dict[str, str]:
 
 
 def hash_of(read: Callable[[int], bytes]) -> tuple[str, int]:
-    """SHA-256 and length."""
+    """SHA-256 and length of a stream."""
     digest, length = hashlib.sha256(), 0
     while piece := read(PIECE):
         digest.update(piece)
@@ -148,13 +158,18 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
         with tarfile.open(path, mode="r:") as tar:
             yield tar
     except (tarfile.TarError, KeyError, EOFError):
-        raise BackupError(f"{path} is no complete backup of Tributary.") from None
+        raise BackupError(
+            gettext("%(path)s is not a complete Tributary backup.") % {"path": path}
+        ) from None
     except OSError as error:
-        raise BackupError(f"{path} cannot be read: {error.strerror or error}.") from None
+        raise BackupError(
+            gettext("Can’t read %(path)s: %(reason)s.")
+            % {"path": path, "reason": error.strerror or error}
+        ) from None
 
 
 def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     file = tar.extractfile(member)
     if file is None:
-        raise BackupError("The backup holds something else than files.")
+        raise BackupError(gettext("The backup contains something other than files."))
     return file

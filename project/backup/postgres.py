@@ -1,6 +1,6 @@
-"""Dumps and restores a PostgreSQL database with its own programs.
+"""Dumps and restores a PostgreSQL database with PostgreSQL's own programs.
 
-Address and password go to them in their environment: a list of processes shows arguments.
+Address and password are passed in the environment, because process lists show arguments.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from django.utils.translation import gettext, gettext_lazy, ngettext
+
 from project.backup.archive import BackupError
 
-NO_CLIENT = (
-    "{program} is not installed here. Install PostgreSQL's client programs (Debian: "
-    "apt-get install postgresql-client), not older than the server."
+NO_CLIENT = gettext_lazy(
+    "%(program)s is not installed. Install PostgreSQL’s client programs (Debian: apt-get install "
+    "postgresql-client), at least as new as the server."
 )
-# In one transaction with what follows: a restore that fails leaves everything as it was.
+# In one transaction with the restore, so that a failed restore changes nothing.
 EMPTY = "DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public;"
 OTHERS = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
 )
-# A tenth of a second apart: the server takes a moment to see that a connection has gone.
+# A tenth of a second apart, because the server notices a closed connection with a delay.
 IN_USE_TRIES = 20
-# libpq's parameters that a database address may bring, and the variables that stand for them.
+# Parameters of libpq that a database URL may contain, with their environment variables.
 _PARAMETERS = {
     "sslmode": "PGSSLMODE",
     "sslrootcert": "PGSSLROOTCERT",
@@ -48,7 +50,7 @@ _PARAMETERS = {
 
 
 def environment(database: Mapping[str, Any]) -> dict[str, str]:
-    """What libpq reads; the password among it, and nothing of ours."""
+    """The environment for libpq, including the password, and without our own settings."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     address = {
         "PGHOST": database.get("HOST"),
@@ -64,7 +66,7 @@ def environment(database: Mapping[str, Any]) -> dict[str, str]:
 
 
 def dump(database: Mapping[str, Any], target: Path) -> None:
-    """A dump as of one moment; writers do not wait for it."""
+    """A consistent dump, which does not block writers."""
     _run(
         database,
         ["pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={target}"],
@@ -72,12 +74,12 @@ def dump(database: Mapping[str, Any], target: Path) -> None:
 
 
 def check(dumped: Path) -> None:
-    """Unpacks all of it, into nowhere."""
+    """Unpacks the whole dump and discards the result."""
     _run({}, ["pg_restore", "--file=/dev/null", str(dumped)])
 
 
 def migrations(dumped: Path) -> list[str]:
-    """Those applied in the dump, read from the dump itself."""
+    """The migrations that are applied in the dump."""
     arguments = ["--data-only", "--table=django_migrations", "--file=-"]
     text = _run({}, ["pg_restore", *arguments, str(dumped)])
     copied = re.search(
@@ -91,26 +93,32 @@ def migrations(dumped: Path) -> list[str]:
 
 
 def is_in_use(database: Mapping[str, Any]) -> str:
-    """Who else is connected, in a sentence; empty where nobody is."""
+    """A sentence that counts the other connections; empty if there are none."""
     for _ in range(IN_USE_TRIES):
         others = int(_run(database, ["psql", "-X", "-t", "-A", "-c", OTHERS]))
         if not others:
             return ""
         time.sleep(0.1)
-    verb = "connection is" if others == 1 else "connections are"
-    return f"{others} other {verb} open to this database. Stop every web process and runner first."
+    told = ngettext(
+        "%(count)d other connection to this database is open. Stop all web processes and runners "
+        "first.",
+        "%(count)d other connections to this database are open. Stop all web processes and runners "
+        "first.",
+        others,
+    )
+    return told % {"count": others}
 
 
 def room_for_dump(database: Mapping[str, Any], backup: Path) -> Path:
-    """Beside the backup, where it was made: in a container DATA_DIR is a small piece of memory."""
+    """Next to the backup: in a container, DATA_DIR is a small file system in memory."""
     return backup
 
 
 def restore(database: Mapping[str, Any], dumped: Path) -> str:
-    """Replaces everything in one transaction: all of it, or nothing.
+    """Replaces everything in one transaction.
 
-    psql is told to commit only when the dump was read to its end. It must not decide that by
-    itself: a dump that breaks off looks to it like one that ends there.
+    psql is told to commit only after the dump was read completely. It can't decide that itself,
+    because a truncated dump looks to it like a complete one.
     """
     source = ["pg_restore", "--no-owner", "--no-privileges", "--file=-", str(dumped)]
     sink = ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-"]
@@ -130,7 +138,7 @@ def restore(database: Mapping[str, Any], dumped: Path) -> str:
     ):
         is_whole = _pour(reading, writing)
         if not is_whole:
-            # Its connection breaks, and the server undoes what it was told.
+            # The connection is lost, so the server rolls back.
             reading.kill()
             writing.kill()
         reading.wait()
@@ -138,11 +146,12 @@ def restore(database: Mapping[str, Any], dumped: Path) -> str:
         if is_whole and writing.returncode == 0:
             return ""
         said = "".join(_text_of(file) for file in (sink_said, source_said))
-    raise BackupError(f"Nothing was changed. {_first_error(said)}")
+    raise BackupError(gettext("Nothing was changed. %(error)s") % {"error": _first_error(said)})
 
 
 def _pour(reading: subprocess.Popen[bytes], writing: subprocess.Popen[bytes]) -> bool:
-    """Whether all of it went from one program to the other, and then the word to commit it."""
+    """Copies the dump from one program to the other, then commits. Returns whether it was
+    complete."""
     assert reading.stdout is not None
     assert writing.stdin is not None
     try:
@@ -153,7 +162,7 @@ def _pour(reading: subprocess.Popen[bytes], writing: subprocess.Popen[bytes]) ->
         writing.stdin.write(b"\nCOMMIT;\n")
         writing.stdin.close()
     except BrokenPipeError:
-        # psql has met an error, and has said which.
+        # psql has failed and reported an error.
         writing.wait()
         return False
     return True
@@ -176,11 +185,11 @@ def _run(database: Mapping[str, Any], command: Sequence[str]) -> str:
 def _found(command: Sequence[str]) -> list[str]:
     program = shutil.which(command[0])
     if program is None:
-        raise BackupError(NO_CLIENT.format(program=command[0]))
+        raise BackupError(NO_CLIENT % {"program": command[0]})
     return [program, *command[1:]]
 
 
 def _first_error(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     wanted = next((line for line in lines if "error" in line.lower()), "")
-    return (wanted or (lines[0] if lines else "it failed without a word"))[:500]
+    return (wanted or (lines[0] if lines else gettext("it failed without a message")))[:500]

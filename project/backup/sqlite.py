@@ -1,4 +1,4 @@
-"""Copies a SQLite database while it is in use, and puts a copy in its place."""
+"""Backup and restore of a SQLite database; a backup is possible while the database is in use."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from django.utils.translation import gettext
+
 from project.backup.archive import BackupError
 
-# Files of SQLite beside the database that belong to it.
+# Suffixes of further files that belong to a SQLite database.
 BESIDE = ("-wal", "-shm")
 
 
 def dump(database: dict[str, Any], target: Path) -> None:
-    """A copy as of one moment. In one step: the next write of another process would make a copy
-    in several steps begin anew. Writers do not wait for it (WAL)."""
+    """A consistent copy, in a single step: a copy in several steps starts again with each write of
+    another process. It does not block writers (WAL)."""
     source = Path(database["NAME"])
     if not source.exists():
-        raise BackupError(f"There is no database at {source}.")
+        raise BackupError(gettext("There is no database at %(path)s.") % {"path": source})
     with (
         closing(sqlite3.connect(_to_read(source), uri=True, timeout=30)) as origin,
         closing(sqlite3.connect(target)) as copy,
     ):
         origin.backup(copy, pages=-1)
-        # One file, whatever its database was set to.
+        # The copy is a single file, whatever the journal mode of the database.
         copy.execute("PRAGMA journal_mode=DELETE")
 
 
@@ -36,12 +38,19 @@ def check(dumped: Path) -> None:
             found = [row[0] for row in copy.execute("PRAGMA integrity_check(5)")]
             orphans = copy.execute("PRAGMA foreign_key_check").fetchmany(5)
     except sqlite3.DatabaseError as error:
-        raise BackupError(f"The copy of the database cannot be read: {error}.") from None
+        raise BackupError(
+            gettext("Can’t read the copy of the database: %(error)s.") % {"error": error}
+        ) from None
     if found != ["ok"]:
-        raise BackupError(f"The database is damaged: {'; '.join(found)}")
+        raise BackupError(
+            gettext("The database is damaged: %(errors)s") % {"errors": "; ".join(found)}
+        )
     if orphans:
         tables = ", ".join(sorted({str(row[0]) for row in orphans}))
-        raise BackupError(f"The database is damaged: rows in {tables} refer to nothing.")
+        raise BackupError(
+            gettext("The database is damaged: rows in %(tables)s refer to missing rows.")
+            % {"tables": tables}
+        )
 
 
 def migrations(dumped: Path) -> list[str]:
@@ -54,19 +63,20 @@ def migrations(dumped: Path) -> list[str]:
 
 
 def is_in_use(database: dict[str, Any]) -> str:
-    """The lock of the data directory tells, and its caller holds it."""
+    """Always empty: the caller holds the lock of the data directory."""
     return ""
 
 
 def room_for_dump(database: dict[str, Any], backup: Path) -> Path:
-    """Beside the database: on another disk it could not simply take its place."""
+    """Next to the database, so that a rename can replace it."""
     place = Path(database["NAME"])
     place.parent.mkdir(parents=True, exist_ok=True)
     return place
 
 
 def restore(database: dict[str, Any], dumped: Path) -> str:
-    """Puts the copy in the database's place. Says where the database that was there lies now."""
+    """Replaces the database with the copy. Returns a sentence that says where the previous one
+    is."""
     place = Path(database["NAME"])
     kept = _put_aside(place)
     with dumped.open("rb") as source, closing(sqlite3.connect(dumped)) as copy:
@@ -74,7 +84,9 @@ def restore(database: dict[str, Any], dumped: Path) -> str:
         os.fsync(source.fileno())
     os.replace(dumped, place)
     place.chmod(0o600)
-    return f"The database that was there is kept as {kept}." if kept else ""
+    if kept is None:
+        return ""
+    return gettext("The previous database was kept as %(path)s.") % {"path": kept}
 
 
 def _to_read(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Bounds what connections that do not read may hold in the memory of this process."""
+"""Backpressure: bounds the memory for connections whose clients do not read."""
 
 import asyncio
 import logging
@@ -14,17 +14,19 @@ from chat.core import metrics
 
 logger = logging.getLogger(__name__)
 
-# Of a websocket's scope: sends a text if nobody has to wait for that, and says whether it has. To one
-# that is about to close it says so as well, and nothing comes of it.
+# A function in the scope of a websocket: sends a text if that is possible without waiting, and
+# returns whether it did. If the connection is about to close, it also returns true, and the text is
+# dropped.
 SEND_NOW = "tributary.send_now"
 
 
 @implementer(IPushProducer)
 class WriteBuffer:
-    """One connection's way out: whether its transport takes more, and the wait until it does.
+    """The write buffer of one connection: whether it accepts more, and the wait until it does.
 
-    It is the transport's producer: Twisted calls ``pauseProducing`` when more than 64 KiB wait to
-    be sent, ``resumeProducing`` when all of it is gone, ``stopProducing`` when the connection is.
+    It is registered as the transport's producer. Twisted calls ``pauseProducing`` when more than 64
+    KiB are waiting to be sent, ``resumeProducing`` when the buffer is empty, and ``stopProducing``
+    when the connection is closed.
     """
 
     def __init__(self, limits: "BufferLimits", transport: Any) -> None:
@@ -42,11 +44,11 @@ class WriteBuffer:
         self._limits.moved(self)
 
     def stopProducing(self) -> None:
-        """The connection is gone: whoever waits to write goes on, and finds that out."""
+        """The connection is closed: waiting writers continue and notice it."""
         self.resumeProducing()
 
     def finish_in_time(self) -> None:
-        """The connection closes once its rest is taken; a client that never takes it is cut."""
+        """Starts the time limit for the rest of the data, before the connection is closed."""
         self._limits.stalled(self)
 
     @property
@@ -54,27 +56,27 @@ class WriteBuffer:
         return not self._may_write.is_set()
 
     def write(self, data: bytes) -> None:
-        """Sends what the kernel takes at once, where nothing waits before it; the rest goes Twisted's
-        way, which first has the selector say that the socket takes more. For small messages that
-        costs as much as everything else about them.
+        """Writes directly to the socket if the buffer is empty, and leaves the rest to Twisted,
+        which first waits for the selector. For small messages, that wait costs as much as
+        everything else.
         """
         transport = self._transport
         if transport.connected and not self.pending_bytes and not transport._writeDisconnected:
             sent = transport.writeSomeData(data)
-            # A connection that is lost is found out by Twisted, which tries the same again.
+            # If the connection is lost, Twisted finds out when it tries the same write.
             if isinstance(sent, int) and sent > 0:
                 data = data[sent:]
         if data:
             transport.write(data)
 
     async def writable(self) -> None:
-        """Returns when more may be written; a loop, because several writers wake up at once."""
+        """Waits until the buffer accepts more. It loops because several writers wake up at once."""
         while self.is_paused:
             await self._may_write.wait()
 
     @property
     def pending_bytes(self) -> int:
-        """What the transport holds in this process; the same sum by which it decides to pause."""
+        """Bytes in the transport's buffers: the sum by which it decides to pause."""
         return len(self._transport.dataBuffer) + self._transport._tempDataLen
 
     def abort(self) -> None:
@@ -82,7 +84,7 @@ class WriteBuffer:
 
 
 class BufferLimits:
-    """All connections of this process that wait for their client, longest wait first."""
+    """All connections of this process that are waiting for their client, longest wait first."""
 
     def __init__(
         self,
@@ -108,7 +110,8 @@ class BufferLimits:
         return sum(write_buffer.pending_bytes for write_buffer in self._since)
 
     def sweep(self) -> None:
-        """Cuts who has taken nothing for too long; then, over the ceiling, the longest waiters."""
+        """Closes connections that are stalled for too long, then, above the memory limit, the
+        longest waiting."""
         self._cut_overdue()
         self._cut_to_ceiling()
 

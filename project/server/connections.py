@@ -1,4 +1,4 @@
-"""The connections of the server, hardened: HTTP requests and websockets with bounds on everything."""
+"""Hardened HTTP and websocket connections, with limits on everything."""
 
 # Daphne comes first: importing it installs the asyncio reactor, which must precede any other
 # import of the reactor.
@@ -16,65 +16,65 @@ from twisted.web import http
 
 from project.server.backpressure import WriteBuffer
 
-# Typed as a module by Twisted; what is behind it is the asyncio reactor that Daphne installed.
+# Twisted types it as a module; it is the asyncio reactor that Daphne installed.
 reactor: Any = _reactor
 
-# Close codes of RFC 6455 and its registry that may stand in a close frame.
+# Close codes that a close frame may contain (RFC 6455, section 7.4, and its registry).
 SERVICE_RESTART = 1012
 POLICY_VIOLATION = 1008
 MESSAGE_TOO_BIG = 1009
 INTERNAL_ERROR = 1011
 SENDABLE_CLOSE_CODES = frozenset({1000, 1001, 1002, 1003, *range(1007, 1015), *range(3000, 5000)})
-# A client that is told "too large" in mid-upload reads the answer only if we go on reading for a
-# while: closing at once resets the connection, and the answer is lost with it.
+# A client that gets "too large" during an upload can read this response only if we keep reading for
+# a while: closing immediately would reset the connection, and the response would be lost.
 LINGER_SECONDS = 5
 LINGER_BYTES = 64 * 1024 * 1024
-# The same for a websocket that broke a rule: its answer would not be heard either.
+# The same for a websocket that violated a limit, which must receive the close code.
 REFUSED_SECONDS = 1
-# Nobody we know sends a request before the previous one is answered. Twisted would stop reading
-# there, and then not notice that the client has left.
+# No known client sends a request before the previous one is answered (pipelining). Twisted would
+# stop reading there, and then not notice that the client has disconnected.
 PIPELINED_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """What one client, and all of them together, may take. Times in seconds."""
+    """Limits for each client and for all clients together. Times are in seconds."""
 
-    # A request body; larger ones are refused before they are read.
+    # Size of a request body; larger bodies are refused before they are read.
     body_bytes: int = 2 * 1024 * 1024
-    # The same where files are posted: at addresses that match this pattern, if there is one.
+    # The same for uploads: at addresses that match this pattern, if it is not empty.
     upload_bytes: int = 20 * 1024 * 1024
     upload_addresses: str = ""
     # From the first line of a request to the last byte of its body.
     request_seconds: float = 120
-    # A message from a browser: a cursor, an acknowledgement, a subscription.
+    # Size of a message from a browser: a cursor, an acknowledgement, a subscription.
     message_bytes: int = 64 * 1024
-    # Messages and pings; a tab acknowledges twice a second, and subscribes in bursts.
+    # Rate of messages and pings. A tab acknowledges twice a second, and subscribes in bursts.
     messages_per_second: float = 20
     message_burst: int = 60
-    # Messages that the application has not taken yet.
+    # Messages that the application has not received yet.
     queued_messages: int = 64
-    # A client that takes nothing for this long is cut; it resumes where it was.
+    # A client that reads nothing for this long is disconnected; it resumes where it was.
     stall_seconds: float = 60
-    # Bytes that wait for clients, in the whole process.
+    # Bytes that are waiting for clients, in the whole process.
     outgoing_bytes: int = 128 * 1024 * 1024
-    # Until a websocket must be accepted.
+    # Time until a websocket must be accepted.
     connect_seconds: float = 20
-    # Between pings. The answer has less time than that, because a second ping would make the
-    # library forget the deadline of the first without cancelling it.
+    # Time between pings. The pong must arrive sooner, because with a second ping the library loses
+    # the timer of the first without canceling it.
     ping_seconds: float = 30
     pong_seconds: float = 25
-    # How long a client that is told goodbye may take to answer. Cutting the connection can cost it
-    # what it had not read yet: the reason, above all on a slow network.
+    # How long a client may take to answer a close frame. If we cut the connection, it may lose what
+    # it has not read yet, such as the reason, especially on a slow network.
     farewell_seconds: float = 5
-    # How long an application may go on after its client has left, and after the drain.
+    # How long an application may continue after its client has disconnected, and after the drain.
     close_seconds: float = 5
-    # How long the stop hook may take before it is cancelled.
+    # How long the stop hook may take before it is canceled.
     drain_seconds: float = 15
 
 
 class Allowance:
-    """A token bucket: so many per second, so many at once."""
+    """A token bucket: a rate per second, and a burst."""
 
     def __init__(
         self, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic
@@ -109,7 +109,8 @@ def too_large(limit_bytes: int) -> bytes:
 
 
 class HardenedRequest(http_protocol.WebRequest):
-    """One HTTP request: refused while it arrives, or answered no faster than it is read."""
+    """One HTTP request with size limits, whose response is written no faster than the client
+    reads."""
 
     error_template = "<!doctype html><title>%(title)s</title><p>%(body)s</p>"
 
@@ -121,23 +122,24 @@ class HardenedRequest(http_protocol.WebRequest):
         self.received_bytes = 0
         self.began_at = time.monotonic()
         self.body_limit = self.limits.body_bytes
-        # Django parses forms. Twisted would do it too, in memory, before anybody asked.
+        # Django parses forms. Twisted would parse them as well, in memory.
         super().__init__(channel, queued, parsePOSTFormSubmission=False)
 
-    # Twisted calls these three while the request arrives.
+    # Twisted calls these methods while the request arrives.
 
     def gotLength(self, length: int | None) -> None:
         if self._is_upload():
             self.body_limit = self.limits.upload_bytes
         if length is not None and length > self.body_limit:
-            # Without this Twisted invites the body right after the refusal.
+            # Otherwise Twisted would send "100 Continue" after the refusal.
             self.requestHeaders.removeHeader(b"Expect")
             self._refuse()
             return
         super().gotLength(length)
 
     def _is_upload(self) -> bool:
-        # The request gets its address when it is complete; the channel has it from the first line.
+        # The request gets its path only when it is complete; the channel has it from the first
+        # line.
         addresses = self.limits.upload_addresses.encode()
         is_post = bool(addresses) and self.channel._command == b"POST"
         return is_post and re.fullmatch(addresses, self.channel._path) is not None
@@ -163,7 +165,7 @@ class HardenedRequest(http_protocol.WebRequest):
         self.channel.refuse(too_large(self.body_limit))
 
     def process(self) -> Any:
-        # Daphne takes the root path from it, and fails on one that is not ASCII.
+        # Daphne reads the root path from it, and fails if it is not ASCII.
         self.requestHeaders.removeHeader(b"Daphne-Root-Path")
         return super().process()
 
@@ -172,22 +174,22 @@ class HardenedRequest(http_protocol.WebRequest):
         if is_late and not self.is_received and self.channel is not None:
             self.channel.transport.abortConnection()
 
-    # The server calls these.
+    # The server calls these methods.
 
     def application_ended(self) -> None:
-        """Answers for an application that did not, and cuts the answer it left unfinished.
+        """Responds with 500 if the application did not respond, and cuts an unfinished response.
 
-        A cut rather than a clean end: to a client that would look like everything.
+        It is cut because a clean end would look to the client like a complete response.
         """
         if self.finished or self.channel is None:
             return
         if self._response_started:
             self.channel.loseConnection()
         else:
-            self.basic_error(500, b"Internal Server Error", "Something went wrong here.")
+            self.basic_error(500, b"Internal Server Error", "Something went wrong.")
 
     def go_away(self) -> None:
-        """The server ends: a stream is told so, an answer in preparation may be finished."""
+        """The server is stopping: ends streams; a response in preparation may be finished."""
         if not self.is_received and self.channel is not None:
             self.channel.transport.abortConnection()
         elif self._is_event_stream() and self.application_queue:
@@ -199,7 +201,7 @@ class HardenedRequest(http_protocol.WebRequest):
 
 
 class Channel(http.HTTPChannel):
-    """One HTTP connection, which knows whether its client reads."""
+    """One HTTP connection with backpressure."""
 
     def connectionMade(self) -> None:
         server = self.factory.server
@@ -245,7 +247,7 @@ class Channel(http.HTTPChannel):
         return True
 
     def refuse(self, answer: bytes) -> None:
-        """Sends this last answer, then reads and forgets the rest for a while."""
+        """Sends a last response, then reads and discards the rest for a while."""
         self._refused_bytes = 0
         self.setTimeout(None)
         self.transport.unregisterProducer()
@@ -269,21 +271,22 @@ class HTTPFactory(http_protocol.HTTPFactory):
         return channel
 
     def log(self, request: http.Request) -> None:
-        """No access log here: Twisted would format a line per request for nobody."""
+        """Does nothing: there is no access log, and Twisted would format a line for each
+        request."""
 
 
 # --- websockets ---------------------------------------------------------------------------------
 
 
 class WebSocket(ws_protocol.WebSocketProtocol):
-    """One websocket: small messages in, at a human pace; as much out as the client takes."""
+    """One websocket, with limits on size and rate of incoming messages, and with backpressure."""
 
     def connectionMade(self) -> None:
         super().connectionMade()
         server = self.factory.server_class
         self.limits = server.limits
         self.allowance = Allowance(self.limits.messages_per_second, self.limits.message_burst)
-        # Until here the HTTP channel was the transport's producer.
+        # So far, the HTTP channel was the transport's producer.
         self.write_buffer: WriteBuffer = self.transport.producer.write_buffer
         self.transport.unregisterProducer()
         self.transport.registerProducer(self.write_buffer, True)
@@ -305,13 +308,14 @@ class WebSocket(ws_protocol.WebSocketProtocol):
         if self.failedByMe:
             return
         if self.state == self.STATE_CONNECTING and hasattr(self, "request"):
-            # A client must wait for our handshake; the library would collect this without bound.
+            # A client must wait for our handshake; the library would buffer this data without a
+            # limit.
             self.transport.abortConnection()
             return
         super().dataReceived(data)
 
     def onMessageFrameBegin(self, length: int) -> None:
-        # Not the library's own limit: that one also applies to what we send.
+        # We don't use the library's own limit, because it also applies to outgoing messages.
         super().onMessageFrameBegin(length)
         if self.message_data_total_length > self.limits.message_bytes:
             self.refuse(MESSAGE_TOO_BIG)
@@ -324,14 +328,16 @@ class WebSocket(ws_protocol.WebSocketProtocol):
             self.refuse(POLICY_VIOLATION)
 
     def onPing(self, payload: bytes) -> None:
-        # Each ping makes us write: unlimited, a client that does not read fills our memory.
+        # Each ping causes a write, so without a limit a client that does not read could fill our
+        # memory.
         if self.allowance.take():
             super().onPing(payload)
         else:
             self.refuse(POLICY_VIOLATION)
 
     def refuse(self, code: int) -> None:
-        """Says why, and hears no more; the library drops the connection a second later."""
+        """Sends a close code and ignores further data; the library drops the connection a second
+        later."""
         if self.failedByMe:
             return
         self.failedByMe = True
@@ -342,18 +348,18 @@ class WebSocket(ws_protocol.WebSocketProtocol):
         if sync or chopsize or self.send_queue:
             super().sendData(data, sync, chopsize)
             return
-        # The library's own way also describes each frame for a log that nobody reads.
+        # The library's own method also formats a description of each frame for a log.
         self.write_buffer.write(data)
 
     def serverSend(self, content: Any, binary: bool = False) -> None:
         # The application may not know yet that the connection is about to close.
         if self.state == self.STATE_OPEN:
-            # One frame, never compressed: what `sendMessage` does, less its books.
+            # One frame, never compressed: like `sendMessage`, without its statistics.
             payload = content if binary else content.encode()
             self.sendFrame(opcode=2 if binary else 1, payload=payload)
 
     def serverClose(self, code: int | None = None) -> None:
-        """Closes with any code of the registry; the library's own method allows only 1000."""
+        """Closes with any registered code; the library's own method allows only 1000."""
         code = 1000 if code is None else code
         if code not in SENDABLE_CLOSE_CODES:
             raise ValueError(f"close code {code} must not be sent")

@@ -1,4 +1,4 @@
-"""Django's pages, so many at a time: the others stand in line instead of taking turns."""
+"""A pool that handles a limited number of Django requests at once; the others are queued."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from django.urls import set_script_prefix
 
 from chat.core.deadline import database_deadline
 
-# Threads where no bound is set; they are made as they are needed.
+# Number of threads if there is no limit; they are created on demand.
 MOST_THREADS = 64
-# Urgent ones at a time, in threads of their own. Under load 4 ms of a stop are work, and ten times as
-# much is waiting: for the database, and after that for the interpreter, of which a busy event loop
-# lets go every 5 ms.
+# Priority requests at once, in their own threads. Under load, a stop takes 4 ms of work and ten
+# times as much waiting: for the database, and then for the GIL, which a busy event loop releases
+# every 5 ms.
 PRIORITY_THREADS = 4
-# While something urgent is under way a page does not begin, for as long as this: threads share the
-# processor alike, so beside four pages an urgent request would take many times as long.
+# How long a page waits before it starts while a priority request is in progress. Threads share the
+# processor equally, so next to four pages a priority request would take many times as long.
 GIVE_WAY_SECONDS = 0.5
-# Anybody may ask for an urgent address, also without pause: pages give way for a tenth of the time,
-# and twenty seconds longer where it did not happen for a while: hundreds of people who press it one
-# after the other still pass. After six the last of 200 waited twice as long.
+# Anyone can send priority requests without pause, so the time that pages wait for them is limited:
+# to a tenth of the time, plus a reserve of twenty seconds, which is enough for hundreds of people
+# who press *Stop* one after the other. With six seconds, the last of 200 waited twice as long.
 MOST_PATIENCE_SECONDS = 20.0
 PATIENCE_BACK_PER_SECOND = 0.1
 
@@ -40,19 +40,20 @@ Send = Callable[[Any], Awaitable[Any]]
 
 
 class RequestPool(ASGIHandler):
-    """Every request has a thread, and all threads of a process share one lock. Fifty people who
-    send at once would all be answered last, while the event loop, with every live connection, has
-    a fiftieth of the time; and each of them holds a database connection.
+    """Every request needs a thread, and all threads of a process share the GIL. Without a limit,
+    fifty requests at once would all finish late, the event loop with every live connection would
+    get a fiftieth of the time, and each request would hold a database connection.
 
-    Bodies are received, and answers sent, outside the line: a slow client keeps nobody waiting.
-    ``at_once`` 0 sets no bound. For answers of the database a page waits ``database_seconds``.
+    Request bodies are received and responses are sent outside the pool, so a slow client does not
+    occupy a thread. ``at_once`` 0 means no limit. A request waits for the database for at most
+    ``database_seconds`` in total.
 
-    What is short and cannot wait passes all of them: addresses that match ``priority_urls`` as a
-    whole have a line and threads of their own, and pages that were about to begin give way.
+    Requests whose whole path matches ``priority_urls`` have their own queue and threads, and pages
+    that are about to start wait for them.
 
-    The threads stay, and a request goes to one of them once: its signals, all its middleware and
-    its view. Django makes a thread for each request, and goes to and fro between that and the event
-    loop half a dozen times, which costs more than most of our views.
+    The threads are reused, and each request is handed to a thread once, with its signals,
+    middleware and view. Django itself creates a thread for each request and switches between it and
+    the event loop half a dozen times, which costs more than most of our views.
     """
 
     def __init__(
@@ -81,7 +82,8 @@ class RequestPool(ASGIHandler):
         if request is None:
             await self.send_response(refusal, send)
             return
-        # Whoever goes away need not be answered; a thread that is at work on it is not disturbed.
+        # If the client disconnects, the response is dropped; a thread that works on it is not
+        # interrupted.
         leaving = asyncio.ensure_future(self.listen_for_disconnect(receive))
         answering = asyncio.ensure_future(self._make_and_send(request, send))
         try:
@@ -99,7 +101,7 @@ class RequestPool(ASGIHandler):
             await self.send_response(response, send)
             return
         try:
-            # What is read on the way is read in a thread of its own.
+            # A streaming response may read in a thread of its own.
             async with ThreadSensitiveContext():
                 await self.send_response(response, send)
         finally:
@@ -119,7 +121,8 @@ class RequestPool(ASGIHandler):
         return self._lane
 
     def _make(self, request: ASGIRequest) -> HttpResponseBase:
-        """From the beginning of a request to its end, but for what is sent piece by piece."""
+        """Handles a whole request in this thread, except for the sending of a streaming
+        response."""
         signals.request_started.send(sender=type(self), scope=request.scope)
         waited = time.monotonic() - request.came_at
         with database_deadline(self._database_seconds, waited_seconds=waited):
@@ -134,7 +137,7 @@ class RequestPool(ASGIHandler):
 
 
 class _Worker:
-    """A line, and the threads that those at its head are given to."""
+    """A queue of requests and its threads."""
 
     def __init__(
         self, name: str, at_once: int, make: Callable[[ASGIRequest], HttpResponseBase]
@@ -150,13 +153,13 @@ class _Worker:
             return nullcontext()
         loop = asyncio.get_running_loop()
         if loop not in self._turns:
-            # One loop for the life of a process; tests come with several.
+            # A process has one loop; tests have several.
             self._turns = {loop: asyncio.Semaphore(self._at_once)}
         return self._turns[loop]
 
 
 class _PriorityWorker(_Worker):
-    """Knows who is in it, and tells those who gave way when it is empty or their patience ends."""
+    """The worker for priority requests. Pages can wait until it is empty, within a time budget."""
 
     def __init__(
         self, name: str, at_once: int, make: Callable[[ASGIRequest], HttpResponseBase]
@@ -184,8 +187,8 @@ class _PriorityWorker(_Worker):
                 waiting.set_result(None)
 
     async def give_way(self) -> None:
-        """Returns when nobody is in the lane, after ``GIVE_WAY_SECONDS``, or when pages have given
-        way for long enough."""
+        """Waits until there is no priority request, for at most ``GIVE_WAY_SECONDS``, and only
+        while the time budget lasts."""
         if not self._inside or self._count_patience() <= 0:
             return
         is_empty: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -197,7 +200,7 @@ class _PriorityWorker(_Worker):
             self._waiting.discard(is_empty)
 
     def _count_patience(self) -> float:
-        """Seconds that are left. They are used up while anybody waits, however many do."""
+        """Seconds left of the budget. It shrinks while any page waits, regardless of how many."""
         moment = asyncio.get_running_loop().time()
         passed = moment - self._counted_at
         self._counted_at = moment
@@ -207,11 +210,12 @@ class _PriorityWorker(_Worker):
 
 
 def _let_go(request: ASGIRequest) -> None:
-    """What middleware hangs on a request holds the request: its person, its messages, its headers. Some
-    20 kB of each would wait for the collector of garbage, and the memory for them is never given back."""
+    """Breaks the reference cycles between a request and what middleware attaches to it (user,
+    messages, headers). Otherwise about 20 kB per request would wait for the garbage collector, and
+    this memory would never be returned to the system."""
     vars(request).clear()
 
 
 def _close(response: HttpResponseBase) -> None:
-    """Lets go of uploaded files, and of the thread's database connection."""
+    """Closes uploaded files and returns the thread's database connection."""
     response.close()

@@ -1,4 +1,4 @@
-"""Daphne, hardened: bounded memory whatever a client does, and an orderly start and end."""
+"""A hardened Daphne: bounded memory regardless of clients, and an orderly startup and shutdown."""
 
 # Daphne comes first: importing it installs the asyncio reactor, which must precede any other
 # import of the reactor.
@@ -32,7 +32,7 @@ __all__ = ["ConnectionLimits", "Server", "fixed_root_path"]
 
 logger = logging.getLogger(__name__)
 
-# Typed as a module by Twisted; what is behind it is the asyncio reactor that Daphne installed.
+# Twisted types it as a module; it is the asyncio reactor that Daphne installed.
 reactor: Any = _reactor
 
 Scope = MutableMapping[str, Any]
@@ -41,14 +41,14 @@ Send = Callable[[Any], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Hook = Callable[[], Awaitable[None]]
 
-# After a restart every tab comes back within a few seconds.
+# After a restart, all tabs reconnect within a few seconds.
 BACKLOG = 1024
-# How often deadlines are looked at.
+# How often deadlines are checked.
 CHECK_SECONDS = 1.0
 
 
 def fixed_root_path(application: Application) -> Application:
-    """Serves at the root, always: Daphne believes a root path that the client names."""
+    """Always serves at the root. Daphne would trust a root path in a request header."""
 
     async def at_the_root(scope: Scope, receive: Receive, send: Send) -> None:
         await application({**scope, "root_path": ""}, receive, send)
@@ -57,17 +57,17 @@ def fixed_root_path(application: Application) -> Application:
 
 
 async def nothing() -> None:
-    """The hook of a server that has nothing to start or stop."""
+    """A hook that does nothing."""
 
 
 class Server(daphne.server.Server):
-    """Serves one application on one TCP address until it is told to stop.
+    """Serves one application on one TCP address until it is stopped.
 
-    ``on_start`` is awaited once the reactor runs; if it raises, the server stops and ``run``
-    raises the same. ``on_stop`` is awaited at the end, also after a start that failed or was cut
-    short; meanwhile no connection is accepted, and open ones are served on. Afterwards websockets
-    are closed with 1012, streams end, other answers get ``close_seconds``.
-    The first SIGTERM or SIGINT begins this, the second ends the process on the spot.
+    ``on_start`` is awaited once the reactor runs; if it raises, the server stops and ``run`` raises
+    the same exception. ``on_stop`` is awaited at the end, even if the start failed or was canceled;
+    meanwhile no connections are accepted, and open ones are still served. Then websockets are
+    closed with 1012, streams end, and other responses get ``close_seconds``. The first SIGTERM or
+    SIGINT starts this; the second exits immediately.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Server(daphne.server.Server):
         self._on_start = on_start
         self._on_stop = on_stop
         self._is_stopping = False
-        # Whoever is connected is told to go; who comes out of a handshake later is told, too.
+        # Set when all connections were told to close; a websocket that opens later is told as well.
         self.is_leaving = False
         self._failure: Exception | None = None
         self.http_factory = HTTPFactory(self)
@@ -116,10 +116,10 @@ class Server(daphne.server.Server):
         )
         return factory
 
-    # Life.
+    # Startup and shutdown.
 
     def listen(self) -> str:
-        """Binds, and returns the address; raises Twisted's ``CannotListenError``."""
+        """Binds the port and returns the address. Raises Twisted's ``CannotListenError``."""
         self._listener = reactor.listenTCP(
             self._port, self.http_factory, backlog=BACKLOG, interface=self._host
         )
@@ -129,7 +129,7 @@ class Server(daphne.server.Server):
         return self.address
 
     def run(self) -> None:
-        """Returns when everything has ended; ``listen`` comes first."""
+        """Serves until everything has ended. Call ``listen`` first."""
         forward_errors()
         asyncio.set_event_loop(reactor._asyncioEventloop)
         self._loop: asyncio.AbstractEventLoop = reactor._asyncioEventloop
@@ -189,13 +189,14 @@ class Server(daphne.server.Server):
             logger.exception("the stop hook failed")
 
     async def _until_quiet(self, seconds: float) -> None:
-        """Waits until every connection is closed and every answer sent, but not for ever."""
+        """Waits until all connections are closed and all responses are sent, for at most
+        ``seconds``."""
         deadline = self._loop.time() + seconds
         while self.connections or self.buffer_limits.pending_bytes:
             if self._loop.time() > deadline:
                 return
             await asyncio.sleep(0.02)
-        # The last answer may still wait for its turn in the reactor.
+        # The last response may still be waiting for its turn in the reactor.
         await asyncio.sleep(0.02)
 
     async def _cancel_applications(self) -> None:
@@ -209,8 +210,8 @@ class Server(daphne.server.Server):
         if tasks:
             await asyncio.wait(tasks, timeout=1)
 
-    # Connections. Daphne polls its applications once a second, and stops doing so for ever when
-    # one of them fails in mid-answer; here each says by itself when it has ended.
+    # Connections. Daphne polls its applications once a second, and stops polling for good when one
+    # of them fails during a response. Here, a callback runs when an application ends.
 
     def create_application(self, protocol: Any, scope: Scope) -> "asyncio.Queue[Any]":
         if scope["type"] == "websocket":
@@ -240,16 +241,16 @@ class Server(daphne.server.Server):
             del self.connections[protocol]
 
     async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
-        """Passes a message of the application on, once the client has taken the earlier ones.
+        """Forwards a message of the application after the client has read the earlier ones.
 
-        Cancelled while it waits, it has passed on nothing.
+        If it is canceled while waiting, nothing was forwarded.
         """
         if message["type"] in ("http.response.body", "websocket.send"):
             await self._until_wanted(protocol)
         await super().handle_reply(protocol, message)
 
     def send_now(self, protocol: Any, text: str) -> bool:
-        """Sends over a websocket, unless its client has not taken the earlier messages yet."""
+        """Sends over a websocket, unless the client has not read the earlier messages yet."""
         details = self.connections.get(protocol)
         if details is None or "disconnected" in details or protocol.write_buffer.is_paused:
             return False
@@ -261,7 +262,7 @@ class Server(daphne.server.Server):
             await protocol.write_buffer.writable()
         details = self.connections.get(protocol)
         if details is None or "disconnected" in details:
-            # An application that does nothing but send would otherwise never let go of the loop.
+            # Otherwise an application that only sends would never yield to the event loop.
             await asyncio.sleep(0)
 
     def _check_forever(self) -> None:
@@ -282,7 +283,7 @@ class Server(daphne.server.Server):
 
 
 def forward_errors() -> None:
-    """What goes wrong inside Twisted appears in our log; its chatter does not."""
+    """Forwards Twisted's errors to our log, without its other messages."""
     at_least_errors = LogLevelFilterPredicate(defaultLogLevel=LogLevel.error)
     observer = FilteringLogObserver(STDLibLogObserver("twisted"), [at_least_errors])
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False, discardBuffer=True)

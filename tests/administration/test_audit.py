@@ -24,7 +24,7 @@ def test_reading_a_private_conversation_is_recorded(
     assert event.subject == alice
     assert event.target == f"conversation {private_run.conversation.public_id}"
     assert event.detail == {"visibility": "private", "page": 1}
-    assert "That you opened it is recorded." in page
+    assert "Your access was recorded in the audit log." in page
 
 
 def test_every_reading_is_recorded(admin_client: Client, private_run: Run) -> None:

@@ -92,7 +92,7 @@ def test_mockup_lists_its_files(admin_client: Client, private_run: Run) -> None:
     page = text_of(admin_client, row_url(version))
 
     assert row_url(file) in page
-    assert "Not fetched" in page
+    assert "Not downloaded" in page
     assert SCRIPT not in page
 
 

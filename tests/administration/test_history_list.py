@@ -182,7 +182,7 @@ def test_list_shows_turns_and_the_last_run(admin_client: Client, history: None) 
 
 @pytest.mark.parametrize(
     ("counts", "shown"),
-    [((None, None), "–"), ((1200, 34), "1,200 read, 34 written"), ((None, 5), "? read, 5 written")],
+    [((None, None), "–"), ((1200, 34), "1,200 in, 34 out"), ((None, 5), "? in, 5 out")],
 )
 def test_run_list_shows_reported_token_counts(
     admin_client: Client, shared_run: Run, counts: tuple[int | None, int | None], shown: str

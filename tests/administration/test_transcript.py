@@ -107,7 +107,7 @@ def test_run_shows_all_its_facts(
         "+9.0 s",
         "refused",
         "Asked too often.",
-        "asked to wait 2 s",
+        "retry after 2 s",
         upstream.name,
         str(run.public_id),
         "&quot;model_instance_id&quot;: &quot;demo/model&quot;",
@@ -138,8 +138,8 @@ def test_long_result_is_whole_on_the_page_of_its_run(
     page = transcript()
     whole = text_of(admin_client, row_url(run))
 
-    assert "Cut here." in page
-    assert "Cut here." not in whole
+    assert "Only the beginning is shown." in page
+    assert "Only the beginning is shown." not in whole
     assert "&quot;stats_source&quot;" in whole or "&quot;stop&quot;" in whole
 
 
@@ -151,9 +151,9 @@ def test_live_run_shows_its_text_so_far(
 
     page = transcript()
 
-    assert "Still going on" in page
+    assert "This run was in progress when the page loaded." in page
     assert "So far." in page
-    assert "No result is stored yet." in page
+    assert "No result yet" in page
 
 
 def test_run_without_a_log_shows_its_result(
@@ -163,7 +163,7 @@ def test_run_without_a_log_shows_its_result(
 
     page = transcript(of=private_conversation)
 
-    assert "no longer kept" in page
+    assert "The event log is no longer stored." in page
     assert "Below the **old** mill." in page
 
 
@@ -176,8 +176,8 @@ def test_turns_outlive_their_author_and_server(
 
     page = transcript()
 
-    assert "Somebody who has left" in page
-    assert "removed meanwhile" in page
+    assert "Deleted user" in page
+    assert "Deleted server" in page
 
 
 def test_deleted_conversation_can_still_be_read(transcript: Transcript, shared_run: Run) -> None:
@@ -190,7 +190,7 @@ def test_deleted_conversation_can_still_be_read(transcript: Transcript, shared_r
 
 
 def test_empty_conversation_says_so(transcript: Transcript) -> None:
-    assert "Nothing was ever written here." in transcript()
+    assert "No messages" in transcript()
 
 
 def test_all_kinds_of_items_are_shown(
@@ -231,8 +231,8 @@ def test_queued_run_has_no_times(
 
     page = transcript()
 
-    assert "Waiting in line" in page
-    assert "Nothing has come yet." in page
+    assert "Queued" in page
+    assert "No output yet" in page
     assert "First token" not in page
 
 
@@ -251,8 +251,8 @@ def test_every_branch_is_shown_and_versions_are_numbered(
 
     order = ["Root?", "First try.", "Below the first.", "Second try."]
     assert sorted(order, key=page.index) == order
-    assert "version 1 of 2" in page
-    assert "version 2 of 2" in page
+    assert "Version 1 of 2" in page
+    assert "Version 2 of 2" in page
     assert 'href="?page=1#turn-1"' in page[page.index("Another branch") :]
 
 

@@ -14,8 +14,8 @@ from tests.support.browser.screen_reader import announced, assert_apart, listen,
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
-PARAGRAPHS = "What happens, and the answer paragraph by paragraph"
-ENDS = "Only that an answer is complete"
+PARAGRAPHS = "Status changes and each paragraph of the answer"
+ENDS = "Only when an answer is complete"
 ARGUMENTS = {"at": "mill"}
 TEXT = (
     "The river is *high*.\n\n- one\n- two\n\n```python\nprint(1)\nprint(2)\n```\n\n"

@@ -40,7 +40,7 @@ class FirstStart:
     def _link(self) -> str:
         text = self._log.read_text()
         assert self._popen.poll() is None, text
-        found = re.search(r"Set it up once: (\S+)", text)
+        found = re.search(r"Set it up: (\S+)", text)
         return found[1] if found and "serving address=" in text else ""
 
     @contextlib.contextmanager

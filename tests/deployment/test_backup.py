@@ -187,10 +187,10 @@ print(json.dumps([
 ]))
 """
     with_keys, without, again = source.run(FILL + write, CANARY, str(folder))
-    assert "1 people, 3 conversations, 6 messages, 3 runs" in with_keys
-    assert "keep it as you keep a password" in with_keys
-    assert "The keys are not in it" in without
-    assert "exists already" in again
+    assert "1 user, 3 conversations, 6 messages, 3 runs" in with_keys
+    assert "Protect it like a password" in with_keys
+    assert "It does not contain the keys" in without
+    assert "already exists" in again
 
 
 def test_installation_is_restored_on_another_machine(install: Install, backups: Path) -> None:
@@ -206,8 +206,8 @@ print(json.dumps([
     restored, unconfirmed, again = target.run(restores, str(backups / "with-keys"))
     found = target.run(LOOK + "print(json.dumps(found))")
 
-    assert "Answers that were under way in it were ended: 3" in restored
-    assert "There is an installation with 1 accounts here. Say --yes" in unconfirmed
+    assert "3 answers in progress were ended." in restored
+    assert "This would replace an installation with 1 account. Add --yes" in unconfirmed
     assert "Restored from" in again
     assert found == {
         "people": ["alice@example.org"],
@@ -226,7 +226,7 @@ def test_credentials_are_unreadable_without_the_keys(install: Install, backups: 
     restored, found = install().run(begin + LOOK + end, str(backups / "without"))
 
     assert archive.read_keys(backups / "without") == {}
-    assert "The keys here are not those of the backup" in restored
+    assert "The keys differ from those of the backup" in restored
     assert (found["key"], found["fits"]) == ("locked", False)
 
 
@@ -242,7 +242,7 @@ def test_backup_of_a_newer_version_is_refused(backups: Path) -> None:
     restore.refuse_newer(manifest)
     manifest.migrations.append("chat.9999_from_the_future")
 
-    with pytest.raises(BackupError, match="made by a newer version"):
+    with pytest.raises(BackupError, match="created by a newer version"):
         restore.refuse_newer(manifest)
 
 
@@ -277,6 +277,6 @@ print(json.dumps([
     _, written, restored, keys = install(is_migrated=True).run(program, str(backup))
 
     assert "chat.0007_keys_and_cache" not in archive.check(backup).migrations
-    assert "Backup written and checked" in written
+    assert "Backup written and verified" in written
     assert "Restored from" in restored
-    assert "The keys fit" in keys
+    assert "The keys match" in keys

@@ -99,7 +99,7 @@ def test_one_command_makes_the_secrets_once(tmp_path: Path) -> None:
     Fernet(made["encryption_keys"].strip())
     assert made["postgres_password"].strip() in made["database_url"]
     assert stat.S_IMODE((tmp_path / "secrets").stat().st_mode) == 0o700
-    assert "made" not in again
+    assert "created" not in again
     assert {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()} == made
     for name in re.findall(r"file: \./deploy/secrets/([\w.]+)", COMPOSE):
         assert name in made

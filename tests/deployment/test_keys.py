@@ -47,7 +47,7 @@ def test_another_encryption_key_is_refused(settings: Any) -> None:
 def test_another_signing_key_is_refused(settings: Any) -> None:
     settings.SECRET_KEY = "second signing key"
 
-    with pytest.raises(WrongKeys, match="another SECRET_KEY"):
+    with pytest.raises(WrongKeys, match="SECRET_KEY differs"):
         adopt_keys()
 
 
@@ -143,6 +143,6 @@ def test_command_reports_counts_and_no_keys(settings: Any) -> None:
 
     call_command("keys", "rotate", stdout=output)
 
-    assert "2 readable, 0 of them sealed with an older key, 0 unreadable" in output.getvalue()
+    assert "2 readable (0 encrypted with an older key), 0 unreadable" in output.getvalue()
     assert NEW not in output.getvalue()
     assert SECRET not in "".join(KeyMark.objects.values_list("mark", flat=True))

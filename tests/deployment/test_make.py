@@ -24,8 +24,8 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 # (what the Python pretends, a part of the sentence)
 UNUSABLE_PYTHONS = [
     ("sys.version_info = (3, 10, 12)", "must be Python 3.11 to 3.13, not 3.10.12 ("),
-    ("sys.modules['venv'] = None", "lacks venv: on Debian and Ubuntu `apt install python3."),
-    ("sys.modules['ensurepip'] = None", "lacks ensurepip: "),
+    ("sys.modules['venv'] = None", "lacks venv. On Debian and Ubuntu, run `apt install python3."),
+    ("sys.modules['ensurepip'] = None", "lacks ensurepip. "),
 ]
 
 
@@ -54,7 +54,7 @@ def test_unusable_python_is_one_sentence(
             assert made.returncode == 2
             assert made.stdout == ""
             sentence, of_make = made.stderr.splitlines()
-            assert sentence.startswith("PYTHON must be")
+            assert sentence.startswith("PYTHON must ")
             assert words in sentence
             assert of_make.startswith("make: ***")
             assert not (tmp_path / "venv").exists()
@@ -64,7 +64,7 @@ def test_missing_python_is_one_sentence(tmp_path: Path) -> None:
     made = make("run", "PYTHON=python3.no", f"VENV={tmp_path / 'venv'}")
 
     assert made.returncode == 2
-    assert made.stderr.startswith("PYTHON must name a Python from 3.11 on, not python3.no")
+    assert made.stderr.startswith("PYTHON must be Python 3.11 or newer; python3.no was not found")
 
 
 def test_environment_of_an_older_python_is_one_sentence(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_environment_of_an_older_python_is_one_sentence(tmp_path: Path) -> None:
     made = make("run", f"VENV={tmp_path}")
 
     assert made.returncode == 2
-    assert "run `make clean` first" in made.stderr
+    assert "Run `make clean`, then choose" in made.stderr
 
 
 def test_supported_pythons_are_the_same_everywhere() -> None:

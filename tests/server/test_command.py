@@ -129,7 +129,7 @@ def test_taken_port_is_refused(tmp_path: Path) -> None:
         with ServeCommand(tmp_path, "--port", str(port)) as process:
             error = refusal(process)
 
-    assert f"Cannot listen on 127.0.0.1:{port}: Address already in use; set PORT to a" in error
+    assert f"Cannot listen on 127.0.0.1:{port}: Address already in use. Set PORT to a" in error
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])

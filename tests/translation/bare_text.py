@@ -30,6 +30,8 @@ NAMES = frozenset(
         "Alt",
     }
 )
+# Blocks of Django's administration that hold class names.
+CLASS_BLOCKS = re.compile(r"\{% block (?:bodyclass|coltype) %\}.*?\{% endblock %\}")
 # Attributes that are read by people.
 SPOKEN = re.compile(
     r"""\b(title|alt|placeholder|label|aria-label|aria-description|aria-roledescription
@@ -42,6 +44,7 @@ Finding = tuple[int, str]
 
 def in_template(source: str) -> Iterator[Finding]:
     """Line and text of words outside of ``translate`` and ``blocktranslate``."""
+    source = CLASS_BLOCKS.sub("", source)
     line = 1
     position = 0
     within_code = 0
@@ -142,6 +145,11 @@ class _Finder(ast.NodeVisitor):
             if keyword.arg in FIELD_TEXTS and isinstance(keyword.value, ast.Constant):
                 self._take(keyword.value, any_words=True)
         self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        # The help of a management command is English, like that of Django's own.
+        if not any(isinstance(each, ast.Name) and each.id == "help" for each in node.targets):
+            self.generic_visit(node)
 
     def visit_Assert(self, node: ast.Assert) -> None:
         self.visit(node.test)

@@ -9,9 +9,11 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection
+from django.utils.translation import gettext, ngettext_lazy
 
 from chat.administration.keys import current_marks
 from chat.models import Conversation, Message, Run, StoredFile, User
+from chat.rendering.figures import count
 from project import VERSION
 from project.backup import archive, engine_of, told_in_one_line
 from project.backup.archive import BackupError, Manifest
@@ -23,12 +25,19 @@ COUNTED = {
     "runs": Run,
     "files": StoredFile,
 }
+COUNT_LABELS = {
+    "people": ngettext_lazy("%(figure)s user", "%(figure)s users", "count"),
+    "conversations": ngettext_lazy("%(figure)s conversation", "%(figure)s conversations", "count"),
+    "messages": ngettext_lazy("%(figure)s message", "%(figure)s messages", "count"),
+    "runs": ngettext_lazy("%(figure)s run", "%(figure)s runs", "count"),
+    "files": ngettext_lazy("%(figure)s file", "%(figure)s files", "count"),
+}
 
 
 class Command(BaseCommand):
     help = (
-        "Write everything (people, conversations, logs of runs, files, settings) into one file. "
-        "Without the keys unless --with-keys is given."
+        "Back up everything (users, conversations, event logs, files, settings) to one file. "
+        "Keys are included only with --with-keys."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -36,27 +45,33 @@ class Command(BaseCommand):
         parser.add_argument(
             "--with-keys",
             action="store_true",
-            help="put SECRET_KEY and ENCRYPTION_KEYS in, too: whoever has the file can then read "
-            "the credentials of your servers",
+            help="include SECRET_KEY and ENCRYPTION_KEYS; anyone with the file can then read the "
+            "credentials of your servers",
         )
 
     def handle(self, *, file: Path, with_keys: bool, **options: Any) -> None:
         with told_in_one_line(file):
             manifest = back_up(file.absolute(), with_keys=with_keys)
-        counts = ", ".join(f"{count:,} {name}" for name, count in manifest.counts.items())
-        self.stdout.write(f"Backup written and checked: {file} ({counts}).")
+        counts = ", ".join(
+            COUNT_LABELS[name] % {"count": number, "figure": count(number)}
+            for name, number in manifest.counts.items()
+        )
+        written = gettext("Backup written and verified: %(file)s (%(counts)s).")
+        self.stdout.write(written % {"file": file, "counts": counts})
         self.stdout.write(
-            "The keys are in it: keep it as you keep a password."
+            gettext("It contains the keys. Protect it like a password.")
             if with_keys
-            else "The keys are not in it: without them the stored credentials of servers cannot "
-            "be read. Keep them elsewhere (SECRET_KEY, ENCRYPTION_KEYS)."
+            else gettext(
+                "It does not contain the keys (SECRET_KEY, ENCRYPTION_KEYS). Store them "
+                "separately: without them, the stored credentials of servers can’t be read."
+            )
         )
 
 
 def back_up(path: Path, *, with_keys: bool) -> Manifest:
     """Raises `BackupError` and errors of databases; then there is no file."""
     if path.exists():
-        raise BackupError(f"{path} exists already.")
+        raise BackupError(gettext("%(path)s already exists.") % {"path": path})
     database = settings.DATABASES["default"]
     engine = engine_of(database)
     with archive.draft_beside(path.with_name(f"{path.name}.database")) as dump:

@@ -10,32 +10,38 @@ from typing import BinaryIO
 
 import msgspec
 from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext
 
 from chat import dialects
 from chat.dialects.base import Dialect, Parser
 from chat.events import ErrorInfo, Event, encode, to_ascii
+from chat.events.translation import gettext_noop
 from chat.result import Fold, finish
 from chat.wire.sse import MAX_EVENT_BYTES, Decoder, EventTooLarge, Frame
 
 READ_BYTES = 64 * 1024
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
-TOO_LARGE = "One event of the stream is larger than this program accepts."
+TOO_LARGE = gettext_noop("An event of the stream exceeds the size limit.")
 
 
 class Command(BaseCommand):
-    help = "Decodes recorded answers of an upstream; the last event of each file is chat.end."
+    help = "Decode recorded answers into events; the last event of each file is chat.end."
     # It uses no database, and needs no checks of the settings.
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("files", nargs="+", metavar="FILE", help="a recording; - reads stdin")
+        parser.add_argument(
+            "files", nargs="+", metavar="FILE", help="a recording, or - for standard input"
+        )
         parser.add_argument("--dialect", required=True, metavar="NAME")
-        parser.add_argument("--model", default="", help="the model that was asked for")
-        parser.add_argument("--endpoint", default="", help="what the upstream is called")
+        parser.add_argument("--model", default="", help="the requested model")
+        parser.add_argument("--endpoint", default="", help="name of the server")
         parser.add_argument("--split", type=int, default=READ_BYTES, metavar="N", help="read size")
         output = parser.add_mutually_exclusive_group()
-        output.add_argument("--result", action="store_true", help="one line for each file")
-        output.add_argument("--frames", action="store_true", help="the SSE frames as decoded")
+        output.add_argument(
+            "--result", action="store_true", help="print only the result, one line per file"
+        )
+        output.add_argument("--frames", action="store_true", help="print the decoded SSE frames")
 
     def handle(self, *args: object, **options: object) -> None:
         try:
@@ -44,7 +50,7 @@ class Command(BaseCommand):
             raise CommandError(error.args[0]) from None
         split = options["split"]
         if not isinstance(split, int) or split < 1:
-            raise CommandError("--split needs a number of at least 1.")
+            raise CommandError(gettext("--split must be at least 1."))
         files = options["files"]
         for name in files if isinstance(files, list) else []:
             for line in _lines(name, dialect, split, options):

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext
 
 from chat.demo.process import CannotListen, serve
 from chat.demo.server import DemoUpstream
@@ -13,21 +14,21 @@ from chat.demo.server import DemoUpstream
 def _speed(text: str) -> float:
     speed = float(text)
     if not 0 <= speed < float("inf"):
-        raise ArgumentTypeError("the speed is 0 (no pauses) or more")
+        raise ArgumentTypeError(gettext("the speed must be 0 (no pauses) or more"))
     return speed
 
 
 def _port(text: str) -> int:
     port = int(text)
     if not 0 <= port <= 65535:
-        raise ArgumentTypeError("a port is a number from 0 to 65535")
+        raise ArgumentTypeError(gettext("the port must be a number from 0 to 65535"))
     return port
 
 
 class Command(BaseCommand):
     help = (
-        "Serve LM Studio's native API and OpenAI chat completions with prepared answers. "
-        "Prints its address when it is ready and serves until it is told to stop."
+        "Serve the APIs of LLM servers with prepared answers. Prints its address when it is "
+        "ready, and serves until it is stopped."
     )
     # It needs neither a database nor the rest of the site.
     requires_system_checks = []
@@ -36,15 +37,15 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="127.0.0.1", help="Interface (default: loopback).")
         parser.add_argument("--port", type=_port, default=0, help="Port (default 0: any free one).")
         parser.add_argument(
-            "--speed", type=_speed, default=1.0, help="Divides all waiting; 0 means no pauses."
+            "--speed", type=_speed, default=1.0, help="Speed factor; 0 means no pauses."
         )
         parser.add_argument(
-            "--parent-pid", type=int, help="End when the process with this id has ended."
+            "--parent-pid", type=int, help="Exit when the process with this ID exits."
         )
         parser.add_argument(
             "--control",
             action="store_true",
-            help="For tests: take scripts and record requests at /control/, from this machine only.",
+            help="For tests: accept scripts at /control/, only from this machine.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -58,7 +59,10 @@ class Command(BaseCommand):
             asyncio.run(serve(upstream, announce=self._announce, parent_pid=options["parent_pid"]))
         except CannotListen as error:
             address = f"{options['host']}:{options['port']}"
-            raise CommandError(f"cannot listen on {address}: {error}") from error
+            raise CommandError(
+                gettext("Cannot listen on %(address)s: %(reason)s")
+                % {"address": address, "reason": error}
+            ) from error
 
     def _announce(self, line: str) -> None:
         self.stdout.write(line)

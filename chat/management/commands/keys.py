@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.translation import gettext
 
 from chat.administration import keys
 from project.startup import REFUSED, refuse_missing_migrations
@@ -12,9 +13,9 @@ from project.startup import REFUSED, refuse_missing_migrations
 
 class Command(BaseCommand):
     help = (
-        "check: do the keys of this process fit the database? "
-        "rotate: seal every stored secret with the first of ENCRYPTION_KEYS. "
-        "accept: go on with the present keys, after the old ones were lost."
+        "check: check that the keys of this process match the database. "
+        "rotate: encrypt all stored secrets with the first of ENCRYPTION_KEYS. "
+        "accept: continue with the current keys after the old ones were lost."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -28,13 +29,20 @@ class Command(BaseCommand):
         if state.problem:
             raise CommandError(state.problem, returncode=REFUSED)
         self.stdout.write(
-            f"The keys fit. Encryption keys here: {state.encryption_keys}. Stored secrets: "
-            f"{state.readable} readable, {state.outdated} of them sealed with an older key, "
-            f"{state.unreadable} unreadable."
+            gettext(
+                "The keys match. Encryption keys: %(keys)d. Stored secrets: %(readable)d readable "
+                "(%(outdated)d encrypted with an older key), %(unreadable)d unreadable."
+            )
+            % {
+                "keys": state.encryption_keys,
+                "readable": state.readable,
+                "outdated": state.outdated,
+                "unreadable": state.unreadable,
+            }
         )
         if state.unreadable:
             raise CommandError(
-                "Enter the credentials that cannot be read again, at Settings → Servers.",
+                gettext("Some credentials can’t be read. Enter them again under Servers."),
                 returncode=1,
             )
 

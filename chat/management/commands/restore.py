@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection, connections
 from django.db.migrations.loader import MigrationLoader
+from django.utils.translation import gettext, ngettext
 
 from chat.administration.keys import current_marks
 from chat.models import User
@@ -25,15 +26,15 @@ KEY_SETTINGS = {"secret-key": "SECRET_KEY", "encryption-key": "ENCRYPTION_KEYS"}
 
 
 class Command(BaseCommand):
-    help = "Replace the whole database by a backup. Stop every web process and runner first."
+    help = "Replace the whole database with a backup. Stop all web processes and runners first."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path)
         parser.add_argument(
-            "--yes", action="store_true", help="replace what is there without asking"
+            "--yes", action="store_true", help="replace the current data without asking"
         )
         parser.add_argument(
-            "--with-keys", action="store_true", help="take the keys from the backup, too"
+            "--with-keys", action="store_true", help="also restore the keys from the backup"
         )
 
     def handle(self, *, file: Path, yes: bool, with_keys: bool, **options: Any) -> None:
@@ -50,7 +51,7 @@ class Command(BaseCommand):
         refuse_other_engine(manifest)
         refuse_newer(manifest)
         if with_keys and not manifest.has_keys:
-            raise BackupError("This backup holds no keys.")
+            raise BackupError(gettext("This backup contains no keys."))
         database = settings.DATABASES["default"]
         engine = engine_of(database)
         let_go()
@@ -68,16 +69,24 @@ class Command(BaseCommand):
             take_keys(path)
         call_command("migrate", verbosity=0, interactive=False)
         ended = settle_restored()
-        self.stdout.write(f"Restored from {path}, made at {manifest.made_at}.")
+        restored = gettext("Restored from %(path)s, created at %(date)s.")
+        self.stdout.write(restored % {"path": path, "date": manifest.made_at})
         if kept:
             self.stdout.write(kept)
         if ended:
-            self.stdout.write(f"Answers that were under way in it were ended: {ended}.")
+            told = ngettext(
+                "%(count)d answer in progress was ended.",
+                "%(count)d answers in progress were ended.",
+                ended,
+            )
+            self.stdout.write(told % {"count": ended})
         if not with_keys and not set(manifest.key_marks) <= set(current_marks()):
             self.stderr.write(
-                "The keys here are not those of the backup: processes will refuse to start. Give "
-                "them the keys of the installation that was backed up; where these are lost, run "
-                "`manage.py keys accept` and enter the servers' credentials again."
+                gettext(
+                    "The keys differ from those of the backup, so processes will refuse to start. "
+                    "Use the keys of the original installation. If they are lost, run `manage.py "
+                    "keys accept` and enter the credentials of the servers again."
+                )
             )
 
     def _confirm(self, manifest: Manifest, *, yes: bool) -> None:
@@ -85,15 +94,22 @@ class Command(BaseCommand):
         if yes or not people:
             return
         if not sys.stdin.isatty():
-            raise BackupError(
-                f"There is an installation with {people} accounts here. Say --yes to replace it."
+            told = ngettext(
+                "This would replace an installation with %(count)d account. Add --yes to confirm.",
+                "This would replace an installation with %(count)d accounts. Add --yes to confirm.",
+                people,
             )
-        self.stdout.write(
-            f"This replaces an installation with {people} accounts by the backup of "
-            f"{manifest.made_at} ({manifest.counts.get('people', 0)} accounts)."
+            raise BackupError(told % {"count": people})
+        told = gettext(
+            "This replaces the current data (accounts: %(current)d) with the backup of %(date)s "
+            "(accounts: %(restored)d)."
         )
-        if input("Type yes to go on: ").strip() != "yes":
-            raise BackupError("Nothing was changed.")
+        restored = manifest.counts.get("people", 0)
+        self.stdout.write(
+            told % {"current": people, "date": manifest.made_at, "restored": restored}
+        )
+        if input(gettext("Type yes to continue:") + " ").strip() != "yes":
+            raise BackupError(gettext("Canceled. Nothing was changed."))
 
 
 def let_go() -> None:
@@ -108,8 +124,11 @@ def refuse_keys_of_the_environment() -> None:
     for setting in KEY_SETTINGS.values():
         if os.environ.get(setting) or os.environ.get(f"{setting}_FILE"):
             raise BackupError(
-                f"{setting} is set in the environment here, and would win over the backup's. "
-                "Unset it, or restore without --with-keys."
+                gettext(
+                    "%(setting)s is set in the environment and would override the backup’s. Unset "
+                    "it, or restore without --with-keys."
+                )
+                % {"setting": setting}
             )
 
 
@@ -122,8 +141,8 @@ def take_keys(path: Path) -> None:
 def refuse_other_engine(manifest: Manifest) -> None:
     if manifest.engine != connection.vendor:
         raise BackupError(
-            f"This backup is of a database of kind {manifest.engine}; DATABASE_URL names one of "
-            f"kind {connection.vendor}."
+            gettext("This backup is for %(backup)s, but DATABASE_URL points to %(current)s.")
+            % {"backup": manifest.engine, "current": connection.vendor}
         )
 
 
@@ -140,8 +159,11 @@ def refuse_newer(manifest: Manifest) -> None:
     ]
     if unknown:
         raise BackupError(
-            f"This backup was made by a newer version ({manifest.version}; {unknown[-1]}). "
-            "Install that version, then restore."
+            gettext(
+                "This backup was created by a newer version (%(version)s, %(migration)s). Install "
+                "that version, then restore."
+            )
+            % {"version": manifest.version, "migration": unknown[-1]}
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, InterfaceError
+from django.utils.translation import gettext
 
 from chat.health.runner_probe import probing
 from chat.runs.standalone_runner import execute_until_told
@@ -27,7 +28,7 @@ from project.startup import (
 
 
 class Command(BaseCommand):
-    help = "Execute runs. Any number of these may share one PostgreSQL."
+    help = "Execute runs. Any number of runners can share one PostgreSQL database."
 
     def handle(self, **options: Any) -> None:
         refuse_unknown_mode()
@@ -43,7 +44,8 @@ class Command(BaseCommand):
             asyncio.run(execute_until_told(is_alone=settings.IS_SQLITE, beside=[probing]))
         except (DatabaseError, InterfaceError) as error:
             raise CommandError(
-                f"The database does not answer: {first_line(error)}", returncode=TRY_AGAIN
+                gettext("The database does not answer: %(error)s") % {"error": first_line(error)},
+                returncode=TRY_AGAIN,
             ) from error
         finally:
             if lock is not None:

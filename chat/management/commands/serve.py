@@ -7,6 +7,7 @@ from typing import Any
 from channels.routing import get_default_application
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.translation import gettext, gettext_lazy
 from twisted.internet.error import CannotListenError
 
 from project.server.server import ConnectionLimits, Server
@@ -25,16 +26,15 @@ from project.startup import (
     warn_of_renamed_settings,
 )
 
-# What a runner may need after its drain: runs that end when they are interrupted, and a last commit
-# on a slow database.
+# What a runner may need after its drain, to interrupt runs and for a last commit on a slow
+# database.
 DRAIN_MARGIN_SECONDS = 20
-# Addresses of messages, which may contain pictures: of a new conversation, of any other, and of the
-# API.
+# Addresses that accept messages with pictures: a new conversation, an existing one, and the API.
 UPLOADS = r"/(c/([0-9a-f-]{36}/send/)?|api/v1/chat)(\?.*)?"
 
 
 class Command(BaseCommand):
-    help = "Serve Tributary over HTTP and websockets."
+    help = "Serve Tributary over HTTP and WebSocket."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -47,7 +47,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--welcome",
             action="store_true",
-            help="print where it is, and how it is set up, once it can be reached",
+            help="print the address and the setup link once the server is ready",
         )
 
     def handle(self, *, host: str, port: int, welcome: bool, **options: Any) -> None:
@@ -61,7 +61,7 @@ class Command(BaseCommand):
         refuse_other_keys()
         warn_of_renamed_settings()
         allow_many_files()
-        # Imported here: it needs the registry of applications.
+        # Imported here, because it needs the app registry.
         from project import lifespan
 
         words = words_of_welcome() if welcome else ""
@@ -95,12 +95,17 @@ class Command(BaseCommand):
 
 
 def words_of_welcome() -> str:
-    # Imported here: it needs the registry of applications.
+    # Imported here, because it needs the app registry.
     from chat.accounts.actions.setup import setup_link
 
     link = setup_link()
-    how = f"Set it up once: {link}" if link else "Sign in there."
-    return f"\nTributary runs at {settings.SITE_URL}/ — {how}\n"
+    address = {"address": f"{settings.SITE_URL}/", "link": link}
+    told = (
+        gettext("Tributary is running at %(address)s. Set it up: %(link)s")
+        if link
+        else gettext("Tributary is running at %(address)s. Sign in to continue.")
+    )
+    return f"\n{told % address}\n"
 
 
 def is_loopback(host: str) -> bool:
@@ -116,17 +121,20 @@ def refuse_debug_in_public(host: str) -> None:
     """The debug pages show settings and source to anyone who can cause an error."""
     if settings.DEBUG and not is_loopback(host):
         raise CommandError(
-            f"DEBUG is on, and {host} can be reached from other machines. "
-            "Unset DEBUG, or serve on 127.0.0.1.",
+            gettext(
+                "DEBUG is on, and %(host)s can be reached from other machines. Unset DEBUG, or use "
+                "HOST=127.0.0.1."
+            )
+            % {"host": host},
             returncode=REFUSED,
         )
 
 
-# Advice for the usual reasons.
+# What to do about the common reasons.
 REMEDIES = {
-    errno.EADDRINUSE: "set PORT to a port that is free",
-    errno.EACCES: "set PORT to one that this account may use, from 1024 on",
-    errno.EADDRNOTAVAIL: "set HOST to an address of this machine",
+    errno.EADDRINUSE: gettext_lazy("Set PORT to a free port."),
+    errno.EACCES: gettext_lazy("Set PORT to 1024 or higher."),
+    errno.EADDRNOTAVAIL: gettext_lazy("Set HOST to an address of this machine."),
 }
 
 
@@ -135,9 +143,9 @@ def listen(server: Server) -> None:
         server.listen()
     except CannotListenError as error:
         reason = error.socketError.strerror or str(error.socketError)
+        told = gettext("Cannot listen on %(address)s: %(reason)s.") % {
+            "address": f"{error.interface or '*'}:{error.port}",
+            "reason": reason,
+        }
         remedy = REMEDIES.get(error.socketError.errno)
-        raise CommandError(
-            f"Cannot listen on {error.interface or '*'}:{error.port}: {reason}"
-            + (f"; {remedy}." if remedy else "."),
-            returncode=REFUSED,
-        ) from None
+        raise CommandError(f"{told} {remedy}" if remedy else told, returncode=REFUSED) from None

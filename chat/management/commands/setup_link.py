@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand
+from django.utils.translation import gettext
 
 from chat.accounts.actions.setup import setup_link
 
@@ -11,4 +12,6 @@ class Command(BaseCommand):
     help = "Print the one-time setup link of a new installation."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(setup_link() or "Tributary is set up. Sign in with your account.")
+        self.stdout.write(
+            setup_link() or gettext("Tributary is already set up. Sign in with your account.")
+        )

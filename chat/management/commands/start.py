@@ -9,12 +9,13 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext
 
 from chat.servers.actions.demo import ensure_demo_upstream
 
 
 class Command(BaseCommand):
-    help = "Start the demo servers and the server itself, and print where it is."
+    help = "Start the demo servers and Tributary, and print its address."
 
     def handle(self, **options: Any) -> None:
         settings.DEMO_UPSTREAM_URL = start_demo()
@@ -32,5 +33,5 @@ def start_demo() -> str:
     assert demo.stdout is not None
     line = demo.stdout.readline().strip()
     if not line.startswith("demo upstream http"):
-        raise CommandError("The demo upstream did not start.")
+        raise CommandError(gettext("The demo server did not start."))
     return line.removeprefix("demo upstream ")

@@ -1,8 +1,9 @@
-"""Day before month and a clock of 24 hours, as the conversations' own pages have them."""
+"""Day before month and a 24-hour clock, as on the pages of conversations."""
 
 DATE_FORMAT = "j F Y"
 TIME_FORMAT = "H:i"
-# With the zone: the administration's times are compared with logs, and no script translates them.
+# With the time zone, because times in the administration are compared with logs, and no script
+# converts them.
 DATETIME_FORMAT = "j F Y, H:i T"
 YEAR_MONTH_FORMAT = "F Y"
 MONTH_DAY_FORMAT = "j F"
