@@ -20,7 +20,7 @@ _DECLARED = declared("bitseek.toml")
 # What a header may contain; a line break would start another header.
 _HEADER_TEXT = re.compile(r"[!-~]{1,200}\Z")
 _NOT_A_HEADER = gettext_noop(
-    "The conversation id from the server’s settings was left out: it can’t be sent in a header."
+    "The conversation ID from the server’s settings was left out: it can’t be sent in a header."
 )
 
 # Our names of the search parameters, and the server's.

@@ -201,7 +201,7 @@ def _default_label(option: Parameter) -> str:
     if option.default is None:
         return gettext("Default")
     if isinstance(option.default, bool):
-        return gettext("Default (on)") if option.default else gettext("Default (off)")
+        return gettext("Default (On)") if option.default else gettext("Default (Off)")
     value = gettext(option.choice_label(str(option.default)))
     return gettext("Default (%(value)s)") % {"value": value}
 

@@ -17,7 +17,9 @@ from django.urls import reverse
 import chat.dialects
 from chat.conversations.actions.messages import ModelChoice, start_conversation
 from chat.core.encryption import DecryptionError
+from chat.dialects.parameters import Parameter
 from chat.models import AuditEvent, Conversation, Team, Upstream, User
+from chat.servers import option_fields
 from chat.servers.actions import servers as actions
 from tests.servers.conftest import form_of, page_of, url_of
 
@@ -84,6 +86,23 @@ def save(client: Client, upstream: Upstream, **changes: object) -> None:
     upstream.refresh_from_db()
 
 
+def test_texts_of_a_parameter_are_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(option_fields, "gettext", str.upper)
+    parameter = Parameter(
+        name="order",
+        label="Order",
+        kind="choice",
+        choices=("by_name", "xyz"),
+        choice_labels={"xyz": "By place"},
+        help="Of the list.",
+    )
+
+    field = option_fields.option_field(parameter)
+
+    assert (field.label, field.help_text) == ("ORDER", "OF THE LIST.")
+    assert field.choices == [("", "DEFAULT"), ("by_name", "BY NAME"), ("xyz", "BY PLACE")]
+
+
 def test_new_dialect_has_a_form_of_its_options(admin_client: Client, smoke_signals: None) -> None:
     answer = admin_client.get(reverse("server_dialect"), {"dialect": "smoke_signals"})
     page = answer.content.decode()
@@ -94,7 +113,7 @@ def test_new_dialect_has_a_form_of_its_options(admin_client: Client, smoke_signa
         'name="option_puffs" value="3" min="1"',
         '<select name="option_inline_think"',
         '<option value="loud">Loud</option>',
-        "Default (on)",
+        "Default (On)",
         'type="text" name="option_greeting"',
         "Said first.",
         '<textarea name="option_code_book"',
