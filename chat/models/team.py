@@ -7,7 +7,7 @@ import uuid
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 
 
 class TeamRole(models.TextChoices):
@@ -62,7 +62,11 @@ class Membership(models.Model):
         constraints = [models.UniqueConstraint(fields=["team", "user"], name="membership_unique")]
 
     def __str__(self) -> str:
-        return f"{self.user} in {self.team} ({self.role})"
+        return gettext("%(user)s in %(team)s (%(role)s)") % {
+            "user": self.user,
+            "team": self.team,
+            "role": self.get_role_display(),
+        }
 
     @property
     def may_write(self) -> bool:
@@ -115,7 +119,10 @@ class Invitation(models.Model):
         verbose_name_plural = gettext_lazy("invitations")
 
     def __str__(self) -> str:
-        return f"invitation into {self.team} as {self.role}"
+        return gettext("Invitation to %(team)s (%(role)s)") % {
+            "team": self.team,
+            "role": self.get_role_display(),
+        }
 
     @property
     def is_open(self) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
@@ -15,6 +18,16 @@ from chat.models import Run, RunStatus, Upstream
 from chat.servers.actions.servers import set_draining
 from chat.servers.server_page import dialect_label
 from chat.web.admin import AdministratorsOnly, cell, count_of
+
+
+class ApiTypeFilter(admin.AllValuesFieldListFilter):
+    """The API types in use, by their names instead of their ids."""
+
+    def choices(self, changelist: ChangeList) -> Iterator[dict[str, object]]:
+        every, *types = super().choices(changelist)
+        yield every
+        for each in types:
+            yield {**each, "display": dialect_label(str(each["display"]))}
 
 
 class UpstreamAdmin(AdministratorsOnly):
@@ -30,7 +43,7 @@ class UpstreamAdmin(AdministratorsOnly):
         "probed_at",
         "is_enabled",
     )
-    list_filter = ("is_enabled", "is_draining", "dialect")
+    list_filter = ("is_enabled", "is_draining", ("dialect", ApiTypeFilter))
     search_fields = ("name", "base_url")
     ordering = ("name",)
     actions = ("drain", "resume")

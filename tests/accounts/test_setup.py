@@ -142,7 +142,7 @@ def test_command_prints_the_link() -> None:
 
 
 def test_command_says_when_setup_is_done(alice: User) -> None:
-    assert "is set up" in printed_by_command()
+    assert "is already set up" in printed_by_command()
 
 
 def test_sign_in_page_explains_setup_while_there_are_no_users(make_user: MakeUser) -> None:

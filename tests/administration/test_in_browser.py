@@ -67,7 +67,7 @@ def test_pages_have_the_colours_of_the_application(ada: Administrator, scheme: s
 def test_member_is_added_to_a_team(ada: Administrator) -> None:
     page = ada.open("/admin/chat/team/1/change/")
 
-    page.click("text=Add another Membership")
+    page.click("text=Add another Member")
     page.select_option("[name=memberships-1-user]", label="Ada")
     page.click("[name=_continue]")
     page.wait_for_selector(".messagelist .success")
