@@ -275,7 +275,9 @@ def test_of_two_messages_at_once_the_second_is_kept_in_the_composer(
     alice.shows("For Alice.").until_ended()
     bob.release()
 
-    expect(bob.page.locator("#composer-note")).to_contain_text("Alice sent a message here")
+    expect(bob.page.locator("#composer-note")).to_contain_text(
+        "Alice sent a message just before you"
+    )
     expect(bob.composer).to_have_value("From Bob")
     for viewer in (alice, bob):
         viewer.shows("For Alice.").until_ended()
