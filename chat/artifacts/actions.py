@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from django.conf import settings
+from django.utils.translation import gettext_noop
 
 from chat.core import notify
 from chat.core.text import clean
@@ -45,10 +46,11 @@ MOST_DECODINGS = 4
 # The notification channel for the process that fetches files.
 FILES = "files"
 
-BAD_PATH = "This path cannot be part of an address, so it was not asked for."
-LONG_PATH = f"This path is longer than {PATH_LENGTH} letters."
-REPLACED = "It was replaced by a newer version before it could be fetched."
-TOO_LARGE = "It is larger than what is fetched of one file."
+# Reasons why a file is missing. They are stored in English, and translated when they are shown.
+BAD_PATH = gettext_noop("This path isn’t valid in an address.")
+LONG_PATH = gettext_noop("This path is too long.")
+REPLACED = gettext_noop("A newer version replaced this file before it was downloaded.")
+TOO_LARGE = gettext_noop("This file is larger than the limit.")
 
 
 def store_artifacts(run: Run, result: Result, prepared: object = None) -> None:

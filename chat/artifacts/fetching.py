@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q, QuerySet, Sum
 from django.db.models.functions import Now
+from django.utils.translation import gettext, gettext_noop
 
 from chat.artifacts.actions import BAD_PATH, FILES, TOO_LARGE, path_problem
 from chat.core.encryption import DecryptionError
@@ -44,10 +45,10 @@ LEASE_MARGIN_SECONDS = 30
 # once.
 DUE = Q(attempts=0) | Q(due_at__lte=Now())
 
-NO_SERVER = "The server that made it has been removed or switched off."
-LOCKED = "The server's key cannot be read. An administrator must enter it again."
-BUNDLE_TOO_LARGE = "The files of this version are together larger than what is fetched of one."
-GONE = "The fetch was begun several times and never came to an end."
+NO_SERVER = gettext_noop("The server that made this file was removed or disabled.")
+LOCKED = gettext_noop("The server’s key can’t be read. Ask an administrator to enter it again.")
+BUNDLE_TOO_LARGE = gettext_noop("The files of this version are larger than the limit.")
+GONE = gettext_noop("The download was started several times and never finished.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +265,8 @@ def _in_words(error: UpstreamError) -> str:
     if info.kind == "too_large":
         return TOO_LARGE
     if info.status and info.status >= 400:
-        return f"The server answered with status {info.status}."
+        words = gettext("The server answered with HTTP status %(status)d.")
+        return words % {"status": info.status}
     return info.message
 
 

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from django.utils.translation import gettext
+
 from chat.models import ArtifactVersion, FetchStatus, MockupFile, MockupVersion, StoredFile
 from chat.rendering.components import name_of
 from chat.rendering.figures import size
@@ -31,13 +33,19 @@ class ListedFile:
 def listed_file(file: MockupFile, entry: str) -> ListedFile:
     stored = file.file if file.status == FetchStatus.STORED else None
     return ListedFile(
-        path=name_of(file.path) or "(no path)",
+        path=name_of(file.path) or gettext("(no path)"),
         media_type=name_of(file.content_type),
         size=size(stored.size_bytes if stored else file.announced_bytes),
         file=stored,
-        reason=file.reason if file.status == FetchStatus.REFUSED else "",
+        reason=reason_of(file) if file.status == FetchStatus.REFUSED else "",
         is_entry=file.path == entry,
     )
+
+
+def reason_of(file: MockupFile) -> str:
+    """Why the file is missing. Those with a value in them are stored in the installation's language."""
+    # Without a text, gettext gives the head of the catalogue.
+    return gettext(file.reason) if file.reason else ""
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -77,4 +85,4 @@ def artifact_name(version: ArtifactVersion) -> str:
 
 def title_of(version: ArtifactVersion | MockupVersion, identity: str) -> str:
     """The name to show: the title of the file, else its identifier at the upstream."""
-    return name_of(version.title or version.identifier or identity) or "Untitled"
+    return name_of(version.title or version.identifier or identity) or gettext("Untitled")

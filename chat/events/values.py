@@ -4,6 +4,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from chat.events.translation import gettext_noop
+
 # Members of upstream JSON that are stored without interpretation. msgspec has no recursive JSON
 # type; ``Any`` is confined to these two names.
 Json: TypeAlias = Any
@@ -73,7 +75,7 @@ class ProviderInfo(Struct, omit_defaults=True, kw_only=True):
 
 
 # The reason of an ``incomplete`` call, which is never run.
-UNFINISHED_CALL = "The answer ended before this call was complete."
+UNFINISHED_CALL = gettext_noop("The answer ended before this call was complete.")
 
 
 class FailureMetadata(Struct, omit_defaults=True, kw_only=True):

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
+from django.utils.translation import gettext, ngettext
 
 from chat import events
 from chat.core.errors import ActionRefused
@@ -54,10 +55,14 @@ def read_pictures(uploads: Sequence[UploadedFile[Any]]) -> list[Picture]:
 
 def check_picture_count(count: int) -> None:
     """Raises ``ActionRefused``."""
-    if count > settings.PICTURES_PER_MESSAGE:
-        raise ActionRefused(
-            f"A message takes {settings.PICTURES_PER_MESSAGE} pictures at most. Take some away."
+    most = settings.PICTURES_PER_MESSAGE
+    if count > most:
+        words = ngettext(
+            "A message can have up to %(count)d image. Remove some.",
+            "A message can have up to %(count)d images. Remove some.",
+            most,
         )
+        raise ActionRefused(words % {"count": most})
 
 
 def _read_picture(upload: UploadedFile[Any]) -> Picture:
@@ -71,9 +76,11 @@ def picture_of(name: str, body: bytes) -> Picture:
     _check_picture_size(name, len(body))
     facts = read_picture(body)
     if facts is None:
-        raise ActionRefused(f"“{name}” is not a PNG, JPEG, WebP or GIF picture.")
+        words = gettext("“%(name)s” isn’t a PNG, JPEG, WebP or GIF image.")
+        raise ActionRefused(words % {"name": name})
     if not may_be_shown(facts):
-        raise ActionRefused(f"“{name}” has more pixels than a browser can well show.")
+        words = gettext("“%(name)s” has too many pixels. Choose a smaller image.")
+        raise ActionRefused(words % {"name": name})
     stem = PurePosixPath(name).stem
     return Picture(
         name=f"{stem}{SUFFIXES[facts.media_type]}", media_type=facts.media_type, body=body
@@ -82,8 +89,10 @@ def picture_of(name: str, body: bytes) -> Picture:
 
 def _check_picture_size(name: str, size_bytes: int | None) -> None:
     if size_bytes is None or size_bytes > settings.PICTURE_BYTES:
-        most = f"{settings.PICTURE_BYTES / MEGABYTE:.0f} MB"
-        raise ActionRefused(f"“{name}” is larger than {most}. Send a smaller version of it.")
+        words = gettext("“%(name)s” is larger than %(limit)d MB. Choose a smaller image.")
+        raise ActionRefused(
+            words % {"name": name, "limit": round(settings.PICTURE_BYTES / MEGABYTE)}
+        )
 
 
 def attach(

@@ -11,8 +11,10 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet, Sum
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.template.response import TemplateResponse
+from django.utils.translation import gettext, gettext_lazy
 
 from chat.access import NOT_HERE
+from chat.artifacts.file_rows import reason_of
 from chat.models import ArtifactVersion, Conversation, FetchStatus, MockupVersion, StoredFile
 from chat.rendering.components import excerpt, name_of
 from chat.rendering.figures import size
@@ -54,13 +56,14 @@ class KeptAdmin(AdministratorsOnly):
         if thing is None:
             raise Http404(NOT_HERE)
         conversation = self.conversation_of(thing)
-        kind = str(self.opts.verbose_name)
-        with history.reading(request.user, conversation, **{kind.replace(" ", "_"): thing.pk}):
+        # Records name the kind in English, whatever the language of the pages.
+        kind = self.opts.verbose_name_raw.replace(" ", "_")
+        with history.reading(request.user, conversation, **{kind: thing.pk}):
             facts = self.facts_of(thing)
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
-            "title": kind.capitalize(),
+            "title": str(self.opts.verbose_name).capitalize(),
             "conversation": conversation,
             **facts,
             **(extra_context or {}),
@@ -69,13 +72,13 @@ class KeptAdmin(AdministratorsOnly):
         response["Cache-Control"] = "no-store"
         return response
 
-    @admin.display(description="conversation")
+    @admin.display(description=gettext_lazy("conversation"))
     def conversation_cell(self, thing: Model) -> str:
         return cell(self.conversation_of(thing))
 
 
 class ArtifactVersionAdmin(KeptAdmin):
-    summary = "Texts that answers made beside their words, with all versions."
+    summary = gettext_lazy("Documents and code that answers made, with all versions.")
     list_display = ("name_cell", "number", "language_cell", "conversation_cell", "created_at")
     list_select_related = ("artifact__conversation__owner",)
 
@@ -86,28 +89,28 @@ class ArtifactVersionAdmin(KeptAdmin):
     def conversation_of(self, thing: ArtifactVersion) -> Conversation:
         return thing.artifact.conversation
 
-    @admin.display(description="title")
+    @admin.display(description=gettext_lazy("title"))
     def name_cell(self, version: ArtifactVersion) -> str:
         return cell(version.title or version.identifier or version.artifact.artifact_id)
 
-    @admin.display(description="language")
+    @admin.display(description=gettext_lazy("language"))
     def language_cell(self, version: ArtifactVersion) -> str:
         return cell(version.language or version.content_type or "–")
 
     def facts_of(self, thing: ArtifactVersion) -> dict[str, object]:
         return {
-            "name": self.name_cell(thing) or "Untitled",
+            "name": self.name_cell(thing) or gettext("Untitled"),
             "facts": [
-                ("Version", str(thing.number)),
-                ("Language", self.language_cell(thing)),
-                ("Its id at the server", cell(thing.artifact.artifact_id)),
+                (gettext("Version"), str(thing.number)),
+                (gettext("Language"), self.language_cell(thing)),
+                (gettext("ID on the server"), cell(thing.artifact.artifact_id)),
             ],
             "code": excerpt(thing.content, thing.language.lower()),
         }
 
 
 class MockupVersionAdmin(KeptAdmin):
-    summary = "Bundles of files that answers made, and which of them were fetched."
+    summary = gettext_lazy("Groups of files that answers made, and which of them were downloaded.")
     list_display = ("name_cell", "number", "stored", "conversation_cell", "created_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MockupVersion]:
@@ -117,35 +120,37 @@ class MockupVersionAdmin(KeptAdmin):
     def conversation_of(self, thing: MockupVersion) -> Conversation:
         return thing.mockup.conversation
 
-    @admin.display(description="title")
+    @admin.display(description=gettext_lazy("title"))
     def name_cell(self, version: MockupVersion) -> str:
         return cell(version.title or version.identifier or version.mockup.bundle_id)
 
-    @admin.display(description="files")
+    @admin.display(description=gettext_lazy("files"))
     def stored(self, version: MockupVersion) -> str:
         files = list(version.files.all())
-        return f"{sum(file.status == FetchStatus.STORED for file in files)} of {len(files)}"
+        stored = sum(file.status == FetchStatus.STORED for file in files)
+        words = gettext("%(stored)d of %(count)d")
+        return words % {"stored": stored, "count": len(files)}
 
     def facts_of(self, thing: MockupVersion) -> dict[str, object]:
         files = list(thing.files.all())
         held = thing.files.aggregate(total=Sum("file__size_bytes"))["total"] or 0
         return {
-            "name": self.name_cell(thing) or "Untitled",
+            "name": self.name_cell(thing) or gettext("Untitled"),
             "facts": [
-                ("Version", str(thing.number)),
-                ("Files", self.stored(thing)),
-                ("Kept", size(held)),
-                ("Its id at the server", cell(thing.mockup.bundle_id)),
+                (gettext("Version"), str(thing.number)),
+                (gettext("Files"), self.stored(thing)),
+                (gettext("Stored"), size(held)),
+                (gettext("ID on the server"), cell(thing.mockup.bundle_id)),
             ],
             "files": [
-                (name_of(file.path), file.file_id, file.reason or file.get_status_display())
+                (name_of(file.path), file.file_id, reason_of(file) or file.get_status_display())
                 for file in files
             ],
         }
 
 
 class StoredFileAdmin(KeptAdmin):
-    summary = "Pictures that people attached, and files that answers brought or had fetched."
+    summary = gettext_lazy("Images that people attached, and files from answers.")
     list_display = ("name_cell", "media_type", "size_cell", "conversation_cell", "created_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[StoredFile]:
@@ -156,15 +161,15 @@ class StoredFileAdmin(KeptAdmin):
             raise Http404(NOT_HERE)
         return thing.conversation
 
-    @admin.display(description="conversation")
+    @admin.display(description=gettext_lazy("conversation"))
     def conversation_cell(self, thing: StoredFile) -> str:  # type: ignore[override]
         return cell(thing.conversation) if thing.conversation else "–"
 
-    @admin.display(description="name", ordering="name")
+    @admin.display(description=gettext_lazy("name"), ordering="name")
     def name_cell(self, file: StoredFile) -> str:
-        return cell(file.name) or "Untitled"
+        return cell(file.name) or gettext("Untitled")
 
-    @admin.display(description="size", ordering="size_bytes")
+    @admin.display(description=gettext_lazy("size"), ordering="size_bytes")
     def size_cell(self, file: StoredFile) -> str:
         return size(file.size_bytes)
 
@@ -180,10 +185,10 @@ class StoredFileAdmin(KeptAdmin):
         return {
             "name": self.name_cell(thing),
             "facts": [
-                ("Announced as", cell(thing.media_type)),
-                ("Size", self.size_cell(thing)),
+                (gettext("Media type"), cell(thing.media_type)),
+                (gettext("Size"), self.size_cell(thing)),
                 ("SHA-256", thing.sha256 or "–"),
-                ("Attached by", cell(thing.created_by) if thing.created_by else "–"),
+                (gettext("Attached by"), cell(thing.created_by) if thing.created_by else "–"),
             ],
             **shown,
         }

@@ -15,6 +15,7 @@ from django.db import IntegrityError, transaction
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
 from chat import access
@@ -79,7 +80,7 @@ def keep(run: Run, address: str, body: bytes, *, by: User) -> UUID:
             )
     except IntegrityError as error:
         if not StoredFile.objects.filter(public_id=id).exists():
-            raise ActionRefused("The conversation is not there any more.") from error
+            raise ActionRefused(gettext("This conversation was deleted.")) from error
     return id
 
 
@@ -109,7 +110,8 @@ def pictures(request: HttpRequest, public_id: UUID) -> HttpResponse:
             raise Http404(access.NOT_HERE)
         addresses = [address]
         if not kept(run, addresses) and not _bring(request, run, address):
-            return HttpResponse("Too many pictures at once. Try again in a minute.", status=429)
+            text = gettext("Too many images at once. Try again in a minute.")
+            return HttpResponse(text, status=429)
     here = kept(run, addresses)
     return JsonResponse({address: reverse("file", args=[id]) for address, id in here.items()})
 

@@ -11,6 +11,7 @@ from django.db.models import Prefetch
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from chat import access
@@ -254,7 +255,7 @@ def file_source(request: HttpRequest, public_id: UUID) -> HttpResponse:
         "file",
         stored.conversation,
         file=stored,
-        name=name_of(stored.name) or "A file",
+        name=name_of(stored.name) or gettext("Untitled"),
         media_type=name_of(stored.media_type),
         is_text=text is not None,
         is_picture=may_be_shown(read_picture(body)),

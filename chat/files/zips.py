@@ -19,6 +19,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.db.models.functions import Length
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from chat import access
@@ -34,6 +35,7 @@ from chat.models import (
     MockupVersion,
     StoredFile,
 )
+from chat.rendering.figures import count
 from chat.web.decorators import login_required
 from chat.web.files import archive_response
 
@@ -139,8 +141,8 @@ def _answer(entries: Iterable[ZipEntry], name: str) -> HttpResponse:
     taken: set[str] = set()
     room = MOST_BYTES
     with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as archive:
-        for count, entry in enumerate(entries):
-            if entry.size_bytes > room or count >= MOST_FILES:
+        for position, entry in enumerate(entries):
+            if entry.size_bytes > room or position >= MOST_FILES:
                 return _too_much()
             content = entry.read()
             room -= len(content)
@@ -154,10 +156,11 @@ def _answer(entries: Iterable[ZipEntry], name: str) -> HttpResponse:
 
 
 def _too_much() -> HttpResponse:
-    text = (
-        f"There is more here than goes into one file ({MOST_BYTES // MEGABYTE} MB,"
-        f" {MOST_FILES} files). Download what you need one by one."
+    words = gettext(
+        "These files are too large for one download (limit: %(size)d MB, %(count)s files)."
+        " Download them one by one."
     )
+    text = words % {"size": MOST_BYTES // MEGABYTE, "count": count(MOST_FILES)}
     return HttpResponse(text, status=413, content_type="text/plain; charset=utf-8")
 
 

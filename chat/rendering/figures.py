@@ -35,6 +35,12 @@ def _seconds(whole: int) -> str:
     return gettext("%(seconds)s s") % {"seconds": whole}
 
 
+def clock(milliseconds: int) -> str:
+    """A time on a scale: ``1.234 s``. The space does not break."""
+    words = gettext("%(seconds)s s") % {"seconds": decimal(milliseconds / 1000, 3)}
+    return words.replace(" ", "\u00a0")
+
+
 def elapsed(milliseconds: int) -> str:
     """A running time in whole seconds, so that it changes once a second."""
     seconds = milliseconds // 1000
@@ -76,7 +82,7 @@ def _tokens(result: Result) -> list[tuple[str, str]]:
     if (number := stats.total_output_tokens) is not None:
         pairs.append((count(number), ngettext("output token", "output tokens", number)))
     if thinking is not None:
-        pairs.append((count(thinking), gettext("for thinking")))
+        pairs.append((count(thinking), ngettext("thinking token", "thinking tokens", thinking)))
     return pairs
 
 
@@ -98,7 +104,10 @@ def _times(result: Result) -> list[tuple[str, str]]:
 def _probabilities(result: Result) -> list[tuple[str, str]]:
     """How many tokens have log probabilities; the run's details show them."""
     known = sum(len(item.logprobs or ()) for item in result.output if type(item) is MessageItem)
-    return [(count(known), gettext("with probabilities"))] if known else []
+    if not known:
+        return []
+    name = ngettext("token with probabilities", "tokens with probabilities", known)
+    return [(count(known), name)]
 
 
 def figures_of(

@@ -5,22 +5,23 @@ from __future__ import annotations
 from datetime import datetime
 
 import msgspec
+from django.utils.translation import gettext
 
 from chat import events
 from chat.models import Run, RunStatus
-from chat.rendering.figures import duration, milliseconds_of
+from chat.rendering.figures import count, decimal, duration, milliseconds_of
 
 
 def moments_of(run: Run) -> list[tuple[str, datetime]]:
     """The steps of a run that have a time, in order: label and time."""
     steps = (
-        ("Sent", run.queued_at),
-        ("Taken from the line", run.claimed_at),
-        ("Request sent to the server", run.request_sent_at),
-        ("First event", run.first_event_at),
-        ("First token", run.first_token_at),
-        ("Stop asked for", run.stop_requested_at),
-        ("Ended", run.finished_at),
+        (gettext("Queued"), run.queued_at),
+        (gettext("Started"), run.claimed_at),
+        (gettext("Request sent"), run.request_sent_at),
+        (gettext("First event"), run.first_event_at),
+        (gettext("First token"), run.first_token_at),
+        (gettext("Stop requested"), run.stop_requested_at),
+        (gettext("Finished"), run.finished_at),
     )
     return sorted(((label, at) for label, at in steps if at), key=lambda step: step[1])
 
@@ -32,24 +33,27 @@ def figures_of(run: Run) -> list[tuple[str, str]]:
     """
     figures: list[tuple[str, str]] = []
     counts = (
-        ("Tokens read", run.input_tokens),
-        ("Tokens written", run.output_tokens),
-        ("of these for thinking", run.reasoning_tokens or None),
+        (gettext("Input tokens"), run.input_tokens),
+        (gettext("Output tokens"), run.output_tokens),
+        (gettext("Thinking tokens"), run.reasoning_tokens or None),
     )
-    figures += [(label, f"{count:,}") for label, count in counts if count is not None]
+    figures += [(label, count(number)) for label, number in counts if number is not None]
     stats = _stats_of(run)
     if stats is not None:
+        if stats.tokens_per_second is not None:
+            figures.append((gettext("Tokens per second"), decimal(stats.tokens_per_second)))
         measured = (
-            ("Tokens per second", stats.tokens_per_second, "{:.1f}"),
-            ("Time to first token", stats.time_to_first_token_seconds, "{:.2f} s"),
-            ("Model load", stats.model_load_time_seconds, "{:.1f} s"),
+            (gettext("Time to first token"), stats.time_to_first_token_seconds),
+            (gettext("Model load time"), stats.model_load_time_seconds),
         )
         figures += [
-            (label, form.format(value)) for label, value, form in measured if value is not None
+            (label, duration(milliseconds_of(seconds)))
+            for label, seconds in measured
+            if seconds is not None
         ]
     if run.finished_at and (run.request_sent_at or run.status != RunStatus.FAILED):
         total = (run.finished_at - run.queued_at).total_seconds()
-        figures.append(("Total", duration(milliseconds_of(total))))
+        figures.append((gettext("Total time"), duration(milliseconds_of(total))))
     return figures
 
 

@@ -56,6 +56,6 @@ def test_runs_are_listed_and_filtered_by_their_error(
     everything = text_of(admin_client, list_url("run"))
     found = admin_client.get(list_url("run"), {"error": "rate_limit"})
 
-    assert "The server is asked too often at the moment." in everything
+    assert "The server is receiving too many requests" in everything
     assert ">rate_limit<" not in everything
     assert [run.pk for run in found.context["cl"].result_list] == [shared_run.pk]

@@ -384,7 +384,7 @@ async def test_key_is_in_no_error_and_no_log(
         await bundles.make(server, created("a"))
         files = await bundles.fetch()
 
-    assert files["a"].reason == "The server answered with status 403."
+    assert files["a"].reason == "The server answered with HTTP status 403."
     assert KEY not in caplog.text
     assert "canary" not in repr(files["a"].__dict__)
 

@@ -113,7 +113,7 @@ def test_scripts_run_on_demand_only(alice_client: Client, mockup: Mockup) -> Non
     quiet = alice_client.get(address).content.decode()
     running = alice_client.post(address).content.decode()
 
-    assert "Its scripts are off" in quiet
+    assert "Scripts disabled" in quiet
     assert 'sandbox=""' in quiet
     assert 'sandbox="allow-scripts"' in running
     folder = preview_folder(running)
@@ -128,7 +128,7 @@ def test_preview_waits_for_all_files(page: Page) -> None:
 
     assert "<iframe" not in html
     assert 'hx-trigger="every 3s"' in html
-    assert "are being fetched" in html
+    assert "The preview appears when" in html
 
 
 def test_preview_needs_the_first_page(page: Page) -> None:
@@ -136,7 +136,7 @@ def test_preview_needs_the_first_page(page: Page) -> None:
 
     html = page("mockup", 1)
 
-    assert "could not be fetched" in html
+    assert "couldn’t be downloaded" in html
     assert "<iframe" not in html
 
 

@@ -32,7 +32,7 @@ def test_versions_are_run_and_compared_in_the_panel(site: BrowserSite, tab: Open
     expect(level).to_have_text("2.12 m")
     panel.get_by_role("link", name="Changes").click()
     expect(panel.locator(".changes-sum")).to_have_text(
-        "From version 1 to version 2: +2 lines added, −1 removed"
+        "Lines from version 1 to version 2: +2 added, −1 removed"
     )
     expect(panel.locator(".line-added .line-text").first).to_have_text("<p id=level>2.12 m</p>")
     panel.get_by_role("link", name="Code").click()
@@ -83,7 +83,7 @@ def test_artifact_card_is_the_same_live_and_reloaded(site: BrowserSite, tab: Ope
         alice.write("Make a gauge.")
         alice.page.wait_for_url("**/c/*/")
         card = alice.answer.locator(".artifact")
-        expect(card).to_contain_text("Lines added: +2 removed: −1")
+        expect(card).to_contain_text("Lines added: +2 Lines removed: −1")
         card.locator("summary").click()
         expect(card.get_by_role("link")).to_have_count(0)
         site.fake.release("rest")

@@ -128,7 +128,7 @@ def test_long_text_can_be_downloaded(site: BrowserSite, tab: OpenTab) -> None:
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
 
     with alice.page.expect_download() as started:
-        alice.page.get_by_role("link", name="Download the text").click()
+        alice.page.get_by_role("link", name="Download text").click()
 
     assert started.value.suggested_filename == "answer.md"
     assert started.value.path().read_text().strip() == words.strip()

@@ -70,7 +70,7 @@ def test_stop_works_without_notifications(mute_site: BrowserSite, people: People
 
     alice.stop.click()
 
-    alice.until_ended().shows("Stopped by Alice.")
+    alice.until_ended().shows("Stopped by Alice")
     mute_site.fake.wait_until(lambda fake: fake.disconnects == 1)
 
 
@@ -276,6 +276,6 @@ def test_new_member_stops_a_running_answer(team_site: BrowserSite, people: Peopl
     alice.page.get_by_label("Role of Vera").select_option("Member")
     vera.stop.click()
 
-    vera.until_ended().shows("Stopped by Vera.")
+    vera.until_ended().shows("Stopped by Vera")
     alice.page.get_by_label("Role of Vera").select_option("Viewer")
     expect(vera.composer).to_have_count(0)

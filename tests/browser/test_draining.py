@@ -56,7 +56,7 @@ def test_queued_people_see_their_place_and_the_reason(narrow: BrowserSite, tab: 
     tab("Alice", narrow.room(first)).stop.click()
     expect(state).to_have_text("Draining 0 answers under way, 2 waiting")
     bob.stop.click()
-    bob.until_ended().shows("Stopped by Bob.")
+    bob.until_ended().shows("Stopped by Bob")
     stands_at(alice, 1, HELD_UP)
     assert narrow.fake.posts == 1
 

@@ -145,7 +145,7 @@ def test_stop_and_reload_work_over_the_plain_stream(proxy: FaultyProxy, people: 
     alice.stop.first.click()
 
     for viewer in (alice, bob):
-        viewer.until_ended().shows("Stopped by Alice.")
+        viewer.until_ended().shows("Stopped by Alice")
     # A websocket that was blocked on the last page of a tab is not tried at once on the next one.
     assert proxy.handshakes == tried
     until_plain(alice)

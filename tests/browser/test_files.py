@@ -79,7 +79,7 @@ def test_refused_attachments_are_named(site: BrowserSite, tab: OpenTab) -> None:
     )
     alice.write("What is this?")
 
-    expect(alice.page.locator("#composer-note")).to_contain_text("“pretty.png” is not a PNG")
+    expect(alice.page.locator("#composer-note")).to_contain_text("“pretty.png” isn’t a PNG")
     expect(alice.composer).to_have_value("What is this?")
     expect(alice.page.locator(".attaching img")).to_have_count(2)
     expect(alice.turns).to_have_count(2)
@@ -120,7 +120,7 @@ def test_files_of_an_answer_are_read_and_downloaded(file_site: BrowserSite, tab:
     alice.turns.last.get_by_role("link", name="Artifacts (1)").click()
     expect(alice.page.locator("#panel-title")).to_have_text("Files")
     mockup = alice.page.locator(".bundle").first
-    expect(mockup).to_contain_text("Being fetched")
+    expect(mockup).to_contain_text("Downloading…")
     file_site.fake.release("page")
     # Without a reload: the page looks again while something is being fetched.
     expect(mockup).to_contain_text("2 of 2 files")

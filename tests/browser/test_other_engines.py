@@ -208,7 +208,7 @@ def test_stop_keeps_the_text(page: Page) -> None:
 
     page.find("[data-stop]").click()
 
-    page.shows("Stopped by Alice.")
+    page.shows("Stopped by Alice")
     page.shows("Half of it")
     assert page.site.until_ended(run)["status"] == "stopped"
 

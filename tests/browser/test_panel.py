@@ -33,14 +33,14 @@ def test_panel_shows_one_page_at_a_time(tab: OpenTab, room: str) -> None:
     expect(panel).to_be_hidden()
 
     alice.page.locator(".turn [data-details]").click()
-    expect(title).to_have_text("Details of an answer")
+    expect(title).to_have_text("Run details")
     expect(title).to_be_focused()
-    expect(panel).to_contain_text("As the server sent it")
+    expect(panel).to_contain_text("Download recording")
     alice.page.locator("#to-people").click()
 
     expect(title).to_have_text("People")
     expect(panel).to_contain_text("Bob")
-    expect(panel).not_to_contain_text("As the server sent it")
+    expect(panel).not_to_contain_text("Download recording")
     # The conversation stays beside it.
     expect(alice.answer).to_contain_text("By the spring.")
     assert alice.page.url.endswith(room)
@@ -89,7 +89,7 @@ def test_panel_key_works_outside_of_text(tab: OpenTab, room: str) -> None:
     alice.composer.evaluate("text => text.blur()")
     alice.page.keyboard.press("i")
 
-    expect(alice.page.locator("#panel-title")).to_have_text("Details of an answer")
+    expect(alice.page.locator("#panel-title")).to_have_text("Run details")
 
 
 def test_panel_width_is_remembered(tab: OpenTab, room: str) -> None:
@@ -163,7 +163,7 @@ def test_panel_link_opens_in_a_new_window(tab: OpenTab, room: str) -> None:
 def test_lost_conversation_closes_its_panel(site: BrowserSite, tab: OpenTab, room: str) -> None:
     alice = open_ended(tab, room)
     alice.page.locator(".turn [data-details]").click()
-    expect(alice.page.locator("#panel")).to_contain_text("As the server sent it")
+    expect(alice.page.locator("#panel")).to_contain_text("Download recording")
 
     site.rows(
         "UPDATE chat_conversation SET deleted_at = CURRENT_TIMESTAMP, revision = revision + 1"
@@ -173,4 +173,4 @@ def test_lost_conversation_closes_its_panel(site: BrowserSite, tab: OpenTab, roo
 
     expect(alice.page.locator("#gone")).to_be_visible()
     expect(alice.page.locator("#panel")).to_be_hidden()
-    assert "As the server sent it" not in alice.page.content()
+    assert "Download recording" not in alice.page.content()

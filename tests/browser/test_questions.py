@@ -62,7 +62,7 @@ def test_viewers_see_the_question_and_its_answer(site: BrowserSite, tab: OpenTab
         expect(each.turns).to_have_count(2)
         expect(each.page.locator("#strip .phase")).to_have_count(0)
         # The end of the first run is not shown below an answer that has gone on.
-        expect(each.page.locator("#turns").get_by_text("The answer waits.")).to_be_hidden()
+        expect(each.page.locator("#turns").get_by_text("The answer continues when")).to_be_hidden()
     expect(card(alice).locator(".ask-settled")).to_be_focused()
     live = bob.page.locator(".runs").last.inner_text()
     assert bob.reload().page.locator(".runs").last.inner_text() == live

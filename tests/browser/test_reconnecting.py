@@ -49,7 +49,7 @@ def test_killed_server_keeps_text_and_allows_retry(
     restartable_site.start()
 
     for viewer in (alice, bob):
-        viewer.until_ended().shows("One,").shows("interrupted because our server stopped")
+        viewer.until_ended().shows("One,").shows("interrupted because Tributary restarted")
         expect(viewer.page.locator("#connection")).to_be_hidden()
     assert restartable_site.fake.posts == 1
     restartable_site.fake.script(streams.telling("Anew."))

@@ -60,7 +60,7 @@ def test_remote_image_is_loaded_on_request_by_the_server(
     asked: list[str] = []
     alice.on("request", lambda request: asked.append(request.url))
     shown = alice.answer.locator("img.from-elsewhere")
-    show = alice.answer.get_by_role("button", name="Show the picture")
+    show = alice.answer.get_by_role("button", name="Show image")
     expect(show).to_have_count(2)
     alice.page.wait_for_timeout(300)
     assert host.requests == []
@@ -94,7 +94,7 @@ def test_stored_image_is_requested_again_after_a_failure(
     )
     room = image_site.room(image_site.send("A map."))
     alice = people.tab(image_site, "Alice", room)
-    alice.answer.get_by_role("button", name="Show the picture").click()
+    alice.answer.get_by_role("button", name="Show image").click()
     expect(alice.answer.locator("img.from-elsewhere")).to_have_count(1)
     bob = people.tab(image_site, "Bob")
     bob.page.route("**/pictures/", lambda route: route.abort())

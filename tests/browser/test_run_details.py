@@ -48,7 +48,7 @@ def test_figures_are_the_same_after_a_reload(tab: OpenTab, site: BrowserSite) ->
 
     alice.reload()
 
-    expect(alice.answer.locator(".figures")).to_contain_text("7 tokens in")
+    expect(alice.answer.locator(".figures")).to_contain_text("7 input tokens")
     assert alice.normalized() == live
 
 
@@ -62,7 +62,7 @@ def test_event_opens_beside_its_raw_form(tab: OpenTab, site: BrowserSite) -> Non
     alice.page.keyboard.press("Enter")
 
     expect(panel.locator("#e2 .recorder-pair")).to_contain_text("exactly this")
-    panel.get_by_role("link", name="Pieces of text").click()
+    panel.get_by_role("link", name="Message text").click()
     expect(panel.locator(".recorder-lines code.recorder-type").first).to_have_text("message.delta")
     assert set(panel.locator("code.recorder-type").all_inner_texts()) == {"message.delta"}
 
@@ -86,16 +86,16 @@ def test_steps_and_slider_move_a_replay(tab: OpenTab, site: BrowserSite) -> None
     alice, _ = open_answered(site, tab)
     alice.page.get_by_role("link", name="Details").last.click()
     panel = alice.page.locator("#panel")
-    panel.get_by_role("link", name="Replay the answer").click()
+    panel.get_by_role("link", name="Replay answer").click()
     seq = panel.locator("[data-replay-seq]")
     expect(seq).to_have_text("0")
 
-    panel.get_by_role("link", name="One event on").click()
+    panel.get_by_role("link", name="Next event").click()
     expect(seq).to_have_text("1")
     panel.get_by_role("slider", name="Time since the request").press("End")
     expect(panel.locator(".replay-stage")).to_contain_text("Line 11")
     last = int(seq.inner_text())
-    panel.get_by_role("link", name="One event back").click()
+    panel.get_by_role("link", name="Previous event").click()
 
     expect(seq).to_have_text(str(last - 1))
     # The replay does not change the answer in the conversation.
@@ -111,7 +111,7 @@ def test_filters_and_replay_work_by_keyboard(tab: OpenTab, site: BrowserSite) ->
     press("Enter")
     expect(alice.page.locator("#panel-title")).to_be_focused()
 
-    filtered = panel.get_by_role("link", name="Pieces of thinking")
+    filtered = panel.get_by_role("link", name="Thinking text")
     filtered.focus()
     press("Enter")
     expect(types).to_have_text(["reasoning.delta"])
@@ -119,7 +119,7 @@ def test_filters_and_replay_work_by_keyboard(tab: OpenTab, site: BrowserSite) ->
     press("Enter")
     expect(types.first).to_have_text("chat.start")
     expect(filtered).to_be_focused()
-    panel.get_by_role("link", name="Replay the answer").focus()
+    panel.get_by_role("link", name="Replay answer").focus()
     press("Enter")
     play = panel.locator("[data-replay-play]")
     expect(play).to_be_visible()
@@ -142,15 +142,16 @@ def test_filters_and_replay_work_by_keyboard(tab: OpenTab, site: BrowserSite) ->
 
 def test_two_quick_steps_are_two_events(tab: OpenTab, site: BrowserSite) -> None:
     alice, run = open_answered(site, tab)
-    alice.open(f"{run}replay/")
+    # The first event changes nothing on the page.
+    alice.open(f"{run}replay/?at=1")
     alice.page.evaluate(SLOW_SWAP)
     asked: list[str] = []
     alice.on("request", lambda request: asked.append(request.url))
-    step = alice.page.get_by_role("link", name="One event on")
+    step = alice.page.get_by_role("link", name="Next event")
 
     step.click()
     alice.page.wait_for_function("() => document.title === 'putting'")
     step.click()
 
-    expect(alice.page.locator("[data-replay-seq]")).to_have_text("2")
-    assert [url.partition("after=")[2][:1] for url in asked if "after=" in url] == ["0", "1"]
+    expect(alice.page.locator("[data-replay-seq]")).to_have_text("3")
+    assert [url.partition("after=")[2][:1] for url in asked if "after=" in url] == ["1", "2"]

@@ -91,7 +91,7 @@ SCENES = [
     Scene("openai_chat", "demo-friendli", "tool fail"),
     Scene("openai_chat", "demo-gateway", "Hello.", has=("img",)),
     Scene("openai_completions", "demo-base", "code"),
-    Scene("openai_completions", "demo-base-thinker", "think", shows=("Thought",)),
+    Scene("openai_completions", "demo-base-thinker", "think", shows=("Thinking",)),
     Scene("openai_responses", "demo-agent", "search", has=(".citations",)),
     Scene("openai_responses", "demo-agent", "mcp"),
     Scene("openai_responses", "demo-agent", "mcp fail"),

@@ -48,4 +48,4 @@ def test_sound_is_played_and_downloaded(site: BrowserSite, tab: OpenTab) -> None
     assert download.value.suggested_filename == "sound-1.wav"
     assert Path(download.value.path()).read_bytes() == sound
     assert live == alice.reload().normalized()
-    expect(player).to_have_attribute("aria-label", "Sound: sound-1.wav")
+    expect(player).to_have_attribute("aria-label", "Audio: sound-1.wav")

@@ -33,7 +33,7 @@ def test_stop_before_the_first_byte(
 
     site.fake.wait_until(lambda fake: fake.disconnects == 1)
     for viewer in tabs.values():
-        viewer.until_ended().shows(f"Stopped by {by}.").shows("Nothing had arrived yet.")
+        viewer.until_ended().shows(f"Stopped by {by}").shows("Nothing was received.")
         expect(viewer.page.locator("#send")).to_have_accessible_name("Send")
         expect(viewer.page.locator("#strip .phase")).to_have_count(0)
     assert site.run(run)["status"] == "stopped"
@@ -52,7 +52,7 @@ def test_stop_keeps_the_text_for_everybody(
 
     site.fake.wait_until(lambda fake: fake.disconnects == 1)
     for viewer in (alice, bob):
-        viewer.until_ended().shows("Half of the answer").shows("Stopped by Bob.")
+        viewer.until_ended().shows("Half of the answer").shows("Stopped by Bob")
         expect(viewer.button("Try again")).to_be_visible()
 
 
@@ -71,7 +71,7 @@ def test_stop_button_shows_that_it_was_pressed(
     alice.until(lambda: alice.is_holding, "the request")
     assert site.fake.disconnects == 0
     alice.release()
-    alice.until_ended().shows("Stopped by Alice.")
+    alice.until_ended().shows("Stopped by Alice")
     expect(alice.page.locator("#send")).to_have_accessible_name("Send")
 
 
@@ -87,7 +87,7 @@ def test_stop_does_not_wait_for_other_requests(site: BrowserSite, tab: OpenTab) 
 
     site.fake.wait_until(lambda fake: fake.disconnects == 1)
     alice.release()
-    alice.until_ended().shows("Stopped by Alice.")
+    alice.until_ended().shows("Stopped by Alice")
     expect(alice.page.locator("#send")).to_have_accessible_name("Send")
 
 
@@ -103,7 +103,7 @@ def test_failed_stop_can_be_repeated(site: BrowserSite, tab: OpenTab) -> None:
     expect(alice.button("Stop")).to_be_enabled()
     alice.page.unroute_all()
     by_button(alice)
-    alice.until_ended().shows("Stopped by Alice.")
+    alice.until_ended().shows("Stopped by Alice")
     expect(alice.page.locator("#toasts")).to_be_empty()
 
 
@@ -132,5 +132,5 @@ def test_queued_run_shows_its_place_and_stops(site: BrowserSite, tab: OpenTab) -
 
     by_button(alice)
 
-    alice.until_ended().shows("Stopped by Alice.")
+    alice.until_ended().shows("Stopped by Alice")
     assert site.fake.posts == limit

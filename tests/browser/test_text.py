@@ -310,7 +310,7 @@ def test_footnote_links_lead_there_and_back(site: BrowserSite, tab: OpenTab) -> 
     expect(note).to_contain_text("See the gauges of 1921.")
     assert serious_findings(alice.page, TWO_DISPLAYS, within=".notes") == []
     DESKTOP_LIGHT.show(alice.page)
-    note.get_by_role("link", name="From note 1 back to the text").click()
+    note.get_by_role("link", name="Back to the text from note 1").click()
 
     expect(mark).to_be_in_viewport()
     live = alice.normalized()

@@ -309,7 +309,7 @@ def test_run_details_show_timeline_and_events(as_bob: Client, room: Room) -> Non
 
     assert "message.delta" in page
     assert "Total" in page
-    assert "the result; its figures are above" in page
+    assert "the result; see Usage" in page
 
 
 def test_run_details_explain_errors_in_words(as_bob: Client, room: Room) -> None:
@@ -326,8 +326,8 @@ def test_run_details_explain_errors_in_words(as_bob: Client, room: Room) -> None
 
     page = as_bob.get(url_of("run_details", run)).content.decode()
 
-    assert page.count("The server does not have this model.") == 3
+    assert page.count("The server doesn’t have this model") == 3
     assert "No model river-9." in page
     assert "not_found" not in page
-    assert "for thinking" not in page
+    assert "Thinking tokens" not in page
     assert "Total" not in page

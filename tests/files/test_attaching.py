@@ -110,11 +110,11 @@ def test_same_key_with_another_picture_is_refused(send: Post) -> None:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (PAGE, "is not a PNG, JPEG, WebP or GIF picture"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>", "is not a PNG"),
-        (b"GIF89a", "is not a PNG"),
-        (announced_png(2**31 - 1, 2**31 - 1), "more pixels"),
-        (announced_png(20_000, 20_000), "more pixels"),
+        (PAGE, "isn’t a PNG, JPEG, WebP or GIF image"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>", "isn’t a PNG"),
+        (b"GIF89a", "isn’t a PNG"),
+        (announced_png(2**31 - 1, 2**31 - 1), "too many pixels"),
+        (announced_png(20_000, 20_000), "too many pixels"),
         (png() + bytes(6 * 1024 * 1024), "larger than 5 MB"),
     ],
     ids=["a page", "svg", "cut", "huge", "many pixels", "many bytes"],
@@ -133,7 +133,7 @@ def test_invalid_picture_is_refused_and_nothing_sent(
 def test_too_many_pictures_are_refused(send: Post) -> None:
     response = send(*[upload() for _ in range(9)])
 
-    assert "8 pictures at most" in response.content.decode()
+    assert "up to 8 images" in response.content.decode()
     assert Message.objects.count() == 0
 
 

@@ -201,7 +201,7 @@ def test_binary_files_have_no_source(alice_client: Client, conversation: Convers
     binary = alice_client.get(stored(conversation, b"\x00\x01\xff", "a.bin") + "source/")
     picture = alice_client.get(stored(conversation, png()) + "source/")
 
-    assert "This is no text" in binary.content.decode()
+    assert "Preview isn’t available for this file type." in binary.content.decode()
     assert "<img" in picture.content.decode()
 
 
@@ -219,7 +219,7 @@ def test_direction_marks_are_removed_from_name_and_type(
 def test_long_source_is_cut(alice_client: Client, conversation: Conversation) -> None:
     response = alice_client.get(stored(conversation, b"x" * 500_000, "a.txt") + "source/")
 
-    assert "The first 400000 of 500000 characters" in response.content.decode()
+    assert "the first 400000 of 500000 characters" in response.content.decode()
 
 
 # --- artifacts ---------------------------------------------------------------------------------
@@ -328,15 +328,15 @@ def conversation_page(alice_client: Client, conversation: Conversation) -> Calla
 def test_list_shows_every_kind_of_file(files_page: Callable[[], str], full: Message) -> None:
     page = files_page()
 
-    for words in ("Calculator", "1 earlier version", "Shop", "1 of 3 files", "Being fetched"):
+    for words in ("Calculator", "1 earlier version", "Shop", "1 of 3 files", "Downloading…"):
         assert words in page
-    assert "This path cannot be part of an address" in page
+    assert "This path isn’t valid in an address." in page
     assert 'alt="picture-2.png"' in page
     assert 'alt="spring.png"' in page
 
 
 def test_empty_list_says_so(files_page: Callable[[], str]) -> None:
-    assert "Nothing yet" in files_page()
+    assert "No files yet" in files_page()
 
 
 def test_conversation_links_its_files(conversation_page: Callable[[], str], full: Message) -> None:

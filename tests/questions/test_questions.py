@@ -447,7 +447,7 @@ def test_run_details_link_to_the_other_runs_of_the_answer(
     page = as_bob.get(url_of("run_details", follow_up)).content.decode()
 
     assert url_of("run_details", question.run) in page
-    assert "written in 2 runs" in page
+    assert "This answer has 2 runs" in page
 
 
 # --- pages of others --------------------------------------------------------------------------

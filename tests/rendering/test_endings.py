@@ -96,7 +96,7 @@ def test_known_figures_are_shown_and_others_left_out() -> None:
 
     assert "1,234 input tokens" in text
     assert "41.2 tokens/s" in text
-    assert "for thinking" not in text
+    assert "thinking tokens" not in text
     assert "loading" not in text
 
 
@@ -105,7 +105,7 @@ def test_tokens_of_thinking_are_shown_unless_zero(tokens: int, is_shown: bool) -
     ending = end()
     ending.result.stats.reasoning_output_tokens = tokens
 
-    assert ("for thinking" in text_of(*message("x"), ending)) is is_shown
+    assert ("thinking tokens" in text_of(*message("x"), ending)) is is_shown
 
 
 @pytest.mark.parametrize(("tokens", "is_shown"), [(0, False), (7, True)])
@@ -120,7 +120,7 @@ def test_probabilities_are_counted() -> None:
     ending = end()
     ending.result.output = [events.MessageItem(content="x", logprobs=[{"token": "x"}] * 12)]
 
-    assert "12 with probabilities" in text_of(*message("x"), ending)
+    assert "12 tokens with probabilities" in text_of(*message("x"), ending)
 
 
 @pytest.mark.parametrize(("story", "is_shown"), [([], False), (message("So far"), True)])

@@ -67,7 +67,7 @@ def seqs(tree: html.HtmlElement) -> list[int]:
 
 def frames_of(tree: html.HtmlElement) -> str:
     """The text of the part with the server's frames."""
-    return str(tree.xpath("string(//section[h4[contains(., 'server')]])"))
+    return str(tree.xpath("string(//section[h4[contains(., 'Recording')]])"))
 
 
 # --- the list -------------------------------------------------------------------------------
@@ -212,20 +212,20 @@ def test_frames_of_another_answer_are_not_attributed(as_bob: Client, recorded: R
     frames = frames_of(page(as_bob, "run_event", run, 3))
 
     assert "mouth" not in frames
-    assert "not known" in frames
+    assert "couldn’t be found in it" in frames
 
 
 def test_run_without_frames_says_so(as_bob: Client, recorded: Recorded) -> None:
     run = recorded(merged(log_of(RIVER)))
 
-    assert "Nothing is kept" in frames_of(page(as_bob, "run_event", run, 3))
+    assert "No recording" in frames_of(page(as_bob, "run_event", run, 3))
 
 
 def test_event_of_our_own_has_no_frame(as_bob: Client, recorded: Recorded) -> None:
     cut = RIVER[: RIVER.index(b"event: message.end")]
     run = recorded(merged(log_of(cut)), cut)
 
-    assert "we made it" in frames_of(page(as_bob, "run_event", run, run.last_seq))
+    assert "Tributary added this event" in frames_of(page(as_bob, "run_event", run, run.last_seq))
 
 
 def progress_frames(count: int) -> bytes:
@@ -297,8 +297,8 @@ def shares_of_time(client: Client, run: Run) -> list[str]:
 def test_details_show_time_in_the_queue_and_overhead(as_bob: Client, run: Run) -> None:
     shares = shares_of_time(as_bob, run)
 
-    assert any(share.startswith("waiting in line 4.0 s") for share in shares)
-    assert any(share.startswith("our own work") for share in shares)
+    assert any(share.startswith("Queued 4.0 s") for share in shares)
+    assert any(share.startswith("Tributary overhead") for share in shares)
 
 
 def test_time_of_an_unknown_end_stops_at_the_last_event(as_bob: Client, recorded: Recorded) -> None:
@@ -312,13 +312,13 @@ def test_time_of_an_unknown_end_stops_at_the_last_event(as_bob: Client, recorded
 
     *shares, note = shares_of_time(as_bob, run)
 
-    assert [share.rsplit(" ", 2)[0] for share in shares] == [
-        "waiting in line 4.0 s",
-        "our own work 1.0 s",
-        "until the first token 0.2 s",
-        "writing 2.0 s",
+    assert [share.rsplit(" ", 1)[0] for share in shares] == [
+        "Queued 4.0 s",
+        "Tributary overhead 1.0 s",
+        "Waiting for the model 0.2 s",
+        "Writing 2.0 s",
     ]
-    assert note.startswith("Up to the last event")
+    assert note.startswith("Measured up to the last event")
 
 
 # --- export --------------------------------------------------------------------------------
@@ -382,17 +382,17 @@ def test_event_after_the_end_does_not_hide_the_final_result(recorded: Recorded) 
 @pytest.mark.parametrize(
     ("raw", "dialect", "words"),
     [
-        (RIVER, "lmstudio", "Stream and final result agree"),
+        (RIVER, "lmstudio", "Stream and final result match"),
         (
             RIVER.replace(b'"content":"By the spring."', b'"content":"By the mouth."'),
             "lmstudio",
             "Stream and final result differ",
         ),
-        (RESPONSES, "openai_responses", "Stream and final result agree"),
+        (RESPONSES, "openai_responses", "Stream and final result match"),
         (
             (FIXTURES / "anthropic_messages" / "plain.sse").read_bytes(),
             "anthropic_messages",
-            "no final object",
+            "no final result to compare with",
         ),
     ],
     ids=["agree", "differ", "responses agree", "no final result"],

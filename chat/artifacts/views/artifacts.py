@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.db.models.functions import Length
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_http_methods, require_safe
 
 from chat import access
@@ -154,9 +155,9 @@ _ARTIFACTS = VersionedFile(
     model=ArtifactVersion,
     load=access.get_artifact,
     tabs={
-        "preview": ("Preview", "artifact"),
-        "code": ("Code", "artifact_code"),
-        "changes": ("Changes", "artifact_difference"),
-        "versions": ("Versions", "artifact_versions"),
+        "preview": (gettext_noop("Preview"), "artifact"),
+        "code": (gettext_noop("Code"), "artifact_code"),
+        "changes": (gettext_noop("Changes"), "artifact_difference"),
+        "versions": (gettext_noop("Versions"), "artifact_versions"),
     },
 )

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_http_methods, require_safe
 
 from chat import access
@@ -118,7 +119,7 @@ def _mark(path: str, changed: set[str], before: set[str]) -> str:
 
 
 def _name(path: str) -> str:
-    return name_of(PurePosixPath(path).name) or "(no path)"
+    return name_of(PurePosixPath(path).name) or gettext("(no path)")
 
 
 def _folders(files: Mapping[str, TreeFile]) -> list[Folder]:
@@ -152,5 +153,8 @@ _MOCKUPS = VersionedFile(
     kind="mockup",
     model=MockupVersion,
     load=access.get_mockup,
-    tabs={"preview": ("Preview", "mockup"), "files": ("Files", "mockup_files")},
+    tabs={
+        "preview": (gettext_noop("Preview"), "mockup"),
+        "files": (gettext_noop("Files"), "mockup_files"),
+    },
 )

@@ -8,6 +8,7 @@ reasons.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from uuid import UUID
 from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.clickjacking import xframe_options_exempt
 from django.views.decorators.http import require_safe
 
@@ -73,16 +75,18 @@ _DOCUMENT_TYPE = re.compile(
 )
 # The messages go to any parent: the policy decides who may frame the document, and they contain
 # nothing secret. It is one line, so that line numbers in errors are those of the document.
-_REPORTER = b"".join(
+_REPORTER = "".join(
     (
-        b"<script>(() => {",
-        b'const say = words => parent.postMessage({trouble: String(words).slice(0, 500)}, "*");',
-        b'addEventListener("error", ({message, lineno}) =>',
-        b" message && say(lineno ? `${message} (line ${lineno})` : message));",
-        b'addEventListener("unhandledrejection", ({reason}) => say(reason?.message ?? reason));',
-        b'addEventListener("securitypolicyviolation", ({blockedURI}) =>',
-        b" say(`Not loaded: ${blockedURI}`));",
-        b"document.currentScript.remove();})()</script>",
+        "<script>(() => {const texts = $TEXTS;",
+        " const fill = (text, values) =>",
+        " text.replace(/%\\((\\w+)\\)s/g, (_, name) => values[name]);",
+        ' const say = words => parent.postMessage({trouble: String(words).slice(0, 500)}, "*");',
+        ' addEventListener("error", ({message, lineno: line}) =>',
+        " message && say(line ? fill(texts.error, {message, line}) : message));",
+        ' addEventListener("unhandledrejection", ({reason}) => say(reason?.message ?? reason));',
+        ' addEventListener("securitypolicyviolation", ({blockedURI: address}) =>',
+        " say(fill(texts.blocked, {address})));",
+        " document.currentScript.remove();})()</script>",
     )
 )
 
@@ -169,7 +173,7 @@ def preview(request: HttpRequest, token: str, path: str = "") -> HttpResponse:
 
 
 def _nothing() -> HttpResponse:
-    text = "This preview is not here, or not any more. Open the page around it again."
+    text = gettext("This preview isn’t available or has expired. Reload the page to see it.")
     return HttpResponse(text, status=404, content_type="text/plain; charset=utf-8")
 
 
@@ -224,7 +228,16 @@ def _reporting(body: bytes, ticket: Ticket) -> bytes:
     # After the document type, or a browser would use its quirks mode.
     place = _DOCUMENT_TYPE.match(body)
     at = place.end() if place else 0
-    return body[:at] + _REPORTER + body[at:]
+    return body[:at] + _reporter() + body[at:]
+
+
+def _reporter() -> bytes:
+    texts = {
+        "error": gettext("%(message)s (line %(line)s)"),
+        "blocked": gettext("Not loaded: %(address)s"),
+    }
+    # A tag in a text would end the script.
+    return _REPORTER.replace("$TEXTS", json.dumps(texts).replace("<", r"\u003c")).encode()
 
 
 _OF_KIND: dict[str, Callable[[Ticket, str], HttpResponse]] = {

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from chat import access
 from chat.artifacts.views.previews import Ticket, sign
@@ -128,7 +129,7 @@ class VersionedFile:
             ),
             "tabs": [
                 Tab(
-                    label=self.tabs[name][0],
+                    label=gettext(self.tabs[name][0]),
                     address=reverse(self.tabs[name][1], args=self._place(version)),
                     is_current=name == tab,
                 )

@@ -9,14 +9,15 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_GET
 
 from chat import access, events
 from chat.dialects import DIALECTS
-from chat.models import Attempt, Run
+from chat.models import Attempt, Run, RunStatus
 from chat.models.run import model_label
 from chat.rendering import final_comparison
-from chat.rendering.figures import duration, milliseconds_of
+from chat.rendering.figures import decimal, duration, milliseconds_of
 from chat.rendering.final_comparison import FinalComparison, responses_said
 from chat.rendering.latency import Latency, shares
 from chat.rendering.messages import error_title
@@ -32,12 +33,19 @@ from chat.web.responses import beside_room
 # How many of the bytes the page shows; the export has all of them.
 RAW_BYTES_SHOWN = 64 * 1024
 OUTCOMES = {
-    "": "under way",
-    "eof": "answered to the end",
-    "stopped": "stopped by a person",
-    "refused": "refused",
-    "failed": "failed",
-    "interrupted": "interrupted",
+    "": gettext_noop("In progress"),
+    "eof": gettext_noop("Completed"),
+    "stopped": gettext_noop("Stopped"),
+    "refused": gettext_noop("Refused"),
+    "failed": gettext_noop("Failed"),
+    "interrupted": gettext_noop("Interrupted"),
+}
+
+# Class of the badge that shows the status; none for the others.
+BADGES = {
+    RunStatus.COMPLETED: "badge-good",
+    **dict.fromkeys((RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING), "badge-wait"),
+    **dict.fromkeys((RunStatus.FAILED, RunStatus.CUT, RunStatus.INTERRUPTED), "badge-bad"),
 }
 
 
@@ -60,6 +68,7 @@ def details(request: HttpRequest, public_id: UUID) -> HttpResponse:
     context: dict[str, Any] = {
         "run": run,
         "model_label": model_label(run),
+        "badge": BADGES.get(run.status, ""),
         "parts": list(Run.objects.filter(message=run.message_id).order_by("position")),
         "moments": _moments(run),
         "figures": figures_of(run),
@@ -145,7 +154,8 @@ def _spent_in(run: Run) -> tuple[list[tuple[str, int]], int]:
 def attempts_of(run: Run) -> list[Attempt]:
     attempts = list(Attempt.objects.filter(run=run).order_by("number"))
     for attempt in attempts:
-        attempt.outcome_label = OUTCOMES.get(attempt.outcome, attempt.outcome)
+        outcome = attempt.outcome
+        attempt.outcome_label = gettext(OUTCOMES[outcome]) if outcome in OUTCOMES else outcome
         attempt.error_title = error_title(attempt.error_kind) if attempt.error_kind else ""
         attempt.asked_to_wait = _asked_to_wait(attempt)
     return attempts
@@ -156,7 +166,9 @@ def _asked_to_wait(attempt: Attempt) -> str:
     seconds = attempt.retry_after_seconds
     if not seconds:
         return ""
-    return f"{seconds:g} s" if seconds < 1 else duration(milliseconds_of(seconds))
+    if seconds < 1:
+        return gettext("%(seconds)s s") % {"seconds": decimal(seconds, 2)}
+    return duration(milliseconds_of(seconds))
 
 
 def parameters_of(run: Run) -> list[tuple[str, object]]:

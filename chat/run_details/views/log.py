@@ -13,6 +13,7 @@ import msgspec
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_GET
 
 from chat import access, events
@@ -20,7 +21,7 @@ from chat.access import NOT_HERE
 from chat.models import Run
 from chat.rendering import figures
 from chat.rendering.components import excerpt, excerpt_of_json
-from chat.rendering.messages import EVENTS
+from chat.rendering.messages import EVENTS, event_label
 from chat.run_details import log_pages
 from chat.run_details.export import export_events, export_raw
 from chat.run_details.log_pages import LogEntry, type_of
@@ -35,16 +36,20 @@ LINES_BEFORE = 10
 WHOLE_WIDTH = 1000
 # Members that browsers must not get: data for the next request, and the upstream's own turn.
 WITHHELD: dict[str, str] = {
-    "replay.data": "(material for the next request; not shown)",
-    "chat.end": "(the result; its figures are above)",
+    "replay.data": gettext_noop("(data for the next request; not shown)"),
+    "chat.end": gettext_noop("(the result; see Usage)"),
 }
 # How an event and the frames beside it belong together, in a sentence.
 TRACES: dict[str, str] = {
-    "exact": "Parsing the recording again gives this event from exactly this.",
-    "segment": "This event is somewhere in what was stored with it. Which frame it was is not known.",
-    "own": "Nothing that the server sent became this event: we made it, as when a stream ends.",
-    "unknown": "What the server sent is kept, but which of it became this event is not known.",
-    "gone": "Nothing is kept of what the server sent: either nothing came, or its time is over.",
+    "exact": gettext_noop("This event was decoded from exactly this data."),
+    "segment": gettext_noop(
+        "This event was decoded from part of this data; which part isn’t known."
+    ),
+    "own": gettext_noop("Tributary added this event, for example at the end of a stream."),
+    "unknown": gettext_noop(
+        "There is a recording, but the data of this event couldn’t be found in it."
+    ),
+    "gone": gettext_noop("No recording (none was made, or it expired)"),
 }
 
 
@@ -191,7 +196,7 @@ def kind_of(kind: str, count: int, chosen: Collection[str]) -> Kind:
     return Kind(
         type=kind,
         slug=kind.replace(".", "-"),
-        words=EVENTS.get(kind, kind),
+        words=event_label(kind),
         count=count,
         is_chosen=kind in chosen,
         query=query_of(switched),
@@ -205,12 +210,12 @@ def line_of(entry: LogEntry, whole: int) -> LogLine:
     said = {name: value for name, value in members.items() if name not in ("type", "seq", "t")}
     return LogLine(
         seq=entry.seq,
-        at=f"{event.t / 1000:.3f}",
+        at=figures.clock(event.t),
         x=round(WHOLE_WIDTH * min(max(event.t, 0), whole) / whole) if whole else 0,
         type=kind,
-        words=EVENTS.get(kind, kind),
+        words=event_label(kind),
         size=figures.size(len(entry.body)),
-        text=WITHHELD.get(kind) or _short(said),
+        text=gettext(WITHHELD[kind]) if kind in WITHHELD else _short(said),
     )
 
 
@@ -235,6 +240,6 @@ def opened_at(run: Run, seq: int) -> Opened | None:
         ),
         raw=excerpt(raw) if raw else "",
         how=found.how,
-        note=TRACES[found.how],
+        note=gettext(TRACES[found.how]),
         is_withheld=type_of(event) in WITHHELD,
     )

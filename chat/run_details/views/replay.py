@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_GET
 
 from chat import access
@@ -23,8 +24,8 @@ SPEEDS = (1, 4, 20)
 # In the run's own time: as often as the live page is updated, and less often at a higher speed.
 FRAME_MILLISECONDS = 50
 LONGEST_STEP_MILLISECONDS = FRAME_MILLISECONDS * max(SPEEDS)
-TOO_FAR = (
-    "This moment lies behind more events than can be replayed at once. The list of events has it."
+TOO_FAR = gettext_noop(
+    "This moment comes after too many events to be replayed. Find it in the list of events."
 )
 
 
@@ -46,7 +47,7 @@ def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
     try:
         shown = replay.moment_at(run, number_in(request, "at"))
     except TooFar:
-        context["trouble"] = TOO_FAR
+        context["trouble"] = gettext(TOO_FAR)
         shown = replay.moment_at(run, 0)
     context |= {
         "seq": shown.answer.seq,
@@ -99,4 +100,4 @@ def frames(request: HttpRequest, public_id: UUID) -> HttpResponse:
 
 
 def _too_far() -> HttpResponse:
-    return JsonResponse({"detail": TOO_FAR}, status=422)
+    return JsonResponse({"detail": gettext(TOO_FAR)}, status=422)
