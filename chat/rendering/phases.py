@@ -28,8 +28,12 @@ WAITING = Phase("loader-circle", gettext_noop("Waiting for the model…"))
 WRITING = Phase("pen-line", gettext_noop("Writing…"))
 THINKING = Phase("brain", gettext_noop("Thinking…"))
 NEEDS_INPUT = Phase("hand", gettext_noop("Needs input"))
-PAINTING = Phase("image", gettext_noop("Generating an image…"))
 BUILDING = Phase("layout-template", gettext_noop("Creating a mockup…"))
+# First part of a media type -> the phase while it is incomplete.
+_GENERATING = {
+    "image": Phase("image", gettext_noop("Generating an image…")),
+    "audio": Phase("volume-2", gettext_noop("Generating audio…")),
+}
 _LOADING = gettext_noop("Loading the model…")
 _PROMPT = gettext_noop("Reading the prompt…")
 _TOOL = gettext_noop("Using a tool…")
@@ -111,6 +115,11 @@ def _phase_of_call(event: events.ToolCallArguments) -> Phase:
     return Phase("wrench", _TOOL, name_of(event.tool))
 
 
+def _phase_of_media(event: events.MediaUpdate) -> Phase:
+    family = event.media_type.partition("/")[0]
+    return _GENERATING.get(family, WRITING) if event.state == "partial" else WRITING
+
+
 # Step of research -> icon, word, and how its label begins, which would repeat the word.
 _STEPS = {
     "searching": ("search", _SEARCHING, "Searching: "),
@@ -153,7 +162,7 @@ PHASES: dict[type[EventBase], Callable[..., Phase | None]] = {
     events.MessageStart: lambda event: WRITING,
     events.MessageDelta: lambda event: WRITING,
     events.RefusalDelta: lambda event: WRITING,
-    events.MediaUpdate: lambda event: PAINTING if event.state == "partial" else WRITING,
+    events.MediaUpdate: _phase_of_media,
     events.MockupUpdate: lambda event: BUILDING if event.op == "calling" else WRITING,
     events.ActivityStep: _phase_of_step,
     events.AskQuestion: lambda event: NEEDS_INPUT,

@@ -264,7 +264,7 @@ def test_preview_is_not_served_outside_its_frame(
         other.goto(f"http://{foreign.host}/lure")
         foreign.hits.clear()
         other.evaluate("address => { location = address }", f"{site.url}{source}")
-    expect(other.locator("body")).to_contain_text("This preview is not here")
+    expect(other.locator("body")).to_contain_text("This preview isn’t available")
 
     assert "hostile" not in other.content()
     assert [hit for hit in foreign.hits if "favicon" not in hit] == []

@@ -27,7 +27,7 @@ def test_sound_is_played_and_downloaded(site: BrowserSite, tab: OpenTab) -> None
         site.fake.script(stream(said, gate("end"), openai_chunks(rest)))
         run = site.send("A sound.")
         alice = tab("Alice", site.room(run)).shows("The water murmurs.")
-        expect(alice.answer.get_by_text("It can be played when")).to_be_visible()
+        expect(alice.answer.get_by_text("You can play it when")).to_be_visible()
         player = alice.answer.locator("audio")
         expect(player).to_have_count(0)
         site.fake.release("end")

@@ -28,6 +28,9 @@ WITHOUT_RULES = {
     *("quiet", "visually-hidden"),
 }
 START = events.ChatStart(model_instance_id="m")
+PART_OF_A_SOUND = events.MediaUpdate(
+    item=0, media_id="s", media_type="audio/wav", data="AAAA", state="partial"
+)
 LOAD = events.ModelLoadProgress(model_instance_id="big", progress=0.654)
 
 
@@ -164,6 +167,7 @@ def test_strip_names_the_phase(subtests: pytest.Subtests) -> None:
         (events.AskQuestion(ask_id="a", question="?"), "Needs input"),
         (events.ActivityStep(family="f", step="s", phase="start", label="Dig"), "Working… Dig"),
         (events.MockupUpdate(op="calling", identifier="m"), "Creating a mockup…"),
+        (PART_OF_A_SOUND, "Generating audio…"),
         (
             events.ToolCallArguments(item=0, tool="web_search", arguments={"query": "herons"}),
             "Searching… herons",
