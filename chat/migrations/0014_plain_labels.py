@@ -189,7 +189,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='invitation',
             name='email',
-            field=models.EmailField(blank=True, help_text='Leave empty for anyone with the link.', max_length=254, verbose_name='e-mail address'),
+            field=models.EmailField(blank=True, help_text='Leave empty for anyone with the link.', max_length=254, verbose_name='email address'),
         ),
         migrations.AlterField(
             model_name='invitation',
@@ -405,6 +405,11 @@ class Migration(migrations.Migration):
             model_name='upstream',
             name='public_id',
             field=models.UUIDField(default=uuid.uuid4, editable=False, unique=True, verbose_name='public ID'),
+        ),
+        migrations.AlterField(
+            model_name='user',
+            name='email',
+            field=models.EmailField(max_length=254, unique=True, verbose_name='email address'),
         ),
         migrations.AlterField(
             model_name='user',

@@ -90,7 +90,7 @@ class Invitation(models.Model):
         gettext_lazy("role"), max_length=10, choices=TeamRole.choices, default=TeamRole.MEMBER
     )
     email = models.EmailField(
-        gettext_lazy("e-mail address"),
+        gettext_lazy("email address"),
         blank=True,
         help_text=gettext_lazy("Leave empty for anyone with the link."),
     )

@@ -1,4 +1,4 @@
-"""A user: signs in by e-mail address, and is shown by name."""
+"""A user: signs in by email address, and is shown by name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class User(AbstractBaseUser, PermissionsMixin):
     public_id = models.UUIDField(
         gettext_lazy("public ID"), default=uuid.uuid4, unique=True, editable=False
     )
-    email = models.EmailField(gettext_lazy("e-mail address"), unique=True)
+    email = models.EmailField(gettext_lazy("email address"), unique=True)
     name = models.CharField(gettext_lazy("name"), max_length=80)
     is_active = models.BooleanField(
         gettext_lazy("active"),
