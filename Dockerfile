@@ -16,6 +16,7 @@ COPY project /opt/tributary/project
 COPY chat /opt/tributary/chat
 COPY templates /opt/tributary/templates
 COPY static /opt/tributary/static
+RUN DATA_DIR=/tmp/build STATIC_ROOT=/opt/tributary/static-built /opt/tributary/venv/bin/python /opt/tributary/manage.py collectstatic --noinput --verbosity 0
 RUN /opt/tributary/venv/bin/python -m compileall -q /opt/tributary/project /opt/tributary/chat
 
 FROM ${PYTHON}
@@ -28,6 +29,7 @@ ENV PATH=/opt/tributary/venv/bin:/usr/local/bin:/usr/bin:/bin
 ENV PYTHONUNBUFFERED=1
 ENV PYTHONDONTWRITEBYTECODE=1
 ENV DATA_DIR=/data
+ENV STATIC_ROOT=/opt/tributary/static-built
 ENV HOST=0.0.0.0
 ENV PORT=8000
 ENV LOG_FORMAT=json

@@ -10,18 +10,22 @@ class ChatConfig(AppConfig):
 
     def ready(self) -> None:
         """Registers what features add to the engine and to each other's pages."""
+        from django.templatetags.static import static
+
         from chat.artifacts.actions import STORE_ARTIFACTS, STORE_MOCKUPS
         from chat.artifacts.fetching import FETCH_FILES
         from chat.conversations.page_parts import use_cards
         from chat.files.actions import STORE_OUTPUT_FILES
         from chat.questions.asking import ASK_PEOPLE
         from chat.questions.question_cards import cards_by_run
+        from chat.rendering.icons import use_sprite
         from chat.runs.outcomes import CONTINUE_PAUSED, use_steps
         from chat.runs.runner import register_job
 
         use_steps(ASK_PEOPLE, STORE_ARTIFACTS, STORE_MOCKUPS, CONTINUE_PAUSED, STORE_OUTPUT_FILES)
         register_job(FETCH_FILES)
         use_cards(cards_by_run)
+        use_sprite(lambda: static("icons.svg"))
 
 
 class AdminConfig(SimpleAdminConfig):

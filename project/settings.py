@@ -110,7 +110,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "project.headers.permissions_policy",
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "chat.core.static_files.StaticFiles",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -339,15 +339,15 @@ INVITATION_DAYS = env.number("INVITATION_DAYS", 7, at_least=0.01, at_most=_MOST_
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STATIC_ROOT = DATA_DIR / "static"
-STATIC_ROOT.mkdir(exist_ok=True)
-# Served directly from the source tree, so that a clone runs without collectstatic.
+# Hashed and compressed files, which a server builds at startup if the source has changed; an image
+# contains them already. With DEBUG the source tree is served.
+STATIC_ROOT = Path(env.text("STATIC_ROOT") or DATA_DIR / "static").resolve()
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True
+WHITENOISE_AUTOREFRESH = DEBUG
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "chat.core.static_files.MarkedStorage"},
+    "staticfiles": {"BACKEND": "chat.core.static_files.HashedStorage"},
 }
-WHITENOISE_USE_FINDERS = True
-WHITENOISE_AUTOREFRESH = DEBUG
 # One language for the whole installation, because everyone in a room sees the same rendered answer.
 # English is in the source; other languages are folders of locale/, and DATA_DIR/locale can override
 # texts.

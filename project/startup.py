@@ -12,12 +12,14 @@ from pathlib import Path
 
 from django.apps import apps
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 from django.db import OperationalError, connections
 from django.db.migrations.executor import MigrationExecutor
 from django.http.request import validate_host
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
+from chat.core.static_files import bring_up_to_date
 from project import env
 
 
@@ -159,6 +161,14 @@ def refuse_missing_migrations() -> None:
             len(missing),
         )
         raise CommandError(told % {"count": len(missing)}, returncode=REFUSED)
+
+
+def refuse_missing_static_files() -> None:
+    """Builds them where the source has changed."""
+    try:
+        bring_up_to_date()
+    except ImproperlyConfigured as error:
+        raise CommandError(str(error), returncode=REFUSED) from error
 
 
 def refuse_wrong_address() -> None:

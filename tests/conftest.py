@@ -56,8 +56,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def pytest_configure(config: pytest.Config) -> None:
     # Half a second per password is for attackers, not for every person in every test.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    # Each Django client would index all static files at its first request, 15 ms.
-    settings.WHITENOISE_AUTOREFRESH = True
+    # Plain names from the source tree: each Django client would build and index all static files.
+    settings.WHITENOISE_AUTOREFRESH = settings.WHITENOISE_USE_FINDERS = True
     TransactionTestCase._fixture_teardown = lambda test: empty_filled_tables()
     if not is_worker(config):
         databases.make_run_folder()

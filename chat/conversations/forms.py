@@ -23,7 +23,7 @@ SYSTEM_PROMPT_LIMIT = 100_000
 # Maximum lengths of text parameters (a stop sequence, a format) and of multi-line ones (a template).
 PARAMETER_TEXT_LIMIT = 10_000
 PARAMETER_LINES_LIMIT = 100_000
-# Follows the name of a paused server; static/conversations/servers.js has it, too.
+# Follows the name of a paused server. The page has it for its script.
 PAUSED = gettext_lazy("(paused)")
 NO_CHOICE = ("", gettext_lazy("Server default"))
 NO_SUCH_TOOL = gettext_lazy("One of these tools no longer exists. Reload the page.")
@@ -70,7 +70,11 @@ class ChoiceForm(Sentences):
     """Server, model, parameters and system prompt: everything of a request but the text."""
 
     # Not a choice field, because the name of a model may be typed.
-    choice = forms.CharField(label=gettext_lazy("Model"), required=False, widget=ModelSelect)
+    choice = forms.CharField(
+        label=gettext_lazy("Model"),
+        required=False,
+        widget=ModelSelect(attrs={"data-draining-mark": PAUSED}),
+    )
     typed_model = forms.CharField(
         label=gettext_lazy("Custom model"),
         required=False,

@@ -13,7 +13,7 @@ from pathlib import Path
 from django.db import connection
 
 from chat.core.prepared import fetch
-from chat.core.static_files import static_mark
+from chat.core.static_files import source_digest
 
 # A cluster that was restored to a point in time, and a standby that took over, continue on a
 # timeline of their own; its number begins the name of each file of the log. PostgreSQL also moves a
@@ -36,7 +36,7 @@ def read_database_identity() -> str:
 def page_database_identity() -> str:
     """Identifies what a page is made from: this database, and the scripts of this version. A page
     with scripts of another version would half work, so it is reloaded in the same way."""
-    return f"{read_database_identity()}.{static_mark()}"
+    return f"{read_database_identity()}.{source_digest()}"
 
 
 def _in_postgres() -> object:

@@ -11,6 +11,7 @@ from chat import events
 from chat.events import EventBase
 from chat.rendering import figures
 from chat.rendering.components import name_of
+from chat.rendering.icons import icon_url
 from chat.rendering.parts import Slot
 
 
@@ -85,8 +86,7 @@ def _words_of(phase: Phase, language: str | None) -> str:
     spin = " spin" if phase.icon == "loader-circle" else ""
     word = escape(gettext(phase.word))
     parts = [
-        f'<svg class="icon{spin}" aria-hidden="true">'
-        f'<use href="/static/icons.svg#{phase.icon}"/></svg>',
+        f'<svg class="icon{spin}" aria-hidden="true"><use href="{icon_url(phase.icon)}"/></svg>',
         f'<span class="word">{word}</span>',
     ]
     if phase.detail:

@@ -13,10 +13,11 @@ from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join, json_script
 from django.utils.safestring import SafeString
 
 from chat.models import User
+from chat.web import scripts
 
 register = template.Library()
 
@@ -33,11 +34,30 @@ def icon(name: str, size: int = 16, spin: bool = False) -> SafeString:
         ["icon", *([f"icon-{size}"] if size != 16 else []), *(["spin"] if spin else [])]
     )
     return format_html(
-        '<svg class="{}" aria-hidden="true" focusable="false"><use href="{}#{}"/></svg>',
+        '<svg class="{}" aria-hidden="true"><use href="{}#{}"/></svg>',
         classes,
         static("icons.svg"),
         name,
     )
+
+
+@register.simple_tag
+def page_script(entry: str) -> SafeString:
+    """The one script of a page. The modules that it imports are loaded at the same time."""
+    *imported, _ = scripts.modules_of(entry)
+    preloads = ((static(name),) for name in imported)
+    return format_html(
+        '{}\n<script type="module" src="{}"></script>',
+        format_html_join("\n", '<link rel="modulepreload" href="{}">', preloads),
+        static(entry),
+    )
+
+
+@register.simple_tag
+def script_messages() -> SafeString:
+    """The catalogue of the texts in scripts, which base/i18n.js reads; nothing where it is empty."""
+    catalog = scripts.messages()
+    return json_script({"catalog": catalog}, "script-messages") if catalog else SafeString("")
 
 
 def initials(name: str) -> str:

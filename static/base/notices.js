@@ -1,47 +1,69 @@
-/* What failed is said where it failed, or in a toast that stays until it is closed.
-   `tributary:notice` has {text, source, about}: the element that asked, and the address that it asked
-   for. What is said of an address goes when a request to it has succeeded. */
-(() => {
-  "use strict";
+/* Failed requests. What failed is said where it failed, or in a toast that stays until it is closed.
+   NOTICE has {text, source, about}: the element that asked, and the address that it asked for. What is
+   said of an address disappears when a request to it has succeeded. */
+import { csrfToken, listen, notify, on } from "./dom.js";
+import { AFTER_REQUEST, CONFIG_REQUEST, NOTICE, REQUEST_ERROR, RESPONSE_ERROR } from "./events.js";
+import { gettext } from "./i18n.js";
 
-  const MOST = 3;
+const MAX_TOASTS = 3;
+listen(CONFIG_REQUEST, ({ ctx }) => {
+  const token = csrfToken();
+  if (token) ctx.request.headers["X-CSRFToken"] = token;
+});
 
-  // The place that a form has for a sentence: in it, or at the question that it answers.
-  function placeBeside(source) {
-    if (!source?.isConnected) return null;
-    return source.querySelector(".note") ?? source.closest(".ask")?.querySelector(".note") ?? null;
+const SENTENCES = {
+  403: gettext("You don't have access to this anymore. Your text is kept. Reload the page."),
+  404: gettext("This doesn't exist anymore, or you no longer have access."),
+  413: gettext("This is too large to send."),
+};
+
+const about = ({ sourceElement, request }) => ({ source: sourceElement, about: request.action });
+
+listen(RESPONSE_ERROR, ({ ctx }) => {
+  if (ctx.hx.redirect || ctx.text.includes("<hx-partial")) return;
+  ctx.swap = "none";
+  if (ctx.sourceElement.matches?.("[data-quiet]")) return;
+  const text = SENTENCES[ctx.response.status] ?? gettext("Something went wrong on the server. Your text is kept. Try again.");
+  notify(text, about(ctx));
+});
+
+listen(REQUEST_ERROR, ({ ctx }) => {
+  if (!ctx || ctx.request?.method === "GET") return;
+  notify(gettext("Can't reach the server. Your text is kept. Try again in a moment."), about(ctx));
+});
+// The place that a form has for a sentence: in it, or at the question that it answers.
+function placeBeside(source) {
+  if (!source?.isConnected) return null;
+  return source.querySelector(".note") ?? source.closest(".ask")?.querySelector(".note") ?? null;
+}
+
+function noticeOf(text, address) {
+  const notice = document.getElementById("failure").content.firstElementChild.cloneNode(true);
+  notice.querySelector("p").textContent = text;
+  if (address) notice.dataset.about = address;
+  return notice;
+}
+
+listen(NOTICE, ({ text, source, about: address }) => {
+  const notice = noticeOf(text, address);
+  const place = placeBeside(source);
+  if (place) {
+    // The place is a live region by itself.
+    notice.removeAttribute("role");
+    place.replaceChildren(notice);
+    return;
   }
+  const toasts = document.getElementById("toasts");
+  for (const shown of [...toasts.children]) if (shown.textContent === notice.textContent) shown.remove();
+  toasts.append(notice);
+  while (toasts.childElementCount > MAX_TOASTS) toasts.firstElementChild.remove();
+});
 
-  function made(text, about) {
-    const notice = document.getElementById("failure").content.firstElementChild.cloneNode(true);
-    notice.querySelector("p").textContent = text;
-    if (about) notice.dataset.about = about;
-    return notice;
+on("click", "[data-close-notice]", button => button.closest(".notice").remove());
+
+listen(AFTER_REQUEST, ({ ctx }) => {
+  if (!ctx?.response || ctx.response.status >= 400) return;
+  for (const shown of document.querySelectorAll(".notice[data-about]")) {
+    if (shown.dataset.about === ctx.request.action) shown.remove();
   }
-
-  document.addEventListener("tributary:notice", ({ detail: { text, source, about } }) => {
-    const notice = made(text, about);
-    const place = placeBeside(source);
-    if (place) {
-      // The place is a live region by itself.
-      notice.removeAttribute("role");
-      place.replaceChildren(notice);
-      return;
-    }
-    const toasts = document.getElementById("toasts");
-    for (const said of [...toasts.children]) if (said.textContent === notice.textContent) said.remove();
-    toasts.append(notice);
-    while (toasts.childElementCount > MOST) toasts.firstElementChild.remove();
-  });
-
-  document.addEventListener("click", event => {
-    event.target.closest?.("[data-close-notice]")?.closest(".notice").remove();
-  });
-
-  document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
-    if (!ctx?.response || ctx.response.status >= 400) return;
-    for (const said of document.querySelectorAll(".notice[data-about]")) {
-      if (said.dataset.about === ctx.request.action) said.remove();
-    }
-  });
-})();
+});

@@ -1,166 +1,137 @@
-/* Fields for words: they grow, Enter sends, drafts survive; and the choice beside the composer. */
-(() => {
-  "use strict";
+/* Fields for messages: they grow, Enter sends, drafts are kept; and the parameters beside the composer. */
+import { isComposing, listen, ofTab, on } from "../base/dom.js";
+import { AFTER_REQUEST, AFTER_SWAP, BEFORE_REQUEST, FINALLY_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
 
-  const PREFIX = "draft:";
-  const isCoarse = matchMedia("(pointer: coarse)");
-  const composer = document.getElementById("composer");
+const DRAFT = "textarea[data-draft]";
+const isCoarse = matchMedia("(pointer: coarse)");
+const composer = document.getElementById("composer");
 
-  /* --- growing, where the browser does not do it by itself --- */
+/* --- growing, where the browser does not do it by itself --- */
+function grow(field) {
+  if (CSS.supports("field-sizing", "content")) return;
+  field.style.height = "auto";
+  field.style.height = `${field.scrollHeight + 2}px`;
+}
 
-  function grow(field) {
-    if (CSS.supports("field-sizing", "content")) return;
-    field.style.height = "auto";
-    field.style.height = `${field.scrollHeight + 2}px`;
-  }
+/* --- drafts: kept for each conversation until the server has accepted the message --- */
+const keyOf = field => `draft:${field.dataset.draft}`;
 
-  /* --- drafts: kept per room until the server has accepted the words --- */
+function keep(field) {
+  ofTab.set(keyOf(field), field.value || null);
+  grow(field);
+}
 
-  const store = {
-    get: name => { try { return sessionStorage.getItem(PREFIX + name); } catch { return null; } },
-    set: (name, text) => { try { sessionStorage.setItem(PREFIX + name, text); } catch { /* full or off */ } },
-    remove: name => { try { sessionStorage.removeItem(PREFIX + name); } catch { /* off */ } },
-  };
-
-  function prepare(field) {
-    if (field.dataset.isReady) return;
-    field.dataset.isReady = "true";
-    const kept = store.get(field.dataset.draft);
-    const isPrefilled = field.id === "text" && field.value;
-    if (kept && !isPrefilled) field.value = kept;
-    grow(field);
-    if ("focus" in field.dataset) {
-      field.focus();
-      field.setSelectionRange(field.value.length, field.value.length);
-    }
-  }
-
-  function prepareAll() {
-    for (const field of document.querySelectorAll("textarea[data-draft]")) prepare(field);
-  }
-
-  function keep(field) {
-    if (field.value) store.set(field.dataset.draft, field.value);
-    else store.remove(field.dataset.draft);
-  }
-
-  document.addEventListener("input", event => {
-    const field = event.target;
-    if (!field.matches?.("textarea[data-draft]")) return;
-    grow(field);
-    keep(field);
-  });
-
-  /* --- sending --- */
-
-  // Some browsers report the Enter that ends a composition only by this code.
-  const isComposing = event => event.isComposing || event.keyCode === 229;
-
-  // Not the element of the beginning: who may write here now may not have been able to then.
-  const isBusy = form => form.id === "composer" && form.querySelector("[data-stop], .send-stopping") !== null;
-
-  function mayBeSent(form) {
-    if (!form.querySelector("textarea").value.trim()) return false;
-    if (isBusy(form)) sayBusy();
-    return !isBusy(form);
-  }
-
-  function sayBusy() {
-    const note = document.getElementById("busy-note").content.cloneNode(true);
-    document.getElementById("composer-note").replaceChildren(note);
-  }
-
-  function forgetBusy() {
-    const note = document.querySelector("#composer-note > [data-busy]");
-    if (note && !isBusy(note.closest("form"))) note.remove();
-  }
-
-  document.addEventListener("keydown", event => {
-    const field = event.target;
-    if (event.key !== "Enter" || !field.matches?.("textarea[data-enter]") || isComposing(event)) return;
-    const isCommand = event.ctrlKey || event.metaKey;
-    if (!isCommand && (event.shiftKey || event.altKey || isCoarse.matches)) return;
-    event.preventDefault();
-    if (mayBeSent(field.form)) field.form.requestSubmit();
-  });
-
-  // Enter in the settings beside the composer must not send, or stop, anything.
-  composer?.addEventListener("keydown", event => {
-    if (event.key === "Enter" && event.target.matches("input:not([type=file]), select")) event.preventDefault();
-  });
-
-  document.addEventListener("submit", event => {
-    const field = event.target.querySelector?.("textarea[data-enter]");
-    if (!field || mayBeSent(event.target)) return;
-    event.preventDefault();
-    event.stopImmediatePropagation();
+function prepare(field) {
+  if (field.dataset.isReady) return;
+  field.dataset.isReady = "true";
+  const kept = ofTab.get(keyOf(field));
+  const isPrefilled = field.id === "text" && field.value;
+  if (kept && !isPrefilled) field.value = kept;
+  grow(field);
+  if ("focus" in field.dataset) {
     field.focus();
-  }, true);
-
-  // Where Send was, Stop is: the second half of a double click must not stop what the first began.
-  document.addEventListener("click", event => {
-    if (event.detail > 1 && event.target.closest?.("[data-stop]")) event.preventDefault();
-  });
-
-  // Pressed at once: the answer to it is empty, and the button goes when the page hears of the end.
-  // Only what did not succeed gives it back.
-  function showStopping(isStopping) {
-    const button = document.querySelector("[data-stop]");
-    if (button) button.disabled = isStopping;
+    field.setSelectionRange(field.value.length, field.value.length);
   }
+}
 
-  document.addEventListener("htmx:before:request", event => { if (event.target.id === "stop-form") showStopping(true); });
+const prepareAll = () => document.querySelectorAll(DRAFT).forEach(prepare);
+on("input", DRAFT, keep);
+on("click", "[data-forget]", cancel => ofTab.set(`draft:${cancel.dataset.forget}`, null));
 
-  document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
-    if (ctx.sourceElement.id === "stop-form" && ctx.response?.status !== 204) showStopping(false);
-  });
+on("click", "[data-fill]", (starter, event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  const field = document.getElementById("text");
+  field.value = starter.dataset.fill;
+  keep(field);
+  field.focus();
+});
 
-  // What was typed while the request was under way is not what was accepted.
-  const sent = new WeakMap();
+/* --- sending --- */
+// Not the element of the beginning: who may write here now may not have been able to then.
+const isBusy = form => form.id === "composer" && form.querySelector("[data-stop], .send-stopping") !== null;
 
-  document.addEventListener("htmx:before:request", event => {
-    const field = event.target.querySelector?.("textarea[data-draft]");
-    if (field) sent.set(event.target, field.value);
-  });
+function mayBeSent(form) {
+  if (!form.querySelector("textarea").value.trim()) return false;
+  if (!isBusy(form)) return true;
+  const note = document.getElementById("busy-note").content.cloneNode(true);
+  document.getElementById("composer-note").replaceChildren(note);
+  return false;
+}
 
-  // Before the swap: afterwards the form of an edit is no longer on the page.
-  document.addEventListener("htmx:after:request", event => {
-    const field = event.target.querySelector?.("textarea[data-draft]");
-    if (!field || event.target === document || event.detail.ctx.hx.trigger !== "room:accepted") return;
-    field.value = field.value === sent.get(event.target) ? "" : field.value;
-    keep(field);
-    grow(field);
-  });
+function forgetBusy() {
+  const note = document.querySelector("#composer-note > [data-busy]");
+  if (note && !isBusy(note.closest("form"))) note.remove();
+}
 
-  document.addEventListener("click", event => {
-    const cancel = event.target.closest?.("[data-forget]");
-    if (cancel) store.remove(cancel.dataset.forget);
-    const starter = event.target.closest?.("[data-fill]");
-    if (!starter || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault();
-    const field = document.getElementById("text");
-    field.value = starter.dataset.fill;
-    keep(field);
-    grow(field);
-    field.focus();
-  });
+on("keydown", "textarea[data-enter]", (field, event) => {
+  if (event.key !== "Enter" || isComposing(event)) return;
+  const isCommand = event.ctrlKey || event.metaKey;
+  if (!isCommand && (event.shiftKey || event.altKey || isCoarse.matches)) return;
+  event.preventDefault();
+  if (mayBeSent(field.form)) field.form.requestSubmit();
+});
 
-  /* --- the parameters of the chosen server's dialect, and only those --- */
+// Enter in the settings beside the composer must not send, or stop, anything.
+on("keydown", "#composer :is(input:not([type=file]), select)", (_, event) => {
+  if (event.key === "Enter") event.preventDefault();
+});
 
-  function showDialect() {
-    const option = composer?.querySelector("#id_choice")?.selectedOptions[0];
-    for (const group of composer?.querySelectorAll("[data-dialect].options-group") ?? []) {
-      group.hidden = group.disabled = group.dataset.dialect !== option?.dataset.dialect;
-    }
+document.addEventListener("submit", event => {
+  const field = event.target.querySelector?.("textarea[data-enter]");
+  if (!field || mayBeSent(event.target)) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  field.focus();
+}, true);
+
+// Stop is where Send was: the second half of a double click must not stop what the first began.
+on("click", "[data-stop]", (_, event) => { if (event.detail > 1) event.preventDefault(); });
+
+// Disabled at once: the response to it is empty, and the button goes when the page is told of the end.
+// Only what did not succeed gives it back.
+function showStopping(isStopping) {
+  const button = document.querySelector("[data-stop]");
+  if (button) button.disabled = isStopping;
+}
+
+// What was typed while the request was under way is not what was accepted.
+const sent = new WeakMap();
+
+listen(BEFORE_REQUEST, (_, { target }) => {
+  if (target.id === "stop-form") showStopping(true);
+  const field = target.querySelector?.(DRAFT);
+  if (field) sent.set(target, field.value);
+});
+
+listen(FINALLY_REQUEST, ({ ctx }) => {
+  if (ctx.sourceElement.id === "stop-form" && ctx.response?.status !== 204) showStopping(false);
+});
+
+// Before the swap: afterwards the form of an edit is no longer on the page.
+listen(AFTER_REQUEST, ({ ctx }, { target }) => {
+  const field = target.querySelector?.(DRAFT);
+  if (!field || target === document || ctx.hx.trigger !== ROOM_ACCEPTED) return;
+  if (field.value === sent.get(target)) field.value = "";
+  keep(field);
+});
+
+/* --- the parameters of the chosen server's dialect, and only those --- */
+function showDialect() {
+  const option = composer?.querySelector("#id_choice")?.selectedOptions[0];
+  for (const group of composer?.querySelectorAll("[data-dialect].options-group") ?? []) {
+    group.hidden = group.disabled = group.dataset.dialect !== option?.dataset.dialect;
   }
+}
 
-  composer?.addEventListener("change", event => { if (event.target.id === "id_choice") showDialect(); });
-  document.addEventListener("htmx:after:swap", event => {
-    if (event.target.id === "live") return;
-    prepareAll();
-    forgetBusy();
-  });
-  addEventListener("pageshow", () => { prepareAll(); showDialect(); });
+on("change", "#composer #id_choice", showDialect);
+
+listen(AFTER_SWAP, (_, { target }) => {
+  if (target.id === "live") return;
   prepareAll();
-  showDialect();
-})();
+  forgetBusy();
+});
+
+addEventListener("pageshow", () => { prepareAll(); showDialect(); });
+prepareAll();
+showDialect();

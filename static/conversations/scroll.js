@@ -1,177 +1,155 @@
 /* Follows the end of the text while the reader is there, and yields to the reader at once. */
-(() => {
-  "use strict";
+import { listen, ofTab, setText } from "../base/dom.js";
+import { AFTER_REQUEST, AFTER_SWAP, BEFORE_SWAP, ROOM_ACCEPTED } from "../base/events.js";
+import { gettext } from "../base/i18n.js";
 
-  const page = document.scrollingElement;
-  const button = document.getElementById("to-end");
-  const turns = document.getElementById("turns");
-  // Within this many pixels of the end the reader is at the end.
-  const NEAR = 48;
-  // A scroll bar that is pulled moves the page up with each frame; the page itself does so now and then.
-  const PULLS = 3;
-  // By then the page has its place again after it changed, on a slow machine, too.
-  const SETTLED_MS = 1000;
-  const HAS_ANCHORS = CSS.supports("overflow-anchor", "auto");
+const page = document.scrollingElement;
+const button = document.getElementById("to-end");
+const label = button.querySelector("span");
+const usualLabel = label.textContent;
+const turns = document.getElementById("turns");
+// Within this many pixels of the end the reader is at the end.
+const NEAR = 48;
+// A scroll bar that is pulled moves the page up with each frame; the page itself does so now and then.
+const PULLS = 3;
+// By then the page has its place again after it changed, on a slow machine, too.
+const SETTLED_MS = 1000;
+const HAS_ANCHORS = CSS.supports("overflow-anchor", "auto");
+let isFollowing = true;
+let isAsked = false;
+let lastTop = page.scrollTop;
+let changedAt = performance.now();
+// How often in a row the page was moved up.
+let pulls = 0;
+const distance = () => page.scrollHeight - page.clientHeight - page.scrollTop;
 
-  let isFollowing = true;
-  let isAsked = false;
-  let lastTop = page.scrollTop;
-  let changedAt = performance.now();
-  // How often in a row the page was moved up.
-  let pulls = 0;
+function toEnd() {
+  isAsked = false;
+  if (!isFollowing) return;
+  page.scrollTop = page.scrollHeight;
+  noteTop();
+}
 
-  const distance = () => page.scrollHeight - page.clientHeight - page.scrollTop;
+const noteTop = () => { lastTop = page.scrollTop; };
 
-  function toEnd() {
-    isAsked = false;
-    if (!isFollowing) return;
-    page.scrollTop = page.scrollHeight;
+// One write per frame, however much arrived.
+function follow() {
+  if (isAsked || !isFollowing) return;
+  isAsked = true;
+  requestAnimationFrame(toEnd);
+}
+const yieldToReader = () => { isFollowing = false; };
+
+function showButton() {
+  const isHidden = isFollowing || distance() < NEAR;
+  // Only what changes: an attribute that is set has the browser style the button anew with every word.
+  if (button.hidden !== isHidden) button.hidden = isHidden;
+  if (isHidden) setText(label, usualLabel);
+}
+
+/* --- the reader's hands --- */
+addEventListener("wheel", event => { if (event.deltaY < 0) yieldToReader(); }, { passive: true });
+addEventListener("touchmove", yieldToReader, { passive: true });
+addEventListener("keydown", event => {
+  const isUp = ["ArrowUp", "PageUp", "Home"].includes(event.key);
+  // The first hit of a find in the page is one jump.
+  const isFind = (event.ctrlKey || event.metaKey) && ["f", "g"].includes(event.key);
+  const isUpBySpace = event.key === " " && event.shiftKey && !event.target.closest?.("button, summary");
+  if (isFind) yieldToReader();
+  if ((isUp || isUpBySpace) && !event.target.closest?.("input, textarea, select")) yieldToReader();
+});
+document.addEventListener("selectionchange", event => {
+  // Typing is no selecting, and to ask for a selection has the browser lay out the page at once.
+  if (event.target !== document) return;
+  const selection = document.getSelection();
+  if (!selection.isCollapsed && turns.contains(selection.anchorNode)) yieldToReader();
+});
+addEventListener("scroll", () => {
+  const isUp = page.scrollTop < lastTop - 2 && distance() > NEAR;
+  pulls = isUp ? pulls + 1 : 0;
+  if (isUp && isOwnDoing()) follow();
+  // Up without a hand of ours: a scroll bar, a find in the page.
+  else if (isUp) yieldToReader();
+  else if (distance() < 4 && document.getSelection().isCollapsed) isFollowing = true;
+  noteTop();
+  showButton();
+}, { passive: true });
+
+// WebKit, which has no scroll anchoring, lays out the page also while something is being replaced: it
+// is shorter for a moment, which moves its end up, and is longer again when this is told.
+function isOwnDoing() {
+  return !HAS_ANCHORS && isFollowing && pulls < PULLS && performance.now() - changedAt < SETTLED_MS;
+}
+
+button.addEventListener("click", () => {
+  document.getSelection().removeAllRanges();
+  isFollowing = true;
+  button.hidden = true;
+  follow();
+});
+
+/* --- what moves the end --- */
+const noteChange = () => { changedAt = performance.now(); };
+if (!HAS_ANCHORS) new MutationObserver(noteChange).observe(turns, { childList: true, subtree: true });
+let height = turns.offsetHeight;
+
+new ResizeObserver(([entry]) => {
+  const isGrowing = entry.contentRect.height > height && turns.querySelector(".answer[data-live]");
+  // What somebody unfolds is not new.
+  if (!isFollowing && isGrowing) setText(label, gettext("New text below"));
+  height = entry.contentRect.height;
+  noteChange();
+  // Now, while the page is laid out and not painted yet: a frame later would cost another frame, and
+  // show the new words below the edge first.
+  toEnd();
+  showButton();
+}).observe(turns);
+addEventListener("resize", follow);
+// Whoever asked for an answer wants to see it. Before the swap: afterwards the form may be gone.
+listen(AFTER_REQUEST, ({ ctx }, { target }) => {
+  if (target.matches?.("#composer, .edit, [data-asks]") && ctx.hx.trigger === ROOM_ACCEPTED) isFollowing = true;
+});
+
+/* --- what is put in above must not move what is being read --- */
+let anchor = null;
+
+listen(BEFORE_SWAP, (_, { target }) => {
+  if (target.id === "live" || isFollowing) return;
+  const turn = [...turns.children].find(each => each.getBoundingClientRect().bottom > 0);
+  anchor = turn && { id: turn.id, top: turn.getBoundingClientRect().top };
+});
+
+listen(AFTER_SWAP, (_, { target }) => {
+  if (target.id === "live") return;
+  const turn = anchor && document.getElementById(anchor.id);
+  if (turn) {
+    page.scrollTop += turn.getBoundingClientRect().top - anchor.top;
     noteTop();
-  }
-
-  function noteTop() {
-    lastTop = page.scrollTop;
-  }
-
-  // One write per frame, however much arrived.
-  function follow() {
-    if (isAsked || !isFollowing) return;
-    isAsked = true;
-    requestAnimationFrame(toEnd);
-  }
-
-  function yieldToReader() {
-    isFollowing = false;
-  }
-
-  function showButton() {
-    const isHidden = isFollowing || distance() < NEAR;
-    // Only what changes: an attribute that is set has the browser style the button anew with every word.
-    if (button.hidden !== isHidden) button.hidden = isHidden;
-    if (isHidden) name("To the end");
-  }
-
-  const label = button.querySelector("span");
-  function name(words) {
-    if (label.textContent !== words) label.textContent = words;
-  }
-
-  /* --- the reader's hands --- */
-
-  addEventListener("wheel", event => { if (event.deltaY < 0) yieldToReader(); }, { passive: true });
-  addEventListener("touchmove", yieldToReader, { passive: true });
-  addEventListener("keydown", event => {
-    const isUp = ["ArrowUp", "PageUp", "Home"].includes(event.key);
-    // The first hit of a find in the page is one jump.
-    const isFind = (event.ctrlKey || event.metaKey) && ["f", "g"].includes(event.key);
-    const isUpBySpace = event.key === " " && event.shiftKey && !event.target.closest?.("button, summary");
-    if (isFind) yieldToReader();
-    if ((isUp || isUpBySpace) && !event.target.closest?.("input, textarea, select")) yieldToReader();
-  });
-  document.addEventListener("selectionchange", event => {
-    // Typing is no selecting, and to ask for a selection has the browser lay out the page at once.
-    if (event.target !== document) return;
-    const selection = document.getSelection();
-    if (!selection.isCollapsed && turns.contains(selection.anchorNode)) yieldToReader();
-  });
-  addEventListener("scroll", () => {
-    const isUp = page.scrollTop < lastTop - 2 && distance() > NEAR;
-    pulls = isUp ? pulls + 1 : 0;
-    if (isUp && isOwnDoing()) follow();
-    // Up without a hand of ours: a scroll bar, a find in the page.
-    else if (isUp) yieldToReader();
-    else if (distance() < 4 && document.getSelection().isCollapsed) isFollowing = true;
-    noteTop();
-    showButton();
-  }, { passive: true });
-
-  // WebKit, which has no scroll anchoring, lays out the page also while something is being replaced: it
-  // is shorter for a moment, which moves its end up, and is longer again when this is told.
-  function isOwnDoing() {
-    return !HAS_ANCHORS && isFollowing && pulls < PULLS && performance.now() - changedAt < SETTLED_MS;
-  }
-
-  button.addEventListener("click", () => {
-    document.getSelection().removeAllRanges();
-    isFollowing = true;
-    button.hidden = true;
-    follow();
-  });
-
-  /* --- what moves the end --- */
-
-  const noteChange = () => { changedAt = performance.now(); };
-  if (!HAS_ANCHORS) new MutationObserver(noteChange).observe(turns, { childList: true, subtree: true });
-
-  let height = turns.offsetHeight;
-
-  new ResizeObserver(([entry]) => {
-    const isGrowing = entry.contentRect.height > height && turns.querySelector(".answer[data-live]");
-    // What somebody unfolds is not new.
-    if (!isFollowing && isGrowing) name("New text below");
-    height = entry.contentRect.height;
-    noteChange();
-    // Now, while the page is laid out and not painted yet: a frame later would cost another frame, and
-    // show the new words below the edge first.
+  } else if (turns.contains(target)) {
     toEnd();
-    showButton();
-  }).observe(turns);
-  addEventListener("resize", follow);
-  // Whoever asked for an answer wants to see it. Before the swap: afterwards the form may be gone.
-  document.addEventListener("htmx:after:request", event => {
-    const asks = event.target.matches?.("#composer, .edit, [data-asks]");
-    if (asks && event.detail.ctx.hx.trigger === "room:accepted") isFollowing = true;
-  });
-
-  /* --- what is put in above must not move what is being read --- */
-
-  let anchor = null;
-
-  document.addEventListener("htmx:before:swap", event => {
-    if (event.target.id === "live" || isFollowing) return;
-    const turn = [...turns.children].find(each => each.getBoundingClientRect().bottom > 0);
-    anchor = turn && { id: turn.id, top: turn.getBoundingClientRect().top };
-  });
-
-  document.addEventListener("htmx:after:swap", event => {
-    if (event.target.id === "live") return;
-    const turn = anchor && document.getElementById(anchor.id);
-    if (turn) {
-      page.scrollTop += turn.getBoundingClientRect().top - anchor.top;
-      noteTop();
-    } else if (turns.contains(event.target)) {
-      toEnd();
-    }
-    anchor = null;
-  });
-
-  /* --- where a page begins --- */
-
-  // Not left to the browser: it knows where on the page a reader was, and not that this was its end,
-  // which is elsewhere after a reload.
-  history.scrollRestoration = "manual";
-  const PLACE = `place:${location.pathname}`;
-
-  addEventListener("pagehide", () => {
-    try {
-      if (isFollowing) sessionStorage.removeItem(PLACE);
-      else sessionStorage.setItem(PLACE, page.scrollTop);
-    } catch { /* no storage: a page begins at its end */ }
-  });
-
-  function placeBefore() {
-    const isReturning = performance.getEntriesByType("navigation")[0]?.type !== "navigate";
-    try { return isReturning ? sessionStorage.getItem(PLACE) : null; } catch { return null; }
   }
+  anchor = null;
+});
 
-  function goBack(top) {
-    yieldToReader();
-    page.scrollTop = Number(top);
-    noteTop();
-  }
+/* --- where a page begins --- */
+// Not left to the browser: it knows where on the page a reader was, and not that this was its end,
+// which is elsewhere after a reload.
+history.scrollRestoration = "manual";
+const PLACE = `place:${location.pathname}`;
+addEventListener("pagehide", () => ofTab.set(PLACE, isFollowing ? null : page.scrollTop));
 
-  const place = placeBefore();
-  if (location.hash && document.getElementById(location.hash.slice(1))) yieldToReader();
-  else if (place !== null) goBack(place);
-  else follow();
-})();
+function placeBefore() {
+  const isReturning = performance.getEntriesByType("navigation")[0]?.type !== "navigate";
+  return isReturning ? ofTab.get(PLACE) : null;
+}
+
+function goBack(top) {
+  yieldToReader();
+  page.scrollTop = Number(top);
+  noteTop();
+}
+
+const place = placeBefore();
+if (location.hash && document.getElementById(location.hash.slice(1))) yieldToReader();
+else if (place !== null) goBack(place);
+else follow();

@@ -1,32 +1,28 @@
-/* Servers that begin nothing at present: the list beside the composer and a note below it say so. */
-(() => {
-  "use strict";
+/* Servers that start no new answers at present: the model picker and a note below it say so. */
+import { listen, on } from "../base/dom.js";
+import { AFTER_SWAP, SERVERS_DRAINING } from "../base/events.js";
 
-  // As the page has it from the server (chat.conversations.forms).
-  const DRAINING = " (paused)";
+const note = () => document.getElementById("choice-note");
+const identity = option => option.value.split(":")[0];
 
-  const identity = option => option.value.split(":")[0];
+function showNote() {
+  const option = document.getElementById("id_choice")?.selectedOptions[0];
+  const place = note();
+  if (place) place.hidden = !option || !place.dataset.draining.split(" ").includes(identity(option));
+}
 
-  function showNote() {
-    const note = document.getElementById("choice-note");
-    const option = document.getElementById("id_choice")?.selectedOptions[0];
-    if (note) note.hidden = !option || !note.dataset.draining.split(" ").includes(identity(option));
+listen(SERVERS_DRAINING, ({ draining }) => {
+  if (!note()) return;
+  note().dataset.draining = draining.join(" ");
+  const { drainingMark: mark } = document.getElementById("id_choice").dataset;
+  for (const group of document.querySelectorAll("#id_choice optgroup")) {
+    const name = group.label.replace(mark, "");
+    group.label = draining.includes(identity(group.firstElementChild)) ? name + mark : name;
   }
-
-  document.addEventListener("servers:draining", event => {
-    const note = document.getElementById("choice-note");
-    if (!note) return;
-    note.dataset.draining = event.detail.draining.join(" ");
-    for (const group of document.querySelectorAll("#id_choice optgroup")) {
-      const isDraining = event.detail.draining.includes(identity(group.firstElementChild));
-      const name = group.label.replace(DRAINING, "");
-      group.label = isDraining ? name + DRAINING : name;
-    }
-    showNote();
-  });
-
-  document.addEventListener("change", event => { if (event.target.id === "id_choice") showNote(); });
-  document.addEventListener("htmx:after:swap", event => { if (event.target.id !== "live") showNote(); });
-  addEventListener("pageshow", showNote);
   showNote();
-})();
+});
+
+on("change", "#id_choice", showNote);
+listen(AFTER_SWAP, (_, { target }) => { if (target.id !== "live") showNote(); });
+addEventListener("pageshow", showNote);
+showNote();

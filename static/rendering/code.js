@@ -1,46 +1,28 @@
-/* Tools of code blocks: keeps a block as a file, and wraps long lines of all of them, which is remembered. */
-(() => {
-  "use strict";
+/* Tools of code blocks: saves a block as a file, and wraps long lines of all of them, which is remembered. */
+import { announce, element, ofBrowser, on } from "../base/dom.js";
+import { gettext } from "../base/i18n.js";
 
-  const KEPT = "tributary.wrap";
-  const root = document.documentElement;
+const STORED = "tributary.wrap";
+const root = document.documentElement;
 
-  const announce = text => document.dispatchEvent(new CustomEvent("tributary:announce", { detail: { text } }));
+on("click", ".codeblock .download", button => {
+  const code = button.closest(".codeblock").querySelector("pre").textContent;
+  const href = URL.createObjectURL(new Blob([code], { type: "text/plain;charset=utf-8" }));
+  element("a", { href, download: button.dataset.file }).click();
+  // The download has begun by the time that anything else does.
+  setTimeout(() => URL.revokeObjectURL(href), 1000);
+});
 
-  function keep(button) {
-    const code = button.closest(".codeblock").querySelector("pre").textContent;
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([code], { type: "text/plain;charset=utf-8" }));
-    link.download = button.dataset.file;
-    link.click();
-    // The download has begun by the time that anything else does.
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  }
+on("click", ".codeblock .wrap", button => {
+  const before = button.getBoundingClientRect().top;
+  const wraps = root.classList.toggle("wraps-code");
+  // Blocks above it may have changed their height: this one stays in its place.
+  scrollBy({ top: button.getBoundingClientRect().top - before, behavior: "instant" });
+  ofBrowser.set(STORED, wraps ? "" : null);
+  announce(wraps ? gettext("Long lines of code wrap.") : gettext("Long lines of code don't wrap."));
+});
 
-  function wrap(button) {
-    const before = button.getBoundingClientRect().top;
-    const wraps = root.classList.toggle("wraps-code");
-    // Blocks above it may have changed their height: the one that was meant stays in its place.
-    scrollBy({ top: button.getBoundingClientRect().top - before, behavior: "instant" });
-    try {
-      if (wraps) localStorage.setItem(KEPT, "");
-      else localStorage.removeItem(KEPT);
-    } catch { /* As long as the page. */ }
-    announce(wraps ? "Long lines of code are wrapped." : "Long lines of code are not wrapped.");
-  }
-
-  document.addEventListener("click", event => {
-    const button = event.target.closest?.(".codeblock .download, .codeblock .wrap");
-    if (!button) return;
-    if (button.matches(".wrap")) wrap(button);
-    else keep(button);
-  });
-
-  // Other tabs of the same person follow.
-  function follow() {
-    try { root.classList.toggle("wraps-code", localStorage.getItem(KEPT) !== null); } catch { /* As it is. */ }
-  }
-
-  addEventListener("storage", event => { if (event.key === KEPT) follow(); });
-  follow();
-})();
+// Other tabs of the same person follow.
+const follow = () => root.classList.toggle("wraps-code", ofBrowser.get(STORED) !== null);
+addEventListener("storage", event => { if (event.key === STORED) follow(); });
+follow();

@@ -1,122 +1,119 @@
-/* Draws formulas: KaTeX is fetched when the first one is on the page, each is drawn once, and what
-   cannot be drawn stays its source. */
-(() => {
-  "use strict";
+/* Draws formulas: KaTeX is loaded when the first one is on the page, each is drawn once, and what cannot
+   be drawn stays its source. */
+import { contentPlaces } from "../base/dom.js";
 
-  // The room, what stands beside it, and an artifact on a page of its own.
-  const places = ["turns", "panel-body", "preview"].map(id => document.getElementById(id)).filter(Boolean);
-  const HOME = "/static/vendor/katex/katex.min";
-  // One frame's worth; the rest of a long page follows in the next ones.
-  const BUDGET_MS = 12;
-  const KEPT = 300;
-  const AGAIN_MS = 30000;
-  const MARKS = /^(?:\$\$?|\\[([])|(?:\$\$?|\\[)\]])$/g;
-  // No command that loads, links or names anything; a macro that explodes ends; no rule as wide as the page.
-  const OPTIONS = { throwOnError: true, trust: refuse, maxExpand: 300, maxSize: 20, strict: code => code === "htmlExtension" ? "error" : "ignore" };
+// One frame's worth; the rest of a long page follows in the next ones.
+const BUDGET_MS = 12;
+const MAX_DRAWN = 300;
+const AGAIN_MS = 30000;
+const MARKS = /^(?:\$\$?|\\[([])|(?:\$\$?|\\[)\]])$/g;
+// No command that loads, links or names anything; a macro that explodes ends; no rule as wide as the page.
+const OPTIONS = { throwOnError: true, trust: refuse, maxExpand: 300, maxSize: 20, strict: code => code === "htmlExtension" ? "error" : "ignore" };
 
-  function refuse({ command }) {
-    throw new window.katex.ParseError(`${command} is not drawn`);
+function refuse({ command }) {
+  throw new katex.ParseError(`${command} is not drawn`);
+}
+
+const shown = new WeakMap();  // element → the source that was tried, and whether it could be drawn
+const drawn = new Map();      // source → what was drawn for it
+const waiting = new Set();
+let isAsked = false;
+let isLoaded = false;
+let loading = null;
+const isMath = node => node.nodeType === Node.ELEMENT_NODE && node.matches(".math") && node.closest("#turns, .preview-text");
+
+/* --- drawing --- */
+// Attributes that the page's policy would refuse; the same is said by classes and properties elsewhere.
+function withoutStyle(node) {
+  if (node.attributes) delete node.attributes.style;
+  for (const child of node.children ?? []) withoutStyle(child);
+  return node;
+}
+
+function picture(source, displayMode) {
+  const key = `${displayMode}${source}`;
+  if (!drawn.has(key)) {
+    const tree = katex.__renderToDomTree(source.replace(MARKS, ""), { ...OPTIONS, displayMode });
+    if (drawn.size >= MAX_DRAWN) drawn.delete(drawn.keys().next().value);
+    drawn.set(key, withoutStyle(tree).toNode());
   }
+  return drawn.get(key).cloneNode(true);
+}
 
-  const shown = new WeakMap();  // element → the source that was tried, and whether it could be drawn
-  const drawn = new Map();      // source → what was drawn for it
-  const waiting = new Set();
-  let isAsked = false;
-  let loading = null;
-
-  const isDisplayed = element => element.classList.contains("display");
-  const isMath = node => node.nodeType === Node.ELEMENT_NODE && node.matches(".math") && node.closest("#turns, .preview-text");
-
-  /* --- drawing --- */
-
-  // Attributes that the page's policy would refuse; the same is said by classes and properties elsewhere.
-  function withoutStyle(node) {
-    if (node.attributes) delete node.attributes.style;
-    for (const child of node.children ?? []) withoutStyle(child);
-    return node;
+function draw(element) {
+  const source = element.textContent;
+  const state = { source, isDrawn: false };
+  shown.set(element, state);
+  try {
+    element.replaceChildren(picture(source, element.classList.contains("display")));
+    state.isDrawn = true;
+  } catch (error) {
+    if (!(error instanceof katex.ParseError) && !(error instanceof RangeError)) throw error;
   }
+}
 
-  function picture(source, displayMode) {
-    const key = `${displayMode}${source}`;
-    if (!drawn.has(key)) {
-      const tree = window.katex.__renderToDomTree(source.replace(MARKS, ""), { ...OPTIONS, displayMode });
-      if (drawn.size >= KEPT) drawn.delete(drawn.keys().next().value);
-      drawn.set(key, withoutStyle(tree).toNode());
-    }
-    return drawn.get(key).cloneNode(true);
+function drawSome() {
+  const end = performance.now() + BUDGET_MS;
+  for (const element of waiting) {
+    waiting.delete(element);
+    if (element.isConnected && !isShown(element)) draw(element);
+    if (performance.now() > end) break;
   }
+  isAsked = waiting.size > 0;
+  if (isAsked) requestAnimationFrame(drawSome);
+}
 
-  function draw(element) {
-    const source = element.textContent;
-    const state = { source, isDrawn: false };
-    shown.set(element, state);
-    try {
-      element.replaceChildren(picture(source, isDisplayed(element)));
-      state.isDrawn = true;
-    } catch (error) {
-      if (!(error instanceof window.katex.ParseError) && !(error instanceof RangeError)) throw error;
-    }
-  }
-
-  function drawSome() {
-    const end = performance.now() + BUDGET_MS;
-    for (const element of waiting) {
-      waiting.delete(element);
-      if (element.isConnected && !isShown(element)) draw(element);
-      if (performance.now() > end) break;
-    }
-    isAsked = waiting.size > 0;
-    if (isAsked) requestAnimationFrame(drawSome);
-  }
-
-  function load() {
-    const sheet = document.createElement("link");
-    sheet.rel = "stylesheet";
-    sheet.href = `${HOME}.css`;
-    const script = document.createElement("script");
-    script.src = `${HOME}.js`;
-    const isThere = part => new Promise((resolve, reject) => { part.onload = resolve; part.onerror = reject; });
-    const parts = [isThere(sheet), isThere(script)];
-    document.head.append(sheet, script);
+/* --- loading: a style sheet and a classic script, which the page names in a template --- */
+async function load() {
+  const parts = [...document.getElementById("katex").content.cloneNode(true).children];
+  const isThere = part => new Promise((resolve, reject) => { part.onload = resolve; part.onerror = reject; });
+  const loaded = Promise.all(parts.map(isThere));
+  document.head.append(...parts);
+  try {
+    await loaded;
+    isLoaded = true;
+    drawSome();
+  } catch {
     // What a network or a filter refuses is asked for once more after a while, not with each new word.
-    return Promise.all(parts).then(drawSome, () => {
-      sheet.remove();
-      script.remove();
-      setTimeout(() => { loading = null; ask(); }, AGAIN_MS);
-    });
+    parts.forEach(part => part.remove());
+    setTimeout(() => { loading = null; ask(); }, AGAIN_MS);
   }
+}
 
-  /* --- which there are --- */
+/* --- which there are --- */
+// The growing end is rendered again and again, which puts text where something was drawn.
+function isShown(element) {
+  const state = shown.get(element);
+  return state !== undefined && (state.isDrawn ? element.firstElementChild !== null : element.textContent === state.source);
+}
 
-  // The growing end is made anew again and again, which puts text where something was drawn.
-  function isShown(element) {
-    const state = shown.get(element);
-    return state !== undefined && (state.isDrawn ? element.firstElementChild !== null : element.textContent === state.source);
-  }
+function note(element) {
+  if (isMath(element) && !isShown(element)) waiting.add(element);
+}
 
-  function find(root) {
-    if (isMath(root)) waiting.add(root);
-    for (const element of root.getElementsByClassName?.("math") ?? []) if (isMath(element) && !isShown(element)) waiting.add(element);
-  }
+function find(root) {
+  if (root.nodeType !== Node.ELEMENT_NODE) return;
+  note(root);
+  for (const element of root.getElementsByClassName("math")) note(element);
+}
 
-  function ask() {
-    if (!waiting.size) return;
-    loading ??= load();
-    // Before the next paint, where all is at hand: a formula that moved from one block to another does not blink.
-    if (window.katex && !isAsked) drawSome();
-  }
+function ask() {
+  if (!waiting.size) return;
+  loading ??= load();
+  // Before the next paint, where all is at hand: a formula that moved from one block to another does not blink.
+  if (isLoaded && !isAsked) drawSome();
+}
 
-  const arrivals = new MutationObserver(records => {
-    for (const { target, addedNodes } of records) {
-      if (isMath(target)) { if (!isShown(target)) waiting.add(target); continue; }
-      for (const node of addedNodes) find(node);
-    }
-    ask();
-  });
-
-  for (const place of places) {
-    arrivals.observe(place, { childList: true, subtree: true });
-    find(place);
+const arrivals = new MutationObserver(records => {
+  for (const { target, addedNodes } of records) {
+    if (isMath(target)) note(target);
+    else addedNodes.forEach(find);
   }
   ask();
-})();
+});
+
+for (const place of contentPlaces()) {
+  arrivals.observe(place, { childList: true, subtree: true });
+  find(place);
+}
+ask();

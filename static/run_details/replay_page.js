@@ -1,62 +1,58 @@
-/* What plays a run is pressed, moved and linked to: on a page of its own, and in the panel. */
-(() => {
-  "use strict";
+/* The controls of a replay: on a page of its own, and in the panel. */
+import { listen, on } from "../base/dom.js";
+import { PANEL_SHOWN } from "../base/events.js";
+import { gettext } from "../base/i18n.js";
+import { Replay } from "./replay.js";
 
-  // After the slider stood still for so long its moment is asked for.
-  const SETTLE_MS = 120;
+// After the slider stood still for so long its moment is asked for.
+const SETTLE_MS = 120;
+let player = null;
 
-  let player = null;
+function current() {
+  const root = document.querySelector("[data-replay]");
+  if (root && player?.root !== root) player = new Replay(root);
+  return root ? player : null;
+}
 
-  function current() {
-    const root = document.querySelector("[data-replay]");
-    if (!root) return null;
-    if (player?.root !== root) player = new Replay(root);
-    return player;
+function show(playing, trouble) {
+  const place = playing.root.querySelector("[data-replay-trouble]");
+  place.hidden = !trouble;
+  place.textContent = trouble;
+}
+
+async function attempt(work) {
+  const playing = current();
+  if (!playing) return;
+  show(playing, "");
+  try { await work(playing); } catch (error) {
+    playing.pause();
+    const isUnreachable = error instanceof TypeError || !error.message;
+    show(playing, isUnreachable ? gettext("Can't reach the server. Try again in a moment.") : error.message);
   }
+}
 
-  function say(playing, trouble) {
-    const place = playing.root.querySelector("[data-replay-trouble]");
-    place.hidden = !trouble;
-    place.textContent = trouble;
-  }
+on("click", "[data-replay-play], [data-replay-step], [data-replay-speed]", (control, event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  const { replayStep, replaySpeed } = control.dataset;
+  if (replayStep) attempt(one => one.step(Number(replayStep)));
+  else if (replaySpeed) attempt(one => one.setSpeed(Number(replaySpeed)));
+  else attempt(one => (one.isPlaying ? one.pause() : one.play()));
+});
 
-  async function tried(work) {
-    const playing = current();
-    if (!playing) return;
-    say(playing, "");
-    try { await work(playing); } catch (error) {
-      playing.pause();
-      say(playing, error instanceof TypeError || !error.message ? "The server could not be reached. Try again." : error.message);
-    }
-  }
+let settling = null;
 
-  document.addEventListener("click", event => {
-    const control = event.target.closest?.("[data-replay-play], [data-replay-step], [data-replay-speed]");
-    if (!control || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
-    event.preventDefault();
-    const { replayStep, replaySpeed } = control.dataset;
-    if (replayStep) tried(one => one.step(Number(replayStep)));
-    else if (replaySpeed) tried(one => one.setSpeed(Number(replaySpeed)));
-    else tried(one => (one.isPlaying ? one.pause() : one.play()));
-  });
+on("input", "[data-replay-slider]", slider => {
+  clearTimeout(settling);
+  // In the panel another run may stand there by then.
+  settling = setTimeout(() => { if (slider.isConnected) attempt(one => one.jump({ t: Math.round(slider.value) })); }, SETTLE_MS);
+});
 
-  let settling = null;
+/* A link to an event opens where that is, in the panel as on a page of its own. */
+function arrive() {
+  current();
+  document.querySelector("#panel [data-at], .recorder [data-at]")?.scrollIntoView({ block: "center" });
+}
 
-  document.addEventListener("input", event => {
-    if (!event.target.matches?.("[data-replay-slider]")) return;
-    clearTimeout(settling);
-    const slider = event.target;
-    // In the panel another run may stand there by then.
-    settling = setTimeout(() => { if (slider.isConnected) tried(one => one.jump({ t: Math.round(slider.value) })); }, SETTLE_MS);
-  });
-
-  /* A link to an event opens where that is, in the panel as on a page of its own. */
-  function arrive() {
-    current();
-    document.querySelector("#panel [data-at], .recorder [data-at]")?.scrollIntoView({ block: "center" });
-  }
-
-  document.addEventListener("panel:shown", arrive);
-  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", arrive);
-  else arrive();
-})();
+listen(PANEL_SHOWN, arrive);
+arrive();

@@ -51,13 +51,13 @@ WATCH = """(() => {
     if (String(address).includes("/live/stream/")) window.isAsking = true;
     return fetch(address, ...more);
   };
-  document.addEventListener("live:standing", event => { window.standing = event.detail; });
-  document.addEventListener("plain:heard", () => { window.isAsking = false; });
-  document.addEventListener("plain:failed", () => { window.isAsking = false; });
-  document.addEventListener("plain:stop", () => { window.isAsking = false; });
+  document.addEventListener("connection:state", event => {
+    window.state = event.detail;
+    window.isAsking = event.detail.isAsking;
+  });
   document.addEventListener("tributary:announce", event => window.announced.push(event.detail.text));
 })();"""
-IS_PLAIN = "() => Boolean(window.standing?.isPlain)"
+IS_PLAIN = "() => Boolean(window.state?.isStream)"
 IS_ASKING = "() => Boolean(window.isAsking)"
 # The slots for streams that tabs of this browser hold.
 HELD = "async () => (await navigator.locks.query()).held.length"
@@ -463,8 +463,8 @@ def test_self_test_tells_lost_from_buffered(proxy: FaultyProxy, people: People) 
     verdict = tab.page.locator("#verdict")
 
     tab.open(STREAMING)
-    expect(verdict.locator("h2")).to_have_text("Conversations are live, plain streams are not")
-    expect(verdict).to_contain_text("Plain streams cannot be opened.")
+    expect(verdict.locator("h2")).to_have_text("Conversations are live, event streams are not")
+    expect(verdict).to_contain_text("Event streams can't be opened.")
     proxy.mode = faulty_proxy.REFUSE
     tab.button("Test again").click()
     expect(verdict.locator("h2")).to_have_text("Answers do not arrive live")

@@ -73,7 +73,7 @@ def test_lines_wrap_without_storage(site: BrowserSite, tab: OpenTab) -> None:
     wrap.click()
 
     expect(alice.page.locator("html")).to_have_class("wraps-code")
-    expect(alice.page.locator("#polite")).to_have_text("Long lines of code are wrapped.")
+    expect(alice.page.locator("#polite")).to_have_text("Long lines of code wrap.")
 
 
 def test_phone_code_tools_cover_no_code(site: BrowserSite, tab: OpenTab) -> None:
@@ -251,7 +251,7 @@ def test_diagram_is_drawn_and_errors_are_shown(site: BrowserSite, tab: OpenTab) 
     site.fake.release("rest")
     until_drawn(alice)
     site.fake.release("broken")
-    alice.shows("The diagram cannot be drawn: Parse error on line 4").until_ended()
+    alice.shows("Can't draw this diagram: Parse error on line 4").until_ended()
 
     expect(drawn(alice).get_by_text("Spring")).to_be_visible()
     expect(alice.answer.locator(".codeblock.diagram pre").first).to_be_hidden()
@@ -259,7 +259,7 @@ def test_diagram_is_drawn_and_errors_are_shown(site: BrowserSite, tab: OpenTab) 
     expect(alice.answer.locator(".codeblock.diagram pre").first).to_be_visible()
     alice.button("Source").click()
     live = alice.normalized()
-    until_drawn(alice.reload()).shows("The diagram cannot be drawn")
+    until_drawn(alice.reload()).shows("Can't draw this diagram")
     assert live == alice.normalized()
 
 
@@ -281,9 +281,9 @@ def test_diagram_is_isolated(site: BrowserSite, tab: OpenTab) -> None:
     with pytest.raises(PlaywrightError):
         frame.evaluate("() => parent.document.title")
     with pytest.raises(PlaywrightError):
-        frame.evaluate("() => fetch('/static/base/page.js').then(answer => answer.text())")
+        frame.evaluate("() => fetch('/static/base/shell.js').then(answer => answer.text())")
     # Only the policy of the frame was violated, not that of the page around it.
-    kept_from = ("evil.example", "inline event handler", "script-src-attr", "page.js")
+    kept_from = ("evil.example", "inline event handler", "script-src-attr", "shell.js")
     assert [each for each in alice.violations if not any(one in each for one in kept_from)] == []
     alice.violations.clear()
 

@@ -8,7 +8,7 @@ from django.test import Client
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    "path", ["/accounts/login/", "/", "/nothing-here/", "/static/live/live.js"]
+    "path", ["/accounts/login/", "/", "/nothing-here/", "/static/live/frames.js"]
 )
 def test_pages_may_not_use_camera_or_location(client: Client, path: str) -> None:
     response = client.get(path)

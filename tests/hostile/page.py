@@ -36,10 +36,11 @@ SCRIPTS = (
 BODY = f"""<body>
 <main id="main"><div id="live"></div><div id="turns"><article class="turn"><div id="{rules.ANSWER_ID}" class="answer" hx-ignore>%s</div></article></div>
 <textarea id="composer">draft</textarea></main>
+<template id="katex"><link rel="stylesheet" href="/static/vendor/katex/katex.min.css"><script src="/static/vendor/katex/katex.min.js"></script></template>
 <script id="rules" type="application/json">%s</script>
 <script src="/inspect.js"></script>
 <script src="/static/vendor/htmx/htmx.min.js"></script><script src="/static/vendor/htmx/hx-ws.min.js"></script>
-{"".join(f'<script src="/static/{name}.js"></script>' for name in SCRIPTS)}
+{"".join(f'<script type="module" src="/static/{name}.js"></script>' for name in SCRIPTS)}
 </body>"""
 HEAD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>kept</title>
 <meta name="htmx-config" content='{"includeIndicatorCSS": false, "history": false, "extensions": "ws", "defaultSettleDelay": 0}'>

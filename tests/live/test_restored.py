@@ -2,10 +2,8 @@
 
 import psycopg
 import pytest
-from django.templatetags.static import static
 
 from chat.core.database_identity import _PLACE, page_database_identity, read_database_identity
-from chat.core.static_files import static_mark
 from tests.live.conftest import LiveRun, OpenTab, threads
 from tests.live.connection import Tab, cursor_message
 from tests.support.databases import MIGRATED, migrated_postgres
@@ -51,10 +49,6 @@ async def test_page_with_scripts_of_another_version_is_loaded_anew(run: LiveRun,
     await tab.until_closed()
 
     assert tab.said == [{"gone": True, "reason": "restored"}]
-
-
-def test_scripts_of_another_version_have_other_addresses() -> None:
-    assert static("live/live.js") == f"/static/live/live.js?v={static_mark()}"
 
 
 def place_in(server: PostgreSQL) -> tuple[object, ...] | None:

@@ -20,6 +20,8 @@ RUNNER = settings.RUNNER
 SECRET_KEY = settings.SECRET_KEY
 SITE_URL = settings.SITE_URL
 
+# No page is served, so no static files are built.
+WHITENOISE_AUTOREFRESH = True
 ASGI_APPLICATION = "tests.server.application.application"
 # No tables, unless a test asks for some.
 INSTALLED_APPS = ["daphne", *env.words("TEST_APPS")]

@@ -19,6 +19,7 @@ from project.startup import (
     hold_data_dir,
     refuse_external_runner_on_sqlite,
     refuse_missing_migrations,
+    refuse_missing_static_files,
     refuse_other_keys,
     refuse_unknown_mode,
     refuse_wrong_address,
@@ -59,6 +60,7 @@ class Command(BaseCommand):
         lock = hold_data_dir()
         refuse_missing_migrations()
         refuse_other_keys()
+        refuse_missing_static_files()
         warn_of_renamed_settings()
         allow_many_files()
         # Imported here, because it needs the app registry.

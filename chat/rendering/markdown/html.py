@@ -8,6 +8,7 @@ import nh3
 from django.utils.translation import get_language, gettext
 from markdown_it.token import Token
 
+from chat.rendering.icons import icon_url
 from chat.rendering.markdown.highlight import file_name, highlight
 from chat.rendering.markdown.parser import MOST_DIGITS, REMOTE_IMAGE_CLASS, USUAL_DIGITS
 from chat.rendering.safety import is_safe_link, reveal, storable
@@ -107,7 +108,7 @@ def _tool(name: str, word: str, attributes: str = "") -> str:
     return (
         f'<button type="button" class="code-tool {name}"{attributes} aria-label="{word}"'
         f' title="{word}"><svg class="icon" aria-hidden="true">'
-        f'<use href="/static/icons.svg#{_TOOL_ICONS[name]}"/></svg></button>'
+        f'<use href="{icon_url(_TOOL_ICONS[name])}"/></svg></button>'
     )
 
 
@@ -117,7 +118,7 @@ _TOOL_ICONS = {"wrap": "wrap-text", "download": "download"}
 def _copy_button() -> str:
     return (
         '<button type="button" class="code-tool copy" data-copy="code">'
-        '<svg class="icon" aria-hidden="true"><use href="/static/icons.svg#copy"/></svg>'
+        f'<svg class="icon" aria-hidden="true"><use href="{icon_url("copy")}"/></svg>'
         f'<span class="copy-word">{escape(gettext("Copy"))}</span></button>'
     )
 
@@ -181,7 +182,7 @@ _PICTURE_LINK = re.compile(
 def _show_button() -> str:
     return (
         f'<button type="button" class="show-picture" aria-label="{escape(gettext("Show image"))}">'
-        '<svg class="icon" aria-hidden="true"><use href="/static/icons.svg#image"/></svg>'
+        f'<svg class="icon" aria-hidden="true"><use href="{icon_url("image")}"/></svg>'
         f"<span>{escape(gettext('Show'))}</span></button>"
     )
 

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 import zlib
@@ -29,6 +30,8 @@ ROOT = Path(__file__).resolve().parents[3]
 # A deadline for what should happen at once, on a machine that has other things to do.
 SOON_SECONDS = 60.0
 ORIGIN = "http://tributary.test"
+# The built static files of all servers, also of later runs: building them takes two seconds.
+STATIC_ROOT = Path(tempfile.gettempdir(), f"tributary-test-static-{os.getuid()}")
 CSRF_TOKEN = "a" * 32
 
 
@@ -53,7 +56,12 @@ def seed(folder: Path, *, module: str = "tests.support.processes.seed", **settin
 
 def environment(folder: Path) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return {**kept, "DATA_DIR": str(folder), "LIVE_ORIGINS": ORIGIN}
+    return {
+        **kept,
+        "DATA_DIR": str(folder),
+        "STATIC_ROOT": str(STATIC_ROOT),
+        "LIVE_ORIGINS": ORIGIN,
+    }
 
 
 def soon(holds: Callable[[], Any]) -> Any:

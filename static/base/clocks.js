@@ -1,0 +1,23 @@
+/* Running clocks: the server says how long something had lasted, and the page counts on. */
+import { matching, onAdded, setText } from "./dom.js";
+import { elapsed } from "./i18n.js";
+
+const clocks = new Set();
+const began = new WeakMap();
+
+// Noted as they are added: a long page has thousands of elements to look through.
+onAdded(document.querySelectorAll("#turns, #dock"), root => {
+  for (const clock of matching(root, "time[data-elapsed-ms]")) clocks.add(clock);
+});
+
+function tick() {
+  for (const clock of clocks) {
+    if (!clock.isConnected) clocks.delete(clock);
+    if (!clock.closest("#strip, [data-live]")) continue;
+    const said = clock.dataset.elapsedMs;
+    if (began.get(clock)?.said !== said) began.set(clock, { said, at: performance.now() - Number(said) });
+    setText(clock, elapsed(performance.now() - began.get(clock).at));
+  }
+}
+
+setInterval(() => { if (!document.hidden) tick(); }, 250);

@@ -1,0 +1,196 @@
+/* Live answers: a cursor for each, the frames that continue them, and acknowledgements. */
+import { emit, listen, ofTab } from "../base/dom.js";
+import {
+  ANSWER_ENDED, LIST_CHANGED, ROOM_CHANGED, ROOM_GONE, ROOM_SHOWN, SERVERS_DRAINING, WS_AFTER_INCOMING, WS_ERROR,
+} from "../base/events.js";
+import { connect } from "./connection.js";
+
+const live = document.getElementById("live");
+const room = document.getElementById("room");
+const ACK_MS = 500;
+// What is on its way has arrived by then.
+const MISSING_MS = 500;
+// A server tells all its pages at once to reload; a page that is slow to load is not asked for again
+// meanwhile, however often it is said.
+const RELOAD_SPREAD_MS = 3000;
+const RELOAD_MS = 30000;
+const RELOADED = "reloaded";
+
+const cursors = new Map();  // run → {answer, seq, check}
+const acked = new Map();
+let ackedAt = -ACK_MS;
+let reloadedAt = -RELOAD_MS;
+let incoming = null;
+let incomingFor = null;
+let isGone = false;
+const { say } = connect(live, { hello, take: swapAndTake, onIncoming });
+
+/* --- which answers are live on the page --- */
+function look() {
+  const shown = new Map();
+  for (const answer of document.querySelectorAll("#turns .answer[data-live]")) {
+    const { run, seq, check } = answer.dataset;
+    shown.set(run, { answer, seq: Number(seq), check });
+  }
+  for (const run of cursors.keys()) if (!shown.has(run)) forget(run);
+  for (const [run, cursor] of shown) {
+    // The same run in a new element stands where that element was rendered.
+    if (cursors.get(run)?.answer === cursor.answer) continue;
+    cursors.set(run, cursor);
+    say({ type: "follow", run, seq: cursor.seq, check: cursor.check });
+  }
+}
+
+function forget(run) {
+  cursors.delete(run);
+  acked.delete(run);
+  say({ type: "unfollow", run });
+}
+
+/* The first message of a connection: what the page shows, and where it stands. */
+function hello() {
+  const runs = [...cursors].map(([run, { seq, check }]) => ({ run, seq, check }));
+  const shown = room ? { room: room.dataset.room, revision: Number(room.dataset.revision), epoch: room.dataset.epoch } : {};
+  // Also on a page without a conversation.
+  const list_version = document.querySelector("[data-list-version]")?.dataset.listVersion ?? "";
+  const draining = (document.getElementById("choice-note")?.dataset.draining ?? "").split(" ").filter(Boolean);
+  return { type: "hello", ...shown, list_version, writes: document.getElementById("composer") !== null, draining, runs };
+}
+
+/* --- messages --- */
+function onIncoming(event) {
+  if (event.defaultPrevented) return;
+  try { incoming = JSON.parse(event.detail.message.data); } catch { incoming = {}; }
+  incomingFor = cursors.get(incoming.run);
+  if (isGone || isMisplaced(incoming)) event.preventDefault();
+}
+
+// A patch fits only the text it was made for. One that crossed a new rendering on its way is dropped;
+// the cursor that was sent with the new rendering brings the right one.
+function isMisplaced(frame) {
+  if (frame.content === undefined || !frame.run) return false;
+  const cursor = cursors.get(frame.run);
+  if (!cursor) return true;
+  if (frame.replaces || frame.after === undefined || frame.after === cursor.seq) return false;
+  if (frame.seq > cursor.seq) askUnlessItComes(frame.run, cursor);
+  return true;
+}
+
+// A page that does not move on lacks something, which nobody will send again unasked.
+function askUnlessItComes(run, cursor) {
+  const { seq } = cursor;
+  cursor.timer ??= setTimeout(() => {
+    cursor.timer = undefined;
+    if (cursors.get(run) === cursor && cursor.seq === seq) say({ type: "follow", run, seq, check: cursor.check });
+  }, MISSING_MS);
+}
+
+live.addEventListener(WS_AFTER_INCOMING, () => {
+  const message = incoming;
+  incoming = null;
+  if (message) take(message, incomingFor);
+});
+
+/* `cursor`: the one that a frame was let through for. */
+function take(message, cursor) {
+  if (message.gone && message.reason === "restored") reload();
+  else if (message.gone) gone(message.reason);
+  else if (message.run) onFrame(message, cursor);
+  else if (message.room) emit(ROOM_CHANGED, { revision: message.revision });
+  else if (message.list) emit(LIST_CHANGED, { version: message.list });
+  else if (message.queue) onPlace(message);
+  else if (message.draining) emit(SERVERS_DRAINING, message);
+}
+
+/* By the event stream, of which hx-ws swaps nothing. */
+async function swapAndTake(message) {
+  if (isGone || isMisplaced(message)) return;
+  const cursor = cursors.get(message.run);
+  if (message.content !== undefined) {
+    try {
+      await htmx.swap({ sourceElement: live, target: live, swap: "none swapEmpty:false", text: message.content, transition: false });
+    } catch {
+      return misfit(message.run);
+    }
+  }
+  take(message, cursor);
+}
+
+function onFrame(frame, cursor) {
+  // The answer was rendered again meanwhile, and stands where that says.
+  if (!cursor || cursors.get(frame.run) !== cursor) return;
+  if (cursor.seq === 0 && frame.seq > 0) onPlace({ queue: frame.run, place: "" });
+  Object.assign(cursor, { seq: frame.seq, check: frame.check });
+  if (!cursor.isWorded) cursor.isWorded = noteWords(frame.run);
+  if (frame.live === false) ended(frame.run);
+  // A timer alone is not enough: in a hidden tab it comes once a minute.
+  if (performance.now() - ackedAt > ACK_MS) acknowledge();
+}
+
+// What can be copied has its button. A style sheet that asked for it (`:has`) would have the browser
+// look anew at the whole answer with each word.
+function noteWords(run) {
+  const items = document.getElementById(`r${run}-items`);
+  const hasWords = [...items?.children ?? []].some(item => item.matches(".message, .refusal"));
+  if (hasWords) items.closest(".turn")?.setAttribute("data-worded", "");
+  return hasWords;
+}
+
+function ended(run) {
+  for (const name of ["data-live", "aria-busy"]) document.getElementById(`r${run}`)?.removeAttribute(name);
+  forget(run);
+  emit(ANSWER_ENDED, { run });
+  emit(ROOM_CHANGED, {});
+}
+
+function onPlace({ queue, place }) {
+  const line = document.getElementById(`q${queue}`);
+  if (line) line.textContent = place;
+}
+
+live.addEventListener(WS_ERROR, event => {
+  if (!(event.detail.error instanceof Error) || !incoming?.run) return;
+  misfit(incoming.run);
+  incoming = null;
+});
+
+// With a checksum that fits nothing the next connection, too, begins with the whole answer.
+function misfit(run) {
+  const cursor = cursors.get(run);
+  if (!cursor) return;
+  cursor.check = "";
+  say({ type: "resync", run });
+}
+
+function acknowledge() {
+  ackedAt = performance.now();
+  const runs = {};
+  for (const [run, { seq }] of cursors) if (acked.get(run) !== seq) acked.set(run, runs[run] = seq);
+  if (Object.keys(runs).length) say({ type: "ack", runs });
+}
+
+setInterval(acknowledge, ACK_MS);
+
+/* --- the end of the page --- */
+// While servers of two versions run, the next page may be the other one's.
+function hasJustReloaded() {
+  const isJustNow = Date.now() - Number(ofTab.get(RELOADED)) < RELOAD_MS;
+  if (!isJustNow) ofTab.set(RELOADED, Date.now());
+  return isJustNow;
+}
+
+function reload() {
+  if (performance.now() - reloadedAt < RELOAD_MS || hasJustReloaded()) return;
+  reloadedAt = performance.now();
+  setTimeout(() => location.reload(), Math.random() * RELOAD_SPREAD_MS);
+}
+
+function gone(reason) {
+  if (isGone) return;
+  isGone = true;
+  cursors.clear();
+  emit(ROOM_GONE, { reason });
+}
+
+listen(ROOM_SHOWN, look);
+look();

@@ -1,0 +1,25 @@
+/* A conversation: its live answers, its composer, and what is beside it. */
+import "../base/clocks.js";
+import "../rendering/code.js";
+import "../conversations/composer.js";
+import "../conversations/servers.js";
+import "../files/attach.js";
+import "../conversations/unread.js";
+import "../conversations/search.js";
+import "../conversations/list.js";
+import "../base/panel.js";
+import "../rendering/unfold.js";
+import "../rendering/logprobs.js";
+import "../artifacts/previews.js";
+import "../run_details/replay_page.js";
+import "../conversations/scroll.js";
+import "../live/virtual_list_access.js";
+import "../conversations/earlier.js";
+import "../rendering/math.js";
+import "../rendering/diagrams.js";
+import "../files/remote_images.js";
+import "../conversations/page.js";
+import "../live/frames.js";
+import "../live/screen_reader.js";
+import "../live/paragraphs.js";
+import "./base.js";

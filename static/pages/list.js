@@ -1,0 +1,9 @@
+/* Pages with the list of conversations beside them: home, search, inbox. */
+import "../conversations/composer.js";
+import "../conversations/servers.js";
+import "../files/attach.js";
+import "../conversations/unread.js";
+import "../conversations/search.js";
+import "../conversations/list.js";
+import "../live/frames.js";
+import "./base.js";
