@@ -36,7 +36,9 @@ async def test_tab_is_counted_while_it_is_open(
     assert change.of("tributary_frames_rendered_total") >= 1
     texts = [event["text"] for event in tab.sent if event["type"] == "websocket.send"]
     assert change.of("tributary_frames_sent_total", transport="websocket") == len(texts)
-    assert change.of("tributary_sent_bytes_total", transport="websocket") == sum(map(len, texts))
+    assert change.of("tributary_sent_bytes_total", transport="websocket") == sum(
+        len(text.encode()) for text in texts
+    )
 
     tab.say(type="resync", run=run.id.hex)
     await tab.until(lambda tab: any(frame["replaces"] for frame in tab.frames(run.id)))

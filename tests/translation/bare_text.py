@@ -196,7 +196,7 @@ def in_script(source: str) -> Iterator[Finding]:
         # The plural form is the second argument.
         is_marked = match["marked"] or before.endswith(("ngettext", "ngettext,"))
         before = "ngettext" if match["marked"] == "ngettext(" else ""
-        if not is_marked and SENTENCE.match(text):
+        if not is_marked and SENTENCE.match(text) and not NO_SENTENCE.match(text):
             yield source.count("\n", 0, match.start()) + 1, text
 
 
