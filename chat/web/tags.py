@@ -21,7 +21,7 @@ from chat.web import scripts
 
 register = template.Library()
 
-# The hues .avatar-0 to .avatar-7 in base.css.
+# The hues .avatar-0 to .avatar-7 in components/avatar.css.
 AVATAR_HUES = 8
 
 

@@ -45,6 +45,7 @@ BODY = f"""<body>
 HEAD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>kept</title>
 <meta name="htmx-config" content='{"includeIndicatorCSS": false, "history": false, "extensions": "ws", "defaultSettleDelay": 0}'>
 <link rel="stylesheet" href="/static/base/tokens.css"><link rel="stylesheet" href="/static/rendering/answer.css">
+<link rel="stylesheet" href="/static/rendering/text.css"><link rel="stylesheet" href="/static/rendering/code.css">
 </head>"""
 
 

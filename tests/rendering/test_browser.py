@@ -28,7 +28,8 @@ pytestmark = [
 
 PAGE = f"""<!doctype html><meta charset="utf-8"><title>kept</title>
 <link rel="stylesheet" href="/static/base/tokens.css"><link rel="stylesheet" href="/static/base/base.css">
-<link rel="stylesheet" href="/static/rendering/answer.css"><link rel="stylesheet" href="/static/rendering/tool_calls.css">
+<link rel="stylesheet" href="/static/rendering/answer.css"><link rel="stylesheet" href="/static/rendering/cards.css">
+<link rel="stylesheet" href="/static/rendering/tool_calls.css">
 <main><div id="live"></div><div id="r{RUN}" class="answer" hx-ignore></div>
 <div id="p{RUN}" class="phase"></div><textarea id="composer">draft</textarea></main>
 <script src="/static/vendor/htmx/htmx.min.js"></script>"""

@@ -25,7 +25,7 @@ STYLES = [
 WITHOUT_RULES = {
     *("word", "icon", "label", "item", "message", "artifact", "mockup", "media", "pair"),
     *("card-way", "fold", "facts", "detail", "elapsed", "items", "copy", "copy-word", "download"),
-    *("quiet", "visually-hidden"),
+    *("quiet", "visually-hidden", "latency-key"),
 }
 START = events.ChatStart(model_instance_id="m")
 PART_OF_A_SOUND = events.MediaUpdate(
