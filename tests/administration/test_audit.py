@@ -89,7 +89,7 @@ def test_nothing_is_shown_that_cannot_be_recorded(
 
     assert response.status_code == 500
     assert b"spring" not in response.content
-    assert b"old" not in response.content
+    assert b"mill" not in response.content
 
 
 def test_lists_show_no_text_and_are_not_recorded(admin_client: Client, private_run: Run) -> None:
