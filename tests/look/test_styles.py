@@ -10,7 +10,6 @@ from tests.look.sheets import Rule, own_sheets, rules_of
 RULES = [rule for sheet in own_sheets() for rule in rules_of(sheet)]
 # Rules of three declarations and more whose declarations another rule has, too: fewer than these.
 MOST_REPEATED = 16
-MOST_LINES = 6_000
 LAYERS = "@layer reset, tokens, base, components, features, utilities;"
 # Sheets that stand against those of others, which have no layer, or that have none by their nature.
 WITHOUT_LAYER = {"administration/admin.css", "administration/frame.css", "base/fonts.css"}
@@ -78,7 +77,3 @@ def test_each_sheet_has_its_layer() -> None:
     # KaTeX's sheet has no layer, so two rules against it have none.
     assert outside == {"rendering/text.css"}
     assert [sheet.name for sheet in own_sheets() if LAYERS in sheet.read_text()] == ["tokens.css"]
-
-
-def test_sheets_stay_short() -> None:
-    assert sum(len(sheet.read_text().splitlines()) for sheet in own_sheets()) <= MOST_LINES
