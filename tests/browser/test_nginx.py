@@ -171,7 +171,7 @@ def test_self_test_names_what_nginx_does(
             figures = tab.page.locator("#test-stream .figures")
             expect(figures).to_contain_text("Server: nginx/")
             expect(figures).to_contain_text("20 of 20")
-            is_good = title == "Answers arrive live"
+            is_good = title == "Answers stream live"
             recipe = tab.page.locator("details[data-proxy=nginx]")
             expect(recipe).to_have_js_property("open", not is_good)
             if not is_good:
@@ -196,7 +196,7 @@ def test_suggested_nginx_lines_work(
     mended = Nginx.by_recipe(lines, before, tmp_path, port=spare_port)
     mended.start()
     try:
-        until_it_says(people.tab(mended["recipe"], "Vera", STREAMING), "Answers arrive live")
+        until_it_says(people.tab(mended["recipe"], "Vera", STREAMING), "Answers stream live")
     finally:
         mended.stop()
 
@@ -208,7 +208,7 @@ def test_deployed_nginx_lets_everything_through(
     deployed = Nginx.deployed(address, tmp_path, port=spare_port)
     deployed.start()
     try:
-        until_it_says(people.tab(deployed["deployed"], "Vera", STREAMING), "Answers arrive live")
+        until_it_says(people.tab(deployed["deployed"], "Vera", STREAMING), "Answers stream live")
         address.fake.script(streams.telling(*counting()))
         run = address.send("Count.")
         alice = people.tab(deployed["deployed"], "Alice", address.room(run)).shows("One,")
@@ -236,6 +236,6 @@ def test_self_test_finds_cut_idle_connections(nginx: Nginx, people: People) -> N
     tab.button("Test idle connections").click()
 
     result = tab.page.locator("#quiet-result")
-    expect(result).to_contain_text("The websocket was cut after", timeout=PATIENCE_MS)
-    expect(result).to_contain_text("The plain stream was cut after")
+    expect(result).to_contain_text("The WebSocket was cut off after", timeout=PATIENCE_MS)
+    expect(result).to_contain_text("The event stream was cut off after")
     expect(result).to_contain_text("proxy_read_timeout")
