@@ -12,7 +12,7 @@ from django.conf import settings
 from django.template import Context
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 
 from chat.conversations.listing import ConversationLine, listing_context
@@ -24,6 +24,7 @@ from chat.files.file_counts import (
     once,
 )
 from chat.models import Attachment, Conversation, Message, User, Visibility
+from chat.rendering.components import safe
 from chat.rendering.markdown import plain, render
 
 register = template.Library()
@@ -141,7 +142,7 @@ def words_of(message: Message) -> Words:
 def _words(text: str, prefix: str, language: str | None) -> Words:
     """``prefix`` begins the ids of its notes. ``language`` is that of the labels on blocks of code."""
     html = render(text, prefix) if len(text) <= RENDERED_TO else plain(text)
-    return Words(html=mark_safe(html), is_long=len(text) > FOLDED_FROM)  # noqa: S308
+    return Words(html=safe(html), is_long=len(text) > FOLDED_FROM)
 
 
 @register.simple_tag

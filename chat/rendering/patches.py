@@ -21,9 +21,8 @@ from chat.rendering.cards import (
     MockupCard,
     SettledCard,
 )
-from chat.rendering.components import Card, Entry, Foldable, TextSlot, fill, safe
+from chat.rendering.components import Card, Entry, Foldable, TextSlot, safe
 from chat.rendering.final_comparison import receipt_of
-from chat.rendering.latency import Latency, shares
 from chat.rendering.markdown.flow import Flow
 from chat.rendering.media import Media
 from chat.rendering.messages import ErrorCard, ending_content
@@ -70,7 +69,6 @@ class Answer:
         self._items = Stack(f"{self._id}-items", 0, classes="items")
         self._choices = Stack(f"{self._id}-choices", 0, classes="choices")
         self._phase = PhaseSlot(f"p{run_id}", 0)
-        self._latency = Latency()
         self._wait_seq = 0
         self._ending = TextSlot(f"{self._id}-end", 0)
         self._figures = TextSlot(f"{self._id}-figures", 0)
@@ -102,7 +100,6 @@ class Answer:
             handler(self, event)
         elif type(event) not in INVISIBLE:
             self._add(Generic(self._next_id("x"), seq, event))
-        self._latency.add(event)
         self._move_phase(event, was_empty)
 
     def _move_phase(self, event: Event, was_empty: bool) -> None:
@@ -317,17 +314,11 @@ class Answer:
             result, has_output=has_output, has_error_card=has_error_card
         )
         self._ending.touch(self.seq)
-        shown = figures.figures_of(result, event.t, has_output=has_output)
-        spent = shares(self._latency.spent(event.t))
-        # A bar with one segment adds nothing to the line above it.
-        is_told = bool(shown) and len(spent) > 1
-        bar = fill("latency", shares=spent, is_end_unseen=not event.t) if is_told else ""
         receipt = receipt_of(result)
         differs = receipt is not None and not receipt.agrees
         self._figures.show(
             "figures",
-            figures=shown,
-            latency=bar,
+            summary=figures.summary_of(result, event.t, has_output=has_output),
             differs=differs,
             unreadable=result.ext.unreadable_frames,
         )

@@ -78,7 +78,13 @@ def test_unknown_events_are_counted_and_not_shown() -> None:
 def test_every_template_is_used() -> None:
     source = "".join(path.read_text() for path in (ROOT / "chat" / "rendering").rglob("*.py"))
 
-    assert [path.stem for path in TEMPLATES if f'"{path.stem}"' not in source] == []
+    pages = "".join(path.read_text() for path in (ROOT / "templates").rglob("*.html"))
+
+    assert [
+        path.stem
+        for path in TEMPLATES
+        if f'"{path.stem}"' not in source and f'"rendering/{path.name}"' not in pages
+    ] == []
 
 
 def test_templates_contain_no_script_style_or_patch() -> None:
