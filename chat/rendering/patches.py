@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from chat import events
 from chat.events import Event, EventBase, ItemEvent
 from chat.rendering import figures
-from chat.rendering.activity import Activity, Step
+from chat.rendering.activity import BOOKKEEPING, Activity, Step
 from chat.rendering.cards import (
     ITEM_KINDS,
     AlternativeEntry,
@@ -270,6 +270,8 @@ class Answer:
     def on_step(self, event: events.ActivityStep) -> None:
         if event.family == "question":
             self._add(SettledCard(self._next_id("s"), self.seq, event))
+            return
+        if event.step in BOOKKEEPING and event.phase in ("done", "note"):
             return
         key = (event.family, event.ref or event.step)
         found = self._named.get(key)
