@@ -17,7 +17,6 @@ from django.utils.translation import get_language
 
 from chat.conversations.listing import ConversationLine, listing_context
 from chat.files.file_counts import (
-    FileCounts,
     attachments_by_message,
     count_files,
     files_by_answer,
@@ -31,11 +30,11 @@ register = template.Library()
 
 
 @register.simple_tag
-def kept_by(conversation: Conversation, answer: Message) -> FileCounts | None:
+def files_of(conversation: Conversation, answer: Message) -> int:
     # The heading has counted them, and most conversations have no files.
     if not files_in(conversation):
-        return None
-    return once(conversation, files_by_answer).get(answer.pk)
+        return 0
+    return once(conversation, files_by_answer).get(answer.pk, 0)
 
 
 @register.simple_tag

@@ -25,7 +25,7 @@ from chat.rendering.components import Card, Entry, Foldable, TextSlot, safe
 from chat.rendering.final_comparison import receipt_of
 from chat.rendering.markdown.flow import Flow
 from chat.rendering.media import Media
-from chat.rendering.messages import ErrorCard, ending_content
+from chat.rendering.messages import ERROR_STATUSES, ErrorCard, ending_content
 from chat.rendering.parts import Part, Patches, Piece, Stack, packed, partial, pieces_of
 from chat.rendering.phases import PHASES, PhaseSlot, goes_on
 from chat.rendering.texts import Reasoning, Refusal, Text
@@ -80,7 +80,7 @@ class Answer:
         self._call_ids: set[str] = set()
         # By choice: the consecutive tool calls at its end.
         self._calls: dict[int, Calls] = {}
-        self._has_error_card = False
+        self._error_card: ErrorCard | None = None
         self._activity: Activity | None = None
         self._last_text: Text | None = None
 
@@ -237,8 +237,8 @@ class Answer:
         self._item(event, Media).update(event, self.seq)
 
     def on_error(self, event: events.Error) -> None:
-        self._has_error_card = True
-        self._add(ErrorCard(self._next_id("e"), self.seq, event.error))
+        self._error_card = ErrorCard(self._next_id("e"), self.seq, event.error)
+        self._add(self._error_card)
 
     def on_artifact(self, event: events.ArtifactUpdate) -> None:
         self._card("artifact", event.artifact_id, ArtifactCard).update(event, self.seq)
@@ -311,9 +311,11 @@ class Answer:
             if isinstance(part, Entry | Card):
                 part.conclude(self.seq, event.t, "paused" if is_paused else self.state)
         has_output = any(not isinstance(part, ErrorCard) for part in self._items.children)
-        has_error_card = self._has_error_card
+        has_error_card = self._error_card is not None
+        if self._error_card is not None and self.state in ERROR_STATUSES and result.ext.error:
+            self._error_card.offer_retry(self.run_id, self.seq)
         self._ending_html = lambda: ending_content(
-            result, has_output=has_output, has_error_card=has_error_card
+            result, self.run_id, has_output=has_output, has_error_card=has_error_card
         )
         self._ending.touch(self.seq)
         receipt = receipt_of(result)

@@ -26,6 +26,9 @@ from chat.rendering.markdown.flow import Flow
 from chat.rendering.parts import Patches, Piece
 from chat.rendering.safety import host_of, is_safe_link
 
+# Characters of thinking in the preview of the last line.
+PREVIEW_CHARACTERS = 120
+
 
 class Text(Entry):
     """A message: Markdown and its sources."""
@@ -191,6 +194,8 @@ class Reasoning(Text):
         self.started_t = self.last_t = t
         self.reasoning_kind = "full"
         self._sealed_bytes = 0
+        # The line that is being written, and the last one that is complete.
+        self._line = self._whole_line = ""
         self.flow = FoldedFlow(id, seq)
         self.head = TextSlot(f"{id}-head", seq, tag="summary")
         self.aside = TextSlot(f"{id}-aside", seq, classes="aside")
@@ -211,10 +216,19 @@ class Reasoning(Text):
     def add(self, text: str, seq: int, t: int = 0) -> None:
         super().add(text, seq, t)
         before, self.last_t = self.last_t, max(t, self.last_t)
-        # The running time is updated at most once a second.
-        if (self.last_t - self.started_t) // 1000 != (before - self.started_t) // 1000:
+        was_empty = not self._preview()
+        *whole, line = (self._line + text).split("\n")
+        self._whole_line = next(filter(str.strip, reversed(whole)), self._whole_line)
+        self._line = line[-PREVIEW_CHARACTERS:]
+        # The preview is updated at most once a second.
+        if was_empty or (self.last_t - self.started_t) // 1000 != (before - self.started_t) // 1000:
             self._show_head()
             self.head.touch(seq)
+
+    def _preview(self) -> str:
+        """The last line of the thinking, or the end of a long one."""
+        line = self._line if self._line.strip() else self._whole_line
+        return name_of(line[-PREVIEW_CHARACTERS:].strip("*#>`- \t"))
 
     def end(self, seq: int, t: int = 0) -> None:
         if not self.is_open:
@@ -245,9 +259,7 @@ class Reasoning(Text):
             "reasoning_head",
             is_live=self.is_open,
             kind=self.reasoning_kind,
-            since=str(self.started_t),
-            milliseconds=str(milliseconds),
-            elapsed=figures.elapsed(milliseconds),
+            preview=self._preview() if self.is_open else "",
             duration=figures.duration(milliseconds) if milliseconds else "",
             words=words,
             words_shown=figures.count(words),

@@ -12,12 +12,13 @@ from chat.rendering.messages import EVENTS
 from chat.rendering.patches import HANDLERS, INVISIBLE, Answer
 from tests.rendering.dom import parse
 from tests.rendering.shown import page_of, phase_of, text_of
-from tests.rendering.stories import RICH, RUN, answer_of, end, message, numbered, told
+from tests.rendering.stories import RICH, RUN, answer_after, answer_of, end, message, numbered, told
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = sorted((ROOT / "templates" / "rendering").glob("*.html"))
 STYLES = [
     *(ROOT / "static" / "rendering").glob("*.css"),
+    ROOT / "static" / "components" / "button.css",
     ROOT / "static" / "files" / "files.css",
     ROOT / "static" / "run_details" / "run_details.css",
 ]
@@ -203,7 +204,7 @@ def test_strip_is_empty_at_the_end() -> None:
     assert phase_of(START, end()) == ""
 
 
-def test_running_time_is_sent_once_a_second() -> None:
+def test_preview_of_thinking_is_sent_once_a_second() -> None:
     story: list[Event] = [events.ReasoningStart(item=0)]
     story += [events.ReasoningDelta(item=0, content="x") for _ in range(30)]
     answer = Answer(RUN)
@@ -213,7 +214,8 @@ def test_running_time_is_sent_once_a_second() -> None:
         answer.apply(event)
         heads += "-head" in answer.patches_since(seen) and seen > 0
 
-    assert heads == 3
+    # Once a second, and with the first words.
+    assert heads == 4
 
 
 # --- reasoning and refusals ---------------------------------------------------------------------
@@ -231,11 +233,18 @@ def test_reasoning_is_folded_and_has_a_duration() -> None:
     assert "Thought for 0.3 s 3 words" in page.words()
 
 
-def test_live_reasoning_has_a_running_time() -> None:
-    answer = answer_of(events.ReasoningStart(item=0), events.ReasoningDelta(item=0, content="Hm"))
+def test_live_reasoning_shows_its_last_line() -> None:
+    thought = [events.ReasoningDelta(item=0, content=text) for text in ("Hm.\n", "**Why", " not")]
+    begun = [events.ReasoningStart(item=0), *thought[:1]]
+    later = events.ReasoningDelta(item=0, content="?")
 
-    assert "Thinking…" in parse(answer.snapshot()).words()
-    assert "data-elapsed-ms" in answer.snapshot()
+    def summary_of(*story: events.Event) -> str:
+        return answer_after(numbered(story, step_ms=1000)).snapshot()
+
+    assert "Thinking… Hm." in text_of(*begun)
+    assert "Thinking… Why not?" in parse(summary_of(*begun, *thought[1:], later)).words()
+    # The strip has the one running time.
+    assert "data-elapsed-ms" not in answer_of(*begun, *thought[1:]).snapshot()
 
 
 @pytest.mark.parametrize(
