@@ -176,7 +176,25 @@ class Answer:
             item.phase = event.phase
 
     def on_message_delta(self, event: events.MessageDelta) -> None:
-        self._item(event, Text).add(event.content, self.seq)
+        item = self._item(event, Text)
+        if item.is_above_card:
+            item.is_above_card = False
+            if item.is_open and item.can_part(event.content):
+                item = self._below_card(event, item)
+        item.add(event.content, self.seq)
+
+    def _below_card(self, event: ItemEvent, above: Text) -> Text:
+        """A card stands where it was made: the message goes on below it."""
+        prefix = f"{self._id}-c{event.choice}" if event.choice else self._id
+        below = Text(f"{prefix}-i{event.item}-x{self.seq}", self.seq, t=event.t)
+        below.phase, below.above = above.phase, above
+        below.starts_at = above.starts_at + above.length
+        above.end(self.seq, event.t)
+        if self._activity is not None:
+            self._activity.fold(self.seq)
+        self._by_item[(event.choice, event.item)] = self._last_text = below
+        self._add(below, event.choice)
+        return below
 
     def on_message_end(self, event: events.MessageEnd) -> None:
         self._item(event, Text).end(self.seq)
@@ -189,6 +207,9 @@ class Answer:
     def on_citation(self, event: events.CitationAdd) -> None:
         found = self._by_item.get((event.choice, event.item))
         item = found if isinstance(found, Text) else self._item(event, Text)
+        end = event.citation.end
+        while item.above is not None and end is not None and end <= item.starts_at:
+            item = item.above
         item.cite(event.citation, self.seq)
 
     def on_replay(self, event: events.ReplayData) -> None:
@@ -242,6 +263,7 @@ class Answer:
 
     def on_artifact(self, event: events.ArtifactUpdate) -> None:
         self._card("artifact", event.artifact_id, ArtifactCard).update(event, self.seq)
+        self._part_text()
 
     def on_mockup(self, event: events.MockupUpdate) -> None:
         # A bundle is announced by its identifier; later events also have its id.
@@ -251,6 +273,12 @@ class Answer:
         for name in names:
             self._named["mockup", name] = card
         card.update(event, self.seq)
+        self._part_text()
+
+    def _part_text(self) -> None:
+        text = self._last_text
+        if type(text) is Text and text.parent is self._items:
+            text_text.is_above_card = True
 
     def _card(self, family: str, name: str, kind: type["NamedCard"]) -> "NamedCard":
         found = self._named.get((family, name))

@@ -30,6 +30,10 @@ from chat.rendering.safety import host_of, is_safe_link
 PREVIEW_CHARACTERS = 120
 
 
+# A text whose last character is one of these can go on in a paragraph of its own.
+_SENTENCE_ENDS = '\n.:!?…。：！？)”"*`'
+
+
 class Text(Entry):
     """A message: Markdown and its sources."""
 
@@ -39,6 +43,12 @@ class Text(Entry):
         super().__init__(id, seq)
         self.phase = ""
         self.is_open = True
+        # A card was made since the last words. What is said next is a text of its own below it.
+        self.is_above_card = False
+        # The part of the same message above a card, and where in the message this part begins.
+        self.above: Text | None = None
+        self.starts_at = self.length = 0
+        self._last_character = ""
         self.flow: Flow = Flow(id, seq)
         self.cites = TextSlot(f"{id}-cites", seq, classes="citations")
         self.odds = Odds(f"{id}-odds", seq)
@@ -53,9 +63,17 @@ class Text(Entry):
 
     def add(self, text: str, seq: int, t: int = 0) -> None:
         self.flow.feed(text, seq)
+        self.length += len(text)
+        self._last_character = text[-1:] or self._last_character
         if not self.is_open:
             # After the end of the message the list is complete, also for pages that load later.
             self.flow.end(seq)
+
+    def can_part(self, text: str) -> bool:
+        """Whether ``text`` can follow as a text of its own: not within a sentence or code."""
+        if self.flow.is_in_code or not self._last_character:
+            return False
+        return text.startswith("\n") or self._last_character in _SENTENCE_ENDS
 
     def end(self, seq: int, t: int = 0) -> None:
         if self.is_open:
@@ -86,7 +104,7 @@ class Text(Entry):
             source.texts.append(text)
         if citation.end is not None:
             mark = f"{self.id}-m{self.citations}"
-            if self.flow.mark(citation.end, _mark(mark, source)):
+            if self.flow.mark(citation.end - self.starts_at, _mark(mark, source)):
                 source.marks.append(mark)
 
     def conclude(self, seq: int, t: int, status: str) -> None:

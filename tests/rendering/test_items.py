@@ -277,3 +277,45 @@ def test_refusal_names_its_category_in_words() -> None:
     refusal = events.RefusalDelta(item=0, content="No.", category="general_harms")
 
     assert "Refused general harms" in text_of(refusal)
+
+
+# --- cards in the text --------------------------------------------------------------------------
+
+
+def artifact(op: str = "created") -> events.ArtifactUpdate:
+    return events.ArtifactUpdate(op=op, artifact_id="a", title="Invoice", content="x = 1")  # type: ignore[arg-type]
+
+
+def said(text: str) -> events.MessageDelta:
+    return events.MessageDelta(item=0, content=text)
+
+
+def items_of(*story: Event) -> list[str]:
+    (items,) = page_of(START, events.MessageStart(item=0), *story).find_all(class_="items")
+    return [str(item.attributes["class"]).split()[-1] for item in items.children]  # type: ignore[union-attr]
+
+
+def test_artifact_stands_where_it_was_made() -> None:
+    between = [said("Here it is:"), artifact(), said("And a second version:")]
+    changed = [artifact("updated"), said("Both are kept.")]
+
+    assert items_of(*between, end()) == ["message", "artifact", "message"]
+    assert items_of(*between, *changed, end()) == ["message", "artifact", "message", "message"]
+
+
+@pytest.mark.parametrize("before", ["Here is the", "```\ncode.\n"])
+def test_artifact_does_not_part_a_sentence_or_code(before: str) -> None:
+    assert items_of(said(before), artifact(), said(" file."), end()) == ["message", "artifact"]
+
+
+def test_citation_finds_its_part_of_the_text() -> None:
+    story = [said("Here it is:"), artifact(), said("And a second one.")]
+    cited = events.Citation(kind="url", title="Rivers", url="https://example.org/", end=10)
+
+    page = page_of(
+        events.MessageStart(item=0), *story, events.CitationAdd(item=0, citation=cited), end()
+    )
+
+    first, second = page.find_all(class_="message")
+    assert "Rivers" in first.words()
+    assert "Rivers" not in second.words()
