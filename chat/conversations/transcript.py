@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from django.db.models import OuterRef, Subquery
+from django.utils.translation import gettext
 
 from chat.conversations.page_parts import PageCard, cards_of
 from chat.core.prepared import Prepared
@@ -27,6 +28,7 @@ from chat.runs.outcomes import SERVER_IS_GONE, TOO_MANY_PAUSES
 
 # Turns of a new page; earlier ones are loaded when the reader scrolls up.
 PAGE_TURNS = 20
+FAILED_STATUSES = (RunStatus.FAILED, RunStatus.CUT, RunStatus.INTERRUPTED)
 PAUSES = (TOO_MANY_PAUSES, SERVER_IS_GONE)
 
 
@@ -76,6 +78,10 @@ class Newer:
     message: Message
     author: User | None
 
+    @property
+    def is_person(self) -> bool:
+        return self.message.role == Role.USER
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
@@ -92,12 +98,32 @@ class Turn:
         return self.message.role == Role.USER
 
     @property
+    def has_words(self) -> bool:
+        """Whether there is any text that could be copied."""
+        return any(run.answer is not None and run.answer.has_words for run in self.runs)
+
+    @property
+    def full_model_name(self) -> str:
+        run = self.last.run if self.last else None
+        if run is None or run.upstream is None:
+            return run.model if run else ""
+        return gettext("%(model)s on %(server)s") % {
+            "model": run.model,
+            "server": run.upstream.name,
+        }
+
+    @property
     def last(self) -> ShownRun | None:
         return self.runs[-1] if self.runs else None
 
     @property
     def is_live(self) -> bool:
         return self.last is not None and self.last.run.is_live
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last card of the answer tells of an error, with the button to try again."""
+        return self.last is not None and self.last.run.status in FAILED_STATUSES
 
     @property
     def is_open(self) -> bool:

@@ -2,51 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from django.db.models import Count, QuerySet, Value
 
 from chat.core.prepared import Prepared
-from chat.models.artifact import Artifact, ArtifactVersion, Mockup, MockupVersion
+from chat.models.artifact import Artifact, Mockup
 from chat.models.conversation import Conversation
 from chat.models.file import AnswerFile, Attachment
 
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileCounts:
-    """How many objects an answer created or changed."""
-
-    artifacts: int = 0
-    mockups: int = 0
-    files: int = 0
-
-
-def files_by_answer(conversation: Conversation) -> Mapping[int, FileCounts]:
-    """The counts by the key of the answer's message, in one query. Answers without files are left
-    out."""
-    rows = _by_answer(
-        ArtifactVersion.objects.filter(artifact__conversation=conversation), "artifacts", "artifact"
-    ).union(
-        _by_answer(
-            MockupVersion.objects.filter(mockup__conversation=conversation), "mockups", "mockup"
-        ),
-        _by_answer(AnswerFile.objects.filter(run__conversation=conversation), "files", "pk"),
-        all=True,
-    )
-    counts: defaultdict[int, dict[str, int]] = defaultdict(dict)
-    for message_id, name, count in rows:
-        counts[message_id][name] = count
-    return {message_id: FileCounts(**named) for message_id, named in counts.items()}
-
-
-def _by_answer(rows: QuerySet[Any], name: str, of: str) -> QuerySet[Any]:
-    grouped = rows.order_by().values("run__message_id").annotate(count=Count(of, distinct=True))
-    return grouped.annotate(name=Value(name)).values_list("run__message_id", "name", "count")
+def files_by_answer(conversation: Conversation) -> Mapping[int, int]:
+    """The number of files by the key of the answer's message, in one query. Answers without files
+    are left out."""
+    rows = AnswerFile.objects.filter(run__conversation=conversation).order_by()
+    return dict(rows.values_list("run__message_id").annotate(count=Count("pk")))
 
 
 def attachments_by_message(conversation: Conversation) -> Mapping[int, list[Attachment]]:

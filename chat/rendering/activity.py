@@ -1,5 +1,6 @@
 """The list of steps that an upstream reports: research, deep thinking, preparation."""
 
+import re
 from collections import Counter
 
 from django.utils.safestring import SafeString
@@ -40,6 +41,21 @@ _OTHER_TOOLS = (
 )
 # Steps with details to read.
 _READABLE_STEPS = ("structured_synthesis", "context_brief_created", "claim_emitted")
+# Bookkeeping of the server, which only the run's details show.
+BOOKKEEPING = (
+    "artifact_saved",
+    "complete",
+    "completed",
+    "deepening_round_completed",
+    "memories_created",
+    "memory_extracted",
+    "subtask_artifact_saved",
+)
+# How a summary says that a page could not be read, where the server sends no status.
+_HTTP_FAILURE = re.compile(r"\([45]\d\d\)|\bHTTP(?: status)? [45]\d\d\b")
+_READING = "Reading: "
+# ASCII signs of arithmetic as people write them.
+_SIGNS = str.maketrans({"*": "×", "-": "−"})
 # The number of parts of a plan is ignored above this.
 MOST_PARTS = 1000
 
@@ -71,6 +87,12 @@ class Step(Slot):
         self.label = event.label or self.label or f"{event.family}: {event.step}"
         if isinstance(event.detail, dict):
             self.detail |= event.detail
+        if self.phase == "done" and event.step == "reading" and _could_not_read(self.detail):
+            self.phase = "failed"
+            page = self.label.removeprefix(_READING)
+            self.label = gettext("Couldn’t read: %(page)s") % {"page": page}
+        if self.phase == "done" and event.step == "calculating":
+            self.label = _calculation(self.detail) or self.label
         self.ended_t = max(event.t, self.started_t)
         self.touch(seq)
 
@@ -122,6 +144,28 @@ class Step(Slot):
         return tree_of(told) if self.is_readable and told else safe("")
 
 
+def _could_not_read(detail: dict[str, Json]) -> bool:
+    """Whether the server of the page refused it."""
+    told = detail.get("metadata")
+    if not isinstance(told, dict):
+        return False
+    status, summary = told.get("status"), told.get("summary")
+    if type(status) is int:
+        return status >= 400
+    return isinstance(summary, str) and _HTTP_FAILURE.search(summary) is not None
+
+
+def _calculation(detail: dict[str, Json]) -> str:
+    """``2.31 − 1.94 = 0.37``; empty unless expression and result are known."""
+    arguments, told = detail.get("arguments"), detail.get("metadata")
+    if not (isinstance(arguments, dict) and isinstance(told, dict)):
+        return ""
+    expression, result = arguments.get("expression"), told.get("summary")
+    if not (isinstance(expression, str) and isinstance(result, str) and expression and result):
+        return ""
+    return f"{expression} = {result}".translate(_SIGNS)
+
+
 def _link_in(detail: dict[str, Json]) -> str:
     """The address of the page that a step reads, if it is safe to link."""
     arguments = detail.get("arguments")
@@ -146,9 +190,10 @@ def _tokens_in(detail: dict[str, Json]) -> int:
 
 
 class Activity(Entry):
-    """The steps of a run as one vertical list: open while they are the newest part, then folded.
+    """The steps of a run as one vertical list: open while they are the newest part, then folded. A
+    single step is one line without a fold.
 
-    The frame is sent a second time when it folds; before and after it only grows.
+    The frame is sent again when it folds and with the second step; otherwise it only grows.
     """
 
     def __init__(self, id: str, seq: int) -> None:
@@ -157,7 +202,7 @@ class Activity(Entry):
         self.steps = Stack(f"{id}-steps", seq, tag="ol", classes="steps")
         self.is_news = True
         self._is_over = False
-        self._folded_seq = -1
+        self._framed_seq = -1
         self._families: set[str] = set()
         # Counted incrementally, because counting all steps at each event would be quadratic.
         self._phases: Counter[str] = Counter()
@@ -178,6 +223,8 @@ class Activity(Entry):
             self._parts_by_index[index] = step
         self._count(step, 1)
         self.steps.add(step, seq)
+        if len(self.steps.children) == 2:
+            self._framed_seq = seq
         self._note(event, seq)
 
     def part_of(self, event: ActivityStep) -> Step | None:
@@ -222,7 +269,7 @@ class Activity(Entry):
         """Folds the list because the text of the answer has begun."""
         if self.is_news:
             self.is_news = False
-            self._folded_seq = seq
+            self._framed_seq = seq
             self._change_head(seq)
 
     def conclude(self, seq: int, t: int, status: str) -> None:
@@ -245,16 +292,13 @@ class Activity(Entry):
         failed = self._phases["failed"]
         family = next((_FAMILIES[each] for each in _FAMILIES if each in self._families), "")
         steps = len(self.steps.children)
-        # A single step of an unknown family is its own title.
-        only = self._only_label() if not family else ""
         self.head.show(
             "activity_head",
             icon=icon,
             word=gettext(word),
             tone=tone,
-            name=name_of(only) or gettext(family or _ANY_FAMILY),
-            is_only=bool(only),
-            now=name_of(self._newest) if tone == "live" and not only else "",
+            name=gettext(family or _ANY_FAMILY),
+            now=name_of(self._newest) if tone == "live" else "",
             parts=self._parts,
             parts_shown=figures.count(self._parts),
             parts_done_shown=figures.count(min(self._parts_done, self._parts)),
@@ -265,10 +309,6 @@ class Activity(Entry):
             duration=figures.duration(milliseconds) if milliseconds and tone != "live" else "",
         )
 
-    def _only_label(self) -> str:
-        steps = self.steps.children
-        return steps[0].label if len(steps) == 1 and isinstance(steps[0], Step) else ""
-
     def _state(self) -> tuple[str, str, str]:
         is_going_on = self._phases["start"] or self._phases["progress"]
         if is_going_on or (self.is_news and not self._is_over):
@@ -277,15 +317,21 @@ class Activity(Entry):
             return _STEP_ICONS["done"]
         return _STEP_ICONS["failed" if self._phases["failed"] else "ended"]
 
+    @property
+    def _is_one(self) -> bool:
+        return len(self.steps.children) == 1
+
     def frame(self, contents: list[SafeString]) -> str:
         return f'<div id="{self.id}" class="item activity">{self._inside(contents)}</div>'
 
     def _inside(self, contents: list[SafeString]) -> str:
         head, steps = contents
-        return fill("activity", is_open=self.is_news, head=head, steps=steps)
+        return fill("activity", is_one=self._is_one, is_open=self.is_news, head=head, steps=steps)
 
     def patch(self, since: int, patches: Patches) -> None:
-        if self._folded_seq > since:
+        if self._framed_seq > since:
             patches.replace(self.id, self._inside([safe(part.html()) for part in self.parts]))
             return
-        super().patch(since, patches)
+        for part in self.parts:
+            if part.changed_seq > since and not (self._is_one and part is self.head):
+                part.patch(since, patches)

@@ -46,6 +46,7 @@ class KeptCard(Card):
 
     # First part of the path below the address of the run.
     place: ClassVar[str] = ""
+    icon: ClassVar[str] = "file-code"
 
     def __init__(self, id: str, seq: int) -> None:
         super().__init__(id, seq)
@@ -85,6 +86,7 @@ class KeptCard(Card):
         address = f"/r/{run[:8]}-{run[8:12]}-{run[12:16]}-{run[16:20]}-{run[20:]}"
         return fill(
             "way",
+            icon=self.icon,
             address=f"{address}/{self.place}/{self.made_seq}/",
             title=self.shown_title(),
         )
@@ -135,6 +137,7 @@ _MOCKUP_STATES = {
 class MockupCard(KeptCard):
     classes = "item card kept mockup"
     place = "mockups"
+    icon = "layout-template"
 
     def __init__(self, id: str, seq: int) -> None:
         super().__init__(id, seq)

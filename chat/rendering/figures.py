@@ -3,7 +3,7 @@
 from django.utils.formats import number_format
 from django.utils.translation import gettext, ngettext
 
-from chat.events import MessageItem, Result
+from chat.events import Result
 
 
 def count(number: int) -> str:
@@ -69,53 +69,15 @@ def milliseconds_of(seconds: float) -> int:
     return round(1000 * min(max(seconds, 0.0), 365 * 86400.0)) if seconds == seconds else 0
 
 
-def _tokens(result: Result) -> list[tuple[str, str]]:
-    """Token counts as reported. Reasoning and cached tokens are left out if they are 0."""
-    stats, usage = result.stats, result.ext.usage
-    cached = (usage.cache_read_tokens or None) if usage else None
-    thinking = stats.reasoning_output_tokens or None
-    pairs: list[tuple[str, str]] = []
-    if (number := stats.input_tokens) is not None:
-        pairs.append((count(number), ngettext("input token", "input tokens", number)))
-    if cached is not None:
-        pairs.append((count(cached), gettext("cached")))
-    if (number := stats.total_output_tokens) is not None:
-        pairs.append((count(number), ngettext("output token", "output tokens", number)))
-    if thinking is not None:
-        pairs.append((count(thinking), ngettext("thinking token", "thinking tokens", thinking)))
-    return pairs
-
-
-def _times(result: Result) -> list[tuple[str, str]]:
-    stats = result.stats
-    pairs: list[tuple[str, str]] = []
-    if stats.tokens_per_second is not None:
-        pairs.append((decimal(stats.tokens_per_second), gettext("tokens/s")))
-    if stats.time_to_first_token_seconds is not None:
-        first = milliseconds_of(stats.time_to_first_token_seconds)
-        pairs.append((duration(first), gettext("to first token")))
-    if stats.model_load_time_seconds is not None:
-        pairs.append(
-            (duration(milliseconds_of(stats.model_load_time_seconds)), gettext("loading the model"))
-        )
-    return pairs
-
-
-def _probabilities(result: Result) -> list[tuple[str, str]]:
-    """How many tokens have log probabilities; the run's details show them."""
-    known = sum(len(item.logprobs or ()) for item in result.output if type(item) is MessageItem)
-    if not known:
-        return []
-    name = ngettext("token with probabilities", "tokens with probabilities", known)
-    return [(count(known), name)]
-
-
-def figures_of(
-    result: Result, total_milliseconds: int, *, has_output: bool
-) -> list[tuple[str, str]]:
-    """Figure and name, in reading order. What nobody reported or measured is left out, and so is
-    the whole time where nothing came: the failure's card says what there is to say."""
-    pairs = [*_tokens(result), *_probabilities(result), *_times(result)]
-    if total_milliseconds > 0 and (pairs or has_output):
-        pairs.append((duration(total_milliseconds), gettext("in total")))
-    return pairs
+def summary_of(result: Result, total_milliseconds: int, *, has_output: bool) -> list[str]:
+    """What an answer took, in a short line: tokens and time. What nobody reported or measured is
+    left out; where nothing came there is no time, because the card of the failure says what
+    matters. The run's details have all other figures."""
+    tokens = result.stats.total_output_tokens
+    parts = []
+    if tokens is not None:
+        words = ngettext("%(tokens)s token", "%(tokens)s tokens", tokens)
+        parts.append(words % {"tokens": count(tokens)})
+    if total_milliseconds > 0 and (parts or has_output):
+        parts.append(duration(total_milliseconds))
+    return parts

@@ -240,16 +240,27 @@ class ErrorCard(Card):
     def __init__(self, id: str, seq: int, error: ErrorInfo) -> None:
         super().__init__(id, seq)
         self._error = error
+        self._retry = ""
+
+    def offer_retry(self, run_id: str, seq: int) -> None:
+        """The answer has ended with this error."""
+        self._retry = run_id
+        self.touch(seq)
 
     def content(self) -> str:
-        return error_content(self._error)
+        return error_content(self._error, self._retry)
 
 
 # Statuses that the card of an error explains.
 ERROR_STATUSES = ("failed", "cut")
 
 
-def error_content(error: ErrorInfo) -> SafeString:
+# After these the card of the ending has the button to try again; the page has its form.
+RETRY_STATUSES = (*ERROR_STATUSES, "interrupted")
+
+
+def error_content(error: ErrorInfo, retry: str) -> SafeString:
+    """``retry`` is the run of the button to try again."""
     named = (error.type, error.kind, error.code, error.param)
     # For a cut connection there is no message of the server, and the title is sufficient.
     message = "" if error.kind == "cut" else reveal(storable(error.message))
@@ -259,22 +270,28 @@ def error_content(error: ErrorInfo) -> SafeString:
         message=message,
         facts=[name_of(fact) for fact in named if fact and fact != "unknown"],
         status=error.status or "",
+        retry=retry,
     )
 
 
-def ending_content(result: Result, *, has_output: bool, has_error_card: bool) -> SafeString:
-    """The end of an answer: the card of the ending and the line of figures."""
+def ending_content(
+    result: Result, run_id: str, *, has_output: bool, has_error_card: bool
+) -> SafeString:
+    """The card at the end of an answer."""
     notice = ending_notice(result, has_output=has_output)
     if notice is None:
         return safe("")
     if result.ext.status in ERROR_STATUSES and result.ext.error is not None:
         # The card of the error already says what went wrong.
-        return _kept_content(result.ext.error, has_output, has_error_card)
-    return fill("verdict", tone=notice.tone, notice=fill("notice", notice=notice))
+        return _kept_content(result.ext.error, run_id, has_output, has_error_card)
+    retry = run_id if result.ext.status in RETRY_STATUSES else ""
+    return fill("verdict", tone=notice.tone, notice=fill("notice", notice=notice, retry=retry))
 
 
-def _kept_content(error: ErrorInfo, has_output: bool, has_error_card: bool) -> SafeString:
+def _kept_content(
+    error: ErrorInfo, run_id: str, has_output: bool, has_error_card: bool
+) -> SafeString:
     shown = safe("")
     if not has_error_card:
-        shown = fill("verdict", tone="bad", notice=error_content(error))
+        shown = fill("verdict", tone="bad", notice=error_content(error, run_id))
     return shown + fill("kept") if has_output else shown

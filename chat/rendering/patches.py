@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from chat import events
 from chat.events import Event, EventBase, ItemEvent
 from chat.rendering import figures
-from chat.rendering.activity import Activity, Step
+from chat.rendering.activity import BOOKKEEPING, Activity, Step
 from chat.rendering.cards import (
     ITEM_KINDS,
     AlternativeEntry,
@@ -21,12 +21,11 @@ from chat.rendering.cards import (
     MockupCard,
     SettledCard,
 )
-from chat.rendering.components import Card, Entry, Foldable, TextSlot, fill, safe
+from chat.rendering.components import Card, Entry, Foldable, TextSlot, safe
 from chat.rendering.final_comparison import receipt_of
-from chat.rendering.latency import Latency, shares
 from chat.rendering.markdown.flow import Flow
 from chat.rendering.media import Media
-from chat.rendering.messages import ErrorCard, ending_content
+from chat.rendering.messages import ERROR_STATUSES, ErrorCard, ending_content
 from chat.rendering.parts import Part, Patches, Piece, Stack, packed, partial, pieces_of
 from chat.rendering.phases import PHASES, PhaseSlot, goes_on
 from chat.rendering.texts import Reasoning, Refusal, Text
@@ -70,7 +69,6 @@ class Answer:
         self._items = Stack(f"{self._id}-items", 0, classes="items")
         self._choices = Stack(f"{self._id}-choices", 0, classes="choices")
         self._phase = PhaseSlot(f"p{run_id}", 0)
-        self._latency = Latency()
         self._wait_seq = 0
         self._ending = TextSlot(f"{self._id}-end", 0)
         self._figures = TextSlot(f"{self._id}-figures", 0)
@@ -82,7 +80,7 @@ class Answer:
         self._call_ids: set[str] = set()
         # By choice: the consecutive tool calls at its end.
         self._calls: dict[int, Calls] = {}
-        self._has_error_card = False
+        self._error_card: ErrorCard | None = None
         self._activity: Activity | None = None
         self._last_text: Text | None = None
 
@@ -102,7 +100,6 @@ class Answer:
             handler(self, event)
         elif type(event) not in INVISIBLE:
             self._add(Generic(self._next_id("x"), seq, event))
-        self._latency.add(event)
         self._move_phase(event, was_empty)
 
     def _move_phase(self, event: Event, was_empty: bool) -> None:
@@ -179,7 +176,25 @@ class Answer:
             item.phase = event.phase
 
     def on_message_delta(self, event: events.MessageDelta) -> None:
-        self._item(event, Text).add(event.content, self.seq)
+        item = self._item(event, Text)
+        if item.is_above_card:
+            item.is_above_card = False
+            if item.is_open and item.can_part(event.content):
+                item = self._below_card(event, item)
+        item.add(event.content, self.seq)
+
+    def _below_card(self, event: ItemEvent, above: Text) -> Text:
+        """A card stands where it was made: the message goes on below it."""
+        prefix = f"{self._id}-c{event.choice}" if event.choice else self._id
+        below = Text(f"{prefix}-i{event.item}-x{self.seq}", self.seq, t=event.t)
+        below.phase, below.above = above.phase, above
+        below.starts_at = above.starts_at + above.length
+        above.end(self.seq, event.t)
+        if self._activity is not None:
+            self._activity.fold(self.seq)
+        self._by_item[(event.choice, event.item)] = self._last_text = below
+        self._add(below, event.choice)
+        return below
 
     def on_message_end(self, event: events.MessageEnd) -> None:
         self._item(event, Text).end(self.seq)
@@ -192,6 +207,9 @@ class Answer:
     def on_citation(self, event: events.CitationAdd) -> None:
         found = self._by_item.get((event.choice, event.item))
         item = found if isinstance(found, Text) else self._item(event, Text)
+        end = event.citation.end
+        while item.above is not None and end is not None and end <= item.starts_at:
+            item = item.above
         item.cite(event.citation, self.seq)
 
     def on_replay(self, event: events.ReplayData) -> None:
@@ -240,11 +258,12 @@ class Answer:
         self._item(event, Media).update(event, self.seq)
 
     def on_error(self, event: events.Error) -> None:
-        self._has_error_card = True
-        self._add(ErrorCard(self._next_id("e"), self.seq, event.error))
+        self._error_card = ErrorCard(self._next_id("e"), self.seq, event.error)
+        self._add(self._error_card)
 
     def on_artifact(self, event: events.ArtifactUpdate) -> None:
         self._card("artifact", event.artifact_id, ArtifactCard).update(event, self.seq)
+        self._part_text()
 
     def on_mockup(self, event: events.MockupUpdate) -> None:
         # A bundle is announced by its identifier; later events also have its id.
@@ -254,6 +273,12 @@ class Answer:
         for name in names:
             self._named["mockup", name] = card
         card.update(event, self.seq)
+        self._part_text()
+
+    def _part_text(self) -> None:
+        text = self._last_text
+        if type(text) is Text and text.parent is self._items:
+            text_text.is_above_card = True
 
     def _card(self, family: str, name: str, kind: type["NamedCard"]) -> "NamedCard":
         found = self._named.get((family, name))
@@ -273,6 +298,8 @@ class Answer:
     def on_step(self, event: events.ActivityStep) -> None:
         if event.family == "question":
             self._add(SettledCard(self._next_id("s"), self.seq, event))
+            return
+        if event.step in BOOKKEEPING and event.phase in ("done", "note"):
             return
         key = (event.family, event.ref or event.step)
         found = self._named.get(key)
@@ -312,22 +339,18 @@ class Answer:
             if isinstance(part, Entry | Card):
                 part.conclude(self.seq, event.t, "paused" if is_paused else self.state)
         has_output = any(not isinstance(part, ErrorCard) for part in self._items.children)
-        has_error_card = self._has_error_card
+        has_error_card = self._error_card is not None
+        if self._error_card is not None and self.state in ERROR_STATUSES and result.ext.error:
+            self._error_card.offer_retry(self.run_id, self.seq)
         self._ending_html = lambda: ending_content(
-            result, has_output=has_output, has_error_card=has_error_card
+            result, self.run_id, has_output=has_output, has_error_card=has_error_card
         )
         self._ending.touch(self.seq)
-        shown = figures.figures_of(result, event.t, has_output=has_output)
-        spent = shares(self._latency.spent(event.t))
-        # A bar with one segment adds nothing to the line above it.
-        is_told = bool(shown) and len(spent) > 1
-        bar = fill("latency", shares=spent, is_end_unseen=not event.t) if is_told else ""
         receipt = receipt_of(result)
         differs = receipt is not None and not receipt.agrees
         self._figures.show(
             "figures",
-            figures=shown,
-            latency=bar,
+            summary=figures.summary_of(result, event.t, has_output=has_output),
             differs=differs,
             unreadable=result.ext.unreadable_frames,
         )

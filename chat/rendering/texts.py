@@ -26,6 +26,13 @@ from chat.rendering.markdown.flow import Flow
 from chat.rendering.parts import Patches, Piece
 from chat.rendering.safety import host_of, is_safe_link
 
+# Characters of thinking in the preview of the last line.
+PREVIEW_CHARACTERS = 120
+
+
+# A text whose last character is one of these can go on in a paragraph of its own.
+_SENTENCE_ENDS = '\n.:!?…。：！？)”"*`'
+
 
 class Text(Entry):
     """A message: Markdown and its sources."""
@@ -36,6 +43,12 @@ class Text(Entry):
         super().__init__(id, seq)
         self.phase = ""
         self.is_open = True
+        # A card was made since the last words. What is said next is a text of its own below it.
+        self.is_above_card = False
+        # The part of the same message above a card, and where in the message this part begins.
+        self.above: Text | None = None
+        self.starts_at = self.length = 0
+        self._last_character = ""
         self.flow: Flow = Flow(id, seq)
         self.cites = TextSlot(f"{id}-cites", seq, classes="citations")
         self.odds = Odds(f"{id}-odds", seq)
@@ -50,9 +63,17 @@ class Text(Entry):
 
     def add(self, text: str, seq: int, t: int = 0) -> None:
         self.flow.feed(text, seq)
+        self.length += len(text)
+        self._last_character = text[-1:] or self._last_character
         if not self.is_open:
             # After the end of the message the list is complete, also for pages that load later.
             self.flow.end(seq)
+
+    def can_part(self, text: str) -> bool:
+        """Whether ``text`` can follow as a text of its own: not within a sentence or code."""
+        if self.flow.is_in_code or not self._last_character:
+            return False
+        return text.startswith("\n") or self._last_character in _SENTENCE_ENDS
 
     def end(self, seq: int, t: int = 0) -> None:
         if self.is_open:
@@ -83,7 +104,7 @@ class Text(Entry):
             source.texts.append(text)
         if citation.end is not None:
             mark = f"{self.id}-m{self.citations}"
-            if self.flow.mark(citation.end, _mark(mark, source)):
+            if self.flow.mark(citation.end - self.starts_at, _mark(mark, source)):
                 source.marks.append(mark)
 
     def conclude(self, seq: int, t: int, status: str) -> None:
@@ -191,6 +212,8 @@ class Reasoning(Text):
         self.started_t = self.last_t = t
         self.reasoning_kind = "full"
         self._sealed_bytes = 0
+        # The line that is being written, and the last one that is complete.
+        self._line = self._whole_line = ""
         self.flow = FoldedFlow(id, seq)
         self.head = TextSlot(f"{id}-head", seq, tag="summary")
         self.aside = TextSlot(f"{id}-aside", seq, classes="aside")
@@ -211,10 +234,19 @@ class Reasoning(Text):
     def add(self, text: str, seq: int, t: int = 0) -> None:
         super().add(text, seq, t)
         before, self.last_t = self.last_t, max(t, self.last_t)
-        # The running time is updated at most once a second.
-        if (self.last_t - self.started_t) // 1000 != (before - self.started_t) // 1000:
+        was_empty = not self._preview()
+        *whole, line = (self._line + text).split("\n")
+        self._whole_line = next(filter(str.strip, reversed(whole)), self._whole_line)
+        self._line = line[-PREVIEW_CHARACTERS:]
+        # The preview is updated at most once a second.
+        if was_empty or (self.last_t - self.started_t) // 1000 != (before - self.started_t) // 1000:
             self._show_head()
             self.head.touch(seq)
+
+    def _preview(self) -> str:
+        """The last line of the thinking, or the end of a long one."""
+        line = self._line if self._line.strip() else self._whole_line
+        return name_of(line[-PREVIEW_CHARACTERS:].strip("*#>`- \t"))
 
     def end(self, seq: int, t: int = 0) -> None:
         if not self.is_open:
@@ -245,9 +277,7 @@ class Reasoning(Text):
             "reasoning_head",
             is_live=self.is_open,
             kind=self.reasoning_kind,
-            since=str(self.started_t),
-            milliseconds=str(milliseconds),
-            elapsed=figures.elapsed(milliseconds),
+            preview=self._preview() if self.is_open else "",
             duration=figures.duration(milliseconds) if milliseconds else "",
             words=words,
             words_shown=figures.count(words),

@@ -38,8 +38,11 @@ def figures_of(run: Run) -> list[tuple[str, str]]:
         (gettext("Thinking tokens"), run.reasoning_tokens or None),
     )
     figures += [(label, count(number)) for label, number in counts if number is not None]
-    stats = _stats_of(run)
-    if stats is not None:
+    result = _result_of(run)
+    if result is not None:
+        stats, usage = result.stats, result.ext.usage
+        if usage is not None and usage.cache_read_tokens:
+            figures.append((gettext("Cached input tokens"), count(usage.cache_read_tokens)))
         if stats.tokens_per_second is not None:
             figures.append((gettext("Tokens per second"), decimal(stats.tokens_per_second)))
         measured = (
@@ -57,12 +60,12 @@ def figures_of(run: Run) -> list[tuple[str, str]]:
     return figures
 
 
-def _stats_of(run: Run) -> events.Stats | None:
+def _result_of(run: Run) -> events.Result | None:
     """``None`` without a result, or with one that cannot be parsed: administrators still see the
     rest."""
     if not run.result:
         return None
     try:
-        return events.decode_result(run.result).stats
+        return events.decode_result(run.result)
     except msgspec.MsgspecError:
         return None

@@ -17,7 +17,7 @@ const stop = () => first("#stop-form")?.requestSubmit();
 const editing = () => document.activeElement?.closest?.("form.edit");
 const help = () => openHelp(GROUPS);
 const edit = () => actOnFocused("footer a[href$='/edit/']", gettext("Select a message with j or k first"));
-const retry = () => actOnFocused("footer form[action$='/retry/'] button", gettext("Select an answer with j or k first"));
+const retry = () => actOnFocused("footer form[action$='/retry/'] button, .retry", gettext("Select an answer with j or k first"));
 
 // `on` are the keys, with Mod for Ctrl or Cmd; where `when` says no, the key is the browser's.
 const GROUPS = {

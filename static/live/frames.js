@@ -121,7 +121,6 @@ function onFrame(frame, cursor) {
   if (!cursor || cursors.get(frame.run) !== cursor) return;
   if (cursor.seq === 0 && frame.seq > 0) onPlace({ queue: frame.run, place: "" });
   Object.assign(cursor, { seq: frame.seq, check: frame.check });
-  if (!cursor.isWorded) cursor.isWorded = noteWords(frame.run);
   if (frame.live === false) ended(frame.run);
   // A timer alone is not enough: in a hidden tab it comes once a minute.
   if (performance.now() - ackedAt > ACK_MS) acknowledge();
@@ -133,11 +132,11 @@ function noteWords(run) {
   const items = document.getElementById(`r${run}-items`);
   const hasWords = [...items?.children ?? []].some(item => item.matches(".message, .refusal"));
   if (hasWords) items.closest(".turn")?.setAttribute("data-worded", "");
-  return hasWords;
 }
 
 function ended(run) {
   for (const name of ["data-live", "aria-busy"]) document.getElementById(`r${run}`)?.removeAttribute(name);
+  noteWords(run);
   forget(run);
   emit(ANSWER_ENDED, { run });
   emit(ROOM_CHANGED, {});

@@ -3,7 +3,7 @@
 import { contentPlaces, element, matching, on, onAdded } from "../base/dom.js";
 import { gettext, interpolate } from "../base/i18n.js";
 
-const SELECTOR = "#turns .closed .codeblock.diagram, .preview-text .codeblock.diagram";
+const SELECTOR = "#turns :is(.closed, .words) .codeblock.diagram, .preview-text .codeblock.diagram";
 const LEAST = 24;
 const MOST = 2000;
 const PATIENCE_MS = 20000;

@@ -56,7 +56,7 @@ def test_colleagues_turn_appears_without_notifications(
 
     expect(alice.turns).to_have_count(4)
     expect(alice.turns.nth(2)).to_contain_text("Bob")
-    expect(alice.turns.nth(2).locator(".words")).to_have_text("And you, **Alice**?")
+    expect(alice.turns.nth(2).locator(".words")).to_have_text("And you, Alice?")
     alice.shows("Second, ")
     mute_site.fake.release("middle")
     alice.shows("Second, whole.").until_ended()
@@ -103,7 +103,7 @@ def test_colleagues_turn_appears_live(site: BrowserSite, tab: OpenTab) -> None:
     alice.shows("Second, ")
     expect(alice.turns).to_have_count(4)
     expect(alice.turns.nth(2)).to_contain_text("Bob")
-    expect(alice.turns.nth(2).locator(".words")).to_have_text("And you, **Alice**?")
+    expect(alice.turns.nth(2).locator(".words")).to_have_text("And you, Alice?")
     site.fake.release("end")
     alice.shows("Second, whole.").until_ended()
     assert alice.normalized() == bob.until_ended().normalized()

@@ -260,7 +260,7 @@ def test_every_control_has_a_name(
             assert ada.open(path).page.evaluate(NAMELESS) == []
 
 
-def test_copy_button_comes_with_the_first_word(site: BrowserSite, tab: OpenTab) -> None:
+def test_actions_come_when_the_answer_has_ended(site: BrowserSite, tab: OpenTab) -> None:
     said = [streams.open_item("message"), streams.say("By the spring.")]
     closing = [streams.close_item("message"), streams.end()]
     site.fake.script(streams.scripted(streams.BEGINNING, gate("words"), said, gate("end"), closing))
@@ -274,9 +274,25 @@ def test_copy_button_comes_with_the_first_word(site: BrowserSite, tab: OpenTab) 
     alice.shows("By the spring.")
     alice.turns.last.hover()
 
-    expect(copy).to_be_visible()
+    expect(copy).to_be_hidden()
     expect(dots).to_be_hidden()
-    alice.reload().shows("By the spring.").turns.last.hover()
-    expect(copy).to_be_visible()
     site.fake.release("end")
     alice.until_ended()
+    alice.turns.last.hover()
+    expect(copy).to_be_visible()
+    alice.reload().shows("By the spring.").turns.last.hover()
+    expect(copy).to_be_visible()
+
+
+def test_source_of_a_message_is_shown_in_place(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."))
+    alice = tab("Alice", site.room(site.send("Tell us of **rivers**."))).until_ended()
+    turn = alice.turns.first
+    expect(turn.locator(".words strong")).to_have_text("rivers")
+
+    turn.hover()
+    turn.get_by_role("link", name="Show source").click()
+    expect(turn.locator("pre.source")).to_have_text("Tell us of **rivers**.")
+    turn.get_by_role("button", name="Show formatted").click()
+
+    expect(turn.locator(".words strong")).to_have_text("rivers")

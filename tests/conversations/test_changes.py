@@ -283,8 +283,6 @@ def test_page_after_an_answer_equals_a_new_one(
         assert patches.swaps(target) == ["outerHTML"]
         assert parts_of(patch)[target] == expected[target]
     assert patches.turns == []
-    if also is add_artifact:
-        assert "Artifacts (1)" in patches.text(footer)
 
 
 def test_end_of_an_answer_costs_few_queries(

@@ -48,7 +48,7 @@ ATTRIBUTES = {
     *("id", "class", "dir", "href", "rel", "target", "title", "aria-hidden", "type", "disabled"),
     *("checked", "start", "align", "data-copy", "data-elapsed-ms", "data-since-ms", "src", "alt"),
     *("max", "value", "aria-label", "open", "data-part", "data-panel", "data-file"),
-    *("name", "tabindex", "role", "aria-live", "controls", "preload", "download"),
+    *("form", "name", "tabindex", "role", "aria-live", "controls", "preload", "download"),
 }
 # Only elements of the latency bar have these, with values of these patterns.
 BAR_ATTRIBUTES = {
@@ -58,7 +58,12 @@ BAR_ATTRIBUTES = {
     "focusable": "false",
 }
 # Values of these come from us, so they have one of these patterns.
-PATTERNS = {"tabindex": r"-?[01]", "role": "[a-z]+", "aria-live": "off|polite"}
+PATTERNS = {
+    "form": f"retry-{RUN}",
+    "tabindex": r"-?[01]",
+    "role": "[a-z]+",
+    "aria-live": "off|polite",
+}
 
 
 WAVE = base64.b64encode(b"RIFF\x10\n\x00\x00WAVEfmt ").decode()

@@ -59,15 +59,51 @@ def test_steps_are_open_until_the_text_begins() -> None:
     def is_open(*story: Event) -> bool:
         return "open" in page_of(*story).find_all("details")[0].attributes
 
-    assert is_open(step("a", "start", label="Digging"))
-    assert not is_open(step("a", "start"), *message("So it is."))
-    assert not is_open(step("a", "start"), end("stopped"))
+    steps = (step("a", "start", label="Digging"), step("b", "start"))
+    assert is_open(*steps)
+    assert not is_open(*steps, *message("So it is."))
+    assert not is_open(*steps, end("stopped"))
 
 
-def test_single_step_is_its_own_summary() -> None:
-    (summary,) = page_of(researched("tool_call"), end()).find_all("summary")
+def test_single_step_is_one_line() -> None:
+    assert lines_of(researched("tool_call"), end()) == ["Done: The tool_call"]
+    assert page_of(researched("tool_call"), end()).find_all("summary") == []
+    assert "2 steps" in summary_of(researched("tool_call"), researched("reading"), end())
 
-    assert summary.words() == "Done: The tool_call"
+
+@pytest.mark.parametrize(
+    "told", [{"status": 404, "summary": "Gone"}, {"summary": "The page is gone (404)"}]
+)
+def test_page_that_could_not_be_read_has_failed(told: dict[str, object]) -> None:
+    read = events.ActivityStep(
+        family="research",
+        step="reading",
+        phase="done",
+        label="Reading: https://example.org/a",
+        detail={"url": "https://example.org/a", "metadata": told},
+    )
+
+    (line,) = lines_of(read, end())
+
+    assert line.startswith("Failed: Couldn’t read: example.org")
+
+
+def test_calculation_is_read_as_one_line() -> None:
+    calculated = events.ActivityStep(
+        family="research",
+        step="calculating",
+        phase="done",
+        label="Calculating: 2.31 - 1.94 · 0.37",
+        detail={"arguments": {"expression": "2.31 - 1.94"}, "metadata": {"summary": "0.37"}},
+    )
+
+    assert lines_of(calculated, end()) == ["Done: 2.31 − 1.94 = 0.37"]
+
+
+def test_bookkeeping_is_left_to_the_details() -> None:
+    kept = step("deepening_round_completed", "done", label="Round finished")
+
+    assert "Round finished" not in text_of(step("a", "note"), kept, end())
 
 
 def test_only_searches_are_called_research() -> None:
@@ -86,7 +122,7 @@ def test_step_of_a_tool_call_is_not_shown_twice() -> None:
     )
 
     assert "Look" not in text_of(call, started, done)
-    assert text_of(call, started, done, other).count("Look") == 2
+    assert text_of(call, started, done, other).count("Look") == 1
 
 
 # --- plans ------------------------------------------------------------------------------------
@@ -128,7 +164,9 @@ def test_part_of_a_plan_stays_one_line() -> None:
 
 @pytest.mark.parametrize("total", [0, -1, True, "7", 10**9, 2.5])
 def test_invalid_length_of_a_plan_is_ignored(total: object) -> None:
-    assert "parts" not in summary_of(step("plan_created", "done", detail={"total_subtasks": total}))
+    plan = step("plan_created", "done", detail={"total_subtasks": total})
+
+    assert "parts" not in summary_of(plan, step("a", "note"))
 
 
 # --- details of a step -------------------------------------------------------------------------

@@ -12,12 +12,13 @@ from chat.rendering.messages import EVENTS
 from chat.rendering.patches import HANDLERS, INVISIBLE, Answer
 from tests.rendering.dom import parse
 from tests.rendering.shown import page_of, phase_of, text_of
-from tests.rendering.stories import RICH, RUN, answer_of, end, message, numbered, told
+from tests.rendering.stories import RICH, RUN, answer_after, answer_of, end, message, numbered, told
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = sorted((ROOT / "templates" / "rendering").glob("*.html"))
 STYLES = [
     *(ROOT / "static" / "rendering").glob("*.css"),
+    ROOT / "static" / "components" / "button.css",
     ROOT / "static" / "files" / "files.css",
     ROOT / "static" / "run_details" / "run_details.css",
 ]
@@ -78,7 +79,13 @@ def test_unknown_events_are_counted_and_not_shown() -> None:
 def test_every_template_is_used() -> None:
     source = "".join(path.read_text() for path in (ROOT / "chat" / "rendering").rglob("*.py"))
 
-    assert [path.stem for path in TEMPLATES if f'"{path.stem}"' not in source] == []
+    pages = "".join(path.read_text() for path in (ROOT / "templates").rglob("*.html"))
+
+    assert [
+        path.stem
+        for path in TEMPLATES
+        if f'"{path.stem}"' not in source and f'"rendering/{path.name}"' not in pages
+    ] == []
 
 
 def test_templates_contain_no_script_style_or_patch() -> None:
@@ -197,7 +204,7 @@ def test_strip_is_empty_at_the_end() -> None:
     assert phase_of(START, end()) == ""
 
 
-def test_running_time_is_sent_once_a_second() -> None:
+def test_preview_of_thinking_is_sent_once_a_second() -> None:
     story: list[Event] = [events.ReasoningStart(item=0)]
     story += [events.ReasoningDelta(item=0, content="x") for _ in range(30)]
     answer = Answer(RUN)
@@ -207,7 +214,8 @@ def test_running_time_is_sent_once_a_second() -> None:
         answer.apply(event)
         heads += "-head" in answer.patches_since(seen) and seen > 0
 
-    assert heads == 3
+    # Once a second, and with the first words.
+    assert heads == 4
 
 
 # --- reasoning and refusals ---------------------------------------------------------------------
@@ -225,11 +233,18 @@ def test_reasoning_is_folded_and_has_a_duration() -> None:
     assert "Thought for 0.3 s 3 words" in page.words()
 
 
-def test_live_reasoning_has_a_running_time() -> None:
-    answer = answer_of(events.ReasoningStart(item=0), events.ReasoningDelta(item=0, content="Hm"))
+def test_live_reasoning_shows_its_last_line() -> None:
+    thought = [events.ReasoningDelta(item=0, content=text) for text in ("Hm.\n", "**Why", " not")]
+    begun = [events.ReasoningStart(item=0), *thought[:1]]
+    later = events.ReasoningDelta(item=0, content="?")
 
-    assert "Thinking…" in parse(answer.snapshot()).words()
-    assert "data-elapsed-ms" in answer.snapshot()
+    def summary_of(*story: events.Event) -> str:
+        return answer_after(numbered(story, step_ms=1000)).snapshot()
+
+    assert "Thinking… Hm." in text_of(*begun)
+    assert "Thinking… Why not?" in parse(summary_of(*begun, *thought[1:], later)).words()
+    # The strip has the one running time.
+    assert "data-elapsed-ms" not in answer_of(*begun, *thought[1:]).snapshot()
 
 
 @pytest.mark.parametrize(
@@ -262,3 +277,45 @@ def test_refusal_names_its_category_in_words() -> None:
     refusal = events.RefusalDelta(item=0, content="No.", category="general_harms")
 
     assert "Refused general harms" in text_of(refusal)
+
+
+# --- cards in the text --------------------------------------------------------------------------
+
+
+def artifact(op: str = "created") -> events.ArtifactUpdate:
+    return events.ArtifactUpdate(op=op, artifact_id="a", title="Invoice", content="x = 1")  # type: ignore[arg-type]
+
+
+def said(text: str) -> events.MessageDelta:
+    return events.MessageDelta(item=0, content=text)
+
+
+def items_of(*story: Event) -> list[str]:
+    (items,) = page_of(START, events.MessageStart(item=0), *story).find_all(class_="items")
+    return [str(item.attributes["class"]).split()[-1] for item in items.children]  # type: ignore[union-attr]
+
+
+def test_artifact_stands_where_it_was_made() -> None:
+    between = [said("Here it is:"), artifact(), said("And a second version:")]
+    changed = [artifact("updated"), said("Both are kept.")]
+
+    assert items_of(*between, end()) == ["message", "artifact", "message"]
+    assert items_of(*between, *changed, end()) == ["message", "artifact", "message", "message"]
+
+
+@pytest.mark.parametrize("before", ["Here is the", "```\ncode.\n"])
+def test_artifact_does_not_part_a_sentence_or_code(before: str) -> None:
+    assert items_of(said(before), artifact(), said(" file."), end()) == ["message", "artifact"]
+
+
+def test_citation_finds_its_part_of_the_text() -> None:
+    story = [said("Here it is:"), artifact(), said("And a second one.")]
+    cited = events.Citation(kind="url", title="Rivers", url="https://example.org/", end=10)
+
+    page = page_of(
+        events.MessageStart(item=0), *story, events.CitationAdd(item=0, citation=cited), end()
+    )
+
+    first, second = page.find_all(class_="message")
+    assert "Rivers" in first.words()
+    assert "Rivers" not in second.words()

@@ -175,8 +175,16 @@ def find(request: HttpRequest, public_id: UUID) -> HttpResponse:
 @login_required
 @require_GET
 def source(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """The message as Markdown; of a live answer, so far."""
+    """The message as Markdown; of a live answer, so far. For a page the words of a person in place
+    (``?as=source``), and formatted again (``?as=text``)."""
     message = access.get_message(request.user, public_id)
+    if request.htmx and message.role == Role.USER:
+        context = {
+            "message": message,
+            "conversation": message.conversation,
+            "is_source": request.GET.get("as") == "source",
+        }
+        return render(request, "conversations/_words.html", context)
     text = message.text if message.role == Role.USER else source_of(message)
     return HttpResponse(text, content_type="text/plain; charset=utf-8")
 

@@ -167,6 +167,11 @@ class Flow(Part):
         return self._open.length if self._fence is None else self._fence.length
 
     @property
+    def is_in_code(self) -> bool:
+        """Whether what comes next is inside a block of code."""
+        return self._fence is not None
+
+    @property
     def _is_full(self) -> bool:
         return self._taken >= self._limit or self.open_length >= self._block_limit
 

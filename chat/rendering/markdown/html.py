@@ -192,8 +192,16 @@ def picture_addresses(html: str) -> list[str]:
     return list(dict.fromkeys(unescape(match[1]) for match in _PICTURE_LINK.finditer(html)))
 
 
+def _table_label() -> str:
+    return escape(gettext("Table"))
+
+
 def dress(html: str) -> str:
     html = _CODE.sub(_dress_code, html)
     html = _PICTURE_LINK.sub(lambda link: f"{link[0]} {_show_button()}", html)
-    html = html.replace("<table", '<div class="table-scroll" tabindex="0"><table')
+    if "<table" in html:
+        frame = (
+            f'<div class="table-scroll" tabindex="0" role="group" aria-label="{_table_label()}">'
+        )
+        html = html.replace("<table", f"{frame}<table")
     return html.replace("</table>", "</table></div>")
