@@ -9,14 +9,17 @@ const turns = () => [...document.querySelectorAll("#turns > .turn")];
 const focused = () => document.activeElement?.closest?.("#turns > .turn") ?? null;
 const newestAnswer = () => turns().findLast(turn => turn.matches(".answer-turn"));
 
+/* Whether there is one. */
 function focus(turn) {
-  if (!turn) return;
+  if (!turn) return false;
   turn.tabIndex = -1;
   turn.focus({ preventScroll: true });
   turn.scrollIntoView({ block: "start" });
+  return true;
 }
 
 export const focusNewestAnswer = () => focus(newestAnswer());
+export const focusNewestTurn = () => focus(turns().at(-1));
 
 // Where nothing has the focus: what is being read.
 function current() {

@@ -21,7 +21,7 @@ from chat.conversations import page as page_responses
 from chat.conversations.actions import conversation as actions
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.composer import tools_for
-from chat.conversations.forms import StartForm, SwitchForm, TitleForm, VisibilityForm
+from chat.conversations.forms import ChoiceForm, StartForm, SwitchForm, TitleForm, VisibilityForm
 from chat.conversations.listing import SEARCH_CHARACTERS, found_by_title, listing_context
 from chat.conversations.transcript import page_before, read_path, read_turns
 from chat.core.errors import ActionRefused, InvalidForm
@@ -165,11 +165,24 @@ def _start_form(user: User, data: Any) -> StartForm:
     )
 
 
+@login_required
+@require_GET
+def parameters(request: HttpRequest) -> HttpResponse:
+    """The parameters of a server's API type, which a page fetches when a model of it is chosen."""
+    server, shown = _as_uuid(request.GET.get("server")), _as_uuid(request.GET.get("conversation"))
+    if server is None:
+        raise Http404(access.NOT_HERE)
+    upstream = access.get_usable_upstream(request.user, server)
+    conversation = access.get_conversation(request.user, shown) if shown else None
+    form = ChoiceForm(upstreams=[upstream], remembered=conversation, chosen=upstream)
+    return render(request, "conversations/_parameter_fields.html", {"form": form})
+
+
 def _last_used(user: User) -> Conversation | None:
     """A new conversation offers the model of the person's last one, without its parameters."""
     last = (
         Conversation.objects.visible_to(user)
-        .filter(owner=user, upstream__isnull=False)
+        .filter(owner=user, upstream__is_enabled=True)
         .select_related("upstream")
         .order_by("-updated_at")
         .first()
@@ -261,18 +274,18 @@ def earlier(request: HttpRequest, public_id: UUID, before: UUID) -> HttpResponse
 @login_required
 @require_GET
 def listing(request: HttpRequest) -> HttpResponse:
-    current = UUID(request.GET["current"]) if _is_uuid(request.GET.get("current")) else None
+    current = _as_uuid(request.GET.get("current"))
     shown = Conversation(public_id=current) if current else None
     context = listing_context(request.user, shown, request.GET.get("before", ""))
     context["is_inbox"] = "inbox" in request.GET
     return render(request, "conversations/_conversation_list.html", context)
 
 
-def _is_uuid(text: str | None) -> bool:
+def _as_uuid(text: str | None) -> UUID | None:
     try:
-        return bool(UUID(text or ""))
+        return UUID(text or "")
     except ValueError:
-        return False
+        return None
 
 
 @post_action(
