@@ -5,7 +5,7 @@ import { emit, isComposing, on } from "./dom.js";
 import { SEARCH_OPEN, SIDEBAR_TOGGLE } from "./events.js";
 import { gettext } from "./i18n.js";
 import { areSingleKeysOn, openHelp } from "./key_help.js";
-import { act, actOnFocused, branch, focusNewestAnswer, focusNewestTurn, move, toggleReasoning } from "./turn_keys.js";
+import { act, actOnFocused, branch, focusNewestAnswer, focusNewestTurn, move, retry, toggleReasoning } from "./turn_keys.js";
 
 const SEQUENCE_MS = 1500;
 const TWICE_MS = 1000;
@@ -19,7 +19,6 @@ const stop = () => first("#stop-form")?.requestSubmit();
 const editing = () => document.activeElement?.closest?.("form.edit");
 const help = () => openHelp(GROUPS);
 const edit = () => actOnFocused("footer a[href$='/edit/']", gettext("Select a message with j or k first"));
-const retry = () => actOnFocused("footer form[action$='/retry/'] button", gettext("Select an answer with j or k first"));
 
 // `on` are the keys, with Mod for Ctrl or Cmd; where `when` says no, the key is the browser's.
 const GROUPS = {
@@ -51,7 +50,7 @@ const GROUPS = {
     { on: ["["], says: gettext("Previous version"), does: () => branch("first-child", gettext("No previous version")) },
     { on: ["]"], says: gettext("Next version"), does: () => branch("last-child", gettext("No next version")) },
     { on: ["e"], says: gettext("Edit the selected message"), does: edit },
-    { on: ["r"], says: gettext("Retry the selected answer"), does: retry },
+    { on: ["r"], says: gettext("Retry the selected answer"), does: () => retry(gettext("Select an answer with j or k first")) },
     { on: ["a"], says: gettext("Files"), does: () => first("#to-files")?.click() },
     { on: ["i"], says: gettext("Details of the answer"), does: () => act("[data-details]", gettext("No details here")) },
     { on: ["s"], says: gettext("Visibility"), does: () => first("#to-people")?.click() },

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -48,6 +47,11 @@ class Reader:
 @require_safe
 def people(request: HttpRequest, public_id: UUID) -> HttpResponse:
     conversation = access.get_conversation(request.user, public_id)
+    context = _sharing_context(request.user, conversation)
+    return beside_room(request, "conversations/visibility.html", conversation, context)
+
+
+def _sharing_context(user: User, conversation: Conversation) -> dict[str, Any]:
     readers = access.readers_of(conversation)
     shown = sorted(
         (
@@ -55,20 +59,19 @@ def people(request: HttpRequest, public_id: UUID) -> HttpResponse:
                 person=membership.user,
                 role=membership.get_role_display(),
                 may_write=membership.may_write,
-                is_me=membership.user_id == request.user.pk,
+                is_me=membership.user_id == user.pk,
                 is_owner=membership.user_id == conversation.owner_id,
             )
             for membership in readers.order_by("user__name", "pk")[:PEOPLE_SHOWN]
         ),
         key=lambda reader: not reader.is_owner,
     )
-    context = {
+    return {
         "people": shown,
         "more": readers.count() - len(shown),
         "is_shared": conversation.visibility == Visibility.TEAM,
-        "is_owner": conversation.owner_id == request.user.pk,
+        "is_owner": conversation.owner_id == user.pk,
     }
-    return beside_room(request, "conversations/visibility.html", conversation, context)
 
 
 # Results of a search: two screens of a phone.
@@ -95,12 +98,12 @@ def search(request: HttpRequest) -> HttpResponse:
 class Starter:
     icon: str
     title: str | Promise
-    text: str
+    text: str | Promise
 
 
 # First messages for the demo servers, which choose a scene by an English word in the text: so the
 # texts are not translated.
-STARTERS = (
+DEMO_STARTERS = (
     Starter(
         icon="brain",
         title=gettext_lazy("Solve a puzzle"),
@@ -122,10 +125,46 @@ STARTERS = (
         text="Put the plan for the team day into a table.",
     ),
 )
+# For every other model.
+STARTERS = (
+    Starter(
+        icon="book-open",
+        title=gettext_lazy("Explain something"),
+        text=gettext_lazy("Explain how TLS certificates work, for a developer who is new to them."),
+    ),
+    Starter(
+        icon="pen-line",
+        title=gettext_lazy("Write a draft"),
+        text=gettext_lazy("Draft a short email that moves Thursday’s meeting to next week."),
+    ),
+    Starter(
+        icon="code",
+        title=gettext_lazy("Write code"),
+        text=gettext_lazy("Write a Python function that removes duplicate lines from a file."),
+    ),
+    Starter(
+        icon="list-checks",
+        title=gettext_lazy("Make a plan"),
+        text=gettext_lazy("Make a checklist for releasing a new version of an internal tool."),
+    ),
+)
 
 
-def starters_for(upstreams: Iterable[Upstream]) -> tuple[Starter, ...]:
-    return STARTERS if any(upstream.is_demo for upstream in upstreams) else ()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StarterList:
+    """Suggestions for some models; the page shows the list that fits the chosen one."""
+
+    kind: str
+    starters: tuple[Starter, ...]
+    is_shown: bool
+
+
+def starter_lists(form: StartForm) -> list[StarterList]:
+    is_demo = bool(form.chosen and form.chosen.is_demo)
+    return [
+        StarterList(kind="demo", starters=DEMO_STARTERS, is_shown=is_demo),
+        StarterList(kind="any", starters=STARTERS, is_shown=not is_demo),
+    ]
 
 
 @login_required
@@ -151,7 +190,8 @@ def _home_page(
         "refusal": refusal,
         "has_servers": bool(form.upstreams),
         "has_any_server": bool(form.upstreams) or Upstream.objects.exists(),
-        "starters": starters_for(form.upstreams),
+        "has_only_demos": all(upstream.is_demo for upstream in form.upstreams),
+        "starter_lists": starter_lists(form),
     }
     return render(request, "conversations/home.html", context, status=status)
 
@@ -299,14 +339,20 @@ def rename(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     return page_responses.accepted(request, conversation)
 
 
-@post_action(access.get_own_conversation, page_responses.refuse_beside("head-note"))
+@post_action(access.get_own_conversation, page_responses.refuse_beside("sharing-note"))
 def visibility(request: HttpRequest, conversation: Conversation) -> HttpResponse:
+    """Shares the conversation or makes it private. The panel from which that is asked is patched as well."""
     form = VisibilityForm(request.POST)
     if not form.is_valid():
         raise InvalidForm(gettext("Choose who can read this conversation."))
     if form.cleaned_data["visibility"] != conversation.visibility:
         actions.set_visibility(request.user, conversation, form.cleaned_data["visibility"])
-    return page_responses.accepted(request, conversation)
+    response = page_responses.accepted(request, conversation)
+    if request.htmx:
+        context = {"conversation": conversation, "in_panel": True}
+        context |= _sharing_context(request.user, conversation)
+        response.content += render(request, "conversations/sharing_patch.html", context).content
+    return response
 
 
 @post_action(access.get_own_conversation, page_responses.refuse_beside("head-note"))
