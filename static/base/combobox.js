@@ -45,7 +45,7 @@ function fill(place) {
   });
   list.replaceChildren(...[...groups].map(([name, lines]) => element(
     "div", { role: "group", ariaLabel: name },
-    element("div", { className: "combobox-heading", ariaHidden: "true" }, name), ...lines,
+    element("div", { className: "combobox-heading quiet", ariaHidden: "true" }, name), ...lines,
   )));
   place.querySelector(".combobox-empty").hidden = groups.size > 0;
   activate(place, list.querySelector("[aria-selected=true]") ?? optionsOf(place)[0]);
