@@ -331,6 +331,8 @@ CONVERSATION_CASES = [
     Case("conversation_search", signed_in_only(200)),
     Case("conversation_list", signed_in_only(200)),
     Case("inbox", signed_in_only(200)),
+    # Without the id of a server.
+    Case("conversation_parameters", signed_in_only(404)),
     Case(
         "conversation_new",
         # A team in which a user may not write is no choice of the form.

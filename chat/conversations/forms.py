@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterable, Mapping
+from functools import cache, cached_property
 from typing import Any
 
 from django import forms
 from django.db.models import QuerySet
-from django.forms.boundfield import BoundField
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.conversations.actions.messages import TEXT_LIMIT, ModelChoice
+from chat.conversations.parameter_groups import ParameterGroups, grouped
 from chat.dialects import DIALECTS
 from chat.dialects.parameters import Parameter
 from chat.models import Conversation, Team, Tool, Upstream, Visibility
@@ -25,31 +24,32 @@ PARAMETER_TEXT_LIMIT = 10_000
 PARAMETER_LINES_LIMIT = 100_000
 # Follows the name of a paused server. The page has it for its script.
 PAUSED = gettext_lazy("(paused)")
+# Follows the name of a server that was chosen once and is switched off now.
+UNAVAILABLE = gettext_lazy("(unavailable)")
 NO_CHOICE = ("", gettext_lazy("Server default"))
 NO_SUCH_TOOL = gettext_lazy("One of these tools no longer exists. Reload the page.")
 RELOAD = gettext_lazy("Reload the page and try again.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParameterGroup:
-    """The parameters of one dialect, visible while one of its models is selected."""
-
-    dialect: str
-    fields: Sequence[BoundField]
-
-
 class ModelSelect(forms.Select):
-    """A select whose options name their dialect, for its parameters, and whether it takes pictures."""
+    """A select whose options say of their server what the page's scripts need: its dialect, for the
+    parameters, whether it takes pictures, and whether it is a demo or can't be used."""
 
-    dialects: Mapping[str, str] = {}
+    upstreams: Mapping[str, Upstream] = {}
+    unavailable = ""
 
     def create_option(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         option = super().create_option(*args, **kwargs)
         identity = str(option["value"]).partition(":")[0]
-        name = self.dialects.get(identity, "")
-        option["attrs"]["data-dialect"] = name
-        if name and not DIALECTS[name].takes_images:
-            option["attrs"]["data-images"] = "no"
+        attributes = option["attrs"]
+        upstream = self.upstreams.get(identity)
+        attributes["data-dialect"] = upstream.dialect if upstream else ""
+        if upstream and not DIALECTS[upstream.dialect].takes_images:
+            attributes["data-images"] = "no"
+        if upstream and upstream.is_demo:
+            attributes["data-demo"] = True
+        if identity and identity == self.unavailable:
+            attributes["data-unavailable"] = True
         return option
 
 
@@ -73,7 +73,9 @@ class ChoiceForm(Sentences):
     choice = forms.CharField(
         label=gettext_lazy("Model"),
         required=False,
-        widget=ModelSelect(attrs={"data-draining-mark": PAUSED}),
+        widget=ModelSelect(
+            attrs={"aria-label": gettext_lazy("Model"), "data-draining-mark": PAUSED}
+        ),
     )
     typed_model = forms.CharField(
         label=gettext_lazy("Custom model"),
@@ -98,6 +100,7 @@ class ChoiceForm(Sentences):
         *,
         upstreams: Iterable[Upstream],
         remembered: Conversation | None = None,
+        chosen: Upstream | None = None,
     ) -> None:
         super().__init__(data, prefix=None)
         self.upstreams = [upstream for upstream in upstreams if upstream.dialect in DIALECTS]
@@ -110,29 +113,53 @@ class ChoiceForm(Sentences):
         select = self.fields["choice"].widget
         # Queried only if the form is shown.
         select.choices = self._groups
-        select.dialects = {each.public_id.hex: each.dialect for each in self.upstreams}
-        for dialect in self._dialects():
-            self._add_parameters(dialect)
+        select.upstreams = {each.public_id.hex: each for each in self.upstreams}
+        if self.unavailable:
+            select.unavailable = self.unavailable.public_id.hex
+        self.chosen = (
+            self._posted_upstream() if self.is_bound else chosen or self._offered_upstream()
+        )
+        if self.chosen:
+            self._add_parameters(self.chosen.dialect)
+
+    @cached_property
+    def unavailable(self) -> Upstream | None:
+        """The server of the last choice, if it can't be used any more."""
+        last = self.remembered.upstream if self.remembered else None
+        return last if last and last not in self.upstreams else None
+
+    def _offered_upstream(self) -> Upstream | None:
+        """The server that the form shows as chosen."""
+        last = self.remembered.upstream if self.remembered else None
+        if last and last.dialect in DIALECTS:
+            return last
+        return next(iter(self._with_models()), None)
+
+    def _with_models(self) -> list[Upstream]:
+        """The servers of which a model can be chosen; all of them if there is no such server."""
+        named = [each for each in self.upstreams if self._models(each)]
+        return named or self.upstreams
 
     def _groups(self) -> list[tuple[str, list[tuple[str, str]]]]:
-        return [(group_label(upstream), self._options(upstream)) for upstream in self.upstreams]
+        groups = [(group_label(each), self._options(each)) for each in self._with_models()]
+        if self.unavailable and self.remembered:
+            label = self.remembered.model or gettext("No model")
+            kept = (choice_value(self.unavailable, self.remembered.model), label)
+            groups.insert(0, (f"{self.unavailable.name} {UNAVAILABLE}", [kept]))
+        return groups
 
-    def _options(self, upstream: Upstream) -> list[tuple[str, str]]:
+    def _models(self, upstream: Upstream) -> dict[str, str]:
         models = {entry["id"]: entry.get("label") or entry["id"] for entry in chat_models(upstream)}
         kept = self.remembered
         if kept and kept.upstream_id == upstream.pk and kept.model:
             models.setdefault(kept.model, kept.model)
-        named = [(choice_value(upstream, model), label) for model, label in models.items()]
-        return named or [
+        return models
+
+    def _options(self, upstream: Upstream) -> list[tuple[str, str]]:
+        models = self._models(upstream)
+        return [(choice_value(upstream, model), label) for model, label in models.items()] or [
             (choice_value(upstream, ""), gettext("Enter a custom model in the parameters"))
         ]
-
-    def _dialects(self) -> list[str]:
-        """All dialects if the form is shown; for posted data, only that of the chosen server."""
-        if self.is_bound:
-            chosen = self._posted_upstream()
-            return [chosen.dialect] if chosen else []
-        return sorted({upstream.dialect for upstream in self.upstreams})
 
     def _posted_upstream(self) -> Upstream | None:
         identity = str((self.data or {}).get("choice", "")).partition(":")[0]
@@ -152,16 +179,24 @@ class ChoiceForm(Sentences):
         return " ".join(each.public_id.hex for each in self.upstreams if each.is_draining)
 
     @property
-    def parameter_groups(self) -> list[ParameterGroup]:
-        return [
-            ParameterGroup(
-                dialect=dialect,
-                fields=[
-                    self[field_name(dialect, each.name)] for each in DIALECTS[dialect].parameters
-                ],
-            )
-            for dialect in self._dialects()
-        ]
+    def parameter_groups(self) -> ParameterGroups | None:
+        """The parameters of the chosen server's dialect."""
+        if self.chosen is None:
+            return None
+        dialect = self.chosen.dialect
+        return grouped(
+            dialect,
+            (
+                (each.name, self[field_name(dialect, each.name)])
+                for each in DIALECTS[dialect].parameters
+            ),
+        )
+
+    @property
+    def is_adjusted(self) -> bool:
+        """Whether anything differs from the server's defaults."""
+        groups = self.parameter_groups
+        return bool(self["system_prompt"].value() or (groups and groups.is_adjusted))
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -314,7 +349,8 @@ def _whole(value: float | None) -> int | None:
 
 
 def _choice(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    choices = [NO_CHOICE, *((each, each.replace("_", " ")) for each in parameter.choices)]
+    labels = ((each, gettext_lazy(parameter.choice_label(each))) for each in parameter.choices)
+    choices = [NO_CHOICE, *labels]
     return forms.ChoiceField(choices=choices, **common)
 
 

@@ -8,6 +8,7 @@ urlpatterns: list[URLPattern] = [
     path("", conversations.home, name="home"),
     path("c/", conversations.new, name="conversation_new"),
     path("c/list/", conversations.listing, name="conversation_list"),
+    path("c/parameters/", conversations.parameters, name="conversation_parameters"),
     path("c/search/", conversations.search, name="conversation_search"),
     path("c/<uuid:public_id>/", conversations.page, name="conversation"),
     path("c/<uuid:public_id>/changes/", conversations.changes, name="conversation_changes"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from django import template
+from django.forms.boundfield import BoundField
 from django.template import Context
 from django.template.loader import get_template
 from django.utils.html import format_html, format_html_join
@@ -188,3 +189,22 @@ def page_head(content: str, title: str, text: str = "") -> SafeString:
 def section(content: str, title: str, text: str = "", *, id: str = "") -> SafeString:
     """A part of a page with a heading, and one sentence about it."""
     return _render("section", {"content": content, "title": title, "text": text, "id": id})
+
+
+@register.simple_tag
+def combobox(field: BoundField, search: str, icon: str = "") -> SafeString:
+    """A select that can be searched, with its options by group; the page needs
+    ``base/combobox.js``. ``search`` names the search field. Without scripts it is the select."""
+    widget = field.field.widget
+    options = [
+        (name or "", option)
+        for name, group, _ in widget.optgroups(field.name, widget.format_value(field.value()))
+        for option in group
+    ]
+    # The browser chooses the first where none is.
+    chosen = [each for each in options if each[1]["selected"]] or options[:1]
+    group, value = (chosen[0][0], chosen[0][1]["label"]) if chosen else ("", "")
+    return _render(
+        "combobox",
+        {"field": field, "search": search, "icon_name": icon, "group": group, "value": value},
+    )

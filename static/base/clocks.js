@@ -1,9 +1,13 @@
-/* Running clocks: the server says how long something had lasted, and the page counts on. */
-import { matching, onAdded, setText } from "./dom.js";
+/* Running clocks: the server says how long something had lasted, and the page counts on while it is
+   connected: of what goes on without it, it knows nothing. */
+import { listen, matching, onAdded, setText } from "./dom.js";
+import { CONNECTION_STATE } from "./events.js";
 import { elapsed } from "./i18n.js";
 
 const clocks = new Set();
 const began = new WeakMap();
+let isConnected = true;
+listen(CONNECTION_STATE, state => { isConnected = state.isConnected; });
 
 // Noted as they are added: a long page has thousands of elements to look through.
 onAdded(document.querySelectorAll("#turns, #dock"), root => {
@@ -20,4 +24,4 @@ function tick() {
   }
 }
 
-setInterval(() => { if (!document.hidden) tick(); }, 250);
+setInterval(() => { if (!document.hidden && isConnected) tick(); }, 250);

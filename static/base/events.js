@@ -1,7 +1,7 @@
 /* All events by which scripts talk to each other, and those of htmx that they listen to. Ours are
    dispatched on the document; behind each is the shape of its `detail`. */
 export const ANNOUNCE = "tributary:announce";  // {text, urgent, about, kind}: see announcer.js
-export const NOTICE = "tributary:notice";  // {text, source, about}: see notices.js
+export const NOTICE = "tributary:notice";  // {text, source, about, isLost}: see notices.js
 export const ROOM_CHANGED = "room:changed";  // {revision}, or {} if nobody knows it; the server sends it as HX-Trigger, too
 export const ROOM_SHOWN = "room:shown";  // {}: turns or their surroundings were swapped in
 export const ROOM_GONE = "room:gone";  // {reason}: "signed-out", "deleted" or "access"

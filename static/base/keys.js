@@ -1,14 +1,16 @@
 /* Keyboard shortcuts: one table of what keys do, from which the help is made as well. Keys without Ctrl
-   or Cmd act outside of text fields alone and can be switched off; none of them destroys anything. */
+   or Cmd act only in lists, or on a page where nothing can be written, and can be switched off; none of
+   them destroys anything. Everywhere else outside a field they are text for the composer. */
 import { emit, isComposing, on } from "./dom.js";
 import { SEARCH_OPEN, SIDEBAR_TOGGLE } from "./events.js";
 import { gettext } from "./i18n.js";
 import { areSingleKeysOn, openHelp } from "./key_help.js";
-import { act, actOnFocused, branch, focusNewestAnswer, move, toggleReasoning } from "./turn_keys.js";
+import { act, actOnFocused, branch, focusNewestAnswer, focusNewestTurn, move, retry, toggleReasoning } from "./turn_keys.js";
 
 const SEQUENCE_MS = 1500;
 const TWICE_MS = 1000;
 const TYPING = "input, textarea, select, [contenteditable]";
+const LISTS = "#turns, #conversations";
 // What Escape closes before it means anything else.
 const LAYERS = "dialog[open], details.menu[open], :popover-open, #panel:not([hidden])";
 const first = selector => document.querySelector(selector);
@@ -17,7 +19,6 @@ const stop = () => first("#stop-form")?.requestSubmit();
 const editing = () => document.activeElement?.closest?.("form.edit");
 const help = () => openHelp(GROUPS);
 const edit = () => actOnFocused("footer a[href$='/edit/']", gettext("Select a message with j or k first"));
-const retry = () => actOnFocused("footer form[action$='/retry/'] button, .retry", gettext("Select an answer with j or k first"));
 
 // `on` are the keys, with Mod for Ctrl or Cmd; where `when` says no, the key is the browser's.
 const GROUPS = {
@@ -27,6 +28,7 @@ const GROUPS = {
     { on: ["Mod", "Shift", "S"], says: gettext("Show or hide the sidebar"), does: () => emit(SIDEBAR_TOGGLE) },
     { on: ["g", "i"], says: gettext("Inbox"), does: () => first("[data-inbox]")?.click() },
     { on: ["?"], says: gettext("Keyboard shortcuts"), does: help },
+    { on: ["Mod", "/"], says: gettext("Keyboard shortcuts, from anywhere"), does: help },
     { on: ["Esc"], says: gettext("Close") },
   ],
   [gettext("Writing")]: [
@@ -40,6 +42,7 @@ const GROUPS = {
     { on: ["Esc", "Esc"], says: gettext("Stop the answer, in the composer") },
   ],
   [gettext("Reading")]: [
+    { on: ["↑"], says: gettext("Newest message, from an empty composer") },
     { on: ["j"], says: gettext("Next message"), repeats: true, does: () => move(1) },
     { on: ["k"], says: gettext("Previous message"), repeats: true, does: () => move(-1) },
     { on: ["g", "n"], says: gettext("Newest answer"), does: focusNewestAnswer },
@@ -47,7 +50,7 @@ const GROUPS = {
     { on: ["["], says: gettext("Previous version"), does: () => branch("first-child", gettext("No previous version")) },
     { on: ["]"], says: gettext("Next version"), does: () => branch("last-child", gettext("No next version")) },
     { on: ["e"], says: gettext("Edit the selected message"), does: edit },
-    { on: ["r"], says: gettext("Retry the selected answer"), does: retry },
+    { on: ["r"], says: gettext("Retry the selected answer"), does: () => retry(gettext("Select an answer with j or k first")) },
     { on: ["a"], says: gettext("Files"), does: () => first("#to-files")?.click() },
     { on: ["i"], says: gettext("Details of the answer"), does: () => act("[data-details]", gettext("No details here")) },
     { on: ["s"], says: gettext("Visibility"), does: () => first("#to-people")?.click() },
@@ -85,14 +88,27 @@ function onEscape(event) {
   if (isTwice && isInComposer) stop();
 }
 
+function onArrowUp(event) {
+  if (event.target.id !== "text" || event.target.value || !focusNewestTurn()) return;
+  event.preventDefault();
+}
+
+/* Whoever types means to write: the browser puts the letter where the focus is by then. */
+function isForComposer({ target, key }) {
+  return key.length === 1 && key !== " " && first("#text") !== null && !target.closest?.(LISTS);
+}
+
 document.addEventListener("keydown", event => {
   if (event.defaultPrevented || isComposing(event)) return;
   if (event.key === "Escape") return onEscape(event);
   escapedAt = -TWICE_MS;
   const isCommand = event.ctrlKey || event.metaKey;
+  if (event.key === "ArrowUp" && !isCommand && !event.shiftKey) onArrowUp(event);
   // Before anything that looks through the page: with each letter that would be as slow as the page is long.
-  if (event.altKey || (!isCommand && (event.target.closest?.(TYPING) || !areSingleKeysOn()))) return;
-  if (first("dialog[open]")) return;
+  if (event.altKey || (!isCommand && event.target.closest?.(TYPING))) return;
+  if (first("dialog[open]") || (!isCommand && first("[popover]:popover-open"))) return;
+  if (!isCommand && isForComposer(event)) return write();
+  if (!isCommand && !areSingleKeysOn()) return;
   const row = isCommand ? combined(event) : single(event);
   if (!row || (row.when && !row.when())) return;
   event.preventDefault();

@@ -1,8 +1,9 @@
 /* Failed requests. What failed is said where it failed, or in a toast that stays until it is closed.
-   NOTICE has {text, source, about}: the element that asked, and the address that it asked for. What is
-   said of an address disappears when a request to it has succeeded. */
+   NOTICE has {text, source, about, isLost}: the element that asked, the address that it asked for, and
+   whether the server could not be reached. What is said of an address disappears when a request to it
+   has succeeded, and that there is no connection when there is one. */
 import { csrfToken, listen, notify, on } from "./dom.js";
-import { AFTER_REQUEST, CONFIG_REQUEST, NOTICE, REQUEST_ERROR, RESPONSE_ERROR } from "./events.js";
+import { AFTER_REQUEST, CONFIG_REQUEST, CONNECTION_STATE, NOTICE, REQUEST_ERROR, RESPONSE_ERROR } from "./events.js";
 import { gettext } from "./i18n.js";
 
 const MAX_TOASTS = 3;
@@ -29,23 +30,29 @@ listen(RESPONSE_ERROR, ({ ctx }) => {
 
 listen(REQUEST_ERROR, ({ ctx }) => {
   if (!ctx || ctx.request?.method === "GET") return;
-  notify(gettext("Can't reach the server. Your text is kept. Try again in a moment."), about(ctx));
+  notify(gettext("Can't reach the server. Your text is kept. Try again in a moment."), { ...about(ctx), isLost: true });
 });
+
+listen(CONNECTION_STATE, ({ isConnected }) => {
+  if (isConnected) for (const shown of document.querySelectorAll(".notice[data-lost]")) shown.remove();
+});
+
 // The place that a form has for a sentence: in it, or at the question that it answers.
 function placeBeside(source) {
   if (!source?.isConnected) return null;
   return source.querySelector(".note") ?? source.closest(".ask")?.querySelector(".note") ?? null;
 }
 
-function noticeOf(text, address) {
+function noticeOf(text, address, isLost) {
   const notice = document.getElementById("failure").content.firstElementChild.cloneNode(true);
   notice.querySelector("p").textContent = text;
   if (address) notice.dataset.about = address;
+  notice.toggleAttribute("data-lost", isLost === true);
   return notice;
 }
 
-listen(NOTICE, ({ text, source, about: address }) => {
-  const notice = noticeOf(text, address);
+listen(NOTICE, ({ text, source, about: address, isLost }) => {
+  const notice = noticeOf(text, address, isLost);
   const place = placeBeside(source);
   if (place) {
     // The place is a live region by itself.

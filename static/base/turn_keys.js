@@ -9,14 +9,17 @@ const turns = () => [...document.querySelectorAll("#turns > .turn")];
 const focused = () => document.activeElement?.closest?.("#turns > .turn") ?? null;
 const newestAnswer = () => turns().findLast(turn => turn.matches(".answer-turn"));
 
+/* Whether there is one. */
 function focus(turn) {
-  if (!turn) return;
+  if (!turn) return false;
   turn.tabIndex = -1;
   turn.focus({ preventScroll: true });
   turn.scrollIntoView({ block: "start" });
+  return true;
 }
 
 export const focusNewestAnswer = () => focus(newestAnswer());
+export const focusNewestTurn = () => focus(turns().at(-1));
 
 // Where nothing has the focus: what is being read.
 function current() {
@@ -43,11 +46,8 @@ export const act = (selector, otherwise) => clickIn(focused() ?? newestAnswer(),
 /* Only in the turn that was chosen: no key that was hit by chance starts an answer. */
 export const actOnFocused = (selector, otherwise) => clickIn(focused(), selector, otherwise);
 
-/* Another version takes the place of this one; the focus stays at that place. */
-export function branch(side, otherwise) {
-  const turn = focused() ?? turns().findLast(each => each.querySelector(":scope > footer .siblings"));
-  const button = turn?.querySelector(`:scope > footer .siblings > form:${side} button`);
-  if (!button) return announce(otherwise);
+/* When another turn takes the place of this one, the focus goes to it. */
+function stayAtPlaceOf(turn) {
   const at = turns().indexOf(turn);
   // What is not here by then does not come, and a colleague's turn must not take the focus instead.
   const arrival = new AbortController();
@@ -58,6 +58,19 @@ export function branch(side, otherwise) {
     arrival.abort();
     focus(turns()[at]);
   }, { signal: arrival.signal });
+}
+
+export function retry(otherwise) {
+  if (focused()) stayAtPlaceOf(focused());
+  actOnFocused("footer form[action$='/retry/'] button, .retry", otherwise);
+}
+
+/* Another version takes the place of this one. */
+export function branch(side, otherwise) {
+  const turn = focused() ?? turns().findLast(each => each.querySelector(":scope > footer .siblings"));
+  const button = turn?.querySelector(`:scope > footer .siblings > form:${side} button`);
+  if (!button) return announce(otherwise);
+  stayAtPlaceOf(turn);
   button.click();
 }
 

@@ -1,10 +1,9 @@
-/* Fields for messages: they grow, Enter sends, drafts are kept; and the parameters beside the composer. */
+/* Fields for messages: they grow, Enter sends, drafts are kept. */
 import { isComposing, listen, ofTab, on } from "../base/dom.js";
 import { AFTER_REQUEST, AFTER_SWAP, BEFORE_REQUEST, FINALLY_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
 
 const DRAFT = "textarea[data-draft]";
 const isCoarse = matchMedia("(pointer: coarse)");
-const composer = document.getElementById("composer");
 
 /* --- growing, where the browser does not do it by itself --- */
 function grow(field) {
@@ -46,6 +45,13 @@ on("click", "[data-fill]", (starter, event) => {
   keep(field);
   field.focus();
 });
+
+/* --- the focus: here after loading, sending and stopping --- */
+// Where a touch brings up a keyboard, only a touch does.
+function returnFocus() {
+  const isElsewhere = document.activeElement?.matches("input, textarea, select") || document.querySelector("dialog[open]");
+  if (!isCoarse.matches && !isElsewhere) document.getElementById("text")?.focus({ preventScroll: true });
+}
 
 /* --- sending --- */
 // Not the element of the beginning: who may write here now may not have been able to then.
@@ -99,7 +105,10 @@ function showStopping(isStopping) {
 const sent = new WeakMap();
 
 listen(BEFORE_REQUEST, (_, { target }) => {
-  if (target.id === "stop-form") showStopping(true);
+  if (target.id === "stop-form") {
+    showStopping(true);
+    returnFocus();
+  }
   const field = target.querySelector?.(DRAFT);
   if (field) sent.set(target, field.value);
 });
@@ -114,17 +123,8 @@ listen(AFTER_REQUEST, ({ ctx }, { target }) => {
   if (!field || target === document || ctx.hx.trigger !== ROOM_ACCEPTED) return;
   if (field.value === sent.get(target)) field.value = "";
   keep(field);
+  if (field.id === "text") returnFocus();
 });
-
-/* --- the parameters of the chosen server's dialect, and only those --- */
-function showDialect() {
-  const option = composer?.querySelector("#id_choice")?.selectedOptions[0];
-  for (const group of composer?.querySelectorAll("[data-dialect].options-group") ?? []) {
-    group.hidden = group.disabled = group.dataset.dialect !== option?.dataset.dialect;
-  }
-}
-
-on("change", "#composer #id_choice", showDialect);
 
 listen(AFTER_SWAP, (_, { target }) => {
   if (target.id === "live") return;
@@ -132,6 +132,7 @@ listen(AFTER_SWAP, (_, { target }) => {
   forgetBusy();
 });
 
-addEventListener("pageshow", () => { prepareAll(); showDialect(); });
+addEventListener("pageshow", prepareAll);
 prepareAll();
-showDialect();
+// A link to a turn, or to a place in it, is followed first.
+if (!location.hash) returnFocus();

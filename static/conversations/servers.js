@@ -1,4 +1,5 @@
 /* Servers that start no new answers at present: the model picker and a note below it say so. */
+import { showChosen } from "../base/combobox.js";
 import { listen, on } from "../base/dom.js";
 import { AFTER_SWAP, SERVERS_DRAINING } from "../base/events.js";
 
@@ -14,11 +15,13 @@ function showNote() {
 listen(SERVERS_DRAINING, ({ draining }) => {
   if (!note()) return;
   note().dataset.draining = draining.join(" ");
-  const { drainingMark: mark } = document.getElementById("id_choice").dataset;
+  const select = document.getElementById("id_choice");
+  const { drainingMark: mark } = select.dataset;
   for (const group of document.querySelectorAll("#id_choice optgroup")) {
     const name = group.label.replace(mark, "");
     group.label = draining.includes(identity(group.firstElementChild)) ? name + mark : name;
   }
+  showChosen(select);
   showNote();
 });
 

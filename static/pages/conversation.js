@@ -2,6 +2,8 @@
 import "../base/clocks.js";
 import "../rendering/code.js";
 import "../conversations/composer.js";
+import "../base/combobox.js";
+import "../conversations/parameters.js";
 import "../conversations/servers.js";
 import "../files/attach.js";
 import "../conversations/unread.js";

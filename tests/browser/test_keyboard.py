@@ -39,12 +39,13 @@ def thinking(text: str) -> streams.Script:
 
 @pytest.fixture
 def alice(site: BrowserSite, tab: OpenTab) -> Tab:
-    """In a conversation with four turns; nothing is focused."""
+    """In a conversation with four turns, the newest of which has the focus."""
     site.fake.script(thinking("First."), thinking("Second."))
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
     alice.write("Go on")
     alice.shows("Second.").until_ended()
-    alice.composer.evaluate("text => text.blur()")
+    expect(alice.composer).to_be_focused()
+    alice.page.keyboard.press("ArrowUp")
     return alice
 
 
@@ -87,12 +88,6 @@ def test_r_retries_and_brackets_switch_versions(site: BrowserSite, alice: Tab) -
     press = alice.page.keyboard.press
     site.fake.script(streams.telling("Third."))
     press("r")
-    expect(alice.turns).to_have_count(4)
-    assert site.fake.posts == 2
-
-    press("g")
-    press("n")
-    press("r")
     alice.shows("Third.").until_ended()
     press("[")
     # Another rendering of the conversation meanwhile changes nothing.
@@ -116,7 +111,6 @@ def test_e_edits_the_focused_message(alice: Tab) -> None:
 
 def test_ctrl_s_saves_an_edit_only(site: BrowserSite, alice: Tab) -> None:
     site.fake.script(streams.telling("Third."))
-    alice.page.keyboard.press("k")
     alice.page.keyboard.press("k")
     assert alice.page.evaluate(PRESS_SAVE)
     alice.page.keyboard.press("e")
@@ -143,8 +137,8 @@ def test_shortcut_help_lists_all_keys(alice: Tab) -> None:
     assert rows["Save an edit"] == ["Ctrl", "S"]
     assert len(rows) >= 20
     # Keys do not act behind a dialog.
-    alice.page.keyboard.press("j")
-    assert focused(alice) == ""
+    alice.page.keyboard.press("i")
+    expect(alice.page.locator("#panel")).to_be_hidden()
     alice.page.keyboard.press("Escape")
 
     expect(dialog).to_be_hidden()
@@ -159,17 +153,39 @@ def test_letters_typed_into_the_composer_are_text(alice: Tab) -> None:
     expect(alice.composer).to_be_focused()
 
 
+def test_typing_anywhere_else_goes_to_the_composer(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("Much", streams.hang()), streams.telling("Yes."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).shows("Much")
+    expect(alice.composer).to_be_focused()
+    alice.page.locator("#turns").click(position={"x": 5, "y": 5})
+    expect(alice.composer).not_to_be_focused()
+
+    alice.page.keyboard.type("great, is there more?")
+
+    expect(alice.composer).to_have_value("great, is there more?")
+    expect(alice.page.locator("#panel, #keys[open]")).to_be_hidden()
+    alice.stop.click()
+    alice.until_ended()
+    expect(alice.composer).to_be_focused()
+    alice.page.get_by_role("button", name="Send").click()
+    alice.shows("Yes.").until_ended()
+    expect(alice.turns.nth(2)).to_contain_text("great, is there more?")
+    expect(alice.composer).to_be_focused()
+
+
 def test_single_keys_stay_switched_off(alice: Tab) -> None:
     alice.page.locator(".person > summary").click()
     alice.button("Keyboard shortcuts").click()
     alice.page.get_by_label("Single-key shortcuts").uncheck()
     alice.page.keyboard.press("Escape")
     alice.reload()
+    expect(alice.composer).to_be_focused()
+    alice.page.keyboard.press("ArrowUp")
 
-    for key in ("i", "j", "?"):
+    for key in ("i", "k", "?"):
         alice.page.keyboard.press(key)
 
-    assert focused(alice) == ""
+    assert focused(alice) == id_of(alice.turns.nth(3))
     expect(alice.page.locator("#panel")).to_be_hidden()
     expect(alice.page.locator("#keys")).to_be_hidden()
     alice.page.keyboard.press("Control+Shift+S")
@@ -183,9 +199,9 @@ def test_single_keys_switch_off_without_storage(alice: Tab) -> None:
     alice.page.keyboard.press("Escape")
     expect(alice.page.locator("#keys")).to_be_hidden()
 
-    alice.page.keyboard.press("j")
+    alice.page.keyboard.press("k")
 
-    assert focused(alice) == ""
+    assert focused(alice) == id_of(alice.turns.nth(3))
 
 
 def test_failed_version_takes_no_focus_later(site: BrowserSite, alice: Tab) -> None:
@@ -228,11 +244,11 @@ def test_escape_closes_one_layer_at_a_time(alice: Tab) -> None:
     panel = alice.page.locator("#panel")
     expect(alice.page.locator("#panel-title")).to_be_focused()
     alice.page.get_by_label("Parameters and system prompt").click()
-    menu = alice.page.locator("details.menu[open]")
-    expect(menu).to_have_count(1)
+    parameters = alice.page.locator("#parameters")
+    expect(parameters).to_be_visible()
 
     alice.page.keyboard.press("Escape")
-    expect(menu).to_have_count(0)
+    expect(parameters).to_be_hidden()
     expect(panel).to_be_visible()
     alice.page.keyboard.press("Escape")
 

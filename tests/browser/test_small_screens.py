@@ -163,9 +163,15 @@ def test_menus_fit_small_screens(site: BrowserSite, tab: OpenTab, screen: str) -
     site.fake.script(streams.telling("First."))
     alice = tab("Alice", site.room(site.send("Tell us.")), **SCREENS[screen]).until_ended()
 
-    for label in ("Conversation options", "Parameters and system prompt"):
-        alice.page.get_by_label(label).click()
-        assert_within(alice, alice.page.locator("details.menu[open] .menu-items"))
+    for opener in (
+        alice.page.get_by_label("Conversation options"),
+        alice.page.locator(".combobox-button"),
+        alice.page.get_by_label("Parameters and system prompt"),
+    ):
+        opener.click()
+        assert_within(
+            alice, alice.page.locator("details.menu[open] .menu-items, #parameters:popover-open")
+        )
         alice.page.keyboard.press("Escape")
 
 
@@ -191,9 +197,9 @@ def test_long_sidebar_does_not_lengthen_the_page(tab: OpenTab, site: BrowserSite
 def test_parameters_fit_every_width(tab: OpenTab, width: int) -> None:
     ada = tab("Ada", "/", viewport={"width": width, "height": 700})
 
-    ada.page.locator(".options:not(.tools-menu) > summary").click()
+    ada.page.get_by_label("Parameters and system prompt").click()
 
-    box = ada.page.locator(".options[open] > .options-panel").bounding_box()
+    box = ada.page.locator("#parameters").bounding_box()
     assert box is not None
     assert box["y"] >= 0
     assert box["x"] >= 0

@@ -116,7 +116,7 @@ def test_viewer_cannot_stop(site: BrowserSite, tab: OpenTab) -> None:
 
     expect(vera.stop).to_have_count(0)
     expect(vera.composer).to_have_count(0)
-    expect(vera.page.locator(".read-only")).to_contain_text("You have read-only access")
+    expect(vera.page.locator("#composer-slot .notice")).to_contain_text("You have read-only access")
     assert site.fake.disconnects == 0
 
 

@@ -11,7 +11,17 @@ from lxml import html
 
 from chat.conversations.transcript import PAGE_TURNS
 from chat.live import snapshot
-from chat.models import Attempt, Conversation, Message, Run, Team, Upstream, User
+from chat.models import (
+    Attempt,
+    Conversation,
+    Membership,
+    Message,
+    Run,
+    Team,
+    TeamRole,
+    Upstream,
+    User,
+)
 from tests.support.rooms import HTMX, Room, end_run, get_page, queries_of, url_of
 
 HOSTILE = (
@@ -261,16 +271,87 @@ def test_home_without_a_team_says_so(
     assert "<textarea" not in page
 
 
-def test_home_suggests_scenes_only_with_the_demo_server(
-    as_alice: Client, upstream: Upstream
+def test_home_suggests_what_fits_the_chosen_model(as_alice: Client, upstream: Upstream) -> None:
+    def shown() -> list[str]:
+        return get_page(as_alice, reverse("home")).xpath(
+            "//ul[@data-starters][not(@hidden)]/@data-starters"
+        )
+
+    assert shown() == ["any"]
+    Upstream.objects.update(is_demo=True)
+    assert shown() == ["demo"]
+
+
+def test_home_tells_administrators_without_a_server_to_connect_one(
+    as_alice: Client,
+    signed_in: Callable[[User], Client],
+    administrator: User,
+    team: Team,
+    upstream: Upstream,
 ) -> None:
-    without = as_alice.get(reverse("home")).content.decode()
+    Membership.objects.create(user=administrator, team=team, role=TeamRole.MEMBER)
+    hint = "Connect your first server"
+    as_administrator = signed_in(administrator)
+    assert hint not in as_administrator.get(reverse("home")).content.decode()
+
     Upstream.objects.update(is_demo=True)
 
-    with_demo = as_alice.get(reverse("home")).content.decode()
+    assert hint in as_administrator.get(reverse("home")).content.decode()
+    assert hint not in as_alice.get(reverse("home")).content.decode()
 
-    assert "Solve a puzzle" not in without
-    assert "Solve a puzzle" in with_demo
+
+def test_page_has_the_parameters_of_the_chosen_server_only(as_alice: Client, room: Room) -> None:
+    room.turn("First")
+    other = Upstream.objects.create(
+        name="Other", dialect="anthropic_messages", base_url="http://127.0.0.1:9"
+    )
+    Conversation.objects.update(parameters={"temperature": 0.3})
+    address = reverse("conversation_parameters")
+
+    page = room.page(as_alice)
+    fetched = get_page(
+        as_alice,
+        f"{address}?server={other.public_id.hex}&conversation={room.conversation.public_id.hex}",
+    )
+
+    assert page.xpath("//input[@name='lmstudio-temperature']/@value") == ["0.3"]
+    assert page.xpath("//*[starts-with(@name, 'anthropic')]") == []
+    assert fetched.xpath("//input[@name='anthropic_messages-temperature']/@value") == ["0.3"]
+    assert fetched.xpath("//*[starts-with(@name, 'lmstudio')]") == []
+    assert as_alice.get(address, {"server": "none"}).status_code == 404
+
+
+def test_parameters_in_use_are_marked(as_alice: Client, room: Room) -> None:
+    room.turn("First")
+    mark = "//*[@id='parameters-mark'][not(@hidden)]"
+    assert not room.page(as_alice).xpath(mark)
+
+    Conversation.objects.update(parameters={"top_k": 7})
+
+    assert room.page(as_alice).xpath(mark)
+
+
+def test_disabled_server_stays_chosen_as_unavailable(
+    as_alice: Client, room: Room, upstream: Upstream
+) -> None:
+    room.turn("First")
+    Upstream.objects.create(
+        name="Other",
+        dialect="lmstudio",
+        base_url="http://127.0.0.1:9",
+        model_list=[{"id": "m", "label": "M", "detail": {}, "is_typed": False}],
+    )
+    # Nothing can be chosen of a server without models.
+    Upstream.objects.create(name="Empty", dialect="lmstudio", base_url="http://127.0.0.1:9")
+    Upstream.objects.filter(pk=upstream.pk).update(is_enabled=False)
+
+    page = room.page(as_alice)
+
+    groups = page.xpath("//select[@name='choice']/optgroup")
+    assert [group.get("label") for group in groups] == ["Demo (unavailable)", "Other"]
+    (chosen,) = page.xpath("//select[@name='choice']//option[@selected]")
+    assert chosen.get("value") == f"{upstream.public_id.hex}:demo/model"
+    assert "Choose another model" in page.xpath("string(//*[@id='unavailable-note'])")
 
 
 def test_new_conversation_inherits_no_parameters(as_alice: Client, room: Room) -> None:

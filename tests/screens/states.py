@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page
 Opener = Callable[[Page], None]
 
 PANEL = "#panel:not([hidden]) h2, dialog[open] h2"
-MODEL = ("select[name=choice]", "#composer [role=combobox]", "#composer [aria-haspopup=listbox]")
+MODEL = ("#composer .combobox-button", "select[name=choice]")
 UNFOLD = "fold => { fold.open = true; }"
 SELECT_MODEL = """(select, [server, model]) => {
   const found = [...select.options].find(option =>

@@ -158,9 +158,11 @@ def test_servers_without_tools_are_named(
 ) -> None:
     Upstream.objects.create(name="Other", dialect="openai_chat", base_url="http://127.0.0.1:9")
 
-    notes = room.page(as_bob).xpath("//details[contains(@class, 'tools-menu')]//*[@data-dialect]")
+    notes = room.page(as_bob).xpath(
+        "//details[contains(@class, 'tools-menu')]//*[@data-only-dialect]"
+    )
 
-    assert [note.get("data-dialect") for note in notes] == ["lmstudio"]
+    assert [note.get("data-only-dialect") for note in notes] == ["lmstudio"]
 
 
 def test_new_conversation_can_begin_with_tools(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +20,7 @@ from chat.conversations import page as page_responses
 from chat.conversations.actions import conversation as actions
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.composer import tools_for
-from chat.conversations.forms import StartForm, SwitchForm, TitleForm, VisibilityForm
+from chat.conversations.forms import ChoiceForm, StartForm, SwitchForm, TitleForm, VisibilityForm
 from chat.conversations.listing import SEARCH_CHARACTERS, found_by_title, listing_context
 from chat.conversations.transcript import page_before, read_path, read_turns
 from chat.core.errors import ActionRefused, InvalidForm
@@ -48,6 +47,11 @@ class Reader:
 @require_safe
 def people(request: HttpRequest, public_id: UUID) -> HttpResponse:
     conversation = access.get_conversation(request.user, public_id)
+    context = _sharing_context(request.user, conversation)
+    return beside_room(request, "conversations/visibility.html", conversation, context)
+
+
+def _sharing_context(user: User, conversation: Conversation) -> dict[str, Any]:
     readers = access.readers_of(conversation)
     shown = sorted(
         (
@@ -55,20 +59,19 @@ def people(request: HttpRequest, public_id: UUID) -> HttpResponse:
                 person=membership.user,
                 role=membership.get_role_display(),
                 may_write=membership.may_write,
-                is_me=membership.user_id == request.user.pk,
+                is_me=membership.user_id == user.pk,
                 is_owner=membership.user_id == conversation.owner_id,
             )
             for membership in readers.order_by("user__name", "pk")[:PEOPLE_SHOWN]
         ),
         key=lambda reader: not reader.is_owner,
     )
-    context = {
+    return {
         "people": shown,
         "more": readers.count() - len(shown),
         "is_shared": conversation.visibility == Visibility.TEAM,
-        "is_owner": conversation.owner_id == request.user.pk,
+        "is_owner": conversation.owner_id == user.pk,
     }
-    return beside_room(request, "conversations/visibility.html", conversation, context)
 
 
 # Results of a search: two screens of a phone.
@@ -95,12 +98,12 @@ def search(request: HttpRequest) -> HttpResponse:
 class Starter:
     icon: str
     title: str | Promise
-    text: str
+    text: str | Promise
 
 
 # First messages for the demo servers, which choose a scene by an English word in the text: so the
 # texts are not translated.
-STARTERS = (
+DEMO_STARTERS = (
     Starter(
         icon="brain",
         title=gettext_lazy("Solve a puzzle"),
@@ -122,10 +125,46 @@ STARTERS = (
         text="Put the plan for the team day into a table.",
     ),
 )
+# For every other model.
+STARTERS = (
+    Starter(
+        icon="book-open",
+        title=gettext_lazy("Explain something"),
+        text=gettext_lazy("Explain how TLS certificates work, for a developer who is new to them."),
+    ),
+    Starter(
+        icon="pen-line",
+        title=gettext_lazy("Write a draft"),
+        text=gettext_lazy("Draft a short email that moves Thursday’s meeting to next week."),
+    ),
+    Starter(
+        icon="code",
+        title=gettext_lazy("Write code"),
+        text=gettext_lazy("Write a Python function that removes duplicate lines from a file."),
+    ),
+    Starter(
+        icon="list-checks",
+        title=gettext_lazy("Make a plan"),
+        text=gettext_lazy("Make a checklist for releasing a new version of an internal tool."),
+    ),
+)
 
 
-def starters_for(upstreams: Iterable[Upstream]) -> tuple[Starter, ...]:
-    return STARTERS if any(upstream.is_demo for upstream in upstreams) else ()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StarterList:
+    """Suggestions for some models; the page shows the list that fits the chosen one."""
+
+    kind: str
+    starters: tuple[Starter, ...]
+    is_shown: bool
+
+
+def starter_lists(form: StartForm) -> list[StarterList]:
+    is_demo = bool(form.chosen and form.chosen.is_demo)
+    return [
+        StarterList(kind="demo", starters=DEMO_STARTERS, is_shown=is_demo),
+        StarterList(kind="any", starters=STARTERS, is_shown=not is_demo),
+    ]
 
 
 @login_required
@@ -151,7 +190,8 @@ def _home_page(
         "refusal": refusal,
         "has_servers": bool(form.upstreams),
         "has_any_server": bool(form.upstreams) or Upstream.objects.exists(),
-        "starters": starters_for(form.upstreams),
+        "has_only_demos": all(upstream.is_demo for upstream in form.upstreams),
+        "starter_lists": starter_lists(form),
     }
     return render(request, "conversations/home.html", context, status=status)
 
@@ -165,11 +205,24 @@ def _start_form(user: User, data: Any) -> StartForm:
     )
 
 
+@login_required
+@require_GET
+def parameters(request: HttpRequest) -> HttpResponse:
+    """The parameters of a server's API type, which a page fetches when a model of it is chosen."""
+    server, shown = _as_uuid(request.GET.get("server")), _as_uuid(request.GET.get("conversation"))
+    if server is None:
+        raise Http404(access.NOT_HERE)
+    upstream = access.get_usable_upstream(request.user, server)
+    conversation = access.get_conversation(request.user, shown) if shown else None
+    form = ChoiceForm(upstreams=[upstream], remembered=conversation, chosen=upstream)
+    return render(request, "conversations/_parameter_fields.html", {"form": form})
+
+
 def _last_used(user: User) -> Conversation | None:
     """A new conversation offers the model of the person's last one, without its parameters."""
     last = (
         Conversation.objects.visible_to(user)
-        .filter(owner=user, upstream__isnull=False)
+        .filter(owner=user, upstream__is_enabled=True)
         .select_related("upstream")
         .order_by("-updated_at")
         .first()
@@ -261,18 +314,18 @@ def earlier(request: HttpRequest, public_id: UUID, before: UUID) -> HttpResponse
 @login_required
 @require_GET
 def listing(request: HttpRequest) -> HttpResponse:
-    current = UUID(request.GET["current"]) if _is_uuid(request.GET.get("current")) else None
+    current = _as_uuid(request.GET.get("current"))
     shown = Conversation(public_id=current) if current else None
     context = listing_context(request.user, shown, request.GET.get("before", ""))
     context["is_inbox"] = "inbox" in request.GET
     return render(request, "conversations/_conversation_list.html", context)
 
 
-def _is_uuid(text: str | None) -> bool:
+def _as_uuid(text: str | None) -> UUID | None:
     try:
-        return bool(UUID(text or ""))
+        return UUID(text or "")
     except ValueError:
-        return False
+        return None
 
 
 @post_action(
@@ -286,14 +339,20 @@ def rename(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     return page_responses.accepted(request, conversation)
 
 
-@post_action(access.get_own_conversation, page_responses.refuse_beside("head-note"))
+@post_action(access.get_own_conversation, page_responses.refuse_beside("sharing-note"))
 def visibility(request: HttpRequest, conversation: Conversation) -> HttpResponse:
+    """Shares the conversation or makes it private. The panel from which that is asked is patched as well."""
     form = VisibilityForm(request.POST)
     if not form.is_valid():
         raise InvalidForm(gettext("Choose who can read this conversation."))
     if form.cleaned_data["visibility"] != conversation.visibility:
         actions.set_visibility(request.user, conversation, form.cleaned_data["visibility"])
-    return page_responses.accepted(request, conversation)
+    response = page_responses.accepted(request, conversation)
+    if request.htmx:
+        context = {"conversation": conversation, "in_panel": True}
+        context |= _sharing_context(request.user, conversation)
+        response.content += render(request, "conversations/sharing_patch.html", context).content
+    return response
 
 
 @post_action(access.get_own_conversation, page_responses.refuse_beside("head-note"))
