@@ -145,8 +145,8 @@ def account_managers(outcome: Outcome, **exceptions: Outcome) -> Outcomes:
 
 
 def administrators(outcome: Outcome) -> Outcomes:
-    """Administrators of the installation; for everyone else the object does not exist."""
-    return signed_in_only(404, administrator=outcome)
+    """Administrators of the installation; everyone else is told that they lack access."""
+    return signed_in_only(403, administrator=outcome)
 
 
 def in_shared(make: MakeInThread) -> Make:

@@ -8,14 +8,14 @@ from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, resolve_url
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from chat import access
 from chat.core.errors import ActionRefused
 
 Parameters = ParamSpec("Parameters")
@@ -132,14 +132,14 @@ def frames_previews(view: View[Parameters]) -> View[Parameters]:
 
 
 def administrators_only(view: View[Parameters]) -> View[Parameters]:
-    """For every other user these pages do not exist."""
+    """For pages whose addresses everyone may know: other users are told that they lack access."""
 
     @wraps(view)
     def guarded(
         request: HttpRequest, *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> HttpResponse:
         if not (request.user.is_active and request.user.is_staff):
-            raise Http404(access.NOT_HERE)
+            raise PermissionDenied
         return view(request, *args, **kwargs)
 
     return login_required(guarded)

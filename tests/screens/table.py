@@ -159,7 +159,7 @@ SCREENS = (
     # --- refusals
     Screen("error-403", "Vera", "/m/{question[text]}/edit/", statuses=(403,)),
     Screen("error-404", "Alice", "/no/such/page/", statuses=(404,)),
-    Screen("error-administrators-only", "Bob", "/settings/servers/", statuses=(403, 404)),
+    Screen("error-administrators-only", "Bob", "/settings/servers/", statuses=(403,)),
     # --- administration
     Screen("admin", "Ada", "/admin/"),
     Screen("admin-users", "Ada", "/admin/chat/user/"),
