@@ -168,17 +168,31 @@ def questions_for(user: User) -> QuerySet[Question]:
 
 
 def _questions_for(user: Any) -> QuerySet[Question]:
-    written_in = Conversation.objects.visible_to(user).filter(
-        team__memberships__user=user, team__memberships__role__in=WRITING_ROLES
-    )
     later = Message.objects.filter(
         parent=OuterRef("run__message__parent"), pk__gt=OuterRef("run__message")
     )
     return Question.objects.filter(
         ~Exists(later),
-        conversation__in=written_in,
+        conversation__in=_written_by(user),
         status__in=OPEN_STATUSES,
         run__message__children__isnull=True,
+    )
+
+
+def answered_questions_for(user: User) -> QuerySet[Question]:
+    """Settled questions of the conversations that this user may write in, the newest first."""
+    if not user.is_authenticated or not user.is_active:
+        return Question.objects.none()
+    return (
+        Question.objects.filter(conversation__in=_written_by(user), answered_at__isnull=False)
+        .exclude(status__in=OPEN_STATUSES)
+        .order_by("-answered_at", "-pk")
+    )
+
+
+def _written_by(user: Any) -> QuerySet[Conversation]:
+    return Conversation.objects.visible_to(user).filter(
+        team__memberships__user=user, team__memberships__role__in=WRITING_ROLES
     )
 
 

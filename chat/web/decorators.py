@@ -94,7 +94,7 @@ def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
 
 def _page_of(request: HttpRequest) -> str:
     if request.htmx:
-        return _path_in_browser(request)
+        return path_in_browser(request)
     if request.method == "GET":
         return request.get_full_path()
     referer = request.headers.get("Referer", "")
@@ -103,7 +103,8 @@ def _page_of(request: HttpRequest) -> str:
     return urlsplit(referer).path
 
 
-def _path_in_browser(request: HttpRequest) -> str:
+def path_in_browser(request: HttpRequest) -> str:
+    """The path and query of the page that sent an htmx request."""
     try:
         return request.htmx.current_url_abs_path or "/"
     except ValueError:

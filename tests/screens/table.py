@@ -136,6 +136,7 @@ SCREENS = (
     Screen("search", "Alice", "/c/search/?q=river"),
     Screen("search-empty", "Alice", "/c/search/?q=glacier"),
     Screen("inbox", "Alice", "/inbox/", has_tabs=True),
+    Screen("inbox-open", "Alice", "/inbox/", states.open_inbox_line),
     Screen("inbox-empty", "Vera", "/inbox/"),
     # --- people and settings
     Screen("people", "Alice", "/people/", has_tabs=True),
