@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from django.db.models import (
     IntegerField,
     Model,
     OuterRef,
+    Prefetch,
     QuerySet,
     Subquery,
     When,
@@ -48,6 +50,13 @@ NOT_HERE = gettext_lazy("This doesn’t exist, or you don’t have access to it.
 
 def membership_of(user: User, team_id: int) -> Membership | None:
     return Membership.objects.filter(user=user, team_id=team_id).first()
+
+
+def known_membership_of(user: User, team: Team) -> Membership | None:
+    """As `membership_of`, without a query if the team's memberships are loaded."""
+    if "memberships" not in getattr(team, "_prefetched_objects_cache", {}):
+        return membership_of(user, team.pk)
+    return next((each for each in team.memberships.all() if each.user_id == user.pk), None)
 
 
 def may_write(user: User, conversation: Conversation) -> bool:
@@ -159,17 +168,31 @@ def questions_for(user: User) -> QuerySet[Question]:
 
 
 def _questions_for(user: Any) -> QuerySet[Question]:
-    written_in = Conversation.objects.visible_to(user).filter(
-        team__memberships__user=user, team__memberships__role__in=WRITING_ROLES
-    )
     later = Message.objects.filter(
         parent=OuterRef("run__message__parent"), pk__gt=OuterRef("run__message")
     )
     return Question.objects.filter(
         ~Exists(later),
-        conversation__in=written_in,
+        conversation__in=_written_by(user),
         status__in=OPEN_STATUSES,
         run__message__children__isnull=True,
+    )
+
+
+def answered_questions_for(user: User) -> QuerySet[Question]:
+    """Settled questions of the conversations that this user may write in, the newest first."""
+    if not user.is_authenticated or not user.is_active:
+        return Question.objects.none()
+    return (
+        Question.objects.filter(conversation__in=_written_by(user), answered_at__isnull=False)
+        .exclude(status__in=OPEN_STATUSES)
+        .order_by("-answered_at", "-pk")
+    )
+
+
+def _written_by(user: Any) -> QuerySet[Conversation]:
+    return Conversation.objects.visible_to(user).filter(
+        team__memberships__user=user, team__memberships__role__in=WRITING_ROLES
     )
 
 
@@ -239,6 +262,39 @@ def managed_teams(user: User) -> QuerySet[Team]:
     return Team.objects.filter(
         memberships__user=user, memberships__role__in=MANAGING_ROLES
     ).order_by("name")
+
+
+def teams_with_members(user: User) -> list[Team]:
+    """The teams that a user sees, with members, open invitations and tools: their own, or all for an
+    administrator. Each member has the time of their newest message for `last_active`."""
+    teams = Team.objects.all() if user.is_staff else Team.objects.filter(memberships__user=user)
+    people = User.objects.annotate(wrote_at=_newest_message)
+    invitations = Invitation.objects.select_related("invited_by", "team")
+    return list(
+        teams.order_by("name").prefetch_related(
+            "tools",
+            Prefetch("memberships__user", people),
+            Prefetch("invitations", invitations),
+        )
+    )
+
+
+def all_accounts(user: User) -> QuerySet[User]:
+    """All accounts with their teams, for administrators; none for others."""
+    people = User.objects.annotate(wrote_at=_newest_message).order_by("name")
+    people = people.prefetch_related("memberships__team")
+    return people if user.is_active and user.is_staff else people.none()
+
+
+_newest_message = Subquery(
+    Message.objects.filter(author=OuterRef("pk")).order_by("-pk").values("created_at")[:1]
+)
+
+
+def last_active(person: User) -> datetime | None:
+    """The newer of the last sign-in and the newest message, which the query has added."""
+    times = (person.last_login, _annotated(person, "wrote_at"))
+    return max((time for time in times if time is not None), default=None)
 
 
 def managed_people(user: User) -> QuerySet[User]:

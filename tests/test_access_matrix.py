@@ -145,8 +145,8 @@ def account_managers(outcome: Outcome, **exceptions: Outcome) -> Outcomes:
 
 
 def administrators(outcome: Outcome) -> Outcomes:
-    """Administrators of the installation; for everyone else the object does not exist."""
-    return signed_in_only(404, administrator=outcome)
+    """Administrators of the installation; everyone else is told that they lack access."""
+    return signed_in_only(403, administrator=outcome)
 
 
 def in_shared(make: MakeInThread) -> Make:
@@ -476,6 +476,7 @@ QUESTION_CASES = [
     *shared_and_private("question_release", writers, 302, _open_question, "post", _reply),
     *shared_and_private("run_go_on", writers, 302, _waiting_run, "post"),
     *shared_and_private("conversation_tools", writers, 302, _conversation, "post"),
+    Case("tools", signed_in_only(200)),
     Case("tool_add", team_managers(200), "", _team),
     Case("tool_add", team_managers(302), "", _team, "post", _tool_fields),
     Case("tool", team_managers(200), "", _tool),
@@ -568,7 +569,10 @@ PEOPLE_CASES = [
     # Administrators revoke the tokens of others in the admin.
     Case("token_revoke", alice_only(302), "of Alice", _token_of_alice, "post"),
     Case("people", signed_in_only(200)),
-    Case("team_create", signed_in_only(403, administrator=302), method="post", data=_name),
+    Case("teams", signed_in_only(200)),
+    Case("teams", signed_in_only(403, administrator=302), method="post", data=_name),
+    Case("accounts", administrators(200)),
+    Case("invite", team_managers(200), "", _team),
     Case("invite", team_managers(200), "", _team, "post", _invitation_fields),
     Case("invitation_revoke", team_managers(302), "", _open_invitation, "post"),
     Case(

@@ -4,7 +4,7 @@ address."""
 from allauth.account import views as allauth_views
 from django.urls import path, re_path
 
-from chat.accounts.views import account, people, tokens
+from chat.accounts.views import account, invitations, people, teams, tokens
 
 urlpatterns = [
     # Account pages of allauth.
@@ -42,11 +42,12 @@ urlpatterns = [
     path("settings/tokens/<uuid:public_id>/revoke/", tokens.token_revoke, name="token_revoke"),
     # Teams and people.
     path("people/", people.people, name="people"),
-    path("people/teams/", people.team_create, name="team_create"),
-    path("people/teams/<uuid:team_id>/invite/", people.invite, name="invite"),
+    path("people/accounts/", people.accounts, name="accounts"),
+    path("people/teams/", teams.teams, name="teams"),
+    path("people/teams/<uuid:team_id>/invite/", invitations.invite, name="invite"),
     path(
         "people/teams/<uuid:team_id>/invitations/<int:invitation_id>/revoke/",
-        people.invitation_revoke,
+        invitations.invitation_revoke,
         name="invitation_revoke",
     ),
     path(
@@ -63,6 +64,6 @@ urlpatterns = [
     path("people/<uuid:person_id>/deactivate/", people.person_deactivate, name="person_deactivate"),
     path("people/<uuid:person_id>/reset-link/", people.person_reset_link, name="person_reset_link"),
     # Invitations and set-up.
-    path("invite/<str:token>/", people.invitation, name="invitation"),
+    path("invite/<str:token>/", invitations.invitation, name="invitation"),
     path("setup/<str:token>/", account.setup, name="setup"),
 ]

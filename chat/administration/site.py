@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -133,12 +134,12 @@ class TributaryAdminSite(admin.AdminSite):
     def login(
         self, request: HttpRequest, extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
-        """Sends a visitor to the sign-in page. For other users who are signed in this site does not
-        exist."""
+        """Sends a visitor to the sign-in page. Other users who are signed in are told that they lack
+        access: the address of this site is no secret."""
         if self.has_permission(request):
             return redirect("admin:index")
         if request.user.is_authenticated:
-            raise Http404(NOT_HERE)
+            raise PermissionDenied
         after = request.GET.get("next") or reverse("admin:index")
         return redirect(f"{reverse('account_login')}?{urlencode({'next': after})}")
 

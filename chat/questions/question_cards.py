@@ -127,6 +127,10 @@ class QuestionCard:
         return "bad" if self.is_wrong else _ICONS.get(self.question.status, ("check", "good"))[1]
 
     @property
+    def badge_tone(self) -> str:
+        return "" if self.tone == "calm" else self.tone
+
+    @property
     def output(self) -> SafeString:
         return output_excerpt(str(self.question.answer.get("output") or ""))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -11,7 +12,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods
 
 from chat import access
 from chat.core.errors import ActionRefused
@@ -19,6 +20,26 @@ from chat.models import Team, Tool
 from chat.tools import actions
 from chat.tools.forms import EXAMPLE, ToolForm
 from chat.web.decorators import login_required, post_action, refuse_with_message
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRow:
+    tool: Tool
+    team: Team
+    may_manage: bool
+
+
+@login_required
+@require_GET
+def tools(request: HttpRequest) -> HttpResponse:
+    """The tools of all teams of the reader, and for an administrator of every team."""
+    managed = list(access.managed_teams(request.user))
+    rows = [
+        ToolRow(tool, team, team in managed)
+        for team in access.teams_with_members(request.user)
+        for tool in team.tools.all()
+    ]
+    return render(request, "tools/tools.html", {"rows": rows, "managed": managed})
 
 
 @login_required
@@ -34,7 +55,7 @@ def add(request: HttpRequest, team_id: UUID) -> HttpResponse:
         else:
             text = gettext("Tool %(name)s added. Enable it in a conversation to use it.")
             messages.success(request, text % {"name": tool.name})
-            return redirect("people")
+            return redirect("tools")
     return _form_page(request, form, team)
 
 
@@ -51,7 +72,7 @@ def change(request: HttpRequest, public_id: UUID) -> HttpResponse:
         else:
             text = gettext("Tool %(name)s saved. The change applies from the next message on.")
             messages.success(request, text % {"name": tool.name})
-            return redirect("people")
+            return redirect("tools")
     return _form_page(request, form, tool.team, tool)
 
 
@@ -62,14 +83,15 @@ def _form_page(
         "form": form,
         "team": team,
         "tool": tool,
+        "teams": [] if tool else access.managed_teams(request.user),
         "example": json.dumps(EXAMPLE, indent=2),
     }
     return render(request, "tools/tool.html", context, status=422 if form.is_bound else 200)
 
 
-@post_action(partial(access.get_tool, for_manage=True), refuse_with_message("people"))
+@post_action(partial(access.get_tool, for_manage=True), refuse_with_message("tools"))
 def remove(request: HttpRequest, tool: Tool) -> HttpResponse:
     actions.remove_tool(request.user, tool)
     text = gettext("Tool %(name)s removed from %(team)s and its conversations.")
     messages.success(request, text % {"name": tool.name, "team": tool.team})
-    return redirect("people")
+    return redirect("tools")

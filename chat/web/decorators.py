@@ -8,14 +8,14 @@ from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, resolve_url
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from chat import access
 from chat.core.errors import ActionRefused
 
 Parameters = ParamSpec("Parameters")
@@ -94,7 +94,7 @@ def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
 
 def _page_of(request: HttpRequest) -> str:
     if request.htmx:
-        return _path_in_browser(request)
+        return path_in_browser(request)
     if request.method == "GET":
         return request.get_full_path()
     referer = request.headers.get("Referer", "")
@@ -103,7 +103,8 @@ def _page_of(request: HttpRequest) -> str:
     return urlsplit(referer).path
 
 
-def _path_in_browser(request: HttpRequest) -> str:
+def path_in_browser(request: HttpRequest) -> str:
+    """The path and query of the page that sent an htmx request."""
     try:
         return request.htmx.current_url_abs_path or "/"
     except ValueError:
@@ -132,14 +133,14 @@ def frames_previews(view: View[Parameters]) -> View[Parameters]:
 
 
 def administrators_only(view: View[Parameters]) -> View[Parameters]:
-    """For every other user these pages do not exist."""
+    """For pages whose addresses everyone may know: other users are told that they lack access."""
 
     @wraps(view)
     def guarded(
         request: HttpRequest, *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> HttpResponse:
         if not (request.user.is_active and request.user.is_staff):
-            raise Http404(access.NOT_HERE)
+            raise PermissionDenied
         return view(request, *args, **kwargs)
 
     return login_required(guarded)

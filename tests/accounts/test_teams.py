@@ -194,7 +194,7 @@ def test_of_two_owners_leaving_at_once_one_stays(alice: User, bob: User, team: T
 
 
 def test_administrator_creates_and_owns_a_team(signed_in: SignIn, administrator: User) -> None:
-    signed_in(administrator).post(reverse("team_create"), {"name": "Delta"})
+    signed_in(administrator).post(reverse("teams"), {"name": "Delta"})
 
     assert Membership.objects.get(user=administrator).role == TeamRole.OWNER
     assert AuditEvent.objects.get().target == "Delta"
@@ -202,7 +202,7 @@ def test_administrator_creates_and_owns_a_team(signed_in: SignIn, administrator:
 
 @pytest.mark.parametrize("name", ["", "x" * 81])
 def test_team_needs_a_usable_name(signed_in: SignIn, administrator: User, name: str) -> None:
-    signed_in(administrator).post(reverse("team_create"), {"name": name})
+    signed_in(administrator).post(reverse("teams"), {"name": name})
 
     assert not Team.objects.exists()
 

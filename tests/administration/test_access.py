@@ -91,7 +91,7 @@ def test_admin_registers_these_models_only() -> None:
 # --- other people ------------------------------------------------------------------------------
 
 
-def test_other_users_get_404_for_every_record(
+def test_other_users_are_refused_every_record(
     keys: dict[str, int],
     signed_in: SignIn,
     alice: User,
@@ -108,11 +108,11 @@ def test_other_users_get_404_for_every_record(
         with subtests.test(person=person, model=model):
             response = clients[person].get(url_of(model, "change", keys), follow=True)
 
-            assert response.status_code == 404
+            assert response.status_code == 403
             assert not AuditEvent.objects.exclude(verb="test").exists()
 
 
-def test_member_gets_404_for_every_page(
+def test_member_is_refused_every_page(
     keys: dict[str, int], bob: User, signed_in: SignIn, subtests: pytest.Subtests
 ) -> None:
     client = signed_in(bob)
@@ -121,7 +121,7 @@ def test_member_gets_404_for_every_page(
         with subtests.test(model=model, page=page):
             response = client.get(url_of(model, page, keys), follow=True)
 
-            assert response.status_code == 404
+            assert response.status_code == 403
 
 
 def test_anonymous_visitor_is_sent_to_sign_in(
@@ -143,7 +143,13 @@ def test_member_finds_no_way_in(bob: User, signed_in: SignIn, subtests: pytest.S
 
     for route in ("index", "login", "logout", "password_change", "jsi18n"):
         with subtests.test(route):
-            assert client.get(reverse(f"admin:{route}")).status_code in (302, 404)
+            assert client.get(reverse(f"admin:{route}")).status_code in (302, 403)
+
+
+def test_member_is_told_to_ask_an_administrator(bob: User, signed_in: SignIn) -> None:
+    page = signed_in(bob).get(reverse("admin:index"), follow=True).content.decode()
+
+    assert "You don’t have access. Ask an administrator." in page
 
 
 def test_deactivated_administrator_is_locked_out(administrator: User, admin_client: Client) -> None:

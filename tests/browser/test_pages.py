@@ -109,7 +109,7 @@ class Samples:
             ),
             "invite/",
         )
-        tools = f"/people/teams/{UUID(site.world.team)}/tools/add/"
+        tools = f"/people/tools/add/{UUID(site.world.team)}/"
         site.post("Ada", tools, name="gauge", description="", schema="")
         self._make_token()
         self._ask_for_a_tool()

@@ -14,8 +14,9 @@ from tests.support.processes.site import World, site_from
 from tests.translation.pseudo import LANGUAGE, write_catalogues
 
 PAGES = (
-    *("/", "room", "details", "/search/?q=river", "/inbox/", "/people/", "/settings/"),
-    *("/settings/tokens/", "/settings/streaming/", "/settings/servers/"),
+    *("/", "room", "details", "/search/?q=river", "/inbox/", "/people/", "/people/teams/"),
+    *("/people/tools/", "/people/accounts/", "/settings/", "/settings/tokens/"),
+    *("/settings/streaming/", "/settings/servers/"),
     *("/settings/servers/add/", "/accounts/password/change/", "/no/such/page/"),
 )
 # Words in plain letters that are no message: in ⟦…⟧ they are values, in these elements content.

@@ -119,7 +119,7 @@ def test_enabled_tool_is_counted_for_everybody(site: BrowserSite, tab: OpenTab) 
     run = site.send("Hello.")
     site.until_ended(run)
     team = str(UUID(site.world.team))
-    site.post("Alice", f"/people/teams/{team}/tools/add/", name="gauge", description="", schema="")
+    site.post("Alice", f"/people/tools/add/{team}/", name="gauge", description="", schema="")
     tool = UUID(site.value("SELECT public_id FROM chat_tool"))
     try:
         alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))

@@ -204,10 +204,9 @@ unfold_answer = unfold("#turns .answer details")
 unfold_errors = unfold("#turns .answer details, #turns .note details, #turns .notice details")
 open_event = press("#recorder li > details > summary", "main li[id^=e] summary", is_last=True)
 unfold_raw = unfold("main section:last-of-type details", "main details")
-open_invitation_form = press(
-    "main details.disclosure > summary",
-    "main [popovertarget*=invite], main [aria-controls*=invite], main a[href*=invite]",
-)
+open_inbox_line = press(".inbox-line > summary")
+open_person_actions = press("main tbody .menu > summary")
+open_invitation_form = follow("main a[href*=invite]", then="main form.form")
 open_key_help = follow("[data-keys]", then="dialog[open]")
 
 

@@ -136,11 +136,17 @@ SCREENS = (
     Screen("search", "Alice", "/c/search/?q=river"),
     Screen("search-empty", "Alice", "/c/search/?q=glacier"),
     Screen("inbox", "Alice", "/inbox/", has_tabs=True),
+    Screen("inbox-open", "Alice", "/inbox/", states.open_inbox_line),
     Screen("inbox-empty", "Vera", "/inbox/"),
     # --- people and settings
     Screen("people", "Alice", "/people/", has_tabs=True),
     Screen("people-member", "Bob", "/people/"),
     Screen("people-administrator", "Ada", "/people/"),
+    on_top("people-menu", "Alice", "/people/", states.open_person_actions),
+    Screen("teams", "Ada", "/people/teams/"),
+    Screen("teams-member", "Bob", "/people/teams/"),
+    Screen("accounts", "Ada", "/people/accounts/"),
+    Screen("tools-list", "Alice", "/people/tools/"),
     Screen("people-invite", "Alice", "/people/", states.open_invitation_form),
     Screen("tools", "Alice", "{link[tool]}"),
     Screen("settings", "Alice", "/settings/"),
@@ -159,7 +165,7 @@ SCREENS = (
     # --- refusals
     Screen("error-403", "Vera", "/m/{question[text]}/edit/", statuses=(403,)),
     Screen("error-404", "Alice", "/no/such/page/", statuses=(404,)),
-    Screen("error-administrators-only", "Bob", "/settings/servers/", statuses=(403, 404)),
+    Screen("error-administrators-only", "Bob", "/settings/servers/", statuses=(403,)),
     # --- administration
     Screen("admin", "Ada", "/admin/"),
     Screen("admin-users", "Ada", "/admin/chat/user/"),

@@ -39,7 +39,7 @@ def test_owner_adds_a_tool_that_members_see(as_alice: Client, as_bob: Client, te
     assert status == 302
     tool = Tool.objects.get()
     assert (tool.name, tool.schema) == ("rain", SCHEMA)
-    page = as_bob.get(reverse("people")).content.decode()
+    page = as_bob.get(reverse("tools")).content.decode()
     assert "How wet &lt;it&gt; is" in page
     assert url_of("tool", tool) not in page
 

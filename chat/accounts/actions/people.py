@@ -42,7 +42,7 @@ NOT_YOURS_TO_GIVE = gettext_lazy("Only a team owner can add, change or remove ow
 def grantable_roles(user: User, team: Team) -> tuple[TeamRole, ...]:
     if user.is_staff:
         return GRANTS[TeamRole.OWNER]
-    membership = access.membership_of(user, team.pk)
+    membership = access.known_membership_of(user, team)
     return GRANTS[membership.role] if membership else ()
 
 

@@ -1,147 +1,107 @@
-"""The page People: teams and members, invitations, reset links, activation of accounts."""
+"""People and their accounts: the members of teams, roles, reset links, activation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
-from django.views.decorators.cache import never_cache
-from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET, require_POST
 
 from chat import access
 from chat.accounts.actions import people as actions
 from chat.accounts.adapter import reset_links_last
-from chat.accounts.forms import InvitedForm, InviteForm, RoleForm, TeamForm
-from chat.accounts.views.account import sign_in, without_referrer
-from chat.core.errors import ActionRefused, InvalidForm
+from chat.accounts.forms import RoleForm
+from chat.accounts.views.account import without_referrer
+from chat.core.errors import InvalidForm
 from chat.models import Invitation, Membership, Team, TeamRole, User
-from chat.web.decorators import login_required, post_action, refuse_with_message
+from chat.web.decorators import (
+    administrators_only,
+    login_required,
+    post_action,
+    refuse_with_message,
+)
 
 # --- the page -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class MemberRow:
-    """One member of a team, and what the reader may do with them."""
+class TeamOf:
+    """A team that a person is in, and what the reader may do about that."""
 
+    team: Team
     membership: Membership
-    is_me: bool
+    # The roles that the reader may give this person.
     roles: tuple[TeamRole, ...]
     may_remove: bool
-    may_reset: bool
 
 
 @dataclass(frozen=True, slots=True)
-class TeamSection:
-    team: Team
-    members: list[MemberRow]
-    invitations: list[Invitation]
-    invite_form: InviteForm | None
-    # Whether the reader manages the team: its invitations and its tools.
-    may_manage: bool
+class PersonRow:
+    person: User
+    last_active: datetime | None
+    teams: tuple[TeamOf, ...]
+    may_reset: bool
+
+    @property
+    def has_actions(self) -> bool:
+        return self.may_reset or any(of.may_remove for of in self.teams)
 
 
 @login_required
 @require_GET
 def people(request: HttpRequest) -> HttpResponse:
-    return _page(request)
-
-
-def _page(
-    request: HttpRequest, *, invite_form: InviteForm | None = None, of_team: Team | None = None
-) -> HttpResponse:
-    """Renders the page, with the refused form in the place of its team's empty one."""
+    """Everyone in the reader's teams, or in the one team that ``?team=`` names."""
     user = request.user
-    resettable = set(actions.resettable_people(user).values_list("pk", flat=True))
-    sections = [_section(user, team, resettable) for team in _teams_of(user)]
-    if invite_form and of_team:
-        sections = [
-            replace(section, invite_form=invite_form) if section.team == of_team else section
-            for section in sections
-        ]
+    teams = access.teams_with_members(user)
+    chosen = [team for team in teams if team.public_id.hex == request.GET.get("team")]
+    managed = [team for team in teams if actions.grantable_roles(user, team)]
+    shown = chosen or teams
     context = {
-        "sections": sections,
-        "team_form": TeamForm() if user.is_staff else None,
-        "accounts": _accounts(user, resettable) if user.is_staff else [],
+        "teams": teams,
+        "team": chosen[0] if chosen else None,
+        "rows": _rows(user, shown),
+        "invitations": _open_invitations([team for team in shown if team in managed]),
+        "invites_to": next((team for team in shown if team in managed), None),
     }
-    return render(request, "accounts/people.html", context, status=422 if invite_form else 200)
+    return render(request, "accounts/people.html", context)
 
 
-def _teams_of(user: User) -> list[Team]:
-    """The teams of the user, and for an administrator all others after them."""
-    teams = Team.objects.all() if user.is_staff else Team.objects.filter(memberships__user=user)
-    return list(
-        teams.order_by("name").prefetch_related("memberships__user", "invitations", "tools")
-    )
-
-
-def _section(user: User, team: Team, resettable: set[int]) -> TeamSection:
-    roles = actions.grantable_roles(user, team)
-    members = sorted(team.memberships.all(), key=_rank)
-    return TeamSection(
-        team=team,
-        members=[_member_row(user, member, roles, resettable) for member in members],
-        invitations=[
-            invitation for invitation in team.invitations.all() if roles and invitation.is_open
-        ],
-        invite_form=InviteForm(team=team, roles=roles) if roles else None,
-        may_manage=bool(roles),
-    )
-
-
-def _rank(membership: Membership) -> tuple[int, str]:
-    return list(TeamRole).index(TeamRole(membership.role)), membership.user.name.casefold()
-
-
-def _member_row(
-    user: User, membership: Membership, roles: tuple[TeamRole, ...], resettable: set[int]
-) -> MemberRow:
-    is_me = membership.user_id == user.pk
-    may_change = membership.role in roles
-    return MemberRow(
-        membership=membership,
-        is_me=is_me,
-        roles=roles if may_change else (),
-        may_remove=is_me or may_change,
-        may_reset=membership.user_id in resettable,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class AccountRow:
-    person: User
-    may_switch: bool
-    may_reset: bool
-
-
-def _accounts(user: User, resettable: set[int]) -> list[AccountRow]:
-    """All accounts of the installation, for administrators."""
-    return [
-        AccountRow(person, actions.may_deactivate(user, person), person.pk in resettable)
-        for person in User.objects.prefetch_related("memberships__team").order_by("name")
+def _rows(user: User, teams: list[Team]) -> list[PersonRow]:
+    resettable = set(actions.resettable_people(user).values_list("pk", flat=True))
+    found: dict[User, list[TeamOf]] = defaultdict(list)
+    for team in teams:
+        roles = actions.grantable_roles(user, team)
+        for membership in team.memberships.all():
+            person = membership.user
+            may_change = membership.role in roles
+            found[person].append(
+                TeamOf(
+                    team=team,
+                    membership=membership,
+                    roles=roles if may_change else (),
+                    may_remove=may_change or person == user,
+                )
+            )
+    rows = [
+        PersonRow(person, access.last_active(person), tuple(of), person.pk in resettable)
+        for person, of in found.items()
     ]
+    return sorted(rows, key=lambda row: row.person.name.casefold())
 
 
-# --- teams and members ------------------------------------------------------------------
+def _open_invitations(teams: list[Team]) -> list[Invitation]:
+    """The newest first. They are read with their teams, so that no row asks for its own."""
+    found = [each for team in teams for each in team.invitations.all() if each.is_open]
+    return sorted(found, key=lambda each: each.pk, reverse=True)
 
 
-@login_required
-@require_POST
-def team_create(request: HttpRequest) -> HttpResponse:
-    form = TeamForm(request.POST)
-    if form.is_valid():
-        team = actions.create_team(request.user, form.cleaned_data["name"])
-        text = gettext("Team “%(team)s” created. You’re its owner.")
-        messages.success(request, text % {"team": team.name})
-    else:
-        messages.error(request, gettext("Enter a team name of up to 80 characters."))
-    return redirect("people")
-
+# --- roles and removal ---------------------------------------------------------------------
 
 refuse = refuse_with_message("people")
 
@@ -183,84 +143,33 @@ def member_remove(request: HttpRequest, membership: Membership) -> HttpResponse:
     return redirect("people")
 
 
-# --- invitations -----------------------------------------------------------------------------
-
-
-@without_referrer
-@login_required
-@require_POST
-def invite(request: HttpRequest, team_id: UUID) -> HttpResponse:
-    """Responds with the link itself: it is shown once, and a redirect would have to store it."""
-    team = access.get_team(request.user, team_id, for_manage=True)
-    roles = actions.grantable_roles(request.user, team)
-    form = InviteForm(request.POST, team=team, roles=roles)
-    if not form.is_valid():
-        return _page(request, invite_form=form, of_team=team)
-    invitation, link = actions.invite(request.user, team, **form.cleaned_data)
-    return render(request, "accounts/invited.html", {"invitation": invitation, "link": link})
-
-
-@post_action(access.get_invitation, refuse)
-def invitation_revoke(request: HttpRequest, invitation: Invitation) -> HttpResponse:
-    actions.revoke_invitation(request.user, invitation)
-    messages.success(request, gettext("Invitation revoked. Its link no longer works."))
-    return redirect("people")
-
-
-@never_cache
-@without_referrer
-@sensitive_post_parameters("password")
-@require_http_methods(["GET", "POST"])
-def invitation(request: HttpRequest, token: str) -> HttpResponse:
-    found = actions.find_invitation(token)
-    if found is None:
-        return _dead(request)
-    if request.user.is_authenticated:
-        return _join(request, found)
-    return _join_as_new_person(request, found)
-
-
-def _dead(request: HttpRequest) -> HttpResponse:
-    """The same page for unknown, used, expired and revoked links, so that trying tells nothing."""
-    return render(request, "accounts/invitation_dead.html", status=404)
-
-
-def _join(request: HttpRequest, found: Invitation) -> HttpResponse:
-    refusal = ""
-    if request.method == "POST":
-        try:
-            actions.join(found, request.user)
-        except ActionRefused as error:
-            refusal = str(error)
-        else:
-            text = gettext("Welcome to %(team)s.")
-            messages.success(request, text % {"team": found.team})
-            return redirect("home")
-    context = {
-        "invitation": found,
-        "refusal": refusal,
-        "is_member": access.membership_of(request.user, found.team_id) is not None,
-        "is_for_another": bool(found.email) and found.email != request.user.email.lower(),
-    }
-    return render(request, "accounts/invitation_join.html", context, status=409 if refusal else 200)
-
-
-def _join_as_new_person(request: HttpRequest, found: Invitation) -> HttpResponse:
-    form = InvitedForm(request.POST or None, bound_email=found.email)
-    if form.is_valid():
-        try:
-            user = actions.join_as_new_person(found, **form.cleaned_data)
-        except ActionRefused as refusal:
-            form.add_error(None, str(refusal))
-        else:
-            sign_in(request, user)
-            return redirect("home")
-    status = 422 if form.is_bound else 200
-    context = {"invitation": found, "form": form}
-    return render(request, "accounts/invitation_new.html", context, status=status)
-
-
 # --- accounts -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRow:
+    person: User
+    last_active: datetime | None
+    may_switch: bool
+    may_reset: bool
+
+
+@administrators_only
+@require_GET
+def accounts(request: HttpRequest) -> HttpResponse:
+    """All accounts of the installation."""
+    user = request.user
+    resettable = set(actions.resettable_people(user).values_list("pk", flat=True))
+    rows = [
+        AccountRow(
+            person,
+            access.last_active(person),
+            actions.may_deactivate(user, person),
+            person.pk in resettable,
+        )
+        for person in access.all_accounts(user)
+    ]
+    return render(request, "accounts/accounts.html", {"rows": rows})
 
 
 @without_referrer
@@ -274,17 +183,20 @@ def person_reset_link(request: HttpRequest, person_id: UUID) -> HttpResponse:
     return render(request, "accounts/reset_link.html", context)
 
 
-@post_action(access.get_person, refuse)
+refuse_account = refuse_with_message("accounts")
+
+
+@post_action(access.get_person, refuse_account)
 def person_deactivate(request: HttpRequest, person: User) -> HttpResponse:
     actions.set_active(request.user, person, is_active=False)
     text = gettext("%(person)s’s account is deactivated. They’re signed out everywhere.")
     messages.success(request, text % {"person": person})
-    return redirect("people")
+    return redirect("accounts")
 
 
-@post_action(access.get_person, refuse)
+@post_action(access.get_person, refuse_account)
 def person_activate(request: HttpRequest, person: User) -> HttpResponse:
     actions.set_active(request.user, person, is_active=True)
     text = gettext("%(person)s can sign in again.")
     messages.success(request, text % {"person": person})
-    return redirect("people")
+    return redirect("accounts")

@@ -1,0 +1,4 @@
+/* The inbox: the list of conversations, and the cards of questions. */
+import "../base/clocks.js";
+import "../rendering/code.js";
+import "./list.js";
