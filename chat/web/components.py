@@ -188,3 +188,13 @@ def page_head(content: str, title: str, text: str = "") -> SafeString:
 def section(content: str, title: str, text: str = "", *, id: str = "") -> SafeString:
     """A part of a page with a heading, and one sentence about it."""
     return _render("section", {"content": content, "title": title, "text": text, "id": id})
+
+
+@register.simple_tag
+def stat(
+    label: str, value: object, note: str = "", tone: str = "", *, href: str = ""
+) -> SafeString:
+    """A figure with its name above and a note below; a link where ``href`` is given. ``tone``: "",
+    "wait", "bad"."""
+    context = {"label": label, "value": value, "note": note, "tone": tone, "href": href}
+    return _render("stat", context)
