@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from allauth.account.models import EmailAddress
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.utils import flatten_fieldsets
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.forms import BaseInlineFormSet
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from chat.accounts.actions import people
@@ -25,7 +31,8 @@ from chat.models import (
     TeamRole,
     User,
 )
-from chat.web.admin import AdministratorsOnly, cell, changed_values, count_of
+from chat.web.admin import AdministratorsOnly, cell, changed_values, count_of, time_column
+from chat.web.components import badge
 
 
 class NameForm(forms.ModelForm):
@@ -41,32 +48,37 @@ class UserAdmin(AdministratorsOnly):
     """Users join by invitation and are deactivated, never deleted, because their messages would be
     deleted too."""
 
-    summary = gettext_lazy("Accounts, administrators and deactivated users.")
+    summary = gettext_lazy("Everyone with an account, and who administrates this installation.")
+    icon = "user"
     list_display = (
         "name_cell",
         "email",
-        "is_active",
-        "is_staff",
+        "state",
         "team_count",
         "conversation_count",
-        "last_login",
+        time_column("last_login", gettext_lazy("Last sign-in")),
     )
     list_display_links = ("name_cell",)
     list_filter = ("is_active", "is_staff", "date_joined")
     search_fields = ("name", "email")
     ordering = ("name", "pk")
-    fields = (
-        "name",
-        "email",
-        "is_active",
-        "is_staff",
-        "announcements",
-        "team_names",
-        "public_id",
-        "date_joined",
-        "last_login",
+    fieldsets = (
+        (gettext_lazy("Profile"), {"fields": ("name", "email")}),
+        (gettext_lazy("Access"), {"fields": ("is_active", "is_staff", "team_names")}),
+        (
+            gettext_lazy("Details"),
+            {
+                "classes": ("side",),
+                "fields": (
+                    "state",
+                    time_column("date_joined", gettext_lazy("Joined")),
+                    time_column("last_login", gettext_lazy("Last sign-in")),
+                    "conversation_count",
+                    "public_id",
+                ),
+            },
+        ),
     )
-    readonly_fields = ("announcements", "team_names", "public_id", "date_joined", "last_login")
     form = NameForm
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
@@ -82,13 +94,15 @@ class UserAdmin(AdministratorsOnly):
             )
         )
 
-    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[Any]:
         """Nobody can lock themselves out, and the person who set up the installation keeps their
         rights."""
+        editable = ("name", "email", "is_active", "is_staff")
+        shown = [name for name in flatten_fieldsets(self.fieldsets) if name not in editable]
         if obj is not None and obj.is_superuser and not request.user.is_superuser:
-            return self.fields
+            return [*shown, *editable]
         own = ("is_active", "is_staff") if obj is not None and obj.pk == request.user.pk else ()
-        return (*self.readonly_fields, *own)
+        return [*shown, *own]
 
     @admin.display(description=gettext_lazy("Name"), ordering="name")
     def name_cell(self, user: User) -> str:
@@ -102,10 +116,26 @@ class UserAdmin(AdministratorsOnly):
     def conversation_count(self, user: User) -> int:
         return user.conversation_total  # type: ignore[attr-defined]
 
+    @admin.display(description=gettext_lazy("State"), ordering="is_active")
+    def state(self, user: User) -> SafeString:
+        if not user.is_active:
+            return badge(gettext("Deactivated"), "bad")
+        if user.is_staff:
+            return badge(gettext("Administrator"), "accent", "shield")
+        return badge(gettext("Active"), "good")
+
     @admin.display(description=gettext_lazy("Teams"))
-    def team_names(self, user: User) -> str:
+    def team_names(self, user: User) -> SafeString | str:
         rows = user.memberships.select_related("team").order_by("team__name")
-        return cell(", ".join(f"{row.team.name} ({row.get_role_display()})" for row in rows))
+        teams = (
+            (
+                reverse("admin:chat_team_change", args=[row.team_id]),
+                cell(row.team.name),
+                row.get_role_display(),
+            )
+            for row in rows
+        )
+        return format_html_join(", ", '<a href="{}">{}</a> ({})', teams) or "–"
 
     def save_model(
         self, request: HttpRequest, obj: User, form: forms.ModelForm, change: bool
@@ -189,15 +219,34 @@ class MembershipInline(admin.TabularInline):
         return self._may(request)
 
 
+_CREATED = time_column("created_at", gettext_lazy("Created"))
+_EXPIRES = time_column("expires_at", gettext_lazy("Expires"))
+_REVOKED = time_column("revoked_at", gettext_lazy("Revoked"))
+_USED = time_column("used_at", gettext_lazy("Used"))
+_LAST_USED = time_column("last_used_at", gettext_lazy("Last used"))
+
+
 class TeamAdmin(AdministratorsOnly):
     """A team cannot be deleted here, because its conversations would be deleted too."""
 
     summary = gettext_lazy("Teams, their members and roles.")
-    list_display = ("name_cell", "member_count", "conversation_count", "created_at")
+    icon = "users"
+    list_display = (
+        "name_cell",
+        "member_count",
+        "conversation_count",
+        _CREATED,
+    )
     search_fields = ("name",)
     ordering = ("name", "pk")
-    fields = ("name", "public_id", "created_at")
-    readonly_fields = ("public_id", "created_at")
+    fieldsets = (
+        (None, {"fields": ("name",)}),
+        (
+            gettext_lazy("Details"),
+            {"classes": ("side",), "fields": (_CREATED, "conversation_count", "public_id")},
+        ),
+    )
+    readonly_fields = (_CREATED, "conversation_count", "public_id")
     form = NameForm
     inlines = (MembershipInline,)
 
@@ -264,31 +313,36 @@ class InvitationAdmin(AdministratorsOnly):
     nowhere."""
 
     summary = gettext_lazy("Invitation links: open, used, revoked or expired.")
-    list_display = ("team", "role", "email", "invited_by", "state", "created_at", "expires_at")
+    icon = "mail"
+    list_display = ("recipient", "state", "team", "role", "invited_by", _CREATED, _EXPIRES)
     list_filter = ("role", ("team", admin.RelatedOnlyFieldListFilter), "created_at")
     list_select_related = ("team", "invited_by")
     search_fields = ("email", "team__name", "invited_by__name", "invited_by__email")
     ordering = ("-pk",)
-    fields = (
-        "team",
-        "role",
-        "email",
-        "invited_by",
-        "state",
-        "created_at",
-        "expires_at",
-        "used_at",
-        "used_by",
-        "revoked_at",
+    fieldsets = (
+        (None, {"fields": ("recipient", "state", "team", "role", "invited_by", "used_by")}),
+        (
+            gettext_lazy("Details"),
+            {"classes": ("side",), "fields": (_CREATED, _EXPIRES, _USED, _REVOKED)},
+        ),
     )
 
+    def title_of(self, row: Invitation) -> str:
+        return gettext("Invitation to %(team)s") % {"team": cell(row.team)}
+
+    @admin.display(description=gettext_lazy("For"), ordering="email")
+    def recipient(self, invitation: Invitation) -> str:
+        return cell(invitation.email) or gettext("Anyone with the link")
+
     @admin.display(description=gettext_lazy("State"))
-    def state(self, invitation: Invitation) -> str:
+    def state(self, invitation: Invitation) -> SafeString:
         if invitation.used_at:
-            return gettext("Used")
+            return badge(gettext("Used"))
         if invitation.revoked_at:
-            return gettext("Revoked")
-        return gettext("Open") if invitation.expires_at > timezone.now() else gettext("Expired")
+            return badge(gettext("Revoked"))
+        if invitation.expires_at <= timezone.now():
+            return badge(gettext("Expired"))
+        return badge(gettext("Open"), "good")
 
 
 # --- access tokens of all users: what exists, when it was used, and revoking it ------------------
@@ -298,31 +352,23 @@ class AccessTokenAdmin(AdministratorsOnly):
     """Read and revoke. Users create their own tokens in the settings. Hashes are never loaded."""
 
     summary = gettext_lazy("Tokens that programs sign in with, and when they were last used.")
-    list_display = (
-        "name_cell",
-        "user",
-        "team",
-        "state",
-        "last_used_at",
-        "created_at",
-        "expires_at",
-    )
+    icon = "key"
+    list_display = ("name_cell", "state", "user", "team", _LAST_USED, _CREATED, _EXPIRES)
     list_display_links = ("name_cell",)
     list_filter = ("created_at", ("team", admin.RelatedOnlyFieldListFilter))
     list_select_related = ("user", "team")
     search_fields = ("name", "hint", "user__name", "user__email", "team__name")
     ordering = ("-pk",)
     actions = ("revoke",)
-    fields = (
-        "name_cell",
-        "user",
-        "team",
-        "state",
-        "created_at",
-        "expires_at",
-        "last_used_at",
-        "revoked_at",
-        "public_id",
+    fieldsets = (
+        (None, {"fields": ("name_cell", "state", "user", "team")}),
+        (
+            gettext_lazy("Details"),
+            {
+                "classes": ("side",),
+                "fields": (_CREATED, _EXPIRES, _LAST_USED, _REVOKED, "public_id"),
+            },
+        ),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[AccessToken]:
@@ -333,14 +379,17 @@ class AccessTokenAdmin(AdministratorsOnly):
         return cell(f"{token.name} (…{token.hint})")
 
     @admin.display(description=gettext_lazy("State"))
-    def state(self, token: AccessToken) -> str:
+    def state(self, token: AccessToken) -> SafeString:
         if token.revoked_at:
-            return gettext("Revoked")
+            return badge(gettext("Revoked"))
         if token.expires_at and token.expires_at <= timezone.now():
-            return gettext("Expired")
-        is_usable = AccessToken.objects.usable().filter(pk=token.pk).exists()
-        return (
-            gettext("Active") if is_usable else gettext("Inactive (its owner has read-only access)")
+            return badge(gettext("Expired"))
+        if AccessToken.objects.usable().filter(pk=token.pk).exists():
+            return badge(gettext("Active"), "good")
+        return badge(
+            gettext("Inactive"),
+            "wait",
+            title=gettext("The owner of this token has read-only access."),
         )
 
     @admin.action(description=gettext_lazy("Revoke selected tokens"))

@@ -10,12 +10,13 @@ from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet, Subquery, T
 from django.db.models.sql.compiler import SQLCompiler
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.template.response import TemplateResponse
-from django.utils import formats, timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.access import NOT_HERE
-from chat.administration.transcript import read_page, turns_of
-from chat.models import Conversation, Message, Run, RunStatus, User
+from chat.administration.transcript import BADGES, read_page, turns_of
+from chat.models import Conversation, Message, Run, RunStatus, User, Visibility
 from chat.rendering.messages import error_title
 from chat.web import admin as history
 from chat.web.admin import (
@@ -24,8 +25,10 @@ from chat.web.admin import (
     cell,
     count_of,
     object_key,
+    time_column,
     whole_number,
 )
+from chat.web.components import badge
 
 # A longer list does not help; the search field finds the rest.
 CHOICE_LIMIT = 200
@@ -203,17 +206,19 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
     """Nothing can be added, changed or deleted here. Opening a conversation of others is
     recorded."""
 
-    summary = gettext_lazy("Search and read all conversations.")
+    summary = gettext_lazy(
+        "All conversations, read-only. Opening somebody else’s is recorded in the audit log."
+    )
+    icon = "message-square"
     list_display = (
         "title_cell",
         "owner_cell",
         "team_cell",
-        "visibility",
+        "visibility_cell",
         "turn_count",
         "last_model",
         "last_status",
-        "updated_at",
-        "state",
+        time_column("updated_at", gettext_lazy("Updated")),
     )
     list_display_links = ("title_cell",)
     list_filter = (
@@ -226,7 +231,6 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
         DeletedFilter,
     )
     list_select_related = ("owner", "team")
-    date_hierarchy = "updated_at"
     ordering = ("-updated_at", "-pk")
     # The names only make the search field appear; `get_search_results` does the search.
     search_fields = ("title",)
@@ -254,7 +258,18 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
 
     @admin.display(description=gettext_lazy("Title"), ordering="title")
     def title_cell(self, conversation: Conversation) -> str:
-        return cell(conversation.title) or gettext("Untitled")
+        title = cell(conversation.title) or gettext("Untitled")
+        if conversation.deleted_at is None:
+            return title
+        return format_html("{} {}", title, badge(gettext("Deleted"), "bad"))
+
+    @admin.display(description=gettext_lazy("Visibility"), ordering="visibility")
+    def visibility_cell(self, conversation: Conversation) -> SafeString:
+        is_shared = conversation.visibility == Visibility.TEAM
+        return badge(
+            gettext("Team") if is_shared else gettext("Private"),
+            icon="users" if is_shared else "lock",
+        )
 
     @admin.display(description=gettext_lazy("Owner"), ordering="owner__name")
     def owner_cell(self, conversation: Conversation) -> str:
@@ -275,13 +290,7 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
     @admin.display(description=gettext_lazy("Last status"), ordering="last_run_status")
     def last_status(self, conversation: Conversation) -> str:
         status = conversation.last_run_status  # type: ignore[attr-defined]
-        return str(RunStatus(status).label) if status else "–"
-
-    @admin.display(description=gettext_lazy("Deleted"), ordering="deleted_at")
-    def state(self, conversation: Conversation) -> str:
-        if conversation.deleted_at is None:
-            return ""
-        return formats.date_format(timezone.localtime(conversation.deleted_at), "SHORT_DATE_FORMAT")
+        return badge(RunStatus(status).label, BADGES[status]) if status else "–"
 
     def changeform_view(
         self,

@@ -11,34 +11,44 @@ from django.db.models import Count, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.access import NOT_HERE
 from chat.administration.history import ErrorFilter, RunModelFilter
-from chat.administration.transcript import card_of, page_of, runs_for_cards, tree_order
+from chat.administration.transcript import BADGES, card_of, page_of, runs_for_cards, tree_order
 from chat.models import Message, Run, Runner
 from chat.models.run import LIVE_STATUSES
 from chat.rendering.figures import count
 from chat.rendering.messages import error_title
 from chat.runs.segments import read_logs
 from chat.web import admin as history
-from chat.web.admin import AdministratorsOnly, RecordsSearches, cell, object_key, seconds
+from chat.web.admin import (
+    AdministratorsOnly,
+    RecordsSearches,
+    cell,
+    object_key,
+    seconds,
+    time_column,
+)
+from chat.web.components import badge
 
 
 class RunAdmin(RecordsSearches, AdministratorsOnly):
     """The list has figures, no text. A run's page shows its answer, so opening it is recorded."""
 
     summary = gettext_lazy("Requests to servers, with status, usage and errors.")
+    icon = "activity"
     list_display = (
-        "queued_at",
         "conversation_cell",
+        "status_cell",
         "person",
         "model_cell",
         "upstream",
-        "status",
-        "error",
         "tokens",
         "duration",
+        time_column("queued_at", gettext_lazy("Queued")),
     )
     list_filter = (
         "status",
@@ -59,7 +69,6 @@ class RunAdmin(RecordsSearches, AdministratorsOnly):
     search_help_text = gettext_lazy(
         "Search people, models, errors and titles. Searches are recorded in the audit log."
     )
-    date_hierarchy = "queued_at"
     ordering = ("-pk",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
@@ -78,9 +87,12 @@ class RunAdmin(RecordsSearches, AdministratorsOnly):
     def model_cell(self, run: Run) -> str:
         return cell(run.model)
 
-    @admin.display(description=gettext_lazy("Error"), ordering="error_kind")
-    def error(self, run: Run) -> str:
-        return error_title(run.error_kind) if run.error_kind else ""
+    @admin.display(description=gettext_lazy("Status"), ordering="status")
+    def status_cell(self, run: Run) -> SafeString:
+        state = badge(run.get_status_display(), BADGES[run.status])
+        if not run.error_kind:
+            return state
+        return format_html("{}<small>{}</small>", state, error_title(run.error_kind))
 
     @admin.display(description=gettext_lazy("Tokens"), ordering="output_tokens")
     def tokens(self, run: Run) -> str:
@@ -153,9 +165,30 @@ class RunnerAdmin(AdministratorsOnly):
     """The processes that execute runs, and which of them are alive."""
 
     summary = gettext_lazy("Processes that execute runs.")
-    list_display = ("host", "pid", "state", "live_runs", "started_at", "heartbeat_at")
+    icon = "cpu"
+    list_display = (
+        "host",
+        "state",
+        "live_runs",
+        time_column("started_at", gettext_lazy("Started")),
+        time_column("heartbeat_at", gettext_lazy("Last heartbeat")),
+    )
     ordering = ("-heartbeat_at",)
-    fields = ("host", "pid", "state", "started_at", "heartbeat_at", "is_draining", "uuid")
+    fieldsets = (
+        (None, {"fields": ("host", "state", "live_runs")}),
+        (
+            gettext_lazy("Details"),
+            {
+                "classes": ("side",),
+                "fields": (
+                    time_column("started_at", gettext_lazy("Started")),
+                    time_column("heartbeat_at", gettext_lazy("Last heartbeat")),
+                    "pid",
+                    "uuid",
+                ),
+            },
+        ),
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Runner]:
         live = Count("runs", filter=Q(runs__status__in=LIVE_STATUSES))
@@ -166,8 +199,13 @@ class RunnerAdmin(AdministratorsOnly):
         return runner.live_total  # type: ignore[attr-defined]
 
     @admin.display(description=gettext_lazy("State"))
-    def state(self, runner: Runner) -> str:
+    def state(self, runner: Runner) -> SafeString:
         lease = timedelta(seconds=settings.LEASE_SECONDS)
         if runner.heartbeat_at < timezone.now() - lease:
-            return gettext("Offline")
-        return gettext("Stopping") if runner.is_draining else gettext("Online")
+            return badge(gettext("Offline"))
+        if runner.is_draining:
+            return badge(gettext("Stopping"), "wait")
+        return badge(gettext("Online"), "good")
+
+    def title_of(self, row: Runner) -> str:
+        return cell(row.host)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse
@@ -19,7 +21,16 @@ from django.utils.translation import gettext_lazy
 from chat.access import NOT_HERE
 from chat.accounts.admin import AccessTokenAdmin, InvitationAdmin, TeamAdmin, UserAdmin
 from chat.administration.history import ConversationAdmin
+from chat.administration.overview import overview
 from chat.administration.runs import RunAdmin, RunnerAdmin
+from chat.administration.sentences import (
+    action_name,
+    conversation_key,
+    icon_of,
+    marked_sentence,
+    read_titles,
+    sentence,
+)
 from chat.files.admin import ArtifactVersionAdmin, MockupVersionAdmin, StoredFileAdmin
 from chat.models import (
     AccessToken,
@@ -36,13 +47,43 @@ from chat.models import (
     User,
 )
 from chat.servers.admin import UpstreamAdmin
-from chat.web.admin import AdministratorsOnly, cell
+from chat.web.admin import AdministratorsOnly, cell, time_column
+from chat.web.components import badge
+
+
+class AuditList(ChangeList):
+    """Knows the titles of the conversations that the events of its page are about."""
+
+    titles: dict[int, str]
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        titles = read_titles(self.result_list)
+        for event in self.result_list:
+            event.title = titles.get(event.pk, "")
+
+
+class ActionFilter(admin.AllValuesFieldListFilter):
+    """The actions that were recorded, by their names instead of their verbs."""
+
+    def choices(self, changelist: ChangeList) -> Iterator[dict[str, object]]:
+        every, *verbs = super().choices(changelist)
+        yield every
+        for each in verbs:
+            yield {**each, "display": action_name(str(each["display"]))}
 
 
 class AuditEventAdmin(AdministratorsOnly):
     summary = gettext_lazy("Who did what, and when. Entries can’t be changed.")
-    list_display = ("at", "actor_cell", "verb", "subject_cell", "target_cell", "detail_cell")
-    list_filter = ("verb", "at")
+    icon = "history"
+    plural = gettext_lazy("Audit log")
+    list_display = ("sentence_cell", time_column("at", gettext_lazy("Date")))
+    list_filter = (
+        ("verb", ActionFilter),
+        ("actor", admin.RelatedOnlyFieldListFilter),
+        "at",
+    )
     list_select_related = ("actor", "subject")
     search_fields = (
         "verb",
@@ -52,30 +93,45 @@ class AuditEventAdmin(AdministratorsOnly):
         "subject__name",
         "subject__email",
     )
-    date_hierarchy = "at"
     ordering = ("-pk",)
-    fields = ("at", "actor", "verb", "subject", "target", "detail_text")
+    fieldsets = (
+        (None, {"fields": ("actor", "subject", "target_text", "action_cell")}),
+        (gettext_lazy("Recorded data"), {"classes": ("collapse",), "fields": ("detail_text",)}),
+        (
+            gettext_lazy("Details"),
+            {"classes": ("side",), "fields": (time_column("at", gettext_lazy("Date")), "id")},
+        ),
+    )
 
-    @admin.display(description=gettext_lazy("Actor"), ordering="actor__name")
-    def actor_cell(self, event: AuditEvent) -> str:
-        return cell(event.actor) if event.actor else "–"
+    def get_changelist(self, request: HttpRequest, **options: object) -> type[ChangeList]:
+        return AuditList
 
-    @admin.display(description=gettext_lazy("Owner"), ordering="subject__name")
-    def subject_cell(self, event: AuditEvent) -> str:
-        return cell(event.subject) if event.subject else "–"
+    def title_of(self, row: AuditEvent) -> str:
+        return sentence(row, title=read_titles([row]).get(row.pk, ""))
 
-    @admin.display(description=gettext_lazy("Object"), ordering="target")
-    def target_cell(self, event: AuditEvent) -> str:
-        return cell(event.target)
+    @admin.display(description=gettext_lazy("What happened"), ordering="verb")
+    def sentence_cell(self, event: AuditEvent) -> SafeString:
+        return marked_sentence(event, title=getattr(event, "title", ""))
 
-    @admin.display(description=gettext_lazy("Details"))
-    def detail_cell(self, event: AuditEvent) -> str:
-        return cell(json.dumps(event.detail, ensure_ascii=False)) if event.detail else ""
+    @admin.display(description=gettext_lazy("Action"), ordering="verb")
+    def action_cell(self, event: AuditEvent) -> SafeString:
+        return badge(action_name(event.verb), icon=icon_of(event.verb))
 
-    @admin.display(description=gettext_lazy("Details"))
+    @admin.display(description=gettext_lazy("Object"))
+    def target_text(self, event: AuditEvent) -> str:
+        """The conversation by its title, with a link; anything else as it was recorded."""
+        key = conversation_key(event)
+        conversation = Conversation.objects.filter(public_id=key).first() if key else None
+        if conversation is None:
+            return cell(event.target) or "–"
+        address = reverse("admin:chat_conversation_change", args=[conversation.pk])
+        return format_html('<a href="{}">{}</a>', address, cell(conversation))
+
+    @admin.display(description=gettext_lazy("JSON"))
     def detail_text(self, event: AuditEvent) -> SafeString:
-        text = json.dumps(event.detail, ensure_ascii=False, indent=2)
-        return format_html('<pre class="json">{}</pre>', text)
+        recorded = {"verb": event.verb, "target": event.target, "detail": event.detail}
+        text = json.dumps(recorded, ensure_ascii=False, indent=2)
+        return format_html('<pre class="json" tabindex="0">{}</pre>', text)
 
 
 # The records that the site shows.
@@ -104,7 +160,7 @@ GROUPS: tuple[tuple[Promise, Rows], ...] = (
             (AccessToken, AccessTokenAdmin),
         ),
     ),
-    (gettext_lazy("Servers"), ((Upstream, UpstreamAdmin), (Runner, RunnerAdmin))),
+    (gettext_lazy("Infrastructure"), ((Upstream, UpstreamAdmin), (Runner, RunnerAdmin))),
 )
 REGISTRY: Rows = tuple(row for _, rows in GROUPS for row in rows)
 
@@ -117,9 +173,9 @@ class TributaryAdminSite(admin.AdminSite):
     """The site for administrators. Sign-in, sign-out and passwords are the application's own pages,
     so the same limits apply to all."""
 
-    site_header = gettext_lazy("Tributary administration")
+    site_header = gettext_lazy("Administration")
     site_title = "Tributary"
-    index_title = gettext_lazy("Administration")
+    index_title = gettext_lazy("Overview")
     empty_value_display = "–"
     enable_nav_sidebar = False
 
@@ -158,6 +214,17 @@ class TributaryAdminSite(admin.AdminSite):
         it would allow searching other people's text without a row in the audit log."""
         raise Http404(NOT_HERE)
 
+    def index(
+        self, request: HttpRequest, extra_context: dict[str, object] | None = None
+    ) -> HttpResponse:
+        return super().index(request, {**overview(), **(extra_context or {})})
+
+    def app_index(
+        self, request: HttpRequest, app_label: str, extra_context: dict[str, object] | None = None
+    ) -> HttpResponse:
+        """Django's page of one application; there is only one here."""
+        return redirect("admin:index")
+
     def get_app_list(
         self, request: HttpRequest, app_label: str | None = None
     ) -> list[dict[str, object]]:
@@ -167,7 +234,9 @@ class TributaryAdminSite(admin.AdminSite):
         apps = super().get_app_list(request, app_label)
         lines = {line["model"]: line for app in apps for line in app["models"]}
         for model, line in lines.items():
-            line["summary"] = self.get_model_admin(model).summary
+            line["name"] = self.get_model_admin(model).list_name
+            line["icon"] = self.get_model_admin(model).icon
+            line["route"] = f"admin:chat_{model._meta.model_name}_changelist"
         groups = [
             {
                 "name": name,

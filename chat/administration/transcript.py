@@ -17,7 +17,7 @@ from chat.models import Attempt, Conversation, Message, Role, Run
 from chat.models.tree import children_by_parent
 from chat.rendering.figures import count
 from chat.rendering.patches import Answer
-from chat.run_details.facts import figures_of, moments_of
+from chat.run_details.facts import figures_of, moments_of, outcome_label
 from chat.runs.event_buffer import LogEntry
 from chat.runs.segments import read_logs
 from chat.web.admin import seconds
@@ -89,7 +89,8 @@ class RunCard:
     html: SafeString
     moments: Sequence[tuple[str, datetime, str]]
     figures: Sequence[tuple[str, str]]
-    attempts: Sequence[Attempt]
+    # With how each ended, in words.
+    attempts: Sequence[tuple[Attempt, str]]
     result: str
     is_result_cut: bool
 
@@ -207,7 +208,10 @@ def card_of(run: Run, log: Sequence[LogEntry], *, result_length: int | None = No
         html=_html(run, log),
         moments=_moments(run),
         figures=_figures(run),
-        attempts=sorted(run.attempts.all(), key=lambda attempt: attempt.number),
+        attempts=[
+            (attempt, outcome_label(run, attempt))
+            for attempt in sorted(run.attempts.all(), key=lambda attempt: attempt.number)
+        ],
         result=result[:result_length] if is_cut else result,
         is_result_cut=is_cut,
     )

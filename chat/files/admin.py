@@ -21,8 +21,10 @@ from chat.rendering.components import excerpt, name_of
 from chat.rendering.figures import size
 from chat.rendering.media import read_picture
 from chat.web import admin as history
-from chat.web.admin import AdministratorsOnly, cell, object_key
+from chat.web.admin import AdministratorsOnly, cell, object_key, time_column
 from chat.web.files import may_be_shown
+
+_CREATED = time_column("created_at", gettext_lazy("Created"))
 
 
 class KeptAdmin(AdministratorsOnly):
@@ -30,7 +32,6 @@ class KeptAdmin(AdministratorsOnly):
     it."""
 
     ordering = ("-pk",)
-    date_hierarchy = "created_at"
     list_filter = ("created_at",)
 
     def conversation_of(self, thing: Any) -> Conversation:
@@ -64,6 +65,7 @@ class KeptAdmin(AdministratorsOnly):
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
+            "list_name": self.list_name,
             "title": capfirst(self.opts.verbose_name),
             "conversation": conversation,
             **facts,
@@ -80,7 +82,9 @@ class KeptAdmin(AdministratorsOnly):
 
 class ArtifactVersionAdmin(KeptAdmin):
     summary = gettext_lazy("Documents and code created in answers, with all versions.")
-    list_display = ("name_cell", "number", "language_cell", "conversation_cell", "created_at")
+    icon = "file-code"
+    plural = gettext_lazy("Artifacts")
+    list_display = ("name_cell", "number", "language_cell", "conversation_cell", _CREATED)
     list_select_related = ("artifact__conversation__owner",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ArtifactVersion]:
@@ -112,7 +116,9 @@ class ArtifactVersionAdmin(KeptAdmin):
 
 class MockupVersionAdmin(KeptAdmin):
     summary = gettext_lazy("Mockups created in answers, with their files.")
-    list_display = ("name_cell", "number", "stored", "conversation_cell", "created_at")
+    icon = "layout-template"
+    plural = gettext_lazy("Mockups")
+    list_display = ("name_cell", "number", "stored", "conversation_cell", _CREATED)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MockupVersion]:
         rows = super().get_queryset(request).prefetch_related("files__file")
@@ -151,7 +157,8 @@ class MockupVersionAdmin(KeptAdmin):
 
 class StoredFileAdmin(KeptAdmin):
     summary = gettext_lazy("Attached pictures, and files from answers.")
-    list_display = ("name_cell", "media_type", "size_cell", "conversation_cell", "created_at")
+    icon = "file"
+    list_display = ("name_cell", "media_type", "size_cell", "conversation_cell", _CREATED)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[StoredFile]:
         return super().get_queryset(request).select_related("conversation__owner", "created_by")

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
+import redis
 import redis.asyncio
 from django.conf import settings
 
@@ -186,6 +187,19 @@ class Checks:
         except Exception:
             return "away"
         return "ok"
+
+
+def check_redis() -> RedisState:
+    """The same for a page, which is not on the event loop."""
+    if not settings.REDIS_URL:
+        return "off"
+    try:
+        options = {"socket_timeout": REDIS_SECONDS, "socket_connect_timeout": REDIS_SECONDS}
+        with redis.Redis.from_url(settings.REDIS_URL, **options) as client:
+            client.ping()
+    except Exception:
+        return "away"
+    return "ok"
 
 
 checks = Checks()

@@ -128,17 +128,7 @@ class DatabaseProbe:
 
     def _look(self, connection: BaseDatabaseWrapper) -> Database:
         connection.ensure_connection()
-        before, began = time.time(), time.monotonic()
-        clock = _clock_of(connection)
-        latency = time.monotonic() - began
-        return Database(
-            latency_seconds=latency,
-            clock=clock,
-            # The answer was made at some time between the question and now.
-            clock_offset_seconds=clock - before - latency / 2,
-            missing_migrations=self._missing(connection),
-            runners=_runners(clock),
-        )
+        return read_database(connection, missing_migrations=self._missing(connection))
 
     def _missing(self, connection: BaseDatabaseWrapper) -> int:
         """Migrations of this version that the database does not have. Loading the migrations of the
@@ -183,16 +173,31 @@ class DatabaseProbe:
         )
 
 
+def read_database(connection: BaseDatabaseWrapper, *, missing_migrations: int = 0) -> Database:
+    """What this connection tells. Raises the errors of the database."""
+    before, began = time.time(), time.monotonic()
+    clock = _clock_of(connection)
+    latency = time.monotonic() - began
+    return Database(
+        latency_seconds=latency,
+        clock=clock,
+        # The answer was made at some time between the question and now.
+        clock_offset_seconds=clock - before - latency / 2,
+        missing_migrations=missing_migrations,
+        runners=_runners(clock, using=connection.alias),
+    )
+
+
 def _clock_of(connection: BaseDatabaseWrapper) -> float:
     with connection.cursor() as cursor:
         cursor.execute(_CLOCK[connection.vendor])
         return float(cursor.fetchone()[0])
 
 
-def _runners(clock: float) -> Runners:
+def _runners(clock: float, *, using: str) -> Runners:
     alive = draining = lost = 0
     oldest: float | None = None
-    rows = Runner.objects.using(ALIAS).values_list("is_draining", "heartbeat_at")
+    rows = Runner.objects.using(using).values_list("is_draining", "heartbeat_at")
     for is_draining, heartbeat_at in rows:
         age = max(0.0, clock - heartbeat_at.timestamp())
         if age > settings.LEASE_SECONDS:

@@ -8,13 +8,15 @@ from typing import Literal
 
 import msgspec
 from django.conf import settings
+from django.db import connection
 from django.utils.formats import number_format
 from django.utils.translation import gettext, ngettext
 
 from chat.core import metrics
 from chat.core.process import Process, ProcessPhase, process
 from chat.health import figures
-from chat.health.checks import Findings, checks
+from chat.health.checks import Findings, check_redis, checks
+from chat.health.database import read_database
 
 # With a larger difference, times on pages are wrong, and cookies and tokens expire early or late.
 CLOCK_SECONDS = 5.0
@@ -65,6 +67,12 @@ def report(process: Process, findings: Findings, *, version: str) -> HealthRepor
             "event_loop_lag_seconds": _rounded(process.lag.longest),
         },
     )
+
+
+def report_now() -> HealthReport:
+    """For a page: asks over the connection of its own request, so the database is there."""
+    findings = Findings(database=read_database(connection), redis=check_redis())
+    return report(process, findings, version=settings.VERSION)
 
 
 def _failures(process: Process, findings: Findings) -> list[str]:

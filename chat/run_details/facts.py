@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 import msgspec
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 
 from chat import events
-from chat.models import Run, RunStatus
+from chat.models import Attempt, Run, RunStatus
 from chat.rendering.figures import count, decimal, duration, milliseconds_of
 
 
@@ -69,3 +69,20 @@ def _result_of(run: Run) -> events.Result | None:
         return events.decode_result(run.result)
     except msgspec.MsgspecError:
         return None
+
+
+OUTCOMES = {
+    "eof": gettext_lazy("Completed"),
+    "stopped": gettext_lazy("Stopped"),
+    "refused": gettext_lazy("Refused"),
+    "failed": gettext_lazy("Failed"),
+    "interrupted": gettext_lazy("Interrupted"),
+}
+
+
+def outcome_label(run: Run, attempt: Attempt) -> str:
+    """How an attempt ended. One that a runner could not complete has no outcome of its own; it
+    ended with its run."""
+    if attempt.outcome:
+        return str(OUTCOMES.get(attempt.outcome, attempt.outcome))
+    return gettext("In progress") if run.is_live else run.get_status_display()

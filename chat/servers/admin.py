@@ -9,7 +9,6 @@ from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
@@ -17,7 +16,14 @@ from django.utils.translation import gettext, gettext_lazy
 from chat.models import Run, RunStatus, Upstream
 from chat.servers.actions.servers import set_draining
 from chat.servers.server_page import dialect_label
-from chat.web.admin import AdministratorsOnly, cell, count_of
+from chat.web.admin import AdministratorsOnly, cell, count_of, time_column
+from chat.web.components import badge, button
+from chat.web.tags import when
+
+
+def has_failed(upstream: Upstream) -> bool:
+    """Whether a step of the last connection test failed."""
+    return any(step.get("state") == "failed" for step in upstream.probe)
 
 
 class ApiTypeFilter(admin.AllValuesFieldListFilter):
@@ -31,36 +37,39 @@ class ApiTypeFilter(admin.AllValuesFieldListFilter):
 
 
 class UpstreamAdmin(AdministratorsOnly):
-    summary = gettext_lazy("Addresses, models and usage.")
+    summary = gettext_lazy("Addresses, models and usage. Settings are on the page of each server.")
+    icon = "server"
     list_display = (
         "name_cell",
-        "api_type",
-        "address",
-        "key_state",
+        "state",
+        "test_state",
+        "load",
         "model_count",
         "run_count",
-        "state",
-        "probed_at",
-        "is_enabled",
+        "connection",
     )
     list_filter = ("is_enabled", "is_draining", ("dialect", ApiTypeFilter))
     search_fields = ("name", "base_url")
     ordering = ("name",)
     actions = ("drain", "resume")
-    fields = (
-        "settings_link",
-        "name",
-        "api_type",
-        "address",
-        "key_state",
-        "concurrency_limit",
-        "is_enabled",
-        "state",
-        "models",
-        "probed_at",
-        "created_by",
-        "created_at",
-        "public_id",
+    fieldsets = (
+        (None, {"fields": ("settings_link", "state", "test_state", "load", "run_count")}),
+        (
+            gettext_lazy("Connection"),
+            {"fields": ("api_type", "address", "key_state", "concurrency_limit", "models")},
+        ),
+        (
+            gettext_lazy("Details"),
+            {
+                "classes": ("side",),
+                "fields": (
+                    "created_by",
+                    time_column("created_at", gettext_lazy("Created")),
+                    time_column("probed_at", gettext_lazy("Last tested")),
+                    "public_id",
+                ),
+            },
+        ),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Upstream]:
@@ -87,14 +96,17 @@ class UpstreamAdmin(AdministratorsOnly):
     def address(self, upstream: Upstream) -> str:
         return cell(upstream.base_url)
 
+    @admin.display(description=gettext_lazy("Connection"), ordering="dialect")
+    def connection(self, upstream: Upstream) -> SafeString:
+        return format_html("{}<small>{}</small>", self.api_type(upstream), self.address(upstream))
+
     @admin.display(description=gettext_lazy("API key"))
     def key_state(self, upstream: Upstream) -> str:
         if not upstream.has_key:
             return gettext("None")
         if upstream.key_set_at is None:
             return gettext("Stored")
-        moment = formats.date_format(timezone.localtime(upstream.key_set_at), "DATETIME_FORMAT")
-        return gettext("Stored on %(date)s") % {"date": moment}
+        return format_html(gettext("Stored on {date}"), date=when(upstream.key_set_at, "full"))
 
     @admin.display(description=gettext_lazy("Models"))
     def model_count(self, upstream: Upstream) -> int:
@@ -108,12 +120,26 @@ class UpstreamAdmin(AdministratorsOnly):
     def run_count(self, upstream: Upstream) -> int:
         return upstream.run_total  # type: ignore[attr-defined]
 
-    @admin.display(description=gettext_lazy("State"), ordering="is_draining")
-    def state(self, upstream: Upstream) -> str:
+    @admin.display(description=gettext_lazy("State"), ordering="is_enabled")
+    def state(self, upstream: Upstream) -> SafeString:
+        if not upstream.is_enabled:
+            return badge(gettext("Disabled"))
+        if upstream.is_draining:
+            return badge(gettext("Paused"), "wait", "pause")
+        return badge(gettext("Enabled"), "good")
+
+    @admin.display(description=gettext_lazy("Last test"), ordering="probed_at")
+    def test_state(self, upstream: Upstream) -> SafeString:
+        if not upstream.probe:
+            return badge(gettext("Not tested"))
+        if has_failed(upstream):
+            return badge(gettext("Failed"), "bad")
+        return badge(gettext("Passed"), "good")
+
+    @admin.display(description=gettext_lazy("Load"))
+    def load(self, upstream: Upstream) -> str:
         running, waiting = upstream.running_total, upstream.waiting_total  # type: ignore[attr-defined]
         counts = {"running": running, "waiting": waiting}
-        if upstream.is_draining:
-            return gettext("Paused: %(running)d running, %(waiting)d queued") % counts
         return gettext("%(running)d running, %(waiting)d queued") % counts
 
     @admin.action(description=gettext_lazy("Pause selected servers"))
@@ -144,4 +170,4 @@ class UpstreamAdmin(AdministratorsOnly):
     @admin.display(description=gettext_lazy("Settings"))
     def settings_link(self, upstream: Upstream) -> SafeString:
         address = reverse("server", args=[upstream.public_id])
-        return format_html('<a href="{}">{}</a>', address, gettext("Open server settings"))
+        return button(gettext("Open server settings"), icon="settings", small=True, href=address)

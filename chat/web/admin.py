@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.views.main import SEARCH_VAR
@@ -15,11 +16,13 @@ from django.db.models.functions import Coalesce
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.formats import number_format
 from django.utils.functional import Promise
+from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext
 
 from chat.access import NOT_HERE, may_read
 from chat.models import AuditEvent, Conversation, User
+from chat.web.tags import when
 
 # Search words are recorded as evidence, cut to a length that holds no copy of a pasted text.
 WORDS_LIMIT = 200
@@ -77,6 +80,17 @@ def seconds(duration: timedelta | None) -> str:
     return gettext("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
 
 
+def time_column(name: str, label: str | Promise) -> Callable[[Any], SafeString | str]:
+    """A column or read-only field with the time in the field ``name``, exact on hover."""
+
+    @admin.display(description=label, ordering=name)
+    def column(row: Any) -> SafeString | str:
+        return when(getattr(row, name), "full") or "–"
+
+    column.__name__ = name
+    return column
+
+
 class AdministratorsOnly(admin.ModelAdmin):
     """Permissions follow the one flag "administrator"; permission rows are not used. Nothing is
     added, changed or deleted unless a subclass allows it."""
@@ -84,14 +98,39 @@ class AdministratorsOnly(admin.ModelAdmin):
     actions = None
     list_per_page = 50
     show_facets = admin.ShowFacets.NEVER
-    # One line for the front page of the administration.
+    # One line below the title of the list.
     summary: str | Promise = ""
+    # The name of the list, where that of the rows does not say it.
+    plural: str | Promise = ""
+    # Beside its name in the sidebar.
+    icon = "list"
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
-        title = capfirst(self.opts.verbose_name_plural)
-        return super().changelist_view(request, {"title": title, **(extra_context or {})})
+        shown = {"title": self.list_name, "summary": self.summary}
+        return super().changelist_view(request, {**shown, **(extra_context or {})})
+
+    @property
+    def list_name(self) -> str:
+        return str(self.plural or capfirst(self.opts.verbose_name_plural))
+
+    def title_of(self, row: Any) -> str:
+        return cell(row)
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any = None,
+    ) -> HttpResponse:
+        context["list_name"] = self.list_name
+        if obj is not None:
+            context |= {"title": self.title_of(obj), "subtitle": None}
+        return super().render_change_form(request, context, add, change, form_url, obj)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allows only the lookups of the page's own filters. Django allows every column, so a list
@@ -100,7 +139,7 @@ class AdministratorsOnly(admin.ModelAdmin):
         return is_offered and super().lookup_allowed(lookup, value, request)
 
     def _filtered_names(self) -> set[str]:
-        names = {self.date_hierarchy} if self.date_hierarchy else set()
+        names = set()
         for each in self.list_filter:
             first = each[0] if isinstance(each, tuple) else each
             names.add(first if isinstance(first, str) else first.parameter_name)

@@ -208,3 +208,13 @@ def combobox(field: BoundField, search: str, icon: str = "") -> SafeString:
         "combobox",
         {"field": field, "search": search, "icon_name": icon, "group": group, "value": value},
     )
+
+
+@register.simple_tag
+def stat(
+    label: str, value: object, note: str = "", tone: str = "", *, href: str = ""
+) -> SafeString:
+    """A figure with its name above and a note below; a link where ``href`` is given. ``tone``: "",
+    "wait", "bad"."""
+    context = {"label": label, "value": value, "note": note, "tone": tone, "href": href}
+    return _render("stat", context)

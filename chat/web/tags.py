@@ -3,7 +3,7 @@ page."""
 
 from __future__ import annotations
 
-from datetime import date, datetime, tzinfo
+from datetime import datetime, tzinfo
 from functools import cache, lru_cache
 
 from django import template
@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join, json_script
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
 from chat.models import User
 from chat.web import scripts
@@ -98,34 +99,38 @@ def field(bound: BoundField, label: str = "", help: str = "") -> dict[str, objec
 
 
 @register.simple_tag
-def when(value: datetime | None, style: str = "auto") -> SafeString:
-    """A time; a script rewrites it for the reader's time zone and language. ``style``: "auto" (the
-    hour today, else the day), "time", "date", "full"."""
+def when(value: datetime | None, style: str = "moment") -> SafeString:
+    """A time such as "Nov 24, 3:05 PM", exact on hover. A script rewrites it for the reader's time
+    zone. The year is given where it is not this one. ``style``: "moment"; "date", without the hour;
+    "full", also with the time zone, for what is compared with logs."""
     if value is None:
         return SafeString("")
     zone = timezone.get_current_timezone()
-    return _time(value.replace(microsecond=0), zone, style, timezone.localdate())
+    return _time(value.replace(microsecond=0), zone, style, timezone.localdate().year)
 
 
 # The two messages of a turn often have the same time, and so do many rows of a table.
 @lru_cache(maxsize=1000)
-def _time(moment: datetime, zone: tzinfo, style: str, today: date) -> SafeString:
+def _time(moment: datetime, zone: tzinfo, style: str, this_year: int) -> SafeString:
     local = timezone.localtime(moment, zone)
     return format_html(
         '<time datetime="{}" data-when="{}" title="{}">{}</time>',
         local.isoformat(timespec="seconds"),
         style,
         date_format(local, "DATETIME_FORMAT"),
-        _in_words(local, style, today),
+        _in_words(local, style, this_year),
     )
 
 
-def _in_words(local: datetime, style: str, today: date) -> str:
-    if style == "time" or (style == "auto" and local.date() == today):
-        return date_format(local, "TIME_FORMAT")
+def _in_words(local: datetime, style: str, this_year: int) -> str:
+    is_recent = local.year == this_year
+    day = date_format(local, "MONTH_DAY_FORMAT" if is_recent else "DATE_FORMAT")
+    if style == "date":
+        return day
+    values = {"day": day, "time": date_format(local, "TIME_FORMAT"), "zone": local.tzname()}
     if style == "full":
-        return date_format(local, "DATETIME_FORMAT")
-    return date_format(local, "MONTH_DAY_FORMAT" if local.year == today.year else "DATE_FORMAT")
+        return gettext("%(day)s, %(time)s %(zone)s") % values
+    return gettext("%(day)s, %(time)s") % values
 
 
 @register.inclusion_tag("base/nav_link.html", takes_context=True)

@@ -46,16 +46,22 @@ export function elapsed(ms) {
   const values = { minutes: number(Math.floor(whole / 60)), seconds: number(whole % 60) };
   return interpolate(gettext("%(minutes)s min %(seconds)s s"), values);
 }
-const day = new Intl.DateTimeFormat(language, { day: "numeric", month: "short" });
-const dayAndYear = new Intl.DateTimeFormat(language, { day: "numeric", month: "short", year: "numeric" });
-const hour = new Intl.DateTimeFormat(language, { hour: "numeric", minute: "2-digit" });
-const full = new Intl.DateTimeFormat(language, { dateStyle: "long", timeStyle: "short" });
-export const exactTime = date => full.format(date);
 
-/* `style` as in chat.web.tags.when: "auto" (the hour today, otherwise the day), "time", "date", "full". */
+/* `style` as in chat.web.tags.when: "moment", "date", "full". */
+const STYLES = {
+  moment: { hour: "numeric", minute: "2-digit" },
+  date: {},
+  full: { hour: "numeric", minute: "2-digit", timeZoneName: "short" },
+};
+const exact = new Intl.DateTimeFormat(language, { dateStyle: "long", timeStyle: "long" });
+export const exactTime = date => exact.format(date);
+
 export function time(date, style) {
-  const now = new Date();
-  if (style === "full") return full.format(date);
-  if (style === "time" || (style === "auto" && date.toDateString() === now.toDateString())) return hour.format(date);
-  return (date.getFullYear() === now.getFullYear() ? day : dayAndYear).format(date);
+  const key = `${style} ${date.getFullYear() === new Date().getFullYear()}`;
+  if (!formats.has(key)) {
+    const year = key.endsWith("true") ? {} : { year: "numeric" };
+    const options = { month: "short", day: "numeric", ...year, ...STYLES[style] };
+    formats.set(key, new Intl.DateTimeFormat(language, options));
+  }
+  return formats.get(key).format(date);
 }

@@ -12,6 +12,8 @@ from tests.administration.hostile import HOSTILE, list_urls, plant, row_urls
 from tests.administration.pages import text_of
 from tests.support.selection import sample
 
+# The frame's own, which do nothing by themselves.
+OWN_ATTRIBUTES = {("body", "hx-headers:inherited"), ("article", "hx-ignore")}
 OWN_TAGS = {"script", "link", "meta", "style", "iframe", "object", "embed", "base", "form", "img"}
 
 
@@ -39,7 +41,8 @@ def dangers(page: str) -> list[str]:
         found += [
             f"{element.tag} {name}"
             for name, value in element.attrib.items()
-            if name.startswith(("on", "hx-", "data-hx")) or name in ("style", "srcdoc")
+            if (element.tag, name) not in OWN_ATTRIBUTES
+            and (name.startswith(("on", "hx-", "data-hx")) or name in ("style", "srcdoc"))
         ]
         found += [
             f"{element.tag} {name}={value}"

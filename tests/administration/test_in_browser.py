@@ -69,9 +69,10 @@ def test_member_is_added_to_a_team(ada: Administrator) -> None:
 
     page.click("text=Add another Member")
     page.select_option("[name=memberships-1-user]", label="Ada")
-    page.click("[name=_continue]")
-    page.wait_for_selector(".messagelist .success")
+    page.click("[name=_save]")
+    page.wait_for_selector(".notice-good")
     ada.collect_complaints()
+    page = ada.open("/admin/chat/team/1/change/")
 
     assert page.locator("tr.has_original").count() == 2
     assert ada.complaints == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -68,6 +69,21 @@ def test_answer_looks_as_in_the_conversation(
     assert shown.snapshot() in transcript(of=private_conversation)
 
 
+def test_attempt_of_a_stopped_run_is_not_in_progress(
+    transcript: Transcript, conversation: Conversation, bob: User, upstream: Upstream
+) -> None:
+    question = ask(conversation, bob, "Again?")
+    run = answer(question, "No.", upstream=upstream, status="stopped")
+    Attempt.objects.create(run=run, number=1)
+
+    page = transcript()
+
+    assert re.search(
+        r"<th scope=\"row\">1</th><td><time[^>]*>[^<]*</time></td><td>\s*Stopped", page
+    )
+    assert "In progress" not in page
+
+
 def test_run_shows_all_its_facts(
     transcript: Transcript, conversation: Conversation, bob: User, upstream: Upstream
 ) -> None:
@@ -105,7 +121,7 @@ def test_run_shows_all_its_facts(
         "Output tokens",
         "Request sent",
         "+9.0 s",
-        "refused",
+        "Refused",
         "Asked too often.",
         "retry after 2 s",
         upstream.name,

@@ -12,7 +12,7 @@ RULES = [rule for sheet in own_sheets() for rule in rules_of(sheet)]
 MOST_REPEATED = 16
 LAYERS = "@layer reset, tokens, base, components, features, utilities;"
 # Sheets that stand against those of others, which have no layer, or that have none by their nature.
-WITHOUT_LAYER = {"administration/admin.css", "administration/frame.css", "base/fonts.css"}
+WITHOUT_LAYER = {"base/fonts.css"}
 
 # Width and height are the same in both directions; sides are not.
 PHYSICAL = re.compile(

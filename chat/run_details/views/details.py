@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext
 from django.views.decorators.http import require_GET
 
 from chat import access, events
@@ -22,7 +22,7 @@ from chat.rendering.final_comparison import FinalComparison, responses_said
 from chat.rendering.latency import Latency, shares
 from chat.rendering.messages import error_title
 from chat.run_details import log_pages
-from chat.run_details.facts import figures_of, moments_of
+from chat.run_details.facts import figures_of, moments_of, outcome_label
 from chat.run_details.trace import final_response
 from chat.run_details.views.log import log_context
 from chat.runs.segments import read_raw
@@ -32,15 +32,6 @@ from chat.web.responses import beside_room
 
 # How many of the bytes the page shows; the export has all of them.
 RAW_BYTES_SHOWN = 64 * 1024
-OUTCOMES = {
-    "": gettext_noop("In progress"),
-    "eof": gettext_noop("Completed"),
-    "stopped": gettext_noop("Stopped"),
-    "refused": gettext_noop("Refused"),
-    "failed": gettext_noop("Failed"),
-    "interrupted": gettext_noop("Interrupted"),
-}
-
 # Class of the badge that shows the status; none for the others.
 BADGES = {
     RunStatus.COMPLETED: "badge-good",
@@ -154,8 +145,7 @@ def _spent_in(run: Run) -> tuple[list[tuple[str, int]], int]:
 def attempts_of(run: Run) -> list[Attempt]:
     attempts = list(Attempt.objects.filter(run=run).order_by("number"))
     for attempt in attempts:
-        outcome = attempt.outcome
-        attempt.outcome_label = gettext(OUTCOMES[outcome]) if outcome in OUTCOMES else outcome
+        attempt.outcome_label = outcome_label(run, attempt)
         attempt.error_title = error_title(attempt.error_kind) if attempt.error_kind else ""
         attempt.asked_to_wait = _asked_to_wait(attempt)
     return attempts

@@ -1,0 +1,96 @@
+"""The audit log says what happened in a sentence."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from chat.administration.sentences import ACTIONS, SENTENCES, marked_sentence, sentence
+from chat.models import AuditEvent, Conversation, User
+from tests.administration.pages import list_url, text_of
+
+VERB = re.compile(r'"((?:user|team|membership|invitation|token|upstream|tool|question|conversation'
+                  r'|keys|installation)\.[a-z_]+)"')  # fmt: skip
+
+
+def test_every_recorded_action_has_a_sentence_and_a_name() -> None:
+    folder = Path(settings.BASE_DIR, "chat")
+    recorded = {
+        verb
+        for file in folder.rglob("*.py")
+        if file.name != "sentences.py" and "AuditEvent" in (text := file.read_text())
+        for verb in VERB.findall(text)
+    }
+
+    assert recorded
+    assert recorded - set(ACTIONS) == set()
+    assert recorded - {verb.partition(":")[0] for verb in SENTENCES} == set()
+
+
+CASES: list[tuple[str, str, dict[str, object], str]] = [
+    ("membership.role_changed", "River", {"before": "member", "after": "admin"},
+     "Ada made Alice admin of River (before: member)"),
+    ("membership.removed", "River", {"role": "member"}, "Ada removed Alice from River"),
+    ("invitation.created", "River", {"role": "viewer", "email": "i@example.org"},
+     "Ada invited i@example.org to River as viewer"),
+    ("invitation.created", "River", {"role": "member", "email": ""},
+     "Ada created an invitation link to River for a new member"),
+    ("user.changed", "a@example.org", {"is_staff": {"from": False, "to": True}},
+     "Ada made Alice an administrator"),
+    ("user.changed", "a@example.org", {"name": {"from": "A", "to": "B"}},
+     "Ada changed the account of Alice"),
+    ("upstream.test", "Rack 2 0a3bd2e2-6a5e-4a37-9d39-0c1f9c4d8b11",
+     {"steps": {"address": "ok", "key": "failed"}}, "Ada tested the server Rack 2: failed"),
+    ("token.created", "River", {"token": "Nightly", "hint": "abcd"},
+     "Ada created the access token “Nightly” for River"),
+    ("conversation.read_by_administrator", "conversation x", {},
+     "Ada read the conversation “deleted conversation” of Alice"),
+    ("later.verb", "River", {}, "Ada: later.verb River"),
+]  # fmt: skip
+
+
+def test_sentences_name_people_and_things(
+    administrator: User, alice: User, subtests: pytest.Subtests
+) -> None:
+    for verb, target, detail, expected in CASES:
+        with subtests.test(expected):
+            event = AuditEvent(
+                actor=administrator, verb=verb, subject=alice, target=target, detail=detail
+            )
+
+            assert sentence(event) == expected
+
+
+def test_person_who_leaves_was_not_removed(alice: User) -> None:
+    event = AuditEvent(actor=alice, verb="membership.removed", subject=alice, target="River")
+
+    assert sentence(event) == "Alice left River"
+
+
+@pytest.mark.parametrize("detail", [None, [], "x", {"steps": "x"}, {"is_staff": "x"}])
+@pytest.mark.parametrize("verb", ["upstream.test", "user.changed", "membership.role_changed"])
+def test_strange_details_are_no_error(db: None, verb: str, detail: object) -> None:
+    assert sentence(AuditEvent(verb=verb, detail=detail)).startswith("Deleted user ")
+
+
+def test_names_are_escaped_and_isolated(alice: User) -> None:
+    alice.name = "<b>%(target)s"
+    event = AuditEvent(actor=alice, verb="team.created", target="\u202e<i>")
+
+    text = marked_sentence(event)
+
+    assert text == ("<bdi>&lt;b&gt;%(target)s</bdi> created the team <bdi>\u202e&lt;i&gt;</bdi>")
+
+
+def test_filter_names_the_actions(admin_client: Client, private_conversation: Conversation) -> None:
+    AuditEvent.objects.create(verb="user.renamed")
+    AuditEvent.objects.create(verb="team.created")
+
+    page = text_of(admin_client, list_url("auditevent"))
+
+    assert "<span>Name changed</span>" in page
+    assert "<span>Team created</span>" in page
