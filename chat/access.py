@@ -353,13 +353,16 @@ def get_token(user: User, public_id: UUID) -> AccessToken:
     return token
 
 
-def usable_upstreams(user: User) -> QuerySet[Upstream]:
-    """The servers that a user may send to: every enabled one, for anyone who is signed in."""
+def usable_upstreams(user: User, *, without_models: bool = False) -> QuerySet[Upstream]:
+    """The servers that a user may send to: every enabled one, for anyone who is signed in. Those
+    without a list of models only ``without_models``: whoever uses them must name a model."""
     if not user.is_authenticated or not user.is_active:
         return Upstream.objects.none()
     # The demo servers in the order of set-up: the first shows the most.
     order_of_demos = Case(When(is_demo=True, then="pk"), default=0)
-    return Upstream.objects.filter(is_enabled=True).order_by("is_demo", order_of_demos, "name")
+    enabled = Upstream.objects.filter(is_enabled=True)
+    offered = enabled if without_models else enabled.exclude(model_list=[])
+    return offered.order_by("is_demo", order_of_demos, "name")
 
 
 def get_usable_upstream(user: User, public_id: UUID, *, known: Upstream | None = None) -> Upstream:

@@ -607,6 +607,8 @@ def _server_fields(world: World) -> Values:
         "dialect": "lmstudio",
         "base_url": "http://127.0.0.1:9",
         "concurrency_limit": 2,
+        # Adding a server needs no test.
+        "untested": "true",
     }
 
 
@@ -617,13 +619,17 @@ UPSTREAM_CASES = [
     Case("server_add", administrators(302), method="post", data=_server_fields),
     Case("server_dialect", administrators(200), data=_dialect),
     Case("server", administrators(200), kwargs=_server),
-    Case("server", administrators(302), "", _server, "post", _server_fields),
+    Case("server_settings", administrators(200), kwargs=_server),
+    Case("server_settings", administrators(302), "", _server, "post", _server_fields),
+    Case("server_diagnostics", administrators(200), kwargs=_server),
     Case("server_switch", administrators(302), "", _server, "post"),
     Case("server_drain", administrators(302), "", _server, "post"),
     Case("server_states", administrators(200)),
     # Nothing listens at the server's address; the page reports that.
     Case("server_test", administrators(302), "", _server, "post"),
+    Case("server_models", administrators(200), kwargs=_server),
     Case("server_models", administrators(302), "", _server, "post"),
+    Case("server_model_switch", administrators(302), "", _server, "post"),
     Case("server_advice", administrators(302), "", _server, "post"),
     Case("server_delete", administrators(200), kwargs=_server),
     Case("server_delete", administrators(302), "", _server, "post"),

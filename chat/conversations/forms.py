@@ -305,12 +305,8 @@ def choice_value(upstream: Upstream | None, model: str) -> str:
 
 
 def chat_models(upstream: Upstream) -> list[dict[str, Any]]:
-    """The server's models that can chat."""
-    return [
-        entry
-        for entry in upstream.model_list
-        if (entry.get("detail") or {}).get("type") not in ("embedding", "embeddings")
-    ]
+    """The server's enabled models that can chat."""
+    return upstream.chat_models
 
 
 def field_name(dialect: str, parameter: str) -> str:

@@ -15,6 +15,11 @@ from django.utils.translation import gettext_lazy
 from chat.core import encryption
 
 
+def is_chat_model(entry: Mapping[str, Any]) -> bool:
+    """Whether a model of a server's list can hold a conversation."""
+    return (entry.get("detail") or {}).get("type") not in ("embedding", "embeddings")
+
+
 class Upstream(models.Model):
     """Base URL, encrypted key, dialect, models and limits. Only administrators change it."""
 
@@ -41,7 +46,8 @@ class Upstream(models.Model):
     parameters = models.JSONField(default=dict, blank=True)
     # Options that contain credentials, such as headers for MCP servers, encrypted as one object.
     sealed_options = models.TextField(blank=True, editable=False)
-    # [{"id", "label", "detail", "is_typed"}]: from the upstream's list, or typed by hand.
+    # [{"id", "label", "detail", "is_typed"}]: from the upstream's list, or typed by hand. Those that an
+    # administrator disabled have "is_off", too.
     model_list = models.JSONField(default=list, blank=True)
     models_listed_at = models.DateTimeField(null=True, blank=True, editable=False)
     # Steps of the last connection test.
@@ -68,11 +74,9 @@ class Upstream(models.Model):
 
     @property
     def chat_models(self) -> list[dict[str, Any]]:
-        """The entries of its list that can hold a conversation."""
+        """The enabled entries of its list that can hold a conversation."""
         return [
-            entry
-            for entry in self.model_list
-            if (entry.get("detail") or {}).get("type") not in ("embedding", "embeddings")
+            entry for entry in self.model_list if is_chat_model(entry) and not entry.get("is_off")
         ]
 
     @property

@@ -66,7 +66,8 @@ def qualified(upstream: Upstream, model: str) -> str:
 
 
 def _usable(user: User) -> list[Upstream]:
-    return [each for each in access.usable_upstreams(user) if each.dialect in DIALECTS]
+    usable = access.usable_upstreams(user, without_models=True)
+    return [each for each in usable if each.dialect in DIALECTS]
 
 
 def _entries(models: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

@@ -39,6 +39,10 @@ class ConnectionReport:
     seen: tuple[Seen, ...] = ()
     models: tuple[ModelEntry, ...] = ()
 
+    @property
+    def has_passed(self) -> bool:
+        return all(step["state"] != "failed" for step in self.steps)
+
 
 KEY_UNREADABLE = gettext_noop(
     "The stored API key can’t be decrypted with this installation’s encryption keys. "

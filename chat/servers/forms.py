@@ -16,6 +16,7 @@ from chat.dialects.base import Dialect
 from chat.models import Upstream
 from chat.servers.actions.base_url import normal_base_url
 from chat.servers.actions.servers import NAME_LIMIT, ServerSettings, typed_models
+from chat.servers.kinds import ServerKind
 from chat.servers.option_fields import (
     CLEAR_PREFIX,
     OPTION_PREFIX,
@@ -41,7 +42,7 @@ class UpstreamForm(forms.Form):
     never read.
 
     ``typed`` is the current content of the form when the user picks another ``dialect``: options of
-    the same name keep their values.
+    the same name keep their values. ``kind`` fills in the form of a new server.
     """
 
     name = forms.CharField(
@@ -101,9 +102,11 @@ class UpstreamForm(forms.Form):
         upstream: Upstream | None = None,
         dialect: str = "",
         typed: Mapping[str, object] | None = None,
+        kind: ServerKind | None = None,
     ) -> None:
-        super().__init__(data, initial=_initial(upstream, dialect), label_suffix="")
+        super().__init__(data, initial=_initial(upstream, dialect, kind), label_suffix="")
         self.upstream = upstream
+        self.kind = kind
         self.fields["dialect"].choices = [
             (name, gettext(dialect.label))
             for name, dialect in sorted(DIALECTS.items(), key=lambda pair: pair[1].label)
@@ -122,7 +125,8 @@ class UpstreamForm(forms.Form):
         return DIALECTS.get(str(name)) or next(iter(DIALECTS.values()), None)
 
     def _initial_of_dialect(self, typed: Mapping[str, object]) -> dict[str, object]:
-        options = self.upstream.options if self.upstream else {}
+        filled_in = self.kind.options if self.kind else {}
+        options = self.upstream.options if self.upstream else filled_in
         parameters = self.upstream.parameters if self.upstream else {}
         shown = self.shown_dialect
         return {
@@ -225,9 +229,16 @@ def _stored_secrets(upstream: Upstream | None) -> set[str]:
         return set()
 
 
-def _initial(upstream: Upstream | None, dialect: str) -> dict[str, object]:
+def _initial(upstream: Upstream | None, dialect: str, kind: ServerKind | None) -> dict[str, object]:
+    if upstream is None and kind is not None:
+        return {
+            "name": "" if Upstream.objects.filter(name=kind.name).exists() else kind.name,
+            "dialect": dialect or kind.dialect,
+            "base_url": kind.base_url,
+            "typed_models": "\n".join(kind.models),
+        }
     if upstream is None:
-        return {"dialect": dialect or "lmstudio"}
+        return {"dialect": dialect or "openai_chat"}
     return {
         "name": upstream.name,
         "dialect": dialect or upstream.dialect,

@@ -7,11 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from django.db.models import OuterRef, Subquery
+from django.template.defaultfilters import filesizeformat
+from django.utils.formats import number_format
 from django.utils.translation import gettext
 
 from chat.dialects import DIALECTS
-from chat.models import SeenEvent, Upstream
+from chat.models import Run, RunStatus, SeenEvent, Upstream
+from chat.models.upstream import is_chat_model
 from chat.servers.actions.servers import Load, loads
+
+# Statuses of a run that say that something is wrong with the server or on the way to it.
+_FAILED = (RunStatus.FAILED, RunStatus.CUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +26,9 @@ class ModelLine:
     name: str
     label: str
     is_typed: bool
+    is_on: bool
+    # Others, such as models for embeddings, are never offered.
+    is_chat: bool
     facts: str
 
 
@@ -33,7 +43,7 @@ class SeenKinds:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPage:
     """The page of a server. ``probe_state`` is "ok", "failed", or "" if no test was made with these
-    settings."""
+    settings. ``answered_at`` is when its last answer ended, well or not."""
 
     public_id: UUID
     name: str
@@ -48,23 +58,43 @@ class ServerPage:
     concurrency_limit: int
     models: Sequence[ModelLine]
     models_listed_at: datetime | None
+    offered_count: int
+    answered_at: datetime | None
+    has_last_answer_failed: bool
+    is_plain_http: bool
     probe: Sequence[dict[str, object]]
     probe_state: str
     probe_text: str
     probed_at: datetime | None
 
 
-def present_all(upstreams: Iterable[Upstream]) -> list[ServerPage]:
+def present_all(upstreams: Iterable[Upstream], *, with_answers: bool = True) -> list[ServerPage]:
+    """``with_answers``: with the time of the last one, for which the runs are searched."""
     shown = list(upstreams)
     load = loads(shown)
-    return [_present(upstream, load[upstream.pk]) for upstream in shown]
+    last = _last_runs(shown) if with_answers else {}
+    return [_present(upstream, load[upstream.pk], last.get(upstream.pk)) for upstream in shown]
 
 
 def present(upstream: Upstream) -> ServerPage:
     return present_all([upstream])[0]
 
 
-def _present(upstream: Upstream, load: Load) -> ServerPage:
+def _last_runs(upstreams: Sequence[Upstream]) -> dict[int, Run]:
+    """The newest ended run of each server, by the server's primary key."""
+    ended = Run.objects.filter(upstream=OuterRef("pk"), finished_at__isnull=False)
+    newest = Upstream.objects.filter(pk__in=[each.pk for each in upstreams]).values_list(
+        Subquery(ended.order_by("-pk").values("pk")[:1]), flat=True
+    )
+    runs = Run.objects.filter(pk__in=[pk for pk in newest if pk])
+    return {
+        run.upstream_id: run
+        for run in runs.only("upstream_id", "status", "finished_at")
+        if run.upstream_id
+    }
+
+
+def _present(upstream: Upstream, load: Load, last_run: Run | None) -> ServerPage:
     state, text = _verdict(upstream.probe)
     return ServerPage(
         public_id=upstream.public_id,
@@ -80,6 +110,10 @@ def _present(upstream: Upstream, load: Load) -> ServerPage:
         concurrency_limit=upstream.concurrency_limit,
         models=[_model_line(entry) for entry in upstream.model_list],
         models_listed_at=upstream.models_listed_at,
+        offered_count=len(upstream.chat_models),
+        answered_at=last_run.finished_at if last_run else None,
+        has_last_answer_failed=bool(last_run and last_run.status in _FAILED),
+        is_plain_http=upstream.base_url.startswith("http://"),
         probe=upstream.probe,
         probe_state=state,
         probe_text=text,
@@ -115,24 +149,36 @@ def _model_line(entry: dict[str, object]) -> ModelLine:
         name=name,
         label=str(entry.get("label") or name),
         is_typed=bool(entry.get("is_typed")),
+        is_on=not entry.get("is_off"),
+        is_chat=is_chat_model(entry),
         facts=", ".join(_facts(entry.get("detail"))),
     )
 
 
-# Shown elsewhere already, or the same for every model.
-_DULL = {"id", "key", "name", "object", "type", "created", "owned_by", "label", "display_name"}
+# Servers have several names for the same fact.
+_CONTEXT_NAMES = ("max_context_length", "context_length", "max_model_len", "context_window")
 
 
 def _facts(detail: object) -> list[str]:
-    """The short facts that a server tells about a model, without objects and lists."""
+    """The size, the format and the context of a model, as far as its server tells them."""
     if not isinstance(detail, dict):
         return []
-    told = [
-        f"{name.replace('_', ' ')} {value}"
-        for name, value in detail.items()
-        if name not in _DULL
-        and isinstance(value, str | int | float)
-        and not isinstance(value, bool)
-        and value != ""
-    ]
-    return told[:5]
+    size = detail.get("size_bytes")
+    context = next((detail[name] for name in _CONTEXT_NAMES if _is_count(detail.get(name))), None)
+    texts = [detail.get("params_string"), _quantization(detail.get("quantization"))]
+    facts = [text[:40] for text in texts if isinstance(text, str) and text]
+    if _is_count(size):
+        facts.append(filesizeformat(size))
+    if context is not None:
+        count = number_format(context, force_grouping=True)
+        facts.append(gettext("context of %(count)s tokens") % {"count": count})
+    return facts
+
+
+def _quantization(value: object) -> object:
+    """LM Studio sends an object with a name, others a text."""
+    return value.get("name") if isinstance(value, dict) else value
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

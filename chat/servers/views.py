@@ -1,4 +1,4 @@
-"""Settings → Servers: the list, the form, the connection test. Administrators only."""
+"""Settings → Servers: the list, the pages of a server, the connection test. Administrators only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -18,10 +18,19 @@ from chat.dialects import DIALECTS
 from chat.models import Upstream, User
 from chat.runs.seen_events import record_seen
 from chat.servers.actions import servers as actions
-from chat.servers.calls import ask_for_models, run_probe
+from chat.servers.calls import ConnectionReport, ask_for_models, run_probe
 from chat.servers.forms import UpstreamForm
-from chat.servers.server_page import present, present_all, seen_kinds
+from chat.servers.kinds import KINDS
+from chat.servers.server_page import dialect_label, present, present_all, seen_kinds
 from chat.web.decorators import administrators_only
+
+# The tabs of a server, with the names of their routes.
+TABS = {
+    "overview": (gettext_lazy("Overview"), "server"),
+    "models": (gettext_lazy("Models"), "server_models"),
+    "settings": (gettext_lazy("Settings"), "server_settings"),
+    "diagnostics": (gettext_lazy("Diagnostics"), "server_diagnostics"),
+}
 
 # --- pages -------------------------------------------------------------------------
 
@@ -38,24 +47,55 @@ def server_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @sensitive_variables("form")
 def server_add(request: HttpRequest) -> HttpResponse:
-    form = UpstreamForm(request.POST if request.method == "POST" else None)
+    """The kinds of servers, then the form of the chosen one. The server is tested and then added;
+    one whose test failed, or that was not tested, is added disabled if the person says so."""
+    if request.method == "GET" and "kind" not in request.GET:
+        tiles = [{"kind": kind, "api": dialect_label(kind.dialect)} for kind in KINDS.values()]
+        return render(request, "servers/kinds.html", {"tiles": tiles})
+    kind = KINDS.get(request.GET.get("kind", ""))
+    form = UpstreamForm(request.POST if request.method == "POST" else None, kind=kind)
+    report = None
     if form.is_valid():
+        settings = form.settings()
+        if "untested" not in request.POST:
+            report = run_probe(actions.draft(settings))
         try:
-            upstream = actions.add(_person(request), form.settings())
+            if report is None or report.has_passed:
+                return _added(request, settings, report)
         except ActionRefused as refusal:
             form.add_error(None, str(refusal))
-        else:
-            text = gettext("%(name)s was added. Test its connection next.")
-            messages.success(request, text % {"name": upstream.name})
-            return redirect("server", upstream.public_id)
-    return _form_page(request, form, None)
+    page = {"form": form, "kind": kind, "steps": report.steps if report else []}
+    template = "servers/_add_refused.html" if request.htmx else "servers/add.html"
+    return render(request, template, page, status=422 if form.is_bound else 200)
+
+
+@administrators_only
+@require_GET
+def server_overview(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    return _tab(request, "overview", access.get_upstream(request.user, public_id))
+
+
+@administrators_only
+@require_http_methods(["GET", "POST"])
+def server_models(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    """The models. ``POST`` requests the server's list and stores it."""
+    upstream = access.get_upstream(request.user, public_id)
+    if request.method == "GET":
+        return _tab(request, "models", upstream)
+    listing = ask_for_models(upstream)
+    error = listing.error
+    if not error and not actions.record_models(_person(request), upstream, listing.models):
+        error = gettext("The server’s settings changed in the meantime. Load its models again.")
+    if error:
+        messages.error(request, error)
+    return redirect("server_models", public_id)
 
 
 @sensitive_post_parameters()
 @administrators_only
 @require_http_methods(["GET", "POST"])
 @sensitive_variables("form")
-def server_edit(request: HttpRequest, public_id: UUID) -> HttpResponse:
+def server_settings(request: HttpRequest, public_id: UUID) -> HttpResponse:
     upstream = access.get_upstream(request.user, public_id)
     form = UpstreamForm(request.POST if request.method == "POST" else None, upstream=upstream)
     if form.is_valid():
@@ -65,8 +105,15 @@ def server_edit(request: HttpRequest, public_id: UUID) -> HttpResponse:
             form.add_error(None, str(refusal))
         else:
             _say_saved(request, change)
-            return redirect("server", upstream.public_id)
-    return _form_page(request, form, upstream)
+            return redirect("server_settings", upstream.public_id)
+    return _tab(request, "settings", upstream, status=422 if form.is_bound else 200, form=form)
+
+
+@administrators_only
+@require_GET
+def server_diagnostics(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    upstream = access.get_upstream(request.user, public_id)
+    return _tab(request, "diagnostics", upstream, steps=upstream.probe, seen=seen_kinds(upstream))
 
 
 @sensitive_post_parameters()
@@ -103,6 +150,7 @@ def server_delete(request: HttpRequest, public_id: UUID) -> HttpResponse:
 
 
 # --- buttons -----------------------------------------------------------------------
+# Each leads back to the page on which it was pressed. With scripts, that page replaces the shown one.
 
 
 @administrators_only
@@ -111,64 +159,62 @@ def server_switch(request: HttpRequest, public_id: UUID) -> HttpResponse:
     upstream = access.get_upstream(request.user, public_id)
     is_enabled = request.POST.get("is_enabled") == "true"
     actions.set_enabled(_person(request), upstream, is_enabled=is_enabled)
-    upstream.refresh_from_db()
-    if request.htmx:
-        return render(request, "servers/_row.html", {"server": present(upstream)})
-    if request.POST.get("from") == "page":
-        return redirect("server", public_id)
-    return redirect("servers")
+    return _back(request, public_id)
 
 
 @administrators_only
 @require_POST
 def server_drain(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """Stops starting runs at this server, or resumes. The response shows its state."""
+    """Stops starting runs at this server, or resumes."""
     upstream = access.get_upstream(request.user, public_id)
     is_draining = request.POST.get("is_draining") == "true"
     actions.set_draining(_person(request), upstream, is_draining=is_draining)
-    if request.htmx:
-        upstream.refresh_from_db()
-        return render(request, "servers/_state.html", {"server": present(upstream)})
-    if request.POST.get("from") == "page":
-        return redirect("server", public_id)
-    return redirect("servers")
+    return _back(request, public_id)
+
+
+@administrators_only
+@require_POST
+def server_model_switch(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    """Enables or disables the model that the pressed button names; all of them without a name."""
+    upstream = access.get_upstream(request.user, public_id)
+    is_enabled = "enable" in request.POST
+    name = request.POST.get("enable" if is_enabled else "disable", "")
+    actions.set_models_enabled(
+        _person(request), upstream, is_enabled=is_enabled, model=name or None
+    )
+    return redirect("server_models", public_id)
 
 
 @administrators_only
 @require_GET
 def server_states(request: HttpRequest) -> HttpResponse:
-    """The current state of every server, for pages that show it."""
-    servers = present_all(Upstream.objects.order_by("pk"))
-    return render(request, "servers/_states.html", {"servers": servers})
+    """The current load of every server for the list, or of one for its page."""
+    one = _edited(request)
+    servers = present_all([one] if one else Upstream.objects.order_by("pk"), with_answers=False)
+    page = {"servers": servers, "tab": "overview" if one else ""}
+    return render(request, "servers/_states.html", page)
 
 
 @administrators_only
 @require_POST
 def server_test(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """Runs the connection test and shows its steps."""
+    """Runs the connection test and leads to its report."""
     upstream = access.get_upstream(request.user, public_id)
     report = run_probe(upstream, model=request.POST.get("model", ""))
-    kept = actions.record_probe(_person(request), upstream, report.steps)
-    if kept and report.models:
-        # The models of a server that passed its test can be chosen at once, without another button.
-        actions.record_models(_person(request), upstream, report.models)
-    record_seen(upstream.pk, report.seen)
-    if not request.htmx:
-        return redirect(reverse("server", args=[public_id]) + "#test")
-    upstream.refresh_from_db()
-    page = {
-        "server": present(upstream),
-        "steps": report.steps,
-        "is_outdated": not kept,
-        "seen": seen_kinds(upstream),
-    }
-    return render(request, "servers/_tested.html", page)
+    if not _keep_report(request, upstream, report):
+        messages.warning(
+            request,
+            gettext(
+                "The settings changed during the test, so its result was not saved. Test again."
+            ),
+        )
+    return _go(request, reverse("server_diagnostics", args=[public_id]))
 
 
 @administrators_only
 @require_POST
 def server_advice(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """Applies one advice of the last test, and shows the page with the new settings."""
+    """Applies one advice of the last test, and shows the report with the new settings."""
     upstream = access.get_upstream(request.user, public_id)
     taken = actions.take_advice(_person(request), upstream, request.POST.get("advice", ""))
     if taken:
@@ -178,25 +224,7 @@ def server_advice(request: HttpRequest, public_id: UUID) -> HttpResponse:
         messages.error(
             request, gettext("This suggestion is out of date. Test the connection again.")
         )
-    return redirect(reverse("server", args=[public_id]) + "#test")
-
-
-@administrators_only
-@require_POST
-def server_models(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """Requests the server's list of models and stores it."""
-    upstream = access.get_upstream(request.user, public_id)
-    listing = ask_for_models(upstream)
-    error = listing.error
-    if not error and not actions.record_models(_person(request), upstream, listing.models):
-        error = gettext("The server’s settings changed in the meantime. Load its models again.")
-    if not request.htmx:
-        if error:
-            messages.error(request, error)
-        return redirect(reverse("server", args=[public_id]) + "#models")
-    upstream.refresh_from_db()
-    page = {"server": present(upstream), "error": error, "is_fresh": not error}
-    return render(request, "servers/_models.html", page)
+    return redirect("server_diagnostics", public_id)
 
 
 # --- steps ---------------------------------------------------------------------------
@@ -208,7 +236,7 @@ def _person(request: HttpRequest) -> User:
 
 
 def _edited(request: HttpRequest) -> Upstream | None:
-    """The server of this form, or ``None`` for a new one."""
+    """The server that the address names, or ``None``."""
     try:
         public_id = UUID(request.GET.get("server", ""))
     except ValueError:
@@ -216,14 +244,55 @@ def _edited(request: HttpRequest) -> Upstream | None:
     return access.get_upstream(request.user, public_id)
 
 
-def _form_page(request: HttpRequest, form: UpstreamForm, upstream: Upstream | None) -> HttpResponse:
-    page = {
-        "form": form,
-        "server": present(upstream) if upstream else None,
-        "seen": seen_kinds(upstream) if upstream else None,
-    }
-    status = 422 if form.is_bound else 200
-    return render(request, "servers/form.html", page, status=status)
+def _tab(
+    request: HttpRequest, tab: str, upstream: Upstream, *, status: int = 200, **context: object
+) -> HttpResponse:
+    tabs = [
+        {
+            "label": label,
+            "url": reverse(route, args=[upstream.public_id]),
+            "is_current": name == tab,
+        }
+        for name, (label, route) in TABS.items()
+    ]
+    page = {"server": present(upstream), "tab": tab, "tabs": tabs, **context}
+    return render(request, f"servers/{tab}.html", page, status=status)
+
+
+def _back(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    tab = request.POST.get("from", "")
+    return redirect(TABS[tab][1], public_id) if tab in TABS else redirect("servers")
+
+
+def _go(request: HttpRequest, address: str) -> HttpResponse:
+    """Leads to another page, also the browser of a form that htmx has sent."""
+    if request.htmx:
+        return HttpResponse(headers={"HX-Redirect": address})
+    return redirect(address)
+
+
+def _added(
+    request: HttpRequest, settings: actions.ServerSettings, report: ConnectionReport | None
+) -> HttpResponse:
+    """Stores the server with the report of its test. Raises ``ActionRefused``."""
+    upstream = actions.add(_person(request), settings, is_enabled=report is not None)
+    if report:
+        _keep_report(request, upstream, report)
+        messages.success(request, gettext("%(name)s was added.") % {"name": upstream.name})
+    else:
+        text = gettext("%(name)s was added and is disabled. Test its connection, then enable it.")
+        messages.success(request, text % {"name": upstream.name})
+    return _go(request, reverse("server", args=[upstream.public_id]))
+
+
+def _keep_report(request: HttpRequest, upstream: Upstream, report: ConnectionReport) -> bool:
+    """Returns whether the result was stored, which it is not if the settings changed meanwhile."""
+    is_current = actions.record_probe(_person(request), upstream, report.steps)
+    if is_current and report.models:
+        # The models of a server that passed its test can be chosen at once, without another button.
+        actions.record_models(_person(request), upstream, report.models)
+    record_seen(upstream.pk, report.seen)
+    return is_current
 
 
 def _say_saved(request: HttpRequest, change: actions.ServerChange) -> None:

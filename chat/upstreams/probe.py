@@ -28,7 +28,8 @@ from chat.upstreams.stream_probe import ProbeObservation, StreamProbe
 from chat.upstreams.transport import connect
 from chat.wire.sse import EventTooLarge
 
-State = Literal["running", "ok", "failed", "skipped"]
+# ``warning``: it works, and the person should know something about it.
+State = Literal["running", "ok", "warning", "failed", "skipped"]
 
 # The questions and the tool are for the model, in the language of most training data.
 QUESTION = "Count from one to ten, in words."
@@ -178,7 +179,7 @@ class _Probe:
         if self._url.scheme == "http":
             return _step(
                 "tls",
-                "ok",
+                "warning",
                 gettext("Plain http: the connection isn’t encrypted."),
                 _plain_warning(self._host),
             )
@@ -496,7 +497,7 @@ def _neighbours(base: str) -> list[str]:
 
 def _plain_warning(host: str) -> str:
     if host in ("localhost", "127.0.0.1", "::1"):
-        return ""
+        return gettext("This is fine for a server on the same machine.")
     return gettext(
         "Anyone on the network can read the API key and the conversations. Use plain http only "
         "inside a network you trust."

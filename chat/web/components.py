@@ -172,6 +172,18 @@ def tab(label: str, href: str, *, current: bool = False, count: int | None = Non
 
 
 @register.simple_block_tag
+def side_list(content: str, label: str) -> SafeString:
+    """Links to the parts of a long page, beside them on a wide window; both are in ``.with-side-list``."""
+    return _render("side_list", {"content": content, "label": label})
+
+
+@register.simple_block_tag
+def save_bar(content: str) -> SafeString:
+    """The buttons of a long form, in sight wherever it is scrolled to."""
+    return _render("save_bar", {"content": content})
+
+
+@register.simple_block_tag
 def empty_state(content: str, text: str, icon: str = "", *, title: str = "") -> SafeString:
     """What will be here, in one sentence; the content is the one button."""
     return _render(

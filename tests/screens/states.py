@@ -218,6 +218,13 @@ def refuse_sign_in(page: Page) -> None:
     ).last.click()
 
 
+def test_new_server(page: Page) -> None:
+    """Nothing listens at the address, so the test fails and the form stays."""
+    page.locator("[name=base_url]").fill("http://127.0.0.1:9/v1")
+    page.locator("#settings .button-primary").click()
+    page.locator("#probe .step").first.wait_for()
+
+
 def send_empty_server_form(page: Page) -> None:
     """Shows how a form says what is wrong with it."""
     page.locator("form:has([name=base_url])").evaluate("form => { form.noValidate = true; }")

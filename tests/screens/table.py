@@ -158,10 +158,20 @@ SCREENS = (
     Screen("server", "Ada", "{link[server-tested]}", has_tabs=True),
     Screen("server-failed-test", "Ada", "{link[server-broken]}", has_tabs=True),
     Screen("server-draining", "Ada", "{link[server-draining]}"),
-    Screen("server-xerotier", "Ada", "{link[server-xerotier]}"),
+    Screen("server-xerotier", "Ada", "{link[server-xerotier]}settings/"),
+    Screen("server-off", "Ada", "{link[server-off]}"),
     Screen("server-delete", "Ada", "{link[server-off]}delete/"),
-    Screen("server-add", "Ada", "/settings/servers/add/"),
-    Screen("server-add-refused", "Ada", "/settings/servers/add/", states.send_empty_server_form),
+    Screen("server-kinds", "Ada", "/settings/servers/add/"),
+    Screen("server-add", "Ada", "/settings/servers/add/?kind=lm-studio"),
+    Screen(
+        "server-add-refused",
+        "Ada",
+        "/settings/servers/add/?kind=other",
+        states.send_empty_server_form,
+    ),
+    Screen(
+        "server-add-failed", "Ada", "/settings/servers/add/?kind=ollama", states.test_new_server
+    ),
     # --- refusals
     Screen("error-403", "Vera", "/m/{question[text]}/edit/", statuses=(403,)),
     Screen("error-404", "Alice", "/no/such/page/", statuses=(404,)),

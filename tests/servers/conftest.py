@@ -92,8 +92,9 @@ def url_of(upstream: Upstream, route: str = "server") -> str:
     return reverse(route, args=[upstream.public_id])
 
 
-def page_of(client: Client, upstream: Upstream) -> str:
-    return client.get(url_of(upstream)).content.decode()
+def page_of(client: Client, upstream: Upstream, route: str = "server_settings") -> str:
+    """A tab of the server's page."""
+    return client.get(url_of(upstream, route)).content.decode()
 
 
 def form_of(upstream: Upstream, **changes: object) -> Form:

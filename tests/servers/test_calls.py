@@ -28,8 +28,8 @@ def demo(db: None, demo_server: str) -> Upstream:
 
 
 def press(client: Client, route: str, upstream: Upstream, **data: object) -> str:
-    """Posts a button's form and reads the row anew; the fragment that comes back."""
-    page = client.post(url_of(upstream, route), data, headers=FRAGMENT).content.decode()
+    """Posts a button's form and reads the row anew; the page to which it leads."""
+    page = client.post(url_of(upstream, route), data, follow=True).content.decode()
     upstream.refresh_from_db()
     return page
 
@@ -51,19 +51,24 @@ def test_connection_test_passes_all_steps(
 
     takes_tools = dialect == "openai_chat"
     assert [(step["name"], step["state"]) for step in upstream.probe] == [
-        *((name, "ok") for name in ("address", "tls", "key", "models", "answer")),
+        ("address", "ok"),
+        # Plain http works, and is not a tick.
+        ("tls", "warning"),
+        *((name, "ok") for name in ("key", "models", "answer")),
         ("tools", "ok" if takes_tools else "skipped"),
     ]
     assert upstream.probed_at is not None
-    assert page.count('class="step step-ok"') == 5 + takes_tools
+    assert page.count('class="step step-ok"') == 4 + takes_tools
+    assert page.count('class="step step-warning"') == 1
     assert AuditEvent.objects.get(verb="upstream.test").detail["steps"]["answer"] == "ok"
 
 
 def test_models_of_a_passed_test_can_be_chosen_at_once(
     admin_client: Client, demo: Upstream
 ) -> None:
-    page = press(admin_client, "server_test", demo)
+    press(admin_client, "server_test", demo)
 
+    page = page_of(admin_client, demo, "server_models")
     assert "tributary/demo-writer" in models_of(demo)
     assert '<span class="model-name code">tributary/demo-writer</span>' in page
 
@@ -107,7 +112,7 @@ def test_unknown_dialect_is_explained(admin_client: Client, route: str) -> None:
 def test_test_result_is_shown_again(admin_client: Client, demo: Upstream) -> None:
     press(admin_client, "server_test", demo)
 
-    assert page_of(admin_client, demo).count('class="step step-ok"') == 6
+    assert page_of(admin_client, demo, "server_diagnostics").count('class="step step-ok"') == 5
 
 
 def test_another_address_discards_the_test_result(
@@ -115,7 +120,7 @@ def test_another_address_discards_the_test_result(
 ) -> None:
     press(admin_client, "server_test", demo)
 
-    admin_client.post(url_of(demo), form_of(demo, base_url=demo_server))
+    admin_client.post(url_of(demo, "server_settings"), form_of(demo, base_url=demo_server))
 
     demo.refresh_from_db()
     assert demo.probe == []
@@ -134,12 +139,14 @@ def test_result_for_an_old_address_is_not_stored(administrator: User, upstream: 
     assert models_of(upstream) == ["demo/model"]
 
 
-def test_without_htmx_the_test_returns_to_the_page(
+def test_test_leads_to_its_report_with_and_without_htmx(
     admin_client: Client, upstream: Upstream
 ) -> None:
-    response = admin_client.post(url_of(upstream, "server_test"))
+    plain = admin_client.post(url_of(upstream, "server_test"))
+    fragment = admin_client.post(url_of(upstream, "server_test"), headers=FRAGMENT)
 
-    assert response.headers["Location"] == url_of(upstream) + "#test"
+    report = url_of(upstream, "server_diagnostics")
+    assert plain.headers["Location"] == fragment.headers["HX-Redirect"] == report
 
 
 # --- models ------------------------------------------------------------------------------------
@@ -195,7 +202,7 @@ def test_hostile_model_names_are_escaped(admin_client: Client, plain_server: Pla
     tested = press(admin_client, "server_test", upstream)
 
     assert "&lt;script&gt;" in listed
-    for page in (listed, tested, page_of(admin_client, upstream)):
+    for page in (listed, tested, page_of(admin_client, upstream, "server_diagnostics")):
         assert hostile not in page
 
 
@@ -237,7 +244,7 @@ def test_events_of_the_test_are_counted_and_shown(admin_client: Client, demo: Up
     tested = press(admin_client, "server_test", demo)
 
     assert SeenEvent.objects.get(upstream=demo, name="[DONE]").count == 2
-    for page in (tested, page_of(admin_client, demo)):
+    for page in (tested, page_of(admin_client, demo, "server_diagnostics")):
         assert "chunk: content" in page
 
 
@@ -245,7 +252,7 @@ def test_unknown_event_is_shown_with_its_sample(admin_client: Client, upstream: 
     hostile = '{"type": "<script>alert(1)</script>"}'
     record_seen(upstream.pk, [Seen(name="<img src=x>", count=1234, is_known=False, sample=hostile)])
 
-    page = page_of(admin_client, upstream)
+    page = page_of(admin_client, upstream, "server_diagnostics")
 
     assert "&lt;img src=x&gt;" in page
     assert "1234" in page
@@ -255,7 +262,9 @@ def test_unknown_event_is_shown_with_its_sample(admin_client: Client, upstream: 
 
 def test_advice_is_applied(admin_client: Client) -> None:
     upstream = with_advice(ADVICE, options={"stream_options": False})
-    assert "Apply: Thinking inside the text" in page_of(admin_client, upstream)
+    assert "Apply: Thinking inside the text" in page_of(
+        admin_client, upstream, "server_diagnostics"
+    )
 
     page = apply(admin_client, upstream, "inline_think")
 

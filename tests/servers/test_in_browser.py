@@ -33,56 +33,86 @@ def choose_dialect(ada: Administrator, dialect: str) -> None:
 
 
 def add_server(ada: Administrator, name: str, base_url: str) -> None:
+    """It passes its test, and its page is open."""
     ada.open("/settings/servers/add/")
-    ada.fill(name=name, key=CANARY)
-    choose_dialect(ada, "openai_chat")
-    ada.fill(base_url=base_url)
+    ada.page.click("a:has-text('Ollama')")
+    ada.fill(name=name, key=CANARY, base_url=base_url)
     ada.page.click("#settings .button-primary")
-    ada.page.wait_for_selector("#test")
+    ada.page.wait_for_selector("#server")
 
 
-def test_server_is_added_listed_and_tested(ada: Administrator, demo_server: str) -> None:
+def open_tab(ada: Administrator, name: str) -> None:
+    ada.collect_complaints()
+    ada.page.click(f"nav.tabs a:has-text('{name}')")
+    ada.page.wait_for_selector(f"nav.tabs [aria-current]:has-text('{name}')")
+
+
+def test_server_is_tested_and_added_and_tested_again(ada: Administrator, demo_server: str) -> None:
     add_server(ada, "Cellar", f"{demo_server}/v1/")
     page = ada.page
 
-    page.click("#models button")
-    page.wait_for_selector(".models li")
-    page.click("#test .test-form button")
-    page.wait_for_selector(".step")
-    page.wait_for_selector("#seen .seen li")
-    # It comes back when the whole answer has been put in place.
-    page.wait_for_selector("#test .test-form button:enabled")
+    page.click("#test button")
+    page.wait_for_url("**/diagnostics/")
     ada.collect_complaints()
 
-    assert page.locator(".models li", has_text="tributary/demo-writer").count() == 1
-    assert page.locator(".step-ok").count() == 6
-    assert page.locator("#seen .seen-line:has-text('[DONE]')").is_visible()
+    assert page.locator(".step-ok").count() == 5
+    assert page.locator(".step-warning").count() == 1
+    assert page.locator("#seen tr:has-text('[DONE]')").is_visible()
+    assert ada.complaints == []
+
+
+def test_failed_test_keeps_the_form_with_its_key(ada: Administrator, demo_server: str) -> None:
+    page = ada.open("/settings/servers/add/?kind=ollama")
+    ada.fill(name="Shed", key=CANARY, base_url="http://127.0.0.1:9/v1")
+
+    page.click("#settings .button-primary")
+    page.wait_for_selector("#probe .step-failed")
+    assert page.input_value("[name=key]") == CANARY
+    page.fill("[name=base_url]", f"{demo_server}/v1")
+    page.click("#settings .button-primary")
+    page.wait_for_selector("#server")
+    ada.collect_complaints()
+
+    assert page.locator("#server .switch").get_attribute("aria-checked") == "true"
+    assert ada.complaints == []
+
+
+def test_switch_disables_a_model_in_place(ada: Administrator, demo_server: str) -> None:
+    add_server(ada, "Loft", f"{demo_server}/v1")
+    open_tab(ada, "Models")
+    row = ada.page.locator("tr", has_text="tributary/demo-writer")
+
+    row.locator(".switch").click()
+    ada.page.wait_for_selector("tr:has-text('tributary/demo-writer') [aria-checked=false]")
+    open_tab(ada, "Overview")
+
+    assert ada.page.locator("dd:has-text('of')", has_text="1 of 2 enabled").count() == 1
     assert ada.complaints == []
 
 
 def test_advice_is_applied_with_its_button(ada: Administrator, demo_server: str) -> None:
     add_server(ada, "Boathouse", f"{demo_server}/v1")
     page = ada.page
-    page.click("#test .test-form button")
+    open_tab(ada, "Diagnostics")
 
     page.click(".advice-line button")
     page.wait_for_selector(".advice-line .badge-good")
-    ada.collect_complaints()
+    open_tab(ada, "Settings")
 
     assert page.input_value("[name=option_replay_reasoning]") == "tool_turns"
     assert ada.complaints == []
 
 
 def test_choosing_a_dialect_keeps_what_was_typed(ada: Administrator) -> None:
-    page = ada.open("/settings/servers/add/")
+    page = ada.open("/settings/servers/add/?kind=lm-studio")
     ada.fill(name="Typed", key=CANARY)
 
     choose_dialect(ada, "openai_chat")
-    page.click(".options summary")
+    page.click("#dialect-part summary >> nth=0")
     page.select_option("[name=option_inline_think]", "assume_open")
     choose_dialect(ada, "xerotier")
     page.wait_for_function(
-        "document.querySelector('#dialect-part').textContent.includes('Xerotier')"
+        "document.querySelector('#dialect-help').textContent.includes('Xerotier')"
     )
 
     assert page.input_value("[name=name]") == "Typed"
@@ -115,7 +145,8 @@ def test_hostile_server_runs_nothing(ada: Administrator) -> None:
     page = ada.open("/settings/servers/")
 
     page.click(".server-row >> nth=0 >> h2 a")
-    page.wait_for_selector("#settings")
+    for tab in ("Models", "Settings", "Diagnostics"):
+        open_tab(ada, tab)
     ada.collect_complaints()
 
     assert ada.complaints == []
@@ -129,7 +160,11 @@ def test_pages_fit_the_window(ada: Administrator, width: int) -> None:
     paths = [link.get_attribute("href") for link in page.locator(".server-row h2 a").all()]
     too_wide = []
 
-    for path in ["/settings/servers/", "/settings/servers/add/", *paths]:
+    tabs = [
+        f"{path}{tab}" for path in paths for tab in ("", "models/", "settings/", "diagnostics/")
+    ]
+    forms = ["/settings/servers/add/", "/settings/servers/add/?kind=other"]
+    for path in ["/settings/servers/", *forms, *tabs]:
         ada.open(path)
         if ada.is_too_wide:
             too_wide.append(path)

@@ -20,14 +20,16 @@ def key_of(upstream: Upstream) -> str:
 
 
 def save(client: Client, upstream: Upstream, **changes: object) -> str:
-    response = client.post(url_of(upstream), form_of(upstream, **changes), follow=True)
+    response = client.post(
+        url_of(upstream, "server_settings"), form_of(upstream, **changes), follow=True
+    )
     return response.content.decode()
 
 
 def new_server(**fields: object) -> dict[str, object]:
     """The form of a server with a key."""
     form = {"name": "A", "dialect": "lmstudio", "base_url": "http://a.example", "key": CANARY}
-    return {**form, "concurrency_limit": 1, **fields}
+    return {**form, "concurrency_limit": 1, "untested": "true", **fields}
 
 
 # --- set, replaced, removed --------------------------------------------------------------------
@@ -84,7 +86,7 @@ def test_stale_form_does_not_restore_a_key(admin_client: Client, keyed: Upstream
     stale = form_of(keyed, name="Renamed")
     save(admin_client, keyed, base_url="http://new.example/v1", key="sk-of-the-new-one")
 
-    admin_client.post(url_of(keyed), stale)
+    admin_client.post(url_of(keyed, "server_settings"), stale)
 
     assert Upstream.objects.get().base_url == "http://127.0.0.1:9/v1"
     assert key_of(keyed) == ""
@@ -124,6 +126,7 @@ def test_key_reaches_one_address_and_is_found_nowhere_else(
     events = AuditEvent.objects.values_list("pk", flat=True)
     for url in (
         url_of(upstream),
+        url_of(upstream, "server_settings"),
         url_of(upstream, "server_delete"),
         reverse("servers"),
         reverse("admin:index"),
@@ -159,7 +162,7 @@ def test_key_of_another_row_cannot_be_decrypted(keyed: Upstream) -> None:
 def test_unreadable_key_is_reported(admin_client: Client, keyed: Upstream) -> None:
     Upstream.objects.update(sealed_key="damaged")
 
-    page = admin_client.post(url_of(keyed, "server_test"), headers=FRAGMENT).content.decode()
+    page = admin_client.post(url_of(keyed, "server_test"), follow=True).content.decode()
 
     assert "The stored API key can’t be decrypted" in page
 

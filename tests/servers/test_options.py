@@ -77,7 +77,7 @@ def signaller(db: None, smoke_signals: None) -> Upstream:
 
 
 def post(client: Client, upstream: Upstream, **changes: object) -> HttpResponse:
-    return client.post(url_of(upstream), form_of(upstream, **changes))
+    return client.post(url_of(upstream, "server_settings"), form_of(upstream, **changes))
 
 
 def save(client: Client, upstream: Upstream, **changes: object) -> None:
@@ -124,7 +124,7 @@ def test_new_dialect_has_a_form_of_its_options(admin_client: Client, smoke_signa
         '<textarea name="option_sealed_book"',
     ):
         assert part in page
-    add = admin_client.get(reverse("server_add")).content.decode()
+    add = admin_client.get(reverse("server_add"), {"kind": "other"}).content.decode()
     assert '<option value="smoke_signals" >Smoke signals</option>' in add
 
 

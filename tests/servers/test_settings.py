@@ -9,8 +9,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from chat import access
+from chat.dialects import DIALECTS
 from chat.models import AuditEvent, Conversation, Message, Role, Run, RunStatus, Upstream, User
 from chat.servers.actions import servers as actions
+from chat.servers.forms import UpstreamForm
+from chat.servers.kinds import KINDS
 from tests.servers.conftest import FRAGMENT, form_of, page_of, url_of, verbs
 
 NEW = {
@@ -20,6 +24,8 @@ NEW = {
     "concurrency_limit": 2,
     "typed_models": "my/model\n\n  other/model  \nmy/model",
 }
+# Adds the server without a test of its connection, which leaves it disabled.
+UNTESTED = {"untested": "true"}
 
 
 def make_run(conversation: Conversation, upstream: Upstream, status: str) -> Run:
@@ -44,13 +50,13 @@ def models_of(upstream: Upstream) -> list[str]:
 
 
 def test_administrator_adds_a_server(admin_client: Client, administrator: User) -> None:
-    response = admin_client.post(reverse("server_add"), NEW)
+    response = admin_client.post(reverse("server_add"), {**NEW, **UNTESTED})
 
     upstream = Upstream.objects.get()
     assert response.headers["Location"] == url_of(upstream)
     assert upstream.base_url == "http://localhost:1234"
     assert upstream.concurrency_limit == 2
-    assert upstream.is_enabled
+    assert not upstream.is_enabled
     assert not upstream.has_key
     assert upstream.created_by == administrator
     assert [(entry["id"], entry["is_typed"]) for entry in upstream.model_list] == [
@@ -104,11 +110,101 @@ def test_two_servers_added_at_once_cannot_share_a_name(
     assert Upstream.objects.count() == 1
 
 
+# --- added after a test ------------------------------------------------------------------------
+
+
+def test_tile_fills_in_address_and_api_type(admin_client: Client) -> None:
+    page = admin_client.get(reverse("server_add")).content.decode()
+    assert 'href="?kind=mistral"' in page
+
+    form = admin_client.get(reverse("server_add"), {"kind": "mistral"}).context["form"]
+
+    assert form["name"].value() == "Mistral"
+    assert form["dialect"].value() == "openai_chat"
+    assert form["base_url"].value() == "https://api.mistral.ai/v1"
+    assert form["option_tool_call_ids"].value() == "nine_letters"
+
+
+def test_every_kind_of_server_has_a_valid_form(subtests: pytest.Subtests, db: None) -> None:
+    for kind in KINDS.values():
+        with subtests.test(kind.id):
+            empty = UpstreamForm(kind=kind)
+            values = {name: empty[name].value() for name in empty.fields}
+            address = {"base_url": kind.base_url or "https://api.example.com/v1"}
+
+            assert UpstreamForm({**values, **address}).errors == {}
+            assert kind.options.keys() <= {each.name for each in DIALECTS[kind.dialect].options}
+
+
+def test_server_that_passes_its_test_is_added_enabled(
+    admin_client: Client, demo_server: str
+) -> None:
+    form = {**NEW, "base_url": demo_server, "typed_models": ""}
+
+    response = admin_client.post(reverse("server_add"), form, headers=FRAGMENT)
+
+    upstream = Upstream.objects.get()
+    assert response.headers["HX-Redirect"] == url_of(upstream)
+    assert upstream.is_enabled
+    assert "tributary/demo-writer" in models_of(upstream)
+    assert upstream.seen_events.exists()
+    assert verbs() == ["upstream.add", "upstream.test", "upstream.list_models"]
+
+
+@pytest.mark.parametrize("headers", [{}, FRAGMENT])
+def test_server_that_fails_its_test_is_not_added(
+    admin_client: Client, headers: dict[str, str]
+) -> None:
+    form = {**NEW, "base_url": "http://127.0.0.1:9"}
+
+    response = admin_client.post(reverse("server_add"), form, headers=headers)
+
+    assert response.status_code == 422
+    assert "The connection was refused" in response.content.decode()
+    assert not Upstream.objects.exists()
+    assert verbs() == []
+
+
+# --- models that can be chosen -----------------------------------------------------------------
+
+
+def switch_model(client: Client, upstream: Upstream, **button: str) -> list[str]:
+    """Presses a switch; the models that are offered now."""
+    client.post(url_of(upstream, "server_model_switch"), button)
+    upstream.refresh_from_db()
+    return [entry["id"] for entry in upstream.chat_models]
+
+
+def test_model_is_disabled_and_stays_so_when_the_list_is_loaded_again(
+    admin_client: Client, administrator: User, upstream: Upstream
+) -> None:
+    listed = [{"id": "demo/model"}, {"id": "demo/other"}]
+    actions.record_models(administrator, upstream, listed)
+
+    assert switch_model(admin_client, upstream, disable="demo/model") == ["demo/other"]
+    actions.record_models(administrator, upstream, listed)
+    admin_client.post(url_of(upstream, "server_settings"), form_of(upstream))
+
+    upstream.refresh_from_db()
+    assert [entry["id"] for entry in upstream.chat_models] == ["demo/other"]
+    assert switch_model(admin_client, upstream, disable="") == []
+    assert switch_model(admin_client, upstream, enable="demo/model") == ["demo/model"]
+    changes = AuditEvent.objects.filter(verb="upstream.change").order_by("pk")
+    assert changes[0].detail == {"disabled_models": {"from": [], "to": ["demo/model"]}}
+
+
+def test_server_without_models_is_not_offered(alice: User, upstream: Upstream) -> None:
+    Upstream.objects.create(name="Empty", dialect="lmstudio", base_url="http://a.example")
+
+    assert [each.name for each in access.usable_upstreams(alice)] == [upstream.name]
+    assert access.usable_upstreams(alice, without_models=True).count() == 2
+
+
 # --- changed -----------------------------------------------------------------------------------
 
 
 def test_change_is_recorded_with_the_old_value(admin_client: Client, upstream: Upstream) -> None:
-    admin_client.post(url_of(upstream), form_of(upstream, concurrency_limit=9))
+    admin_client.post(url_of(upstream, "server_settings"), form_of(upstream, concurrency_limit=9))
 
     event = AuditEvent.objects.get()
     assert event.verb == "upstream.change"
@@ -116,7 +212,7 @@ def test_change_is_recorded_with_the_old_value(admin_client: Client, upstream: U
 
 
 def test_unchanged_form_is_not_recorded(admin_client: Client, upstream: Upstream) -> None:
-    admin_client.post(url_of(upstream), form_of(upstream))
+    admin_client.post(url_of(upstream, "server_settings"), form_of(upstream))
 
     assert verbs() == []
     assert models_of(upstream) == ["demo/model"]
@@ -125,9 +221,11 @@ def test_unchanged_form_is_not_recorded(admin_client: Client, upstream: Upstream
 def test_typed_models_are_kept_apart_from_listed_ones(
     admin_client: Client, upstream: Upstream
 ) -> None:
-    admin_client.post(url_of(upstream), form_of(upstream, typed_models="my/model\ndemo/model"))
+    admin_client.post(
+        url_of(upstream, "server_settings"), form_of(upstream, typed_models="my/model\ndemo/model")
+    )
     with_typed = models_of(upstream)
-    admin_client.post(url_of(upstream), form_of(upstream, typed_models=""))
+    admin_client.post(url_of(upstream, "server_settings"), form_of(upstream, typed_models=""))
 
     assert with_typed == ["demo/model", "my/model"]
     assert models_of(upstream) == ["demo/model"]
@@ -137,7 +235,7 @@ def test_address_of_the_demo_cannot_be_changed(admin_client: Client, upstream: U
     Upstream.objects.filter(pk=upstream.pk).update(is_demo=True)
     form = form_of(upstream, base_url="http://evil.example", name="Renamed")
 
-    admin_client.post(url_of(upstream), form)
+    admin_client.post(url_of(upstream, "server_settings"), form)
 
     upstream.refresh_from_db()
     assert upstream.name == "Renamed"
@@ -154,6 +252,7 @@ def test_options_of_the_dialect_are_stored(admin_client: Client) -> None:
         "option_inline_think": "off",
         "option_stream_options": "false",
         "option_replay_reasoning": "",
+        **UNTESTED,
     }
 
     admin_client.post(reverse("server_add"), form)
@@ -203,14 +302,31 @@ def test_switching_is_recorded_once_per_change(admin_client: Client, upstream: U
     assert verbs() == ["upstream.disable", "upstream.enable"]
 
 
-def test_switch_answers_htmx_with_its_row(admin_client: Client, upstream: Upstream) -> None:
-    response = admin_client.post(
-        url_of(upstream, "server_switch"), {"is_enabled": "false"}, headers=FRAGMENT
-    )
+@pytest.mark.parametrize(
+    ("tab", "route"), [("overview", "server"), ("settings", "server_settings")]
+)
+def test_switch_leads_back_to_its_tab(
+    admin_client: Client, upstream: Upstream, tab: str, route: str
+) -> None:
+    switch = url_of(upstream, "server_switch")
 
-    page = response.content.decode()
-    assert page.startswith("<li")
-    assert 'aria-checked="false"' in page
+    from_tab = admin_client.post(switch, {"is_enabled": "false", "from": tab})
+    from_list = admin_client.post(switch, {"is_enabled": "true"})
+
+    assert from_tab.headers["Location"] == url_of(upstream, route)
+    assert from_list.headers["Location"] == reverse("servers")
+
+
+@pytest.mark.parametrize(("state", "asks"), [("ok", False), ("failed", True), ("", True)])
+def test_server_that_passed_no_test_is_enabled_only_knowingly(
+    admin_client: Client, upstream: Upstream, state: str, asks: bool
+) -> None:
+    steps = [{"name": "address", "label": "Address", "state": state}] if state else []
+    Upstream.objects.update(is_enabled=False, probe=steps)
+
+    page = page_of(admin_client, upstream, "server")
+
+    assert ("Enable it anyway?" in page) == asks
 
 
 def test_draining_is_recorded_once_per_change(admin_client: Client, upstream: Upstream) -> None:
@@ -277,8 +393,9 @@ def test_list_shows_the_state_of_a_server(admin_client: Client, keyed: Upstream)
 
     page = admin_client.get(reverse("servers")).content.decode()
 
-    for text in ("Cellar", "OpenAI chat completions", "http://127.0.0.1:9/v1", "Set on", "Failed"):
+    for text in ("Cellar", "OpenAI chat completions", "http://127.0.0.1:9/v1", "Failed"):
         assert text in page
+    assert "Set on" in page_of(admin_client, keyed, "server")
 
 
 def test_empty_list_links_the_form(admin_client: Client) -> None:

@@ -60,12 +60,21 @@ class ServerChange:
     options_were_dropped: bool = False
 
 
-def add(actor: User, settings: ServerSettings) -> Upstream:
-    upstream = Upstream(created_by=actor)
+def draft(settings: ServerSettings) -> Upstream:
+    """A server with these settings that is not stored, to test its connection."""
+    upstream = Upstream()
     _apply(upstream, settings)
     if settings.key:
         upstream.set_key(settings.key)
     upstream.set_secret_options(settings.secret_options)
+    return upstream
+
+
+def add(actor: User, settings: ServerSettings, *, is_enabled: bool = False) -> Upstream:
+    """Adds a server, which is disabled unless its connection has been tested."""
+    upstream = draft(settings)
+    upstream.created_by = actor
+    upstream.is_enabled = is_enabled
     with _unique_name(), transaction.atomic():
         upstream.save(force_insert=True)
         _record(
@@ -119,6 +128,25 @@ def set_enabled(actor: User, upstream: Upstream, *, is_enabled: bool) -> bool:
         if changed:
             _record(actor, "upstream.enable" if is_enabled else "upstream.disable", upstream)
     return bool(changed)
+
+
+def set_models_enabled(
+    actor: User, upstream: Upstream, *, is_enabled: bool, model: str | None = None
+) -> bool:
+    """Offers one model, or all of them, in the composer, or stops offering them. Returns whether
+    this changed anything."""
+    with transaction.atomic():
+        current = Upstream.objects.select_for_update().get(pk=upstream.pk)
+        before = _names_off(current.model_list)
+        chosen = {str(entry["id"]) for entry in current.model_list if model in (None, entry["id"])}
+        after = before - chosen if is_enabled else before | chosen
+        if after == before:
+            return False
+        current.model_list = _with_switches(current.model_list, after)
+        current.save(update_fields=["model_list"])
+        change = {"from": sorted(before), "to": sorted(after)}
+        _record(actor, "upstream.change", current, disabled_models=change)
+    return True
 
 
 def set_draining(actor: User, upstream: Upstream, *, is_draining: bool) -> bool:
@@ -225,7 +253,8 @@ def record_models(actor: User, upstream: Upstream, models: Iterable[ModelEntry])
         current = _same_server(upstream).select_for_update().first()
         if current is None:
             return False
-        current.model_list = _merge(listed, _typed_names(current.model_list))
+        merged = _merge(listed, _typed_names(current.model_list))
+        current.model_list = _with_switches(merged, _names_off(current.model_list))
         current.models_listed_at = timezone.now()
         current.save(update_fields=["model_list", "models_listed_at"])
         _record(actor, "upstream.list_models", current, count=len(listed))
@@ -257,7 +286,8 @@ def _apply(upstream: Upstream, settings: ServerSettings) -> None:
     upstream.options = dict(settings.options)
     upstream.parameters = dict(settings.parameters)
     listed = [entry for entry in upstream.model_list if not entry.get("is_typed")]
-    upstream.model_list = _merge(listed, settings.typed_models)
+    merged = _merge(listed, settings.typed_models)
+    upstream.model_list = _with_switches(merged, _names_off(upstream.model_list))
 
 
 def _change_key(
@@ -339,6 +369,16 @@ def _merge(listed: Sequence[ModelEntry], typed: Iterable[str]) -> list[ModelEntr
         *listed,
         *({"id": name, "label": name, "detail": {}, "is_typed": True} for name in names),
     ]
+
+
+def _names_off(entries: Iterable[ModelEntry]) -> set[str]:
+    return {str(entry["id"]) for entry in entries if entry.get("is_off")}
+
+
+def _with_switches(entries: Iterable[ModelEntry], names_off: set[str]) -> list[ModelEntry]:
+    """The entries, of which those with these names are disabled."""
+    plain = ({name: value for name, value in each.items() if name != "is_off"} for each in entries)
+    return [{**each, "is_off": True} if each["id"] in names_off else each for each in plain]
 
 
 def _listed(entry: Mapping[str, object]) -> ModelEntry | None:
