@@ -203,7 +203,6 @@ show_log_probabilities = unfold("details.likely", "#turns details:has(.heat)", "
 unfold_answer = unfold("#turns .answer details")
 unfold_errors = unfold("#turns .answer details, #turns .note details, #turns .notice details")
 open_event = press("#recorder li > details > summary", "main li[id^=e] summary", is_last=True)
-unfold_raw = unfold("main section:last-of-type details", "main details")
 open_invitation_form = press(
     "main details.disclosure > summary",
     "main [popovertarget*=invite], main [aria-controls*=invite], main a[href*=invite]",

@@ -129,8 +129,8 @@ SCREENS = (
     Screen("files-pictures", "Alice", "{room[picture]}files/"),
     Screen("run-details", "Alice", "{run[tool]}details/", has_tabs=True),
     Screen("run-details-error", "Alice", "{run[error]}details/", has_tabs=True),
-    Screen("run-details-event", "Alice", "{run[tool]}details/", states.open_event),
-    Screen("run-details-raw", "Alice", "{run[tool]}details/", states.unfold_raw),
+    Screen("run-details-event", "Alice", "{run[tool]}details/?tab=events", states.open_event),
+    Screen("run-details-raw", "Alice", "{run[tool]}details/?tab=recording"),
     Screen("run-replay", "Alice", "{run[tool]}replay/?at=12"),
     # --- lists
     Screen("search", "Alice", "/c/search/?q=river"),
