@@ -134,6 +134,7 @@ SCREENS = (
     Screen("run-replay", "Alice", "{run[tool]}replay/?at=12"),
     # --- lists
     Screen("search", "Alice", "/c/search/?q=river"),
+    Screen("search-start", "Alice", "/c/search/"),
     Screen("search-empty", "Alice", "/c/search/?q=glacier"),
     Screen("inbox", "Alice", "/inbox/", has_tabs=True),
     Screen("inbox-empty", "Vera", "/inbox/"),
