@@ -66,7 +66,6 @@ def sidebar_list(context: Context) -> dict[str, Any]:
     return {
         **listing_context(user, context.get("conversation")),
         "user": user,
-        "query": context.get("query", ""),
         "is_inbox": context.get("is_inbox", False),
     }
 

@@ -65,7 +65,8 @@ TRACED_BYTES = 512 * 1024
 # frame. unknown: bytes are stored, and it is not known which. gone: no bytes are stored.
 How = Literal["exact", "segment", "own", "unknown", "gone"]
 
-_TEXT_MEMBERS = {
+# The member of each delta that grows.
+TEXT_MEMBERS = {
     canonical.MessageDelta: "content",
     canonical.ReasoningDelta: "content",
     canonical.RefusalDelta: "content",
@@ -170,7 +171,7 @@ def _length(event: canonical.Event, made: Sequence[_Made], place: int) -> int | 
     ``None`` if there are events of its kind but it was not made from them."""
     if place >= len(made) or not _is_kin(event, made[place].event):
         return 0
-    member = _TEXT_MEMBERS.get(type(event))
+    member = TEXT_MEMBERS.get(type(event))
     if member is not None:
         return _merged(event, made, place, member)
     if isinstance(event, _LATEST):

@@ -166,9 +166,20 @@ def tabs(content: str, label: str) -> SafeString:
 
 
 @register.simple_tag
-def tab(label: str, href: str, *, current: bool = False, count: int | None = None) -> SafeString:
+def tab(
+    label: str, href: str, *, current: bool = False, count: int | None = None, **attrs: object
+) -> SafeString:
     """One of the ``tabs``. ``count`` is shown beside the label if it is not None."""
-    return _render("tab", {"label": label, "href": href, "current": current, "count": count})
+    return _render(
+        "tab",
+        {
+            "label": label,
+            "href": href,
+            "current": current,
+            "count": count,
+            "attributes": attributes(attrs),
+        },
+    )
 
 
 @register.simple_block_tag

@@ -1,6 +1,6 @@
 /* Searching conversations: Ctrl K goes to the field, arrows go through the results, Enter opens, Escape
    goes back. Without this script the form leads to a page of results. */
-import { announce, emit, isComposing, listen } from "../base/dom.js";
+import { announce, emit, isComposing, listen, on } from "../base/dom.js";
 import { AFTER_SWAP, BEFORE_SWAP, LIST_LOST, ROOM_GONE, SEARCH_OPEN, SIDEBAR_TOGGLE } from "../base/events.js";
 
 const form = document.getElementById("find");
@@ -52,10 +52,9 @@ function leave() {
   back?.focus({ preventScroll: true });
 }
 
-function step(by) {
-  const all = links();
+function step(by, { from = field, all = links() } = {}) {
   const at = all.indexOf(document.activeElement) + by;
-  if (at < 0) field.focus();
+  if (at < 0) from.focus();
   else all[at]?.focus();
 }
 
@@ -78,6 +77,14 @@ function onKey(event) {
   if (isComposing(event) || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
   if (KEYS[event.key]?.(event)) event.preventDefault();
 }
+
+// On the page of results arrows go from its field through what was found, too.
+on("keydown", "[data-search]", (page, event) => {
+  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!by || isComposing(event) || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+  event.preventDefault();
+  step(by, { from: page.querySelector("input"), all: [...page.querySelectorAll("li a")] });
+});
 
 for (const place of [form, found]) place.addEventListener("keydown", onKey);
 found.addEventListener("click", event => { if (event.target.closest("a")) putSidebarBack(); });

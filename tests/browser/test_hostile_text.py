@@ -14,6 +14,7 @@ from playwright.sync_api import Request, expect
 from chat import events
 from chat.demo.script import Script, lmstudio_event, stream
 from chat.events import Event, ItemEvent, encode
+from chat.run_details.views.details import TABS
 from tests.hostile.grammar import DRAWINGS, FORMULAS, PIECES, texts
 from tests.rendering.hostile_texts import HOSTILE, everywhere
 from tests.rendering.stories import end
@@ -183,7 +184,7 @@ def other_pages_of(site: BrowserSite, run: UUID) -> list[str]:
     return [
         f"/c/{room}/files/",
         f"/c/{room}/people/",
-        f"/r/{run}/details/",
+        *(f"/r/{run}/details/?tab={tab}" for tab in TABS),
         *(f"/r/{run}/details/?at={seq}" for seq in some),
         *(f"/r/{run}/replay/?at={seq}" for seq in some[::3]),
         *(

@@ -3,6 +3,12 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.support.browser.displays import (
+    PHONE_LIGHT,
+    TWO_DISPLAYS,
+    overflow,
+    serious_findings,
+)
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.streams import (
@@ -10,9 +16,11 @@ from tests.support.browser.streams import (
     call,
     close_item,
     end,
+    gate,
     open_item,
     say,
     scripted,
+    telling,
     think,
 )
 from tests.support.browser.tab import NORMALISED, Tab
@@ -57,14 +65,43 @@ def test_event_opens_beside_its_raw_form(tab: OpenTab, site: BrowserSite) -> Non
     alice, _ = open_answered(site, tab)
     alice.page.get_by_role("link", name="Details").last.click()
     panel = alice.page.locator("#panel")
+    panel.get_by_role("link", name="Events").click()
 
     panel.locator("#e2 summary").focus()
     alice.page.keyboard.press("Enter")
 
     expect(panel.locator("#e2 .recorder-pair")).to_contain_text("exactly this")
     panel.get_by_role("link", name="Message text").click()
-    expect(panel.locator(".recorder-lines code.recorder-type").first).to_have_text("message.delta")
-    assert set(panel.locator("code.recorder-type").all_inner_texts()) == {"message.delta"}
+    expect(panel.locator(".recorder-type").first).to_have_text("Message text")
+    assert set(panel.locator(".recorder-type").all_inner_texts()) == {"Message text"}
+
+
+def test_folded_deltas_open_to_single_events(tab: OpenTab, site: BrowserSite) -> None:
+    # Pieces that were shown one after the other are events of their own.
+    site.fake.script(telling("The spring, ", gate("mouth"), "the mouth."))
+    run = site.send("From where to where?")
+    alice = tab("Alice").open_room_of(run)
+    alice.shows("The spring")
+    site.fake.release("mouth")
+    alice.until_ended()
+    alice.open(f"/r/{run}/details/?tab=events")
+    fold = alice.page.locator("li", has_text="Message text ×2")
+
+    fold.locator("> details > summary").click()
+    events = fold.locator(".recorder-folded > li")
+    expect(events).to_have_count(2)
+    events.last.locator("summary").click()
+
+    expect(events.last.locator(".recorder-pair")).to_contain_text("the mouth.")
+
+
+def test_every_tab_is_accessible_and_fits(tab: OpenTab, site: BrowserSite) -> None:
+    alice, run = open_answered(site, tab)
+    for name in ("timeline", "events", "usage", "request", "recording"):
+        alice.open(f"{run}details/?tab={name}")
+        assert serious_findings(alice.page, TWO_DISPLAYS) == []
+        PHONE_LIGHT.show(alice.page)
+        assert overflow(alice.page) == []
 
 
 def test_replay_ends_as_the_answer(tab: OpenTab, site: BrowserSite) -> None:
@@ -86,6 +123,7 @@ def test_steps_and_slider_move_a_replay(tab: OpenTab, site: BrowserSite) -> None
     alice, _ = open_answered(site, tab)
     alice.page.get_by_role("link", name="Details").last.click()
     panel = alice.page.locator("#panel")
+    panel.get_by_role("link", name="Events").click()
     panel.get_by_role("link", name="Replay answer").click()
     seq = panel.locator("[data-replay-seq]")
     expect(seq).to_have_text("0")
@@ -106,18 +144,23 @@ def test_filters_and_replay_work_by_keyboard(tab: OpenTab, site: BrowserSite) ->
     alice, _ = open_answered(site, tab)
     press = alice.page.keyboard.press
     panel, stage = alice.page.locator("#panel"), alice.page.locator(".replay-stage")
-    types = panel.locator("code.recorder-type")
+    types = panel.locator(".recorder-type")
     alice.page.get_by_role("link", name="Details").last.focus()
     press("Enter")
     expect(alice.page.locator("#panel-title")).to_be_focused()
+    tab = panel.get_by_role("link", name="Events")
+    tab.focus()
+    press("Enter")
+    expect(tab).to_have_attribute("aria-current", "page")
+    expect(tab).to_be_focused()
 
     filtered = panel.get_by_role("link", name="Thinking text")
     filtered.focus()
     press("Enter")
-    expect(types).to_have_text(["reasoning.delta"])
+    expect(types).to_have_text(["Thinking text"])
     expect(filtered).to_be_focused()
     press("Enter")
-    expect(types.first).to_have_text("chat.start")
+    expect(types.first).to_have_text("Start")
     expect(filtered).to_be_focused()
     panel.get_by_role("link", name="Replay answer").focus()
     press("Enter")

@@ -96,8 +96,16 @@ def test_early_enter_opens_the_search_page(
     alice.page.keyboard.press("Enter")
 
     alice.page.wait_for_url("**/c/search/?q=osiers")
-    expect(alice.page.locator("main .conversations a")).to_have_count(2)
+    links = alice.page.locator("main .things a")
+    expect(links).to_have_count(2)
     assert serious_findings(alice.page, TWO_DISPLAYS) == []
+    alice.page.locator("main input[name=q]").press("ArrowDown")
+    expect(links.first).to_be_focused()
+    alice.page.keyboard.press("ArrowDown")
+    expect(links.last).to_be_focused()
+    alice.page.keyboard.press("ArrowUp")
+    alice.page.keyboard.press("ArrowUp")
+    expect(alice.page.locator("main input[name=q]")).to_be_focused()
 
 
 def test_escape_restores_the_focus(site: BrowserSite, tab: OpenTab, rooms: list[str]) -> None:
@@ -160,7 +168,7 @@ def test_search_key_is_listed_and_free_elsewhere(site: BrowserSite, tab: OpenTab
     alice = tab("Alice", "/")
     alice.page.locator(".person > summary").click()
     alice.button("Keyboard shortcuts").click()
-    row = alice.page.locator("#keys .key").filter(has_text="Find a conversation")
+    row = alice.page.locator("#keys .key").filter(has_text="Search conversations")
     expect(row.locator("kbd")).to_have_text(["Ctrl", "K"])
 
     alice.open("/settings/")

@@ -9,9 +9,9 @@ from django.test import Client
 from django.urls import reverse
 from lxml import html
 
-from chat.conversations.views.conversations import FOUND_LINES
-from chat.models import Conversation, Team, User, Visibility
-from tests.support.rooms import HTMX
+from chat.conversations.views.search import FOUND_LINES
+from chat.models import Conversation, Message, Role, Team, User, Visibility
+from tests.support.rooms import HTMX, text_of
 
 
 def results(client: Client, query: str, *, fragment: bool = True) -> html.HtmlElement:
@@ -101,4 +101,33 @@ def test_search_is_a_page_without_scripts(as_alice: Client, alice: User, team: T
     page = results(as_alice, "mill", fragment=False)
 
     assert page.xpath("//main//a/@title") == ["The mill"]
-    assert page.xpath("//input[@name='q']/@value") == ["mill"]
+    assert page.xpath("//main//input[@name='q']/@value") == ["mill"]
+
+
+def test_results_are_grouped_by_day_with_place_and_newest_message(
+    as_alice: Client, alice: User, bob: User, team: Team
+) -> None:
+    make(alice, team, "Mill, mine")
+    make(bob, team, "Mill, ours", visibility=Visibility.TEAM)
+    mine, ours = Conversation.objects.order_by("pk")
+    Conversation.objects.filter(pk=mine.pk).update(updated_at="2020-01-05T12:00Z")
+    for text in ("Mill, ours and more", "How high is <b>the water</b>?"):
+        Message.objects.create(conversation=ours, role=Role.USER, text=text)
+    Message.objects.create(conversation=mine, role=Role.USER, text="Mill, mine and more")
+
+    page = results(as_alice, "mill", fragment=False)
+
+    assert page.xpath("//main//h2/text()") == ["Today", "January 2020"]
+    first, second = map(text_of, page.xpath("//main//li"))
+    assert "How high is <b>the water</b>?" in first
+    assert team.name in first
+    assert str(bob) in first
+    assert "Private" in second
+    assert "and more" not in second
+
+
+@pytest.mark.parametrize(("query", "words"), [("", "Enter words"), ("glacier", "No matches")])
+def test_page_without_results_says_what_to_do(as_alice: Client, query: str, words: str) -> None:
+    page = results(as_alice, query, fragment=False)
+
+    assert words in page.xpath("string(//main//*[@class='empty'])")

@@ -62,30 +62,30 @@ def query_of(link: str) -> str:
 
 
 def seqs(tree: html.HtmlElement) -> list[int]:
-    return [int(one.text) for one in tree.xpath("//*[contains(@class, 'recorder-seq')]")]
+    return [int(one.text) for one in tree.xpath("//summary/*[contains(@class, 'recorder-seq')]")]
 
 
 def frames_of(tree: html.HtmlElement) -> str:
     """The text of the part with the server's frames."""
-    return str(tree.xpath("string(//section[h4[contains(., 'Recording')]])"))
+    return str(tree.xpath("string(//section[h3[contains(., 'Recording')]])"))
 
 
 # --- the list -------------------------------------------------------------------------------
 
 
 def test_list_shows_time_type_and_size_of_every_event(as_bob: Client, run: Run) -> None:
-    tree = page(as_bob, "run_details", run)
+    tree = page(as_bob, "run_details", run, query="?tab=events")
 
     assert seqs(tree) == list(range(1, run.last_seq + 1))
     (line,) = tree.xpath("//li[@id='e2']//summary")
     assert "0.200" in line.text_content()
-    assert "message.start" in line.text_content()
+    assert "Message started" in line.text_content()
     assert "bytes" in line.text_content()
 
 
 def test_pages_of_a_long_log_contain_every_event(as_bob: Client, long_run: Run) -> None:
     found: list[int] = []
-    query = ""
+    query = "?" + "&".join(f"type={kind}" for kind in log_pages.counts_of(long_run.pk))
     while True:
         tree = page(as_bob, "run_log", long_run, query=query)
         found += seqs(tree)
@@ -95,6 +95,47 @@ def test_pages_of_a_long_log_contain_every_event(as_bob: Client, long_run: Run) 
         query = query_of(more[0])
 
     assert found == list(range(1, 254))
+
+
+def test_deltas_that_follow_each_other_are_one_row(as_bob: Client, long_run: Run) -> None:
+    tree = page(as_bob, "run_log", long_run)
+
+    assert seqs(tree) == [1, 2, 3, 203, 253]
+    text, rest = tree.xpath("//summary[.//*[@title='message.delta']]")
+    assert "Message text ×200" in text_of(text)
+    assert "0 1 2 3" in text_of(text)
+    assert "Message text ×50" in text_of(rest)
+
+    (behind,) = rest.xpath("../@hx-get")
+    assert seqs(page(as_bob, "run_log", long_run, query=query_of(behind))) == list(range(203, 253))
+
+
+def test_earlier_rows_end_before_the_page(as_bob: Client, recorded: Recorded) -> None:
+    pairs = [
+        [
+            events.MessageDelta(item=0, content="a"),
+            events.UsageUpdate(usage=events.Usage(input_tokens=1)),
+        ]
+        for _ in range(300)
+    ]
+    run = recorded(numbered([event for pair in pairs for event in pair], step_ms=1))
+
+    tree = page(as_bob, "run_log", run, query="?before=401")
+
+    assert seqs(tree) == list(range(301, 401))
+    assert tree.xpath("//a[contains(., 'Earlier events')]")
+
+
+def test_secret_across_deltas_is_redacted(as_bob: Client, recorded: Recorded) -> None:
+    start, begun, *_ = message_log("")
+    pieces = ["Use sk-proj-abcdefgh", "ijklmnopqrstuvwxyz0123456789 here"]
+    deltas = [events.MessageDelta(item=0, content=piece) for piece in pieces]
+    run = recorded(numbered([start, begun, *deltas]))
+
+    (row,) = page(as_bob, "run_log", run).xpath("//summary[.//*[@title='message.delta']]")
+
+    assert "sk-proj" not in text_of(row)
+    assert "[redacted]" in text_of(row)
 
 
 def test_list_is_filtered_by_type(as_bob: Client, long_run: Run) -> None:
@@ -121,7 +162,9 @@ def test_earlier_events_end_where_the_page_begins(as_bob: Client, long_run: Run)
     before = page(as_bob, "run_log", long_run, query=query_of(earlier))
 
     assert seqs(tree)[0] < 200 < seqs(tree)[-1]
-    assert seqs(before)[-1] == seqs(tree)[0] - 1
+    assert seqs(before) == [1, 2, 3]
+    (behind,) = before.xpath("//li[last()]/details/@hx-get")
+    assert behind.endswith(f"&until={seqs(tree)[0] - 1}")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +181,7 @@ def test_further_events_do_not_link_back(
 @pytest.mark.parametrize("query", ["before=1", "before=5&type=usage.update", "after=9999"])
 def test_page_without_events_is_empty(as_bob: Client, run: Run, query: str) -> None:
     for route in ("run_details", "run_log"):
-        response = as_bob.get(f"{reverse(route, args=[run.public_id])}?{query}")
+        response = as_bob.get(f"{reverse(route, args=[run.public_id])}?tab=events&{query}")
 
         assert response.status_code == 200
         assert b"recorder-seq" not in response.content
@@ -146,14 +189,14 @@ def test_page_without_events_is_empty(as_bob: Client, run: Run, query: str) -> N
 
 
 def test_last_page_has_no_link_to_later_events(as_bob: Client, run: Run) -> None:
-    tree = page(as_bob, "run_details", run, query="?before=9999")
+    tree = page(as_bob, "run_details", run, query="?tab=events&before=9999")
 
     assert seqs(tree)[-1] == run.last_seq
     assert not tree.xpath("//a[contains(., 'Later events')]")
 
 
 def test_invalid_parameters_are_ignored(as_bob: Client, run: Run) -> None:
-    tree = page(as_bob, "run_details", run, query="?at=x&type=nonsense&after=-1")
+    tree = page(as_bob, "run_details", run, query="?tab=events&at=x&type=nonsense&after=-1")
 
     assert seqs(tree)[0] == 1
 
@@ -261,7 +304,7 @@ def test_replay_material_is_withheld(as_bob: Client, recorded: Recorded) -> None
     log = numbered([*message_log("x"), signature])
     run = recorded(log, b'data: {"type":"x","signature":"SECRET-SEAL"}\n\n')
 
-    for query in ("", f"?at={len(log)}"):
+    for query in ("?tab=events", f"?at={len(log)}", "?tab=recording"):
         assert "SECRET-SEAL" not in page(as_bob, "run_details", run, query=query).text_content()
 
 
@@ -402,6 +445,6 @@ def test_details_compare_stream_and_final_result(
 ) -> None:
     run = recorded(log_of(raw, dialect), raw, dialect)
 
-    (receipt,) = page(as_bob, "run_details", run).xpath("//*[@class='receipt']")
+    (receipt,) = page(as_bob, "run_details", run, query="?tab=usage").xpath("//*[@class='receipt']")
 
     assert words in receipt.text_content()

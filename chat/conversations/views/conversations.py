@@ -1,4 +1,4 @@
-"""The home page, the conversation page, search, and changes of a whole conversation."""
+"""The home page, the conversation page, and changes of a whole conversation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chat.conversations.actions import conversation as actions
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.composer import tools_for
 from chat.conversations.forms import ChoiceForm, StartForm, SwitchForm, TitleForm, VisibilityForm
-from chat.conversations.listing import SEARCH_CHARACTERS, found_by_title, listing_context
+from chat.conversations.listing import listing_context
 from chat.conversations.transcript import page_before, read_path, read_turns
 from chat.core.errors import ActionRefused, InvalidForm
 from chat.files.actions import read_pictures, shows
@@ -72,26 +72,6 @@ def _sharing_context(user: User, conversation: Conversation) -> dict[str, Any]:
         "is_shared": conversation.visibility == Visibility.TEAM,
         "is_owner": conversation.owner_id == user.pk,
     }
-
-
-# Results of a search: two screens of a phone.
-FOUND_LINES = 20
-
-
-@login_required
-@require_GET
-def search(request: HttpRequest) -> HttpResponse:
-    query = request.GET.get("q", "")[:SEARCH_CHARACTERS].strip()
-    lines = found_by_title(request.user, query, limit=FOUND_LINES + 1)
-    context = {
-        "query": query,
-        "found": lines[:FOUND_LINES],
-        "has_more": len(lines) > FOUND_LINES,
-        "current": None,
-    }
-    if request.htmx:
-        return render(request, "conversations/_found.html", context)
-    return render(request, "conversations/search.html", context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext
+from django.urls import reverse
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_GET
 
 from chat import access, events
@@ -17,7 +18,7 @@ from chat.dialects import DIALECTS
 from chat.models import Attempt, Run, RunStatus
 from chat.models.run import model_label
 from chat.rendering import final_comparison
-from chat.rendering.figures import decimal, duration, milliseconds_of
+from chat.rendering.figures import clock, decimal, duration, milliseconds_of
 from chat.rendering.final_comparison import FinalComparison, responses_said
 from chat.rendering.latency import Latency, shares
 from chat.rendering.messages import error_title
@@ -32,55 +33,97 @@ from chat.web.responses import beside_room
 
 # How many of the bytes the page shows; the export has all of them.
 RAW_BYTES_SHOWN = 64 * 1024
-# Class of the badge that shows the status; none for the others.
-BADGES = {
-    RunStatus.COMPLETED: "badge-good",
-    **dict.fromkeys((RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING), "badge-wait"),
-    **dict.fromkeys((RunStatus.FAILED, RunStatus.CUT, RunStatus.INTERRUPTED), "badge-bad"),
+# Tone of the badge that shows the status; none for the others.
+TONES = {
+    RunStatus.COMPLETED: "good",
+    **dict.fromkeys((RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING), "wait"),
+    **dict.fromkeys((RunStatus.FAILED, RunStatus.CUT, RunStatus.INTERRUPTED), "bad"),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineMoment:
-    """A step in the life of a run, and the seconds since the step before."""
+    """A step in the life of a run. ``elapsed`` is the time since the first one."""
 
     label: str
     at: datetime
-    since: float | None
+    elapsed: str
 
 
 @login_required
 @require_GET
 def details(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    """One tab of the details: ``?tab=``, the timeline without it."""
     run = access.get_run(request.user, public_id)
-    # One byte more than is shown tells that there is more.
-    raw = read_raw(run, limit_bytes=RAW_BYTES_SHOWN + 1)
-    attempts = attempts_of(run)
+    tab = _tab_in(request)
+    label, context_of = TABS[tab]
+    here = reverse("run_details", args=[run.public_id])
     context: dict[str, Any] = {
         "run": run,
         "model_label": model_label(run),
-        "badge": BADGES.get(run.status, ""),
+        "tone": TONES.get(run.status, ""),
         "parts": list(Run.objects.filter(message=run.message_id).order_by("position")),
-        "moments": _moments(run),
-        "figures": figures_of(run),
-        **time_of(run, attempts),
-        "receipt": receipt_of(run),
-        "attempts": attempts,
         "error_title": error_title(run.error_kind) if run.error_kind or run.error_message else "",
-        "parameters": parameters_of(run),
-        "raw": redact_patterns(raw[:RAW_BYTES_SHOWN].decode("utf-8", "replace")),
-        **log_context(run, request),
-        "has_more_raw": len(raw) > RAW_BYTES_SHOWN,
+        "tab": tab,
+        "tab_label": gettext(label),
+        "tab_template": f"run_details/{tab}.html",
+        "tabs": [
+            (gettext(each), f"{here}?tab={name}", name == tab) for name, (each, _) in TABS.items()
+        ],
+        **context_of(run, request),
     }
     return beside_room(request, "run_details/details.html", run.conversation, context)
 
 
+def _tab_in(request: HttpRequest) -> str:
+    """A link to an event need not say where events are."""
+    tab = request.GET.get("tab") or ("events" if "at" in request.GET else "")
+    return tab if tab in TABS else "timeline"
+
+
+def timeline_context(run: Run, request: HttpRequest) -> dict[str, Any]:
+    attempts = attempts_of(run)
+    return {"moments": _moments(run), "attempts": attempts, **time_of(run, attempts)}
+
+
+def usage_context(run: Run, request: HttpRequest) -> dict[str, Any]:
+    return {"figures": figures_of(run), "receipt": receipt_of(run)}
+
+
+def request_context(run: Run, request: HttpRequest) -> dict[str, Any]:
+    return {"parameters": parameters_of(run)}
+
+
+def recording_context(run: Run, request: HttpRequest) -> dict[str, Any]:
+    # One byte more than is shown tells that there is more.
+    raw = read_raw(run, limit_bytes=RAW_BYTES_SHOWN + 1)
+    return {
+        "raw": redact_patterns(raw[:RAW_BYTES_SHOWN].decode("utf-8", "replace")),
+        "has_more_raw": len(raw) > RAW_BYTES_SHOWN,
+        "has_events": log_pages.last_entry(run.pk) is not None,
+    }
+
+
+# Name in the address, also that of the template -> label, and what fills it.
+TABS: dict[str, tuple[str, Callable[[Run, HttpRequest], dict[str, Any]]]] = {
+    "timeline": (gettext_noop("Timeline"), timeline_context),
+    "events": (gettext_noop("Events"), log_context),
+    "usage": (gettext_noop("Usage"), usage_context),
+    "request": (gettext_noop("Request"), request_context),
+    "recording": (gettext_noop("Recording"), recording_context),
+}
+
+
 def _moments(run: Run) -> list[TimelineMoment]:
-    moments: list[TimelineMoment] = []
-    for label, at in moments_of(run):
-        since = (at - moments[-1].at).total_seconds() if moments else None
-        moments.append(TimelineMoment(label=label, at=at, since=since))
-    return moments
+    moments = moments_of(run)
+    return [
+        TimelineMoment(
+            label=label,
+            at=at,
+            elapsed=clock(milliseconds_of((at - moments[0][1]).total_seconds())),
+        )
+        for label, at in moments
+    ]
 
 
 def time_of(run: Run, attempts: Sequence[Attempt]) -> dict[str, object]:

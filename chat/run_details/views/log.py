@@ -3,7 +3,7 @@ from."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -24,16 +24,18 @@ from chat.rendering.components import excerpt, excerpt_of_json
 from chat.rendering.messages import EVENTS, event_label
 from chat.run_details import log_pages
 from chat.run_details.export import export_events, export_raw
-from chat.run_details.log_pages import LogEntry, type_of
-from chat.run_details.trace import trace
+from chat.run_details.log_pages import Row, type_of
+from chat.run_details.trace import TEXT_MEMBERS, trace
 from chat.runs.public_events import public_event
 from chat.upstreams.redaction import redact_patterns
 from chat.web.decorators import login_required
 
 EVENT_LETTERS_SHOWN = 160
-# How many events are shown before one that is linked to.
+# How many events are shown before one that a link leads to.
 LINES_BEFORE = 10
 WHOLE_WIDTH = 1000
+# Narrower than that a moment is not seen.
+LEAST_WIDTH = 10
 # Members that browsers must not get: data for the next request, and the upstream's own turn.
 WITHHELD: dict[str, str] = {
     "replay.data": gettext_noop("(data for the next request; not shown)"),
@@ -55,11 +57,15 @@ TRACES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """One event of the list. ``x`` is its time, in thousandths of the run."""
+    """A row of the list: one event, or ``count`` of a type from ``seq`` to ``last``. ``x`` and
+    ``width`` are its time, in thousandths of the run."""
 
     seq: int
+    last: int
+    count: int
     at: str
     x: int
+    width: int
     type: str
     words: str
     size: str
@@ -91,11 +97,14 @@ class Opened:
 @login_required
 @require_GET
 def log(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """The list of events: the whole list if the types change, else further lines."""
+    """The list of events: the whole list if the types change, else further rows, or with
+    ``?until=`` the events behind a folded one."""
     run = access.get_run(request.user, public_id)
+    if "until" in request.GET:
+        return render(request, "run_details/lines.html", folded_lines(run, request))
     if "after" in request.GET or "before" in request.GET:
         return render(request, "run_details/lines.html", further_lines(run, request))
-    return render(request, "run_details/log.html", log_context(run, request))
+    return render(request, "run_details/events.html", log_context(run, request))
 
 
 @login_required
@@ -136,8 +145,7 @@ def log_context(run: Run, request: HttpRequest) -> dict[str, Any]:
     ``?before=``."""
     chosen = types_in(request)
     counts = log_pages.counts_of(run.pk)
-    last = log_pages.last_entry(run.pk)
-    whole = log_pages.t_in(last.body) if last else 0
+    whole = whole_of(run)
     at = number_in(request, "at")
     opened = opened_at(run, at) if at else None
     return {
@@ -151,31 +159,44 @@ def log_context(run: Run, request: HttpRequest) -> dict[str, Any]:
 
 
 def further_lines(run: Run, request: HttpRequest) -> dict[str, Any]:
-    """Lines to add at one end of a list. Nothing is counted, because reading a long log to its end
+    """Rows to add at one end of a list. Nothing is counted, because reading a long log to its end
     would count it once for each page."""
-    last = log_pages.last_entry(run.pk)
-    context = lines_context(run, request, log_pages.t_in(last.body) if last else 0)
+    context = lines_context(run, request, whole_of(run))
     return {**context, "later" if "before" in request.GET else "earlier": ""}
+
+
+def folded_lines(run: Run, request: HttpRequest) -> dict[str, Any]:
+    after, until = number_in(request, "after"), number_in(request, "until")
+    whole = whole_of(run)
+    entries = log_pages.entries_between(run.pk, after, until)
+    return {"run": run, "lines": [line_of([entry], whole) for entry in entries]}
+
+
+def whole_of(run: Run) -> int:
+    """The time of the last event in milliseconds."""
+    last = log_pages.last_entry(run.pk)
+    return log_pages.t_in(last.body) if last else 0
 
 
 def lines_context(
     run: Run, request: HttpRequest, whole: int, *, opened: Opened | None = None
 ) -> dict[str, Any]:
-    """A page of lines around the opened event. ``whole`` are milliseconds of the run."""
+    """A page of rows. Around an opened event, and of chosen types, each event is a row."""
     chosen, before = types_in(request), number_in(request, "before")
+    is_folded = not chosen and not opened
     if before:
-        page = log_pages.page_before(run.pk, before, types=chosen)
+        page = log_pages.page_before(run.pk, before, types=chosen, is_folded=is_folded)
     else:
         start = max(0, opened.seq - 1 - LINES_BEFORE) if opened else number_in(request, "after")
-        page = log_pages.page_after(run.pk, start, types=chosen)
+        page = log_pages.page_after(run.pk, start, types=chosen, is_folded=is_folded)
     has_earlier, has_later = (
-        bool(page.entries) and more for more in (page.has_earlier, page.has_later)
+        bool(page.rows) and more for more in (page.has_earlier, page.has_later)
     )
     return {
         "run": run,
-        "lines": [line_of(entry, whole) for entry in page.entries],
-        "later": query_of(chosen, after=page.entries[-1].seq) if has_later else "",
-        "earlier": query_of(chosen, before=page.entries[0].seq) if has_earlier else "",
+        "lines": [line_of(row, whole) for row in page.rows],
+        "later": query_of(chosen, after=page.rows[-1][-1].seq) if has_later else "",
+        "earlier": query_of(chosen, before=page.rows[0][0].seq) if has_earlier else "",
     }
 
 
@@ -203,24 +224,55 @@ def kind_of(kind: str, count: int, chosen: Collection[str]) -> Kind:
     )
 
 
-def line_of(entry: LogEntry, whole: int) -> LogLine:
-    event = events.decode(entry.body)
-    kind = type_of(event)
-    members = msgspec.to_builtins(event)
-    said = {name: value for name, value in members.items() if name not in ("type", "seq", "t")}
+def line_of(row: Row, whole: int) -> LogLine:
+    first, last = row[0], row[-1]
+    kind = log_pages.type_in(first.body)
+    t = log_pages.t_in(first.body)
+    x, end = (_place(each, whole) for each in (t, log_pages.t_in(last.body)))
     return LogLine(
-        seq=entry.seq,
-        at=figures.clock(event.t),
-        x=round(WHOLE_WIDTH * min(max(event.t, 0), whole) / whole) if whole else 0,
+        seq=first.seq,
+        last=last.seq,
+        count=len(row),
+        at=figures.clock(t),
+        x=x,
+        width=max(LEAST_WIDTH, end - x),
         type=kind,
         words=event_label(kind),
-        size=figures.size(len(entry.body)),
-        text=gettext(WITHHELD[kind]) if kind in WITHHELD else _short(said),
+        size=figures.size(sum(len(entry.body) for entry in row)),
+        text=_text_of(row),
     )
 
 
-def _short(members: dict[str, object]) -> str:
-    text = redact_patterns(msgspec.json.encode(members).decode()) if members else ""
+def _place(t: int, whole: int) -> int:
+    return round(WHOLE_WIDTH * min(max(t, 0), whole) / whole) if whole else 0
+
+
+def _text_of(row: Row) -> str:
+    """What an event says, as JSON; of several deltas the text, of several reports the last one."""
+    event = events.decode(row[-1].body)
+    kind = type_of(event)
+    if kind in WITHHELD:
+        return gettext(WITHHELD[kind])
+    if len(row) > 1 and (member := TEXT_MEMBERS.get(type(event))):
+        return _short("".join(_pieces(row, member)))
+    members = msgspec.to_builtins(event)
+    said = {name: value for name, value in members.items() if name not in ("type", "seq", "t")}
+    return _short(msgspec.json.encode(said).decode()) if said else ""
+
+
+def _pieces(row: Row, member: str) -> Iterator[str]:
+    """As many as an excerpt needs, and some more for secrets across its end."""
+    characters = 0
+    for entry in row:
+        piece = str(getattr(events.decode(entry.body), member))
+        yield piece
+        characters += len(piece)
+        if characters > 2 * EVENT_LETTERS_SHOWN:
+            return
+
+
+def _short(text: str) -> str:
+    text = redact_patterns(text)
     return text if len(text) <= EVENT_LETTERS_SHOWN else f"{text[:EVENT_LETTERS_SHOWN]}…"
 
 
