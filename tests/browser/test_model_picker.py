@@ -49,6 +49,7 @@ def test_picker_is_searched_and_brings_its_parameters(
     expect(mark).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#parameters")).to_be_hidden()
+    expect(page.get_by_label("Parameters and system prompt")).to_be_focused()
 
     # Escape leaves the choice as it is.
     button.click()
