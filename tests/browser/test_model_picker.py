@@ -12,7 +12,10 @@ def test_picker_is_searched_and_brings_its_parameters(
 ) -> None:
     page = people.tab(scene_site, "Alice", "/").page
     button, field = page.locator(".combobox-button"), page.get_by_label("Search models")
-    options, groups = page.get_by_role("option"), page.locator(".combobox-list [role=group]")
+    options, groups = (
+        page.locator(".combobox-list [role=option]"),
+        page.locator(".combobox-list [role=group]"),
+    )
     mark = page.locator("#parameters-mark")
 
     button.click()
