@@ -21,7 +21,21 @@ class SampleForm(forms.Form):
     fixed = forms.CharField(initial="Cannot be changed", disabled=True, required=False)
 
 
+class SampleChoiceForm(forms.Form):
+    """For the combobox."""
+
+    model = forms.ChoiceField(
+        widget=forms.Select(attrs={"aria-label": "Model"}),
+        initial="m2",
+        choices=[
+            ("Workshop", [("m1", "River 7B"), ("m2", "River 70B")]),
+            ("Cloud gateway", [("m3", "Large"), ("m4", "Small")]),
+        ],
+    )
+
+
 @administrators_only
 def styleguide(request: HttpRequest) -> HttpResponse:
     sample = {"name": "Workshop", "address": "not an address", "kind": "chat", "notes": "Two lines"}
-    return render(request, "styleguide/styleguide.html", {"form": SampleForm(sample)})
+    context = {"form": SampleForm(sample), "choice": SampleChoiceForm()["model"]}
+    return render(request, "styleguide/styleguide.html", context)

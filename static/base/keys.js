@@ -95,7 +95,7 @@ function onArrowUp(event) {
 
 /* Whoever types means to write: the browser puts the letter where the focus is by then. */
 function isForComposer({ target, key }) {
-  return key.length === 1 && key !== " " && first("#text") !== null && !target.closest?.(LISTS);
+  return key.length === 1 && !" /".includes(key) && first("#text") !== null && !target.closest?.(LISTS);
 }
 
 document.addEventListener("keydown", event => {

@@ -3,7 +3,6 @@
 import { announce, listen, onTouched } from "../base/dom.js";
 import { ANNOUNCE, ANSWER_ENDED, ROOM_GONE, ROOM_SHOWN } from "../base/events.js";
 import { gettext, interpolate, ngettext, percent } from "../base/i18n.js";
-import { areSingleKeysOn } from "../base/key_help.js";
 
 const turns = document.getElementById("turns");
 const dock = document.getElementById("dock");
@@ -107,7 +106,9 @@ function end(run) {
   const verdict = answer.querySelector(".verdict");
   const title = verdict?.querySelector(".word")?.textContent.replace(/\.$/, "");
   const sentence = `${[title ?? gettext("Answer complete"), ...countsOf(answer)].join(", ")}.`;
-  const hint = !title && areSingleKeysOn() ? ` ${gettext("Press g, then n to read it.")}` : "";
+  const field = document.activeElement;
+  const isReachable = field?.id === "text" && !field.value;
+  const hint = !title && isReachable ? ` ${gettext("Press the up arrow key to read it.")}` : "";
   if (verdict?.classList.contains("bad")) announce(sentence, { urgent: true });
   else say(sentence + hint, "", "end");
 }

@@ -185,7 +185,7 @@ def test_whole_run_is_announced_in_few_sentences(scene_site: SceneSite, people: 
     names = alice.answer.locator(".tool .name").all_text_contents()
     assert said[0].startswith("Answer started, ")
     assert re.fullmatch(
-        r"Answer complete, [\d,]+ words\. Press g, then n to read it\.", said[-1]
+        r"Answer complete, [\d,]+ words\. Press the up arrow key to read it\.", said[-1]
     ), said
     # The start of a tool call that ends at once is not announced.
     assert [one for one in tools if not one.endswith(" started")] == [

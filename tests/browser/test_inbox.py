@@ -56,7 +56,7 @@ def test_question_is_found_and_answered(calm_site: BrowserSite, tab: OpenTab) ->
 
     # The count in the sidebar is updated, too.
     expect(bob.page.locator(".nav-count")).to_have_count(0)
-    bob.page.locator("#main").focus()
+    bob.composer.press("ArrowUp")
     bob.page.keyboard.press("g")
     bob.page.keyboard.press("i")
     expect(bob.page.get_by_role("heading", name="Nothing needs your attention")).to_be_visible()

@@ -333,7 +333,7 @@ def test_main_page_has_no_serious_finding(
     assert serious_findings(ada.page, [display]) == []
 
 
-MENUS = ("Conversation options", "Parameters and system prompt", "account menu")
+MENUS = ("Conversation options", "Model: ", "Parameters and system prompt", "account menu")
 
 
 def test_menus_and_dialogs_have_no_serious_finding(site: BrowserSite, tab: OpenTab) -> None:
@@ -343,11 +343,12 @@ def test_menus_and_dialogs_have_no_serious_finding(site: BrowserSite, tab: OpenT
     found: list[str] = []
 
     for label in MENUS:
-        ada.page.locator(f"summary[aria-label='{label}'], summary:has-text('{label}')").click()
+        ada.page.locator(
+            f"#composer [aria-label='{label}'], summary[aria-label='{label}'], summary:has-text('{label}')"
+        ).click()
         found += serious_findings(ada.page, [DESKTOP_DARK])
         ada.page.keyboard.press("Escape")
-    ada.composer.evaluate("text => text.blur()")
-    ada.page.keyboard.press("?")
+    ada.page.keyboard.press("Control+/")
     expect(ada.page.locator("#keys")).to_be_visible()
     found += serious_findings(ada.page, TWO_DISPLAYS)
     ada.page.keyboard.press("Escape")

@@ -86,7 +86,8 @@ def test_panel_key_works_outside_of_text(tab: OpenTab, room: str) -> None:
     expect(alice.composer).to_have_value("i")
     expect(alice.page.locator("#panel")).to_be_hidden()
 
-    alice.composer.evaluate("text => text.blur()")
+    alice.composer.fill("")
+    alice.composer.press("ArrowUp")
     alice.page.keyboard.press("i")
 
     expect(alice.page.locator("#panel-title")).to_have_text("Run details")

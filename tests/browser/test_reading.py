@@ -173,9 +173,7 @@ def test_slash_focuses_the_composer(site: BrowserSite, tab: OpenTab) -> None:
     expect(alice.composer).to_have_value("/")
 
 
-@pytest.mark.parametrize(
-    "label", ["Conversation options", "Parameters and system prompt", "account menu"]
-)
+@pytest.mark.parametrize("label", ["Conversation options", "account menu"])
 def test_escape_closes_a_menu(site: BrowserSite, tab: OpenTab, label: str) -> None:
     site.fake.script(streams.telling("First."))
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
