@@ -278,7 +278,7 @@ class Answer:
     def _part_text(self) -> None:
         text = self._last_text
         if type(text) is Text and text.parent is self._items:
-            text_text.is_above_card = True
+            text.is_above_card = True
 
     def _card(self, family: str, name: str, kind: type["NamedCard"]) -> "NamedCard":
         found = self._named.get((family, name))
