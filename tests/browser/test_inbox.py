@@ -47,9 +47,9 @@ def test_question_is_found_and_answered(calm_site: BrowserSite, tab: OpenTab) ->
     bob.reload()
     expect(bob.page.locator(".nav-count")).to_contain_text("1")
 
-    bob.page.locator(".inbox-link").click()
-    card = bob.page.locator(".ask")
-    expect(card).to_be_in_viewport()
+    bob.page.locator(".inbox-line > summary").click()
+    bob.page.get_by_role("link", name="Open conversation").click()
+    expect(bob.page.locator(".ask")).to_be_in_viewport()
     bob.page.get_by_label("Result", exact=True).fill("wet")
     bob.button("Submit result").click()
     bob.shows("It rains.").until_ended()
@@ -60,6 +60,42 @@ def test_question_is_found_and_answered(calm_site: BrowserSite, tab: OpenTab) ->
     bob.page.keyboard.press("g")
     bob.page.keyboard.press("i")
     expect(bob.page.get_by_role("heading", name="Nothing needs your attention")).to_be_visible()
+
+
+@pytest.mark.smoke
+def test_question_is_answered_in_the_inbox(calm_site: BrowserSite, tab: OpenTab) -> None:
+    run = waiting_run(calm_site)
+    bob = tab("Bob", "/inbox/")
+    line = bob.page.locator(".inbox-line")
+    expect(bob.page.locator(".tab[aria-current]")).to_have_text("Team1")
+    line.locator("summary").first.click()
+    result = bob.page.get_by_label("Result", exact=True)
+    result.fill("wet")
+
+    # A claim keeps what is typed, and moves the question to what is for oneself.
+    bob.button("Claim").click()
+    expect(line).to_contain_text("You are answering")
+    expect(result).to_have_value("wet")
+    bob.button("Submit result").click()
+
+    expect(line.locator(".ask-settled")).to_contain_text("Result submitted by Bob")
+    expect(line.locator(".ask-settled")).to_be_focused()
+    expect(bob.page.get_by_role("heading", name="Inbox")).to_be_visible()
+    bob.page.get_by_role("link", name="Answered").click()
+    expect(bob.page.locator(".inbox-line").first).to_contain_text("Result submitted by Bob")
+    bob.open(calm_site.room(run)).shows("It rains.").until_ended()
+
+
+def test_question_is_skipped_in_the_inbox(calm_site: BrowserSite, tab: OpenTab) -> None:
+    waiting_run(calm_site)
+    alice = tab("Alice", "/inbox/")
+    alice.page.locator(".inbox-line > summary").click()
+
+    alice.button("Skip and continue").click()
+    alice.page.locator("#confirm-go").click()
+
+    expect(alice.page.locator("#notices")).to_contain_text("Skipped. The answer continues.")
+    expect(alice.page.get_by_role("heading", name="Nothing needs your attention")).to_be_visible()
 
 
 def test_viewer_has_an_empty_inbox(calm_site: BrowserSite, tab: OpenTab) -> None:

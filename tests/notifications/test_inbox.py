@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from lxml import html
 
 from chat import access
@@ -24,7 +26,7 @@ from chat.models import (
     TeamRole,
     User,
 )
-from tests.support.rooms import Room, end_run, get_page, queries_of, text_of
+from tests.support.rooms import HTMX, Room, end_run, get_page, queries_of, text_of
 
 
 def make_question(
@@ -111,6 +113,54 @@ def test_claimed_question_names_who_answers(as_bob: Client, room: Room, alice: U
     make_question(room, status=QuestionStatus.CLAIMED, claimed_by=alice)
 
     assert "Alice is answering" in inbox_of(as_bob).text_content()
+
+
+# --- the tabs -------------------------------------------------------------------------------
+
+
+def test_own_and_claimed_questions_are_for_you_and_others_for_the_team(
+    as_alice: Client, as_bob: Client, room: Room, bob: User
+) -> None:
+    make_question(room)
+    make_question(room, "Claimed?", status=QuestionStatus.CLAIMED, claimed_by=bob)
+
+    assert listed(as_alice, "you") == ["Which river?", "Claimed?"]
+    assert listed(as_alice, "team") == []
+    assert listed(as_bob, "you") == ["Claimed?"]
+    assert listed(as_bob, "team") == ["Which river?"]
+
+
+def test_answered_tab_lists_the_newest_first_for_those_who_write(
+    as_bob: Client, as_viewer: Client, room: Room, alice: User
+) -> None:
+    for number, words in enumerate(("Older?", "Newer?")):
+        make_question(
+            room,
+            words,
+            status=QuestionStatus.ANSWERED,
+            answered_by=alice,
+            answered_at=timezone.now() + timedelta(seconds=number),
+        )
+    make_question(room)
+
+    assert listed(as_bob, "answered") == ["Newer?", "Older?"]
+    assert listed(as_viewer, "answered") == []
+
+
+def test_action_in_the_inbox_patches_its_card_alone(as_bob: Client, room: Room) -> None:
+    question = make_question(room)
+    page = f"http://testserver{reverse('inbox')}?tab=team"
+    headers = {**HTMX, "HX-Current-URL": page}
+
+    claimed = as_bob.post(reverse("question_claim", args=[question.public_id]), headers=headers)
+    answered = as_bob.post(
+        reverse("question_answer", args=[question.public_id]), {"text": "Both"}, headers=headers
+    )
+
+    assert "You are answering" in claimed.content.decode()
+    assert f"#ask-card-{question.public_id.hex}" in answered.content.decode()
+    assert "Answered by Bob" in answered.content.decode()
+    assert "#turns" not in answered.content.decode()
 
 
 # --- what is not listed ---------------------------------------------------------------------

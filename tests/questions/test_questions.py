@@ -132,7 +132,7 @@ def test_waiting_call_is_a_card_with_a_form(
 
     card = card_of(question, room.page(as_bob))
 
-    assert "Needs the result of river_level" in text_of(card)
+    assert "Result of river_level" in text_of(card)
     assert '"city": "Basel <3"' in text_of(card)
     assert card.xpath(".//textarea[@name='output']")
     assert card.xpath(".//input[@name='is_error']")
