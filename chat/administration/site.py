@@ -25,7 +25,6 @@ from chat.administration.runs import RunAdmin, RunnerAdmin
 from chat.administration.sentences import (
     action_name,
     conversation_key,
-    icon_of,
     marked_sentence,
     read_titles,
     sentence,
@@ -47,7 +46,6 @@ from chat.models import (
 )
 from chat.servers.admin import UpstreamAdmin
 from chat.web.admin import AdministratorsOnly, cell, time_column
-from chat.web.components import badge
 
 
 class AuditList(ChangeList):
@@ -113,8 +111,8 @@ class AuditEventAdmin(AdministratorsOnly):
         return marked_sentence(event, title=getattr(event, "title", ""))
 
     @admin.display(description=gettext_lazy("Action"), ordering="verb")
-    def action_cell(self, event: AuditEvent) -> SafeString:
-        return badge(action_name(event.verb), icon=icon_of(event.verb))
+    def action_cell(self, event: AuditEvent) -> str:
+        return cell(action_name(event.verb))
 
     @admin.display(description=gettext_lazy("Object"))
     def target_text(self, event: AuditEvent) -> str:
