@@ -118,7 +118,7 @@ def _stats(midnight: datetime, now: datetime) -> list[Stat]:
             note=ngettext("of %(count)d answer", "of %(count)d answers", runs["answers"])
             % {"count": runs["answers"]},
             tone="bad" if runs["failed"] else "",
-            url=_runs_url(status__exact=RunStatus.FAILED, queued_at__gte=midnight.isoformat()),
+            url=_runs_url(status__in=",".join(FAILED), queued_at__gte=midnight.isoformat()),
         ),
         Stat(
             label=gettext("Active people today"),

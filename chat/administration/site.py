@@ -26,7 +26,6 @@ from chat.administration.runs import RunAdmin, RunnerAdmin
 from chat.administration.sentences import (
     action_name,
     conversation_key,
-    icon_of,
     marked_sentence,
     read_titles,
     sentence,
@@ -48,7 +47,6 @@ from chat.models import (
 )
 from chat.servers.admin import UpstreamAdmin
 from chat.web.admin import AdministratorsOnly, cell, time_column
-from chat.web.components import badge
 
 
 class AuditList(ChangeList):
@@ -114,8 +112,8 @@ class AuditEventAdmin(AdministratorsOnly):
         return marked_sentence(event, title=getattr(event, "title", ""))
 
     @admin.display(description=gettext_lazy("Action"), ordering="verb")
-    def action_cell(self, event: AuditEvent) -> SafeString:
-        return badge(action_name(event.verb), icon=icon_of(event.verb))
+    def action_cell(self, event: AuditEvent) -> str:
+        return cell(action_name(event.verb))
 
     @admin.display(description=gettext_lazy("Object"))
     def target_text(self, event: AuditEvent) -> str:

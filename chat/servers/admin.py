@@ -139,6 +139,8 @@ class UpstreamAdmin(AdministratorsOnly):
     @admin.display(description=gettext_lazy("Load"))
     def load(self, upstream: Upstream) -> str:
         running, waiting = upstream.running_total, upstream.waiting_total  # type: ignore[attr-defined]
+        if not running and not waiting:
+            return gettext("Idle")
         counts = {"running": running, "waiting": waiting}
         return gettext("%(running)d running, %(waiting)d queued") % counts
 

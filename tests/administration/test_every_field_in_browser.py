@@ -13,13 +13,13 @@ from tests.support.visitor import MARKS
 pytestmark = MARKS
 
 # Elements and attributes that only a record's text could have brought.
-INJECTED = """() => [...document.querySelectorAll("*")].filter(element =>
+INJECTED = """() => { const OWN = new Set(["body hx-headers:inherited", "article hx-ignore"]); return [...document.querySelectorAll("*")].filter(element =>
   (element.localName === "script" && !(element.src && new URL(element.src).origin === location.origin) && element.type !== "application/json")
   || /^(style|iframe|object|embed|base|math|marquee|hx-partial)$/.test(element.localName)
   || (element.localName === "meta" && element.httpEquiv)
-  || [...element.attributes].some(({name, value}) => /^(on|hx-|data-hx-|srcdoc)/i.test(name)
+  || [...element.attributes].some(({name, value}) => (/^(on|hx-|data-hx-|srcdoc)/i.test(name) && !OWN.has(`${element.localName} ${name}`))
        || (/^(href|src|action|formaction|xlink:href)$/.test(name) && /^\\s*(javascript|data:text|vbscript|\\/\\/)/i.test(value)))
-).map(element => element.outerHTML.slice(0, 200))"""
+).map(element => element.outerHTML.slice(0, 200)); }"""
 
 
 @pytest.fixture(autouse=True)

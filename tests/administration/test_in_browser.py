@@ -54,7 +54,7 @@ def test_pages_have_the_colours_of_the_application(ada: Administrator, scheme: s
     ada.page.emulate_media(color_scheme=scheme)
     page = ada.open("/admin/chat/conversation/")
 
-    colour = "getComputedStyle(document.body).{}"
+    colour = "getComputedStyle(document.documentElement).{}"
     surface = page.evaluate(colour.format("backgroundColor"))
     ours = page.evaluate(
         "getComputedStyle(document.documentElement).getPropertyValue('--surface').trim()"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from datetime import timedelta
 
@@ -36,14 +37,18 @@ def test_figures_count_the_runs_of_today(
     Run.objects.filter(pk=private_run.pk).update(status=RunStatus.FAILED)
     Run.objects.filter(pk=shared_run.pk).update(status=RunStatus.QUEUED)
 
-    shown = figures(overview(admin_client))
+    page = overview(admin_client)
 
+    shown = figures(page)
     assert shown == {
         "Queued now": "1",
         "Running now": "0",
         "Failed today": "1",
         "Active people today": "2",
     }
+    failed = html.unescape(re.search(r'href="([^"]*status__in[^"]*)"', page)[1])  # type: ignore[index]
+    found = admin_client.get(failed).context["cl"].result_list
+    assert [run.pk for run in found] == [private_run.pk]
 
 
 def test_missing_runner_and_long_queue_are_reported(admin_client: Client, shared_run: Run) -> None:
