@@ -258,4 +258,4 @@ def test_long_silence_is_announced(site: BrowserSite, tab: OpenTab) -> None:
     alice.page.clock.run_for(60_000)
 
     # After 10 seconds, and again after 20 more.
-    assert announced(alice).count("Still writing") == 2
+    assert announced(alice).count("Still writing…") == 2

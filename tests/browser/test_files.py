@@ -117,7 +117,7 @@ def test_files_of_an_answer_are_read_and_downloaded(file_site: BrowserSite, tab:
     alice = tab("Alice", file_site.room(file_site.send("Make a page."))).until_ended()
 
     alice.turns.last.hover()
-    alice.page.get_by_role("link", name="Files: 4").click()
+    alice.page.locator("#to-files").click()
     expect(alice.page.locator("#panel-title")).to_have_text("Files")
     mockup = alice.page.locator(".bundle").first
     expect(mockup).to_contain_text("Downloading…")

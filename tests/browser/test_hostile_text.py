@@ -402,7 +402,7 @@ def test_hostile_content_stays_in_its_answer(site: BrowserSite, tab: OpenTab) ->
 
 FOREIGN = (
     "script, style, img, iframe, form, input:not([type=checkbox]), title, template, hx-partial,"
-    "[onclick], [onerror], [onfocus], [hx-get], [style], [id=composer]"
+    "[onclick], [onerror], [onfocus], [hx-get], [id=composer]"
 )
 
 
