@@ -67,7 +67,9 @@ function choose(place, option) {
 // The event of a fold does not bubble.
 document.addEventListener("toggle", ({ target }) => {
   const place = target.closest?.("[data-combobox]");
-  if (!place || !target.open) return;
+  if (!place) return;
+  place.querySelector("summary").ariaExpanded = String(target.open);
+  if (!target.open) return;
   fieldOf(place).value = "";
   fill(place);
   if (!isCoarse.matches) fieldOf(place).focus();
