@@ -220,7 +220,10 @@ def test_hostile_lists_and_admin_run_nothing(
             "/c/list/",
             "/people/",
             "/settings/servers/",
-            f"/settings/servers/{server}/",
+        ),
+        *(
+            f"/settings/servers/{server}/{tab}"
+            for tab in ("", "models/", "settings/", "diagnostics/")
         ),
         *("/admin/", "/admin/chat/conversation/", "/admin/chat/run/", "/admin/chat/auditevent/"),
         *("/admin/chat/artifactversion/", "/admin/chat/mockupversion/", "/admin/chat/storedfile/"),

@@ -16,8 +16,8 @@ from tests.translation.pseudo import LANGUAGE, write_catalogues
 PAGES = (
     *("/", "room", "details", "/search/?q=river", "/inbox/", "/people/", "/people/teams/"),
     *("/people/tools/", "/people/accounts/", "/settings/", "/settings/tokens/"),
-    *("/settings/streaming/", "/settings/servers/"),
-    *("/settings/servers/add/", "/accounts/password/change/", "/no/such/page/"),
+    *("/settings/streaming/", "/settings/servers/", "/settings/servers/add/"),
+    *("/settings/servers/add/?kind=other", "/accounts/password/change/", "/no/such/page/"),
 )
 # Words in plain letters that are no message: in ⟦…⟧ they are values, in these elements content.
 PLAIN_WORDS = """names => {

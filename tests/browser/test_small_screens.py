@@ -29,7 +29,8 @@ WIDE = (
 )
 PAGES = (
     *("/", "room", "details", "/people/", "/settings/", "/settings/servers/"),
-    *("/settings/servers/add/", "/accounts/password/change/", "/no/such/page/", "/admin/"),
+    *("/settings/servers/add/", "/settings/servers/add/?kind=other"),
+    *("/accounts/password/change/", "/no/such/page/", "/admin/"),
     *("/admin/chat/conversation/", "/admin/chat/run/", "/admin/chat/user/"),
 )
 SIDEWAYS = """() => {
