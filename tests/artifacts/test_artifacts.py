@@ -193,8 +193,11 @@ def test_preview_ends_with_access_to_the_conversation(
 def test_drawing_is_framed(alice_client: Client, answer: Answer) -> None:
     drawing = make(answer, "<svg viewBox='0 0 1 1'></svg>", language="svg")
 
-    shown = Client().get(frame_of(first_version(alice_client, drawing))["src"])
+    html = first_version(alice_client, drawing)
+    shown = Client().get(frame_of(html)["src"])
 
+    # The language of the drawing, not that of the page.
+    assert "<span>svg</span>" in html
     assert shown["Content-Type"] == "text/html; charset=utf-8"
     assert shown.content.endswith(b"<svg viewBox='0 0 1 1'></svg>")
 

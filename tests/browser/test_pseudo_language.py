@@ -14,7 +14,7 @@ from tests.support.processes.site import World, site_from
 from tests.translation.pseudo import LANGUAGE, write_catalogues
 
 PAGES = (
-    *("/", "room", "details", "/search/?q=river", "/inbox/", "/people/", "/people/teams/"),
+    *("/", "room", "details", "/c/search/?q=river", "/inbox/", "/people/", "/people/teams/"),
     *("/people/tools/", "/people/accounts/", "/settings/", "/settings/tokens/"),
     *("/settings/streaming/", "/settings/servers/", "/settings/servers/add/"),
     *("/settings/servers/add/?kind=other", "/accounts/password/change/", "/no/such/page/"),
@@ -79,7 +79,7 @@ def test_every_page_is_translated_and_keeps_its_width(
         ],
     ]
     for page in PAGES:
-        path = {"room": pseudo_site.room(run), "details": f"/r/{run}/"}.get(page, page)
+        path = {"room": pseudo_site.room(run), "details": f"/r/{run}/details/"}.get(page, page)
         with subtests.test(msg=page):
             tab.page.goto(pseudo_site.url + path)
             open_details(tab.page)

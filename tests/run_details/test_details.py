@@ -445,6 +445,8 @@ def test_details_compare_stream_and_final_result(
 ) -> None:
     run = recorded(log_of(raw, dialect), raw, dialect)
 
-    (receipt,) = page(as_bob, "run_details", run, query="?tab=usage").xpath("//*[@class='receipt']")
+    (receipt,) = page(as_bob, "run_details", run, query="?tab=usage").xpath(
+        "//main//div[contains(@class, 'notice')]"
+    )
 
     assert words in receipt.text_content()

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import polib
@@ -26,6 +27,8 @@ _LETTERS = str.maketrans(
 _FIXED = re.compile(r"(%\(\w+\)[sd]|%[sd%]|\{\w*\}|&\w+;|<[^>]+>)")
 # German is longer by about this share, short labels by more.
 GROWTH = 0.4
+# Long compounds have about as many letters. A paragraph's growth in one piece would be wider than a phone.
+LONGEST_WORD = 20
 
 
 def pseudo(message: str) -> str:
@@ -34,7 +37,8 @@ def pseudo(message: str) -> str:
     accented = "".join(
         part if _FIXED.fullmatch(part) else part.translate(_LETTERS) for part in _FIXED.split(words)
     )
-    padding = "~" * max(1, round(len(_FIXED.sub("", words)) * GROWTH))
+    length = max(1, round(len(_FIXED.sub("", words)) * GROWTH))
+    padding = " ".join(textwrap.wrap("~" * length, LONGEST_WORD))
     return message.replace(words, f"⟦{accented} {padding}⟧", 1) if words else message
 
 

@@ -144,7 +144,7 @@ def _page(
     ]
     context = {
         "name": title_of(version, artifact.artifact_id),
-        "language": name_of(version.language or version.content_type),
+        "written_in": name_of(version.language or version.content_type),
         **context,
     }
     return _ARTIFACTS.page(request, version, tab, tabs, context)
