@@ -146,7 +146,7 @@ def test_lost_conversation_is_announced_no_more(site: BrowserSite, tab: OpenTab)
     )
     alice.page.clock.run_for(60_000)
 
-    assert "Still writing" not in announced(alice)
+    assert "Still writing…" not in announced(alice)
 
 
 def test_end_rendered_with_the_page_is_announced(site: BrowserSite, tab: OpenTab) -> None:
