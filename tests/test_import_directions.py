@@ -47,7 +47,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     # The site lists the records that features show there.
     "administration": (
         *("accounts.admin", "servers.admin", "files.admin", "conversations.actions"),
-        "run_details.facts",
+        *("run_details.facts", "health.report"),
     ),
 }
 # The demo is a server of its own.
