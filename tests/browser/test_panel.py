@@ -35,12 +35,12 @@ def test_panel_shows_one_page_at_a_time(tab: OpenTab, room: str) -> None:
     alice.page.locator(".turn [data-details]").click()
     expect(title).to_have_text("Run details")
     expect(title).to_be_focused()
-    expect(panel).to_contain_text("Download recording")
+    expect(panel).to_contain_text("Time since queued")
     alice.page.locator("#to-people").click()
 
     expect(title).to_have_text("Visibility")
     expect(panel).to_contain_text("Bob")
-    expect(panel).not_to_contain_text("Download recording")
+    expect(panel).not_to_contain_text("Time since queued")
     # The conversation stays beside it.
     expect(alice.answer).to_contain_text("By the spring.")
     assert alice.page.url.endswith(room)
@@ -164,7 +164,7 @@ def test_panel_link_opens_in_a_new_window(tab: OpenTab, room: str) -> None:
 def test_lost_conversation_closes_its_panel(site: BrowserSite, tab: OpenTab, room: str) -> None:
     alice = open_ended(tab, room)
     alice.page.locator(".turn [data-details]").click()
-    expect(alice.page.locator("#panel")).to_contain_text("Download recording")
+    expect(alice.page.locator("#panel")).to_contain_text("Time since queued")
 
     site.rows(
         "UPDATE chat_conversation SET deleted_at = CURRENT_TIMESTAMP, revision = revision + 1"
@@ -174,4 +174,4 @@ def test_lost_conversation_closes_its_panel(site: BrowserSite, tab: OpenTab, roo
 
     expect(alice.page.locator("#gone")).to_be_visible()
     expect(alice.page.locator("#panel")).to_be_hidden()
-    assert "Download recording" not in alice.page.content()
+    assert "Time since queued" not in alice.page.content()

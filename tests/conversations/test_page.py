@@ -386,11 +386,15 @@ def test_run_details_show_timeline_and_events(as_bob: Client, room: Room) -> Non
     run = room.ask("First")
     end_run(run)
 
-    page = as_bob.get(url_of("run_details", run)).content.decode()
+    timeline, listed, usage = (
+        as_bob.get(url_of("run_details", run), {"tab": tab}).content.decode()
+        for tab in ("timeline", "events", "usage")
+    )
 
-    assert "message.delta" in page
-    assert "Total" in page
-    assert "the result; see Usage" in page
+    assert "Time since queued" in timeline
+    assert "message.delta" in listed
+    assert "the result; see Usage" in listed
+    assert "Total" in usage
 
 
 def test_run_details_explain_errors_in_words(as_bob: Client, room: Room) -> None:
@@ -406,9 +410,10 @@ def test_run_details_explain_errors_in_words(as_bob: Client, room: Room) -> None
     Attempt.objects.create(run=run, number=2, outcome="failed", error_kind="not_found")
 
     page = as_bob.get(url_of("run_details", run)).content.decode()
+    usage = as_bob.get(url_of("run_details", run), {"tab": "usage"}).content.decode()
 
     assert page.count("The server doesn’t have this model") == 3
     assert "No model river-9." in page
     assert "not_found" not in page
-    assert "Thinking tokens" not in page
-    assert "Total" not in page
+    assert "Thinking tokens" not in usage
+    assert "Total" not in usage

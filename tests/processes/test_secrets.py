@@ -13,6 +13,7 @@ import pytest
 
 from chat.demo.control import secret_hash
 from chat.demo.script import Script, answer, cut, lmstudio_events, lmstudio_run, reset, stream
+from chat.run_details.views.details import TABS
 from tests.support.processes.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -108,7 +109,8 @@ def shown(site: Site) -> Iterator[tuple[str, str]]:
     ]
     for row in site.rows("SELECT id, public_id FROM chat_run"):
         run = uuid.UUID(row["public_id"])
-        paths += [f"/r/{run}/details/", f"/api/v1/runs/{run}/events"]
+        paths += [f"/r/{run}/details/?tab={tab}" for tab in TABS]
+        paths.append(f"/api/v1/runs/{run}/events")
         paths += [f"/admin/chat/run/{row['id']}/change/", f"/c/{site.conversation_of(run)}/"]
     for row in site.rows("SELECT id FROM chat_conversation"):
         paths.append(f"/admin/chat/conversation/{row['id']}/change/")

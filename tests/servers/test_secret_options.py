@@ -12,6 +12,7 @@ from chat import events as canonical
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Script, answer, stream
 from chat.models import Attempt, Run, SeenEvent, Upstream, User
+from chat.run_details.views.details import TABS
 from chat.runs.segments import read_events, read_raw
 from tests.runs.helpers import TEXT, threads, until
 from tests.support.run_fixtures import Execute
@@ -59,10 +60,10 @@ async def test_a_secret_option_that_comes_back_is_stored_and_shown_nowhere(
 
     def everything() -> str:
         pages = [
-            signed_in(alice).get(reverse(route, args=[public_id])).content.decode()
-            for route, public_id in (
-                ("run_details", ended.public_id),
-                ("conversation", ended.conversation.public_id),
+            signed_in(alice).get(address).content.decode()
+            for address in (
+                *(f"{reverse('run_details', args=[ended.public_id])}?tab={tab}" for tab in TABS),
+                reverse("conversation", args=[ended.conversation.public_id]),
             )
         ]
         rows = [
