@@ -103,6 +103,14 @@ class Turn:
         return any(run.answer is not None and run.answer.has_words for run in self.runs)
 
     @property
+    def name(self) -> str:
+        """The author of a message, or the model of an answer."""
+        if self.is_person:
+            author = self.message.author
+            return str(author) if author is not None else gettext("Deleted user")
+        return (self.last.model_label if self.last else "") or gettext("no model")
+
+    @property
     def full_model_name(self) -> str:
         run = self.last.run if self.last else None
         if run is None or run.upstream is None:
