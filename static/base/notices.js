@@ -13,8 +13,8 @@ listen(CONFIG_REQUEST, ({ ctx }) => {
 });
 
 const SENTENCES = {
-  403: gettext("You don't have access to this anymore. Your text is kept. Reload the page."),
-  404: gettext("This doesn't exist anymore, or you no longer have access."),
+  403: gettext("You don’t have access to this anymore. Your text is kept. Reload the page."),
+  404: gettext("This doesn’t exist anymore, or you no longer have access."),
   413: gettext("This is too large to send."),
 };
 
@@ -30,7 +30,7 @@ listen(RESPONSE_ERROR, ({ ctx }) => {
 
 listen(REQUEST_ERROR, ({ ctx }) => {
   if (!ctx || ctx.request?.method === "GET") return;
-  notify(gettext("Can't reach the server. Your text is kept. Try again in a moment."), { ...about(ctx), isLost: true });
+  notify(gettext("Can’t reach the server. Your text is kept. Try again in a moment."), { ...about(ctx), isLost: true });
 });
 
 listen(CONNECTION_STATE, ({ isConnected }) => {

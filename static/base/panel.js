@@ -63,7 +63,7 @@ listen(RESPONSE_ERROR, ({ ctx }) => { if (isWanted(ctx)) close(); });
 listen(REQUEST_ERROR, ({ ctx }) => {
   if (!isWanted(ctx)) return;
   close();
-  notify(gettext("Can't reach the server. Try again in a moment."));
+  notify(gettext("Can’t reach the server. Try again in a moment."));
 });
 
 /* --- closing --- */

@@ -40,8 +40,8 @@ async function fetchOf(button) {
     runs.set(run, Promise.resolve({ ...await known(run), ...fetched }));
     for (const each of turns.querySelectorAll(SELECTOR)) showKnown(each);
   } catch {
-    button.querySelector("span").textContent = gettext("Couldn't load");
-    button.setAttribute("aria-label", gettext("Couldn't load. Try again"));
+    button.querySelector("span").textContent = gettext("Couldn’t load");
+    button.setAttribute("aria-label", gettext("Couldn’t load. Try again"));
   }
   button.removeAttribute("aria-busy");
 }

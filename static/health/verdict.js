@@ -18,18 +18,18 @@ const SENTENCES = {
 const SOCKET = {
   live: gettext("Events arrive as they are sent. Conversations use this connection."),
   held: gettext("All events arrive together: a proxy holds them back."),
-  blocked: gettext("The connection can't be opened: a proxy or firewall blocks WebSockets."),
+  blocked: gettext("The connection can’t be opened: a proxy or firewall blocks WebSockets."),
 };
 const STREAM = {
   live: gettext("Events arrive as they are sent."),
   held: gettext("All events arrive together when the last one was sent: a proxy buffers the response."),
-  blocked: gettext("The connection can't be opened."),
+  blocked: gettext("The connection can’t be opened."),
 };
 // What is not held back, but does not arrive at all.
 const LOST = {
   cut: gettext("Event streams are cut off in the middle."),
   mute: gettext("Event streams open, but no data arrives."),
-  blocked: gettext("Event streams can't be opened."),
+  blocked: gettext("Event streams can’t be opened."),
 };
 
 /* `key`: "socket" or "stream"; `state` as `judge` gives it. */
@@ -49,7 +49,7 @@ export function verdictOf(socket, stream, result) {
   const remedy = remedyFor(proxy);
   const buffered = proxy
     ? interpolate(gettext("A proxy between you and the server (%(names)s) buffers responses."), { names: proxy.words })
-    : gettext("A proxy or virus scanner between you and the server, which doesn't give its name, buffers responses.");
+    : gettext("A proxy or virus scanner between you and the server, which doesn’t give its name, buffers responses.");
   const compressed = result.headers?.get("Content-Encoding") ? [gettext("It compresses the response and holds back what it compresses.")] : [];
   const [bySocket, byStream] = [socket.state === "live", stream.state === "live"];
   if (bySocket && byStream) return ["good", gettext("Answers stream live"), gettext("WebSockets and event streams both work, word by word.")];
@@ -64,18 +64,18 @@ export function verdictOf(socket, stream, result) {
     return ["wait", gettext("Conversations are live, event streams are not"), buffered, ...compressed, effect, remedy];
   }
   const effect = gettext("Conversations update in steps, a moment late.");
-  return ["bad", gettext("Answers don't stream live"), buffered, ...compressed, effect, remedy];
+  return ["bad", gettext("Answers don’t stream live"), buffered, ...compressed, effect, remedy];
 }
 
 function verdictOnLost(fault, socket) {
   if (socket === "live") {
-    const effect = gettext("Programs can't read answers while they are written, and a conversation that loses its WebSocket stops updating until it is back.");
+    const effect = gettext("Programs can’t read answers while they are written, and a conversation that loses its WebSocket stops updating until it is back.");
     return ["wait", gettext("Conversations are live, event streams are not"), fault, effect];
   }
   const effect = socket in LOST
     ? gettext("WebSockets are blocked as well, so conversations stop updating. Check that this browser is online and the server is running.")
     : gettext("Data over the WebSocket arrives late.");
-  return ["bad", gettext("Answers don't stream live"), fault, effect];
+  return ["bad", gettext("Answers don’t stream live"), fault, effect];
 }
 
 /* What the test of idle connections found. */
@@ -85,10 +85,10 @@ export function idleVerdict(socket, stream) {
 }
 
 function lifetime(name, { events, began, endedAt }) {
-  if (!events.length) return interpolate(gettext("The %(name)s doesn't work at all."), { name });
+  if (!events.length) return interpolate(gettext("The %(name)s doesn’t work at all."), { name });
   if (events.length === events[0].of) return interpolate(gettext("The %(name)s stayed open."), { name });
   const time = seconds(Math.round((endedAt - began) / 1000));
   return interpolate(
-    gettext("The %(name)s was cut off after %(time)s: raise the proxy's idle timeout (nginx: proxy_read_timeout) above 20 s."), { name, time },
+    gettext("The %(name)s was cut off after %(time)s: raise the proxy’s idle timeout (nginx: proxy_read_timeout) above 20 s."), { name, time },
   );
 }

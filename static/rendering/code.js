@@ -19,7 +19,7 @@ on("click", ".codeblock .wrap", button => {
   // Blocks above it may have changed their height: this one stays in its place.
   scrollBy({ top: button.getBoundingClientRect().top - before, behavior: "instant" });
   ofBrowser.set(STORED, wraps ? "" : null);
-  announce(wraps ? gettext("Long lines of code wrap.") : gettext("Long lines of code don't wrap."));
+  announce(wraps ? gettext("Long lines of code wrap.") : gettext("Long lines of code don’t wrap."));
 });
 
 // Other tabs of the same person follow.

@@ -37,7 +37,7 @@ function fail(frame, reason) {
   frame.remove();
   block.querySelector(".code-tool.source")?.remove();
   block.classList.remove("is-drawn");
-  const text = interpolate(gettext("Can't draw this diagram: %(reason)s"), { reason });
+  const text = interpolate(gettext("Can’t draw this diagram: %(reason)s"), { reason });
   block.append(element("p", { className: "diagram-failure" }, text));
 }
 

@@ -16,7 +16,7 @@ async function load(button, before = []) {
     if (hadFocus) focus(place);
   } catch {
     button.removeAttribute("aria-busy");
-    button.querySelector("span").textContent = gettext("Couldn't load. Try again");
+    button.querySelector("span").textContent = gettext("Couldn’t load. Try again");
     if (!button.isConnected) place.append(button);
   }
 }

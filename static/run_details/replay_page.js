@@ -27,7 +27,7 @@ async function attempt(work) {
   try { await work(playing); } catch (error) {
     playing.pause();
     const isUnreachable = error instanceof TypeError || !error.message;
-    show(playing, isUnreachable ? gettext("Can't reach the server. Try again in a moment.") : error.message);
+    show(playing, isUnreachable ? gettext("Can’t reach the server. Try again in a moment.") : error.message);
   }
 }
 

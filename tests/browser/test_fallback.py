@@ -464,10 +464,10 @@ def test_self_test_tells_lost_from_buffered(proxy: FaultyProxy, people: People) 
 
     tab.open(STREAMING)
     expect(verdict.locator("h2")).to_have_text("Conversations are live, event streams are not")
-    expect(verdict).to_contain_text("Event streams can't be opened.")
+    expect(verdict).to_contain_text("Event streams can’t be opened.")
     proxy.mode = faulty_proxy.REFUSE
     tab.button("Test again").click()
-    expect(verdict.locator("h2")).to_have_text("Answers don't stream live")
+    expect(verdict.locator("h2")).to_have_text("Answers don’t stream live")
     expect(verdict).to_contain_text("conversations stop updating")
 
     tab.page.route("**/live/test/?pace=quiet", lambda route: route.fulfill(status=429))

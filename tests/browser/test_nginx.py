@@ -146,7 +146,7 @@ VERDICTS = [
         "Conversations are live, event streams are not",
         "buffers responses",
     ),
-    ("ignoring", "Answers don't stream live", "update in steps"),
+    ("ignoring", "Answers don’t stream live", "update in steps"),
 ]
 
 

@@ -132,7 +132,7 @@ def test_failed_panel_page_is_reported(tab: OpenTab, room: str) -> None:
 
     alice.page.locator("#to-people").click()
 
-    expect(alice.page.get_by_text("Can't reach the server.")).to_be_visible()
+    expect(alice.page.get_by_text("Can’t reach the server.")).to_be_visible()
     expect(alice.page.locator("#panel")).to_be_hidden()
 
 

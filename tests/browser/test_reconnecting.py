@@ -105,7 +105,7 @@ def test_message_without_a_network_is_kept(people: People, site: BrowserSite) ->
 
     alice.page.context.set_offline(True)
     alice.write("Are you there?")
-    expect(alice.page.locator("#composer-note")).to_contain_text("Can't reach the server.")
+    expect(alice.page.locator("#composer-note")).to_contain_text("Can’t reach the server.")
     expect(alice.composer).to_have_value("Are you there?")
     alice.page.context.set_offline(False)
     alice.composer.press("Enter")

@@ -78,7 +78,7 @@ def test_remote_image_is_loaded_on_request_by_the_server(
     assert live == alice.normalized()
 
     show.click()
-    expect(alice.answer.get_by_role("button", name="Couldn't load")).to_be_visible()
+    expect(alice.answer.get_by_role("button", name="Couldn’t load")).to_be_visible()
     bob = people.tab(image_site, "Bob", room)
     expect(bob.answer.locator("img.from-elsewhere")).to_have_count(2)
     assert host.paths == ["/map.png", "/gone.png"]

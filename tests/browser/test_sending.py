@@ -247,7 +247,7 @@ def test_failures_are_said_in_sight(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("A paragraph.\n\n" * 200))
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
     alice.page.route(re.compile("/(send|retry)/$"), lambda route: route.abort())
-    sentence = alice.page.get_by_text("Can't reach the server.")
+    sentence = alice.page.get_by_text("Can’t reach the server.")
 
     alice.button("Try again").click()
     expect(sentence).to_be_in_viewport()
@@ -255,7 +255,7 @@ def test_failures_are_said_in_sight(site: BrowserSite, tab: OpenTab) -> None:
     expect(sentence).to_have_count(0)
 
     alice.write("Go on")
-    expect(alice.page.locator("#composer-note")).to_contain_text("Can't reach the server.")
+    expect(alice.page.locator("#composer-note")).to_contain_text("Can’t reach the server.")
     expect(sentence).to_be_in_viewport()
     expect(alice.composer).to_have_value("Go on")
 

@@ -99,7 +99,7 @@ def test_failed_stop_can_be_repeated(site: BrowserSite, tab: OpenTab) -> None:
 
     by_button(alice)
 
-    expect(alice.page.locator("#toasts")).to_contain_text("Can't reach the server.")
+    expect(alice.page.locator("#toasts")).to_contain_text("Can’t reach the server.")
     expect(alice.button("Stop")).to_be_enabled()
     alice.page.unroute_all()
     by_button(alice)

@@ -251,7 +251,7 @@ def test_diagram_is_drawn_and_errors_are_shown(site: BrowserSite, tab: OpenTab) 
     site.fake.release("rest")
     until_drawn(alice)
     site.fake.release("broken")
-    alice.shows("Can't draw this diagram: Parse error on line 4").until_ended()
+    alice.shows("Can’t draw this diagram: Parse error on line 4").until_ended()
 
     expect(drawn(alice).get_by_text("Spring")).to_be_visible()
     expect(alice.answer.locator(".codeblock.diagram pre").first).to_be_hidden()
@@ -259,7 +259,7 @@ def test_diagram_is_drawn_and_errors_are_shown(site: BrowserSite, tab: OpenTab) 
     expect(alice.answer.locator(".codeblock.diagram pre").first).to_be_visible()
     alice.button("Source").click()
     live = alice.normalized()
-    until_drawn(alice.reload()).shows("Can't draw this diagram")
+    until_drawn(alice.reload()).shows("Can’t draw this diagram")
     assert live == alice.normalized()
 
 
