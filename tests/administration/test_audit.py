@@ -132,5 +132,5 @@ def test_audit_trail_is_listed_and_searched(
     assert (
         "<bdi>Ada</bdi> read the conversation <bdi>“Private”</bdi> of <bdi>Alice</bdi>" in listing
     )
-    assert "<h1>Ada read the conversation “Private” of Alice</h1>" in page
+    assert '<h1 dir="auto">Ada read the conversation “Private” of Alice</h1>' in page
     assert "&quot;visibility&quot;: &quot;private&quot;" in page

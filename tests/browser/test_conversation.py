@@ -247,6 +247,12 @@ def assert_receives_nothing_more(site: BrowserSite, tab: Tab, other: Tab) -> Non
     assert tab.sockets[0].is_closed()
 
 
+def give_role(alice: Tab, role: str) -> None:
+    """Changes Vera's role on the page of people."""
+    alice.page.get_by_label("Role of Vera").select_option(role)
+    alice.button("Save").click()
+
+
 def test_role_change_gives_and_takes_the_composer(team_site: BrowserSite, people: People) -> None:
     team_site.fake.script(streams.telling("First."), streams.telling("Second."))
     run = team_site.send("Tell us.")
@@ -254,13 +260,13 @@ def test_role_change_gives_and_takes_the_composer(team_site: BrowserSite, people
     expect(vera.composer).to_have_count(0)
     alice = people.tab(team_site, "Alice", "/people/")
 
-    alice.page.get_by_label("Role of Vera").select_option("Member")
+    give_role(alice, "Member")
     expect(vera.composer).to_be_visible()
     expect(vera.button("Try again")).to_have_count(1)
     vera.write("And then?").shows("Second.").until_ended()
     expect(vera.button("Try again")).to_have_count(2)
 
-    alice.page.get_by_label("Role of Vera").select_option("Viewer")
+    give_role(alice, "Viewer")
     expect(vera.composer).to_have_count(0)
     expect(vera.button("Try again")).to_have_count(0)
     expect(vera.page.locator("#turns").get_by_role("link", name="Edit")).to_have_count(0)
@@ -272,9 +278,9 @@ def test_new_member_stops_a_running_answer(team_site: BrowserSite, people: Peopl
     vera = people.tab(team_site, "Vera", team_site.room(run)).shows("Half")
     alice = people.tab(team_site, "Alice", "/people/")
 
-    alice.page.get_by_label("Role of Vera").select_option("Member")
+    give_role(alice, "Member")
     vera.stop.click()
 
     vera.until_ended().shows("Stopped by Vera")
-    alice.page.get_by_label("Role of Vera").select_option("Viewer")
+    give_role(alice, "Viewer")
     expect(vera.composer).to_have_count(0)

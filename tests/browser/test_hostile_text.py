@@ -358,7 +358,7 @@ OUTSIDE = """() => {
   const page = document.body.cloneNode(true);
   for (const answer of page.querySelectorAll(".answer, .figures")) answer.replaceChildren();
   const ids = [...page.querySelectorAll("[id]")].map(element => element.id);
-  return {ids: ids.filter(id => !/^([abmnpqr]|(runs|asks|rest|rest-note)-)[0-9a-f]{32}$/.test(id)).sort(),
+  return {ids: ids.filter(id => !/^([abmnpqr]|(runs|asks|rest|rest-note|retry)-)[0-9a-f]{32}$/.test(id)).sort(),
           forms: page.querySelectorAll("form").length, scripts: page.querySelectorAll("script").length};
 }"""
 # A script sets the sizes of a formula; no content can pass itself off as a drawn formula.

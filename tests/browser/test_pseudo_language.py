@@ -70,7 +70,7 @@ def test_every_page_is_translated_and_keeps_its_width(
     pseudo_site.until_ended(run)
     tab = people.tab(pseudo_site, "Ada", "/")
     names = [
-        *("Tributary", "Tell us.", "Ctrl", "Shift", "nginx", "Caddy", "Apache"),
+        *("Tributary", "Tell us.", "Test", "Ctrl", "Shift", "nginx", "Caddy", "Apache"),
         *[each["email"] for each in pseudo_site.rows("SELECT email FROM chat_user")],
         *[
             each["name"]

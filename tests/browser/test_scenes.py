@@ -91,7 +91,7 @@ SCENES = [
     Scene("openai_chat", "demo-friendli", "tool fail"),
     Scene("openai_chat", "demo-gateway", "Hello.", has=("img",)),
     Scene("openai_completions", "demo-base", "code"),
-    Scene("openai_completions", "demo-base-thinker", "think", shows=("Thinking",)),
+    Scene("openai_completions", "demo-base-thinker", "think", shows=("Thought for",)),
     Scene("openai_responses", "demo-agent", "search", has=(".citations",)),
     Scene("openai_responses", "demo-agent", "mcp"),
     Scene("openai_responses", "demo-agent", "mcp fail"),
@@ -182,7 +182,7 @@ def test_phone_figures_leave_room_for_the_label(scene_site: SceneSite, people: P
     PHONE_LIGHT.show(alice.page)
     open_details(alice.page)
 
-    retried = alice.answers.locator(".step", has_text="tried 2 times")
+    retried = alice.answers.locator(".step", has_text="2 attempts")
     shares = retried.evaluate_all(
         "steps => steps.map(step => step.querySelector('.label').clientWidth / step.clientWidth)"
     )

@@ -24,10 +24,10 @@ IS_STILL = """async () => {
   return count() === before;
 }"""
 # Without spaces: there are none between blocks that are elements.
-TEXT = "() => document.querySelector('#turns .flow').textContent.replace(/\\s+/g, '')"
+TEXT = "() => document.querySelector('#turns .answer .flow').textContent.replace(/\\s+/g, '')"
 # Whether a paragraph with this text is rendered.
 SHOWN = """text => {
-  const all = [...document.querySelectorAll("#turns .blocks > p")];
+  const all = [...document.querySelectorAll("#turns .answer .blocks > p")];
   return all.some(each => each.textContent.includes(text) && each.checkVisibility({contentVisibilityAuto: true}));
 }"""
 HEIGHT = "() => document.scrollingElement.scrollHeight"
@@ -50,8 +50,18 @@ def open_answer(site: BrowserSite, tab: OpenTab, *pieces: str) -> Tab:
     site.fake.script(streams.telling(*pieces))
     alice = tab("Alice", site.room(site.send("Much.")))
     alice.page.wait_for_function(HAS_TEXT, arg=pieces[-1].split("\n")[0], timeout=BUSY_MS)
-    alice.until_ended()
-    return settled(alice)
+    return reading(alice.until_ended())
+
+
+def reading(tab: Tab) -> Tab:
+    """A search, and what is selected, begin where the focus is: not in the composer."""
+    tab.page.evaluate(
+        """() => {
+          document.activeElement.blur();
+          document.getSelection().collapse(document.getElementById("turns"), 0);
+        }"""
+    )
+    return settled(tab)
 
 
 def settled(tab: Tab) -> Tab:
@@ -87,7 +97,7 @@ def alice(tab: OpenTab, long_room: str) -> Tab:
     """Alice at the end of that answer."""
     alice = tab("Alice", long_room)
     alice.page.wait_for_function(HAS_TEXT, arg="The end.", timeout=BUSY_MS)
-    return settled(alice.until_ended())
+    return reading(alice.until_ended())
 
 
 @pytest.mark.parametrize("way", ["live", "loaded"])
@@ -134,7 +144,7 @@ def test_scrolling_restores_sections(alice: Tab) -> None:
     scroll_to_top(alice)
 
     assert alice.page.evaluate(SHOWN, "Paragraph 0.")
-    assert alice.page.locator("#turns .blocks > p em").first.is_visible()
+    assert alice.page.locator("#turns .answer .blocks > p em").first.is_visible()
     assert 0 < removed_sections(alice.page) < LONG
     # The sections between have kept their height.
     scroll_to_end(alice)
@@ -147,7 +157,7 @@ def test_scrolling_restores_sections(alice: Tab) -> None:
 READ_ALL = """async () => {
   const seen = new Set();
   for (;;) {
-    for (const each of document.querySelectorAll("#turns .blocks > p")) {
+    for (const each of document.querySelectorAll("#turns .answer .blocks > p")) {
       const box = each.getBoundingClientRect();
       if (box.bottom > 0 && box.top < innerHeight) seen.add(each.firstChild.textContent);
     }
@@ -182,7 +192,7 @@ def test_link_leads_to_a_removed_section(site: BrowserSite, tab: OpenTab) -> Non
 
 def test_selection_is_copied_whole_and_stays(alice: Tab) -> None:
     alice.page.evaluate(
-        "() => document.getSelection().selectAllChildren(document.querySelector('#turns .flow'))"
+        "() => document.getSelection().selectAllChildren(document.querySelector('#turns .answer .flow'))"
     )
     alice.page.evaluate(
         """() => addEventListener("copy", () => {
@@ -204,7 +214,7 @@ def test_whole_answer_is_printed(alice: Tab) -> None:
     printed = alice.page.evaluate(
         """() => {
           dispatchEvent(new Event("beforeprint"));
-          return document.querySelectorAll("#turns .blocks > p em").length;
+          return document.querySelectorAll("#turns .answer .blocks > p em").length;
         }"""
     )
 
@@ -227,10 +237,10 @@ def test_find_in_page_keeps_its_match_in_view(alice: Tab) -> None:
 
     assert alice.page.evaluate("words => window.find(words)", words)
 
-    expect(alice.page.locator("#turns .blocks > p", has_text=words)).to_be_in_viewport()
+    expect(alice.page.locator("#turns .answer .blocks > p", has_text=words)).to_be_in_viewport()
     settled(alice)
     assert alice.page.evaluate("() => document.getSelection().toString()") == words
-    expect(alice.page.locator("#turns .blocks > p", has_text=words)).to_be_in_viewport()
+    expect(alice.page.locator("#turns .answer .blocks > p", has_text=words)).to_be_in_viewport()
 
 
 def test_find_in_page_works_in_a_narrowed_window(site: BrowserSite, tab: OpenTab) -> None:
@@ -245,7 +255,7 @@ def test_find_in_page_works_in_a_narrowed_window(site: BrowserSite, tab: OpenTab
 
     assert alice.page.evaluate("words => window.find(words)", words)
 
-    expect(alice.page.locator("#turns .blocks > p", has_text=words)).to_be_in_viewport()
+    expect(alice.page.locator("#turns .answer .blocks > p", has_text=words)).to_be_in_viewport()
 
 
 @pytest.mark.parametrize(("key", "begin", "end"), [("Tab", 0, 1), ("Shift+Tab", 1, 0)])
@@ -283,7 +293,7 @@ def test_reopened_reasoning_is_virtualized(site: BrowserSite, tab: OpenTab) -> N
           document.querySelector("#turns details.reasoning").open = true;
           for (let frame = 0; frame < 10; frame += 1) {
             await new Promise(requestAnimationFrame);
-            most = Math.max(most, document.querySelectorAll("#turns .blocks > p").length);
+            most = Math.max(most, document.querySelectorAll("#turns .answer .blocks > p").length);
           }
           return most;
         }"""

@@ -93,7 +93,7 @@ def test_outage_loses_nothing_and_is_reported(cluster: Cluster, postgres: Postgr
             assert_whole(cluster, run, words)
         viewers.assert_complete()
     assert [answer.status_code for answer in answers] == [503] * 4
-    assert all(AWAY in answer.text for answer in answers)
+    assert all(str(AWAY) in answer.text for answer in answers)
     assert_flood_is_whole(cluster, flooded, end)
     assert_draft_can_be_sent(cluster, room, draft)
     assert not any("Traceback" in web.log for web in cluster.webs)

@@ -77,7 +77,7 @@ def test_silent_database_is_given_up_and_the_message_sent_once(
         proxy.speak()
 
     assert [answer.status_code for answer in refused] == [503] * SENDERS
-    assert all(AWAY in answer.text for answer in refused)
+    assert all(str(AWAY) in answer.text for answer in refused)
     assert_sent_once(site, room, forms[0])
 
 

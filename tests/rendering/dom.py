@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 VOID = {"br", "hr", "img", "input", "use"}
 # Server processes name the icons as they were built; in the tests' own process nothing is built.
-HASHED_SPRITE = re.compile(r'(?<=href=")/static/icons\.[0-9a-f]{12}\.svg(?=#)')
+HASHED_SPRITE = re.compile(r"/static/icons\.[0-9a-f]{12}\.svg(?=#)")
 SPRITE = "/static/icons.svg"
 
 
@@ -78,7 +78,8 @@ class _Builder(HTMLParser):
         self.open = [self.root]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        element = Element(tag, {name: value or "" for name, value in attrs})
+        values = {name: HASHED_SPRITE.sub(SPRITE, value or "") for name, value in attrs}
+        element = Element(tag, values)
         self.open[-1].add(element)
         if tag not in VOID:
             self.open.append(element)

@@ -47,6 +47,17 @@ def test_leaving_it_out_twice_changes_nothing() -> None:
         assert without_indentation(once) == once, path
 
 
+def test_lines_of_templates_are_short() -> None:
+    too_long = [
+        f"{path.name}:{number}"
+        for path in TEMPLATES
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if len(line) > 160
+    ]
+
+    assert too_long == []
+
+
 def test_every_template_compiles() -> None:
     for path in TEMPLATES:
         engines["django"].get_template(str(path.relative_to(settings.BASE_DIR / "templates")))
