@@ -168,7 +168,7 @@ def test_key_is_dropped_when_the_address_changes(site: Site) -> None:
     upstream = uuid.UUID(add_server(site, "Moved")["public_id"])
 
     form = server_form("Moved", base_url="http://127.0.0.2:9", key="")
-    moved = site.post("Alice", f"/settings/servers/{upstream}/", **form)
+    moved = site.post("Alice", f"/settings/servers/{upstream}/settings/", **form)
 
     assert moved.status_code == 302
     row = server_row(site, "Moved")
