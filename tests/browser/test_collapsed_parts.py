@@ -142,7 +142,7 @@ def test_failed_part_can_be_loaded_again(site: BrowserSite, tab: OpenTab) -> Non
     alice.page.route("**/part/**", lambda route: route.abort())
 
     fold(alice.answer).locator("summary").click()
-    button = alice.button("Couldn't load. Try again")
+    button = alice.button("Couldn’t load. Try again")
     expect(button).to_be_visible()
     alice.page.unroute_all()
     button.click()
