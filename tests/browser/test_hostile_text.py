@@ -425,10 +425,12 @@ def test_hostile_titles_and_messages_stay_text(site: BrowserSite, tab: OpenTab) 
         alice.until_ended()
 
         expect(bob.page.locator("#room-head h1")).to_have_text(title)
-        words = bob.turns.nth(2 * number).locator(".words")
+        turn = bob.turns.nth(2 * number)
         # Rendered as Markdown, of whose HTML nothing becomes an element.
-        expect(words).to_be_visible()
-        assert words.locator(FOREIGN).count() == 0, text
+        expect(turn.locator(".words")).to_be_visible()
+        assert turn.locator(".words").locator(FOREIGN).count() == 0, text
+        turn.get_by_role("link", name="Show source").click()
+        expect(turn.locator(".source")).to_have_text(text)
         expect(bob.page).to_have_title(f"{title} · Tributary")
         expect(bob.turns).to_have_count(2 + 2 * number)
         expect(bob.page.locator("#composer")).to_have_count(1)

@@ -12,7 +12,17 @@ from lxml import html
 from chat.conversations.actions import conversation
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.transcript import PAGE_TURNS
-from chat.models import Artifact, BranchChoice, Membership, Message, Run, RunStatus, TeamRole, User
+from chat.models import (
+    AnswerFile,
+    BranchChoice,
+    Membership,
+    Message,
+    Run,
+    RunStatus,
+    StoredFile,
+    TeamRole,
+    User,
+)
 from chat.runs.outcomes import SERVER_IS_GONE
 from tests.support.rooms import HTMX, Headers, Patches, Room, end_run, url_of
 
@@ -247,9 +257,9 @@ def rename(run: Run, room: Room) -> None:
     conversation.rename(room.conversation, "Another title")
 
 
-def add_artifact(run: Run, room: Room) -> None:
-    artifact = Artifact.objects.create(conversation=room.conversation, artifact_id="a")
-    artifact.versions.create(run=run, number=1, seq=1)
+def add_file(run: Run, room: Room) -> None:
+    file = StoredFile.objects.create(conversation=room.conversation, body=b"x")
+    AnswerFile.objects.create(run=run, file=file, item=1)
 
 
 def end_by_a_pause(run: Run, room: Room) -> None:
@@ -265,7 +275,7 @@ def add_branch(run: Run, room: Room) -> None:
     assert other.parent.parent_id == run.message.parent.parent_id
 
 
-@pytest.mark.parametrize("also", [nothing_else, rename, add_artifact, end_by_a_pause, add_branch])
+@pytest.mark.parametrize("also", [nothing_else, rename, add_file, end_by_a_pause, add_branch])
 def test_page_after_an_answer_equals_a_new_one(
     as_alice: Client, room: Room, also: Callable[[Run, Room], None]
 ) -> None:
@@ -283,6 +293,7 @@ def test_page_after_an_answer_equals_a_new_one(
         assert patches.swaps(target) == ["outerHTML"]
         assert parts_of(patch)[target] == expected[target]
     assert patches.turns == []
+    assert ("Files (1)" in patches.text(footer)) is (also is add_file)
 
 
 def test_end_of_an_answer_costs_few_queries(
