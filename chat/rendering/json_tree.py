@@ -1,12 +1,10 @@
 """Results of tools as HTML: JSON as a tree that opens, links, pictures, text."""
 
 import json
-from collections.abc import Iterator
-from html import escape
 from itertools import islice
 
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import ngettext
 
 from chat.events import Json
 from chat.rendering import figures
@@ -60,7 +58,8 @@ def _value_or_text(output: str, value: Json) -> SafeString:
 
 def tree_of(value: dict[str, Json] | list[Json]) -> SafeString:
     """A tree, and the whole value as text below it."""
-    return fill("tree", tree=safe(_tree(value)), text=excerpt_of_json(value))
+    tree = _branch(value, _Room(), 0)
+    return fill("tree", tree=tree, text=excerpt_of_json(value))
 
 
 def _parsed(output: str) -> Json:
@@ -94,6 +93,9 @@ def _content(part: dict[str, Json]) -> str:
 
 # --- the tree --------------------------------------------------------------------------------
 
+# What a template shows of a value or of the values inside a branch.
+_Shown = dict[str, object]
+
 
 class _Room:
     """The remaining number of values to show."""
@@ -102,34 +104,33 @@ class _Room:
         self.left = SHOWN_VALUES
 
 
-def _tree(value: Json) -> str:
-    return f'<ul class="tree">{"".join(_members(value, _Room(), 0))}</ul>'
-
-
-def _members(value: Json, room: _Room, depth: int) -> Iterator[str]:
+def _branch(value: dict[str, Json] | list[Json], room: _Room, depth: int) -> _Shown:
+    """The members that fit, and how many do not."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
-    for number, (key, inner) in enumerate(pairs):
-        if number >= SHOWN_MEMBERS or room.left <= 0:
-            yield f'<li class="quiet">{escape(_more(len(value) - number))}</li>'
-            return
+    members: list[_Shown] = []
+    for key, inner in islice(pairs, SHOWN_MEMBERS):
+        if room.left <= 0:
+            break
         room.left -= 1
-        yield f"<li>{_member(str(key), inner, room, depth)}</li>"
+        members.append(_member(str(key), inner, room, depth))
+    left = len(value) - len(members)
+    return {"members": members, "more": _more(left) if left else ""}
 
 
-def _member(key: str, value: Json, room: _Room, depth: int) -> str:
-    name = f'<span class="key">{escape(_cut(name_of(key), SHOWN_NAME), quote=False)}</span>'
+def _member(key: str, value: Json, room: _Room, depth: int) -> _Shown:
+    return {"name": _cut(name_of(key), SHOWN_NAME), **_value(value, room, depth)}
+
+
+def _value(value: Json, room: _Room, depth: int) -> _Shown:
+    """Every key that the template asks for is there: one that is missing takes ten times as long."""
     if not isinstance(value, dict | list) or not value:
-        return f"{name} {_leaf(value)}"
-    size = f'<span class="quiet">{escape(_size(value))}</span> {_glance(value)}'
+        return _leaf(value)
+    size, glance = _size(value), _glance(value)
     if depth >= SHOWN_DEPTH:
-        note = escape(gettext("deeper levels aren’t shown"))
-        return f'{name} {size} <span class="quiet">{note}</span>'
-    is_open = " open" if depth == 0 and len(value) <= OPEN_MEMBERS else ""
-    inside = "".join(_members(value, room, depth + 1))
-    return (
-        f'<details class="branch"{is_open}><summary>{name} {size}</summary>'
-        f'<ul class="tree">{inside}</ul></details>'
-    )
+        return _html(fill("tree_deep", size=size, glance=glance))
+    is_open = depth == 0 and len(value) <= OPEN_MEMBERS
+    branch = _branch(value, room, depth + 1)
+    return {"branch": branch, "size": size, "glance": glance, "is_open": is_open}
 
 
 def _size(value: Json) -> str:
@@ -165,8 +166,7 @@ def _glance(value: Json) -> str:
     shown = [f"{_cut(key, GLANCED_LETTERS)}: {_short(one)}" for key, one in pairs] or [
         _short(one) for one in first
     ]
-    text = name_of(", ".join(shown)) + ("…" if len(value) > GLANCED_MEMBERS else "")
-    return f'<span class="glance">{escape(text, quote=False)}</span>'
+    return name_of(", ".join(shown)) + ("…" if len(value) > GLANCED_MEMBERS else "")
 
 
 def _short(value: Json) -> str:
@@ -178,25 +178,25 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def _leaf(value: Json) -> str:
-    if isinstance(value, str):
-        return _text(value)
-    word = json.dumps(value)
-    return f'<span class="hl-number">{escape(word, quote=False)}</span>'
+def _leaf(value: Json) -> _Shown:
+    if not isinstance(value, str):
+        return {"kind": "number", "text": json.dumps(value), "html": "", "branch": None}
+    if picture := picture_of_address(value):
+        return _html(picture)
+    more = len(value) - SHOWN_LETTERS
+    if is_safe_link(value) and more <= 0 and not value.split(None, 1)[1:]:
+        return _html(_link(value))
+    text = reveal(storable(value[:SHOWN_LETTERS]))
+    if more > 0:
+        return _html(fill("tree_cut", text=text, more=_more_characters(more)))
+    return {"kind": "string", "text": text, "html": "", "branch": None}
 
 
-def _text(text: str) -> str:
-    if picture := picture_of_address(text):
-        return picture
-    if is_safe_link(text) and len(text) <= SHOWN_LETTERS and not text.split(None, 1)[1:]:
-        return _link(text)
-    shown = escape(reveal(storable(text[:SHOWN_LETTERS])), quote=False)
-    more = len(text) - SHOWN_LETTERS
-    cut = f' <span class="quiet">{escape(_more_characters(more))}</span>' if more > 0 else ""
-    return f'<span class="hl-string" dir="auto">{shown}</span>{cut}'
+def _html(html: str) -> _Shown:
+    """What is rarer than numbers and short texts has a template of its own."""
+    return {"html": html, "branch": None}
 
 
-def _link(address: str) -> str:
-    shown = escape(with_host(name_of(address), address))
-    target = 'target="_blank" rel="noopener noreferrer nofollow"'
-    return f'<a href="{escape(storable(address))}" {target}>{shown}</a>'
+def _link(address: str) -> SafeString:
+    words = with_host(name_of(address), address)
+    return fill("link", address=storable(address), words=words)

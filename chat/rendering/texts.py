@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from html import escape
 from typing import ClassVar
 
 from django.utils.safestring import SafeString
@@ -127,9 +126,8 @@ class Source:
 def _mark(id: str, source: Source) -> str:
     """The number in the text, a link to the list of sources."""
     words = gettext("Source %(number)d: %(title)s")
-    name = escape(words % {"number": source.number, "title": source.title})
-    link = f'<a id="{id}" href="#{source.id}" title="{name}" aria-label="{name}">'
-    return f'<sup class="mark">{link}{source.number}</a></sup>'
+    name = words % {"number": source.number, "title": source.title}
+    return fill("mark", id=id, source=source, name=name)
 
 
 def _source(citation: Citation, id: str, number: int) -> Source:
