@@ -12,11 +12,13 @@ from django.utils.translation import gettext
 from chat.events import Json
 from chat.rendering import figures
 from chat.rendering.components import Foldable, fill, more_note, safe
+from chat.rendering.markdown import render_ranges
 from chat.rendering.parts import Slot
 from chat.rendering.safety import reveal, storable
 
 # Limits of the view; the run's details show all.
 SHOWN_TOKENS = 3_000
+SHOWN_CHARACTERS = 32_000
 SHOWN_RIVALS = 5
 # Lowest probability of each class; lower ones have the first class.
 _CLASSES = ((0.95, 5), (0.75, 4), (0.5, 3), (0.2, 2))
@@ -37,12 +39,15 @@ class Odds(Foldable, Slot):
         super().__init__(id, seq)
         self._tokens: list[Token] = []
         self._count = 0
+        # Characters of the tokens, also of those that are not shown.
+        self._length = 0
         self._is_shown = False
 
     def add(self, entries: list[Json]) -> None:
         for token in _tokens_of(entries):
             self._count += 1
-            if len(self._tokens) < SHOWN_TOKENS:
+            self._length += len(token[0])
+            if len(self._tokens) < SHOWN_TOKENS and self._length <= SHOWN_CHARACTERS:
                 self._tokens.append(token)
 
     def end(self, seq: int) -> None:
@@ -58,9 +63,15 @@ class Odds(Foldable, Slot):
         return fill("logprobs", count=count, heat=heat)
 
     def whole(self) -> SafeString:
-        tokens = safe("".join(_shown(token) for token in self._tokens))
+        opened = [_opening_tag(number, token) for number, token in enumerate(self._tokens)]
+        texts = [text for text, _, _ in self._tokens]
+        tokens = render_ranges(
+            texts,
+            self.id,
+            lambda number, text: f"{opened[number]}{escape(reveal(text), quote=False)}</span>",
+        )
         more = more_note(self._count - len(self._tokens))
-        return fill("logprobs_text", tokens=tokens, more=more)
+        return fill("logprobs_text", tokens=safe(tokens), more=more)
 
 
 def _tokens_of(entries: list[Json]) -> Iterator[Token]:
@@ -117,7 +128,8 @@ def _percent(logprob: float) -> str:
     return figures.percentage(round(share)) if share >= 1 else f"< {figures.percentage(1)}"
 
 
-def _shown(token: Token) -> str:
+def _opening_tag(number: int, token: Token) -> str:
+    """Of each element that shows a part of the token."""
     text, logprob, rivals = token
     share = _share(logprob)
     heat = next((number for least, number in _CLASSES if share >= least), 1)
@@ -126,8 +138,7 @@ def _shown(token: Token) -> str:
     if others:
         words = gettext("%(token)s. Alternatives: %(others)s")
         title = words % {"token": title, "others": others}
-    shown = escape(reveal(storable(text)), quote=False)
-    return f'<span class="odd odd-{heat}" title="{escape(title)}">{shown}</span>'
+    return f'<span class="odd odd-{heat}" data-token="{number}" title="{escape(title)}">'
 
 
 def _visible(text: str) -> str:

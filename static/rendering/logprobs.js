@@ -1,15 +1,20 @@
 /* The view of log probabilities: what is known of a token is shown below the text, by pointer and keyboard. */
 import { on } from "../base/dom.js";
 
-function show(token) {
-  const text = token?.closest(".heat-text");
-  if (!text) return;
-  text.querySelector(".is-told")?.classList.remove("is-told");
-  token.classList.add("is-told");
-  text.parentElement.querySelector(".heat-line").textContent = token.title;
+const isTold = element => element.classList.contains("is-told");
+
+// A token that ends a bold word and goes on behind it has several elements.
+function show(element) {
+  if (!element) return;
+  const text = element.closest(".heat-text");
+  for (const each of text.querySelectorAll(".odd")) {
+    each.classList.toggle("is-told", each.dataset.token === element.dataset.token);
+  }
+  text.parentElement.querySelector(".heat-line").textContent = element.title;
+  element.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
-for (const type of ["pointerover", "click"]) on(type, ".heat-text > .odd", show);
+for (const type of ["pointerover", "click"]) on(type, ".heat-text .odd", show);
 
 document.addEventListener("keydown", event => {
   const text = event.target;
@@ -17,6 +22,8 @@ document.addEventListener("keydown", event => {
   // Those are the browser's: back and forward.
   if (event.altKey || event.ctrlKey || event.metaKey) return;
   event.preventDefault();
-  const told = text.querySelector(".is-told");
-  show(event.key === "ArrowRight" ? told?.nextElementSibling ?? text.firstElementChild : told?.previousElementSibling);
+  const elements = [...text.querySelectorAll(".odd")];
+  const isAfter = event.key === "ArrowRight";
+  const from = isAfter ? elements.findLastIndex(isTold) : elements.findIndex(isTold);
+  show(isAfter ? elements[from + 1] : elements[from - 1]);
 });

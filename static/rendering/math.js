@@ -20,7 +20,7 @@ const waiting = new Set();
 let isAsked = false;
 let isLoaded = false;
 let loading = null;
-const isMath = node => node.nodeType === Node.ELEMENT_NODE && node.matches(".math") && node.closest("#turns, .preview-text");
+const isMath = node => node.nodeType === Node.ELEMENT_NODE && node.matches(".math") && node.closest("#turns, .preview-text") && !node.closest(".heat-text");
 
 /* --- drawing --- */
 // Attributes that the page's policy would refuse; the same is said by classes and properties elsewhere.

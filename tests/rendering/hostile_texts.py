@@ -49,6 +49,7 @@ ATTRIBUTES = {
     *("checked", "start", "align", "data-copy", "data-elapsed-ms", "data-since-ms", "src", "alt"),
     *("max", "value", "aria-label", "open", "data-part", "data-panel", "data-file"),
     *("form", "name", "tabindex", "role", "aria-live", "controls", "preload", "download"),
+    "data-token",
 }
 # Only elements of the latency bar have these, with values of these patterns.
 BAR_ATTRIBUTES = {
@@ -63,6 +64,7 @@ PATTERNS = {
     "tabindex": r"-?[01]",
     "role": "[a-z]+",
     "aria-live": "off|polite",
+    "data-token": r"\d+",
 }
 
 

@@ -126,6 +126,25 @@ def test_probabilities_are_a_view_of_their_own(entry: dict[str, object]) -> None
     assert "dam" not in answer_of(*with_logprobs(entry)).snapshot()
 
 
+def tokens_shown(*texts: str) -> list[str]:
+    tokens = [{"token": text, "logprob": -0.1} for text in texts]
+    *said, ended = message("".join(texts))
+    answer = answer_of(*said, events.LogprobsAdd(item=0, tokens=tokens), ended)
+    return [e.text() for e in parse(str(answer.part(f"r{RUN}-i0-odds"))).find_all(class_="odd-4")]
+
+
+def test_probabilities_are_shown_in_the_rendered_text() -> None:
+    _, *shown = tokens_shown("The ", "**", "weir", "**", " leaks")
+
+    assert shown == ["The ", "weir", " leaks"]
+
+
+def test_probabilities_of_a_long_text_are_cut() -> None:
+    _, *shown = tokens_shown("word " * 6000, "word " * 500, "more")
+
+    assert [len(text) for text in shown] == [6000 * len("word ") - 1]
+
+
 def test_probabilities_need_no_alternatives() -> None:
     assert "“weir” 61%" in probabilities_of({**LEGACY, "top_logprobs": []})
 

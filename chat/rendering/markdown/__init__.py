@@ -9,6 +9,7 @@ from chat.rendering.markdown.parser import (
     References,
     Scope,
 )
+from chat.rendering.markdown.ranges import render_ranges
 from chat.rendering.markdown.renderer import (
     Outline,
     begins_words,
@@ -34,4 +35,5 @@ __all__ = [
     "render",
     "render_block",
     "render_blocks",
+    "render_ranges",
 ]

@@ -174,8 +174,9 @@ def outline(text: str, scope: Scope) -> Outline:
     return Outline(lines, spans, defined, env.get(UNCLOSED, len(lines)))
 
 
-def render_block(source: str, scope: Scope) -> str:
-    """One top-level block as HTML, with the link definitions of `scope`."""
+def render_block(source: str, scope: Scope, dress: Callable[[str], str] = dress) -> str:
+    """One top-level block as HTML, with the link definitions of `scope`. ``dress`` adds what is
+    ours: the tools of code, the frames of tables."""
     if len(source) > MAX_BLOCK_CHARACTERS:
         return plain(source)
     line = source.rstrip(" \n")
