@@ -209,9 +209,30 @@ def page_head(content: str, title: str, text: str = "") -> SafeString:
 
 
 @register.simple_block_tag
-def section(content: str, title: str, text: str = "", *, id: str = "") -> SafeString:
-    """A part of a page with a heading, and one sentence about it."""
-    return _render("section", {"content": content, "title": title, "text": text, "id": id})
+def section(
+    content: str, title: str, text: str = "", *, id: str = "", beside: bool = False
+) -> SafeString:
+    """A part of a page with a heading, and one sentence about it. ``beside`` puts the content, a
+    button, beside them."""
+    return _render(
+        "section",
+        {"content": content, "title": title, "text": text, "id": id, "is_beside": beside},
+    )
+
+
+@register.simple_block_tag(takes_context=True)
+def live_form(context: Context, content: str, action: str, **attrs: object) -> SafeString:
+    """A form of a conversation: it is sent when the forms before it are done, and answered by
+    patches. Without scripts it is posted."""
+    return _render(
+        "live_form",
+        {
+            "content": content,
+            "csrf_token": context.get("csrf_token"),
+            "action": action,
+            "attributes": attributes(attrs),
+        },
+    )
 
 
 @register.simple_tag
