@@ -6,7 +6,12 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from chat.models import User
 from chat.web.decorators import administrators_only
+from chat.web.tags import AVATAR_HUES
+
+# One for each hue.
+NAMES = ("Ana Lima", "Ben Okafor", "Cho", "Dana Roy", "Eva Ek", "Finn Berg", "Gita Rao", "Hana Ito")
 
 
 class SampleForm(forms.Form):
@@ -37,5 +42,6 @@ class SampleChoiceForm(forms.Form):
 @administrators_only
 def styleguide(request: HttpRequest) -> HttpResponse:
     sample = {"name": "Workshop", "address": "not an address", "kind": "chat", "notes": "Two lines"}
-    context = {"form": SampleForm(sample), "choice": SampleChoiceForm()["model"]}
+    people = [User(pk=number, name=name) for number, name in enumerate(NAMES, start=AVATAR_HUES)]
+    context = {"form": SampleForm(sample), "choice": SampleChoiceForm()["model"], "people": people}
     return render(request, "styleguide/styleguide.html", context)

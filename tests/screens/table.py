@@ -45,6 +45,7 @@ SCREENS = (
     Screen("invitation-signed-in", "Charlie", "{link[invitation]}"),
     Screen("password-reset", "", "/accounts/password/reset/"),
     # --- home
+    Screen("styleguide", "Ada", "/styleguide/"),
     Screen("home", "Bob", "/"),
     Screen("home-administrator", "Ada", "/"),
     Screen("home-without-team", "Charlie", "/"),
