@@ -10,8 +10,8 @@ IS_MISSING = "() => window.axe === undefined"
 # What depends on colors alone: all else is the same in light and in dark.
 COLOR_RULES = ("color-contrast", "link-in-text-block")
 # Rules of which no violation is serious are not tried.
-RUN = """async ([within, only]) => {
-  const isSerious = impact => impact === "serious" || impact === "critical";
+RUN = """async ([within, only, everything]) => {
+  const isSerious = impact => everything || impact === "serious" || impact === "critical";
   const mild = axe._audit.rules.filter(({impact}) => impact && !isSerious(impact));
   const rules = Object.fromEntries(mild.map(({id}) => [id, {enabled: false}]));
   const {violations} = await axe.run(within || document, {
@@ -23,9 +23,11 @@ RUN = """async ([within, only]) => {
 }"""
 
 
-def findings(page: Page, *, within: str = "", only_colors: bool = False) -> list[str]:
-    """The serious and critical ones, one sentence for each element; of the whole page, or within
-    the elements that a selector names."""
+def findings(
+    page: Page, *, within: str = "", only_colors: bool = False, also_mild: bool = False
+) -> list[str]:
+    """The serious and critical ones or all, one sentence for each element; of the whole page, or
+    within the elements that a selector names."""
     if page.evaluate(IS_MISSING):
         page.evaluate(SOURCE)
-    return list(page.evaluate(RUN, [within, COLOR_RULES if only_colors else ()]))
+    return list(page.evaluate(RUN, [within, COLOR_RULES if only_colors else (), also_mild]))

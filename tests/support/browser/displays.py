@@ -88,10 +88,15 @@ def serious_findings(
 
 
 def serious_findings_now(
-    page: Page, display: Display, *, within: str = "", only_colors: bool = False
+    page: Page,
+    display: Display,
+    *,
+    within: str = "",
+    only_colors: bool = False,
+    also_mild: bool = False,
 ) -> list[str]:
-    """Serious findings of axe on the display on which the page is."""
+    """Serious findings of axe, or all, on the display on which the page is."""
     page.evaluate(PAINT_ALL)
-    found = findings(page, within=within, only_colors=only_colors)
+    found = findings(page, within=within, only_colors=only_colors, also_mild=also_mild)
     page.evaluate(PAINT_AS_USUAL)
     return [f"{page.url} {display.name}: {each}" for each in found]
