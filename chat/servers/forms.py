@@ -37,6 +37,10 @@ TYPED_MODELS_LIMIT = 200
 KEY_LIMIT = 4000
 
 
+# What every API type has, apart from the key, which is never sent back.
+_KEPT = ("name", "base_url", "concurrency_limit", "typed_models")
+
+
 class UpstreamForm(forms.Form):
     """All settings of a server except whether it is enabled. Keys and secret options are written,
     never read.
@@ -114,7 +118,9 @@ class UpstreamForm(forms.Form):
         self.shown_dialect = self._shown_dialect()
         self.fields |= option_fields(self.shown_dialect, stored=_stored_secrets(upstream))
         self.fields |= parameter_fields(self.shown_dialect)
-        self.initial |= self._initial_of_dialect(typed or {})
+        typed = typed or {}
+        self.initial |= {name: typed[name] for name in _KEPT if name in typed}
+        self.initial |= self._initial_of_dialect(typed)
         if upstream is None or not upstream.has_key:
             del self.fields["clear_key"]
         if upstream is not None and upstream.is_demo:

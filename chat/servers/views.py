@@ -20,7 +20,7 @@ from chat.runs.seen_events import record_seen
 from chat.servers.actions import servers as actions
 from chat.servers.calls import ConnectionReport, ask_for_models, run_probe
 from chat.servers.forms import UpstreamForm
-from chat.servers.kinds import KINDS
+from chat.servers.kinds import KINDS, ServerKind
 from chat.servers.server_page import dialect_label, present, present_all, seen_kinds
 from chat.web.decorators import administrators_only
 
@@ -53,6 +53,9 @@ def server_add(request: HttpRequest) -> HttpResponse:
         tiles = [{"kind": kind, "api": dialect_label(kind.dialect)} for kind in KINDS.values()]
         return render(request, "servers/kinds.html", {"tiles": tiles})
     kind = KINDS.get(request.GET.get("kind", ""))
+    if "choose_dialect" in request.POST:
+        page = {"form": _form_of_dialect(request, kind=kind), "kind": kind}
+        return render(request, "servers/add.html", page)
     form = UpstreamForm(request.POST if request.method == "POST" else None, kind=kind)
     report = None
     if form.is_valid():
@@ -97,6 +100,8 @@ def server_models(request: HttpRequest, public_id: UUID) -> HttpResponse:
 @sensitive_variables("form")
 def server_settings(request: HttpRequest, public_id: UUID) -> HttpResponse:
     upstream = access.get_upstream(request.user, public_id)
+    if "choose_dialect" in request.POST:
+        return _tab(request, "settings", upstream, form=_form_of_dialect(request, upstream))
     form = UpstreamForm(request.POST if request.method == "POST" else None, upstream=upstream)
     if form.is_valid():
         try:
@@ -123,11 +128,7 @@ def server_dialect(request: HttpRequest) -> HttpResponse:
     """The part of the form that depends on the dialect, when another one is picked. The current
     form is posted along (it may contain a key), so fields that both dialects have keep their
     values."""
-    typed = request.POST if request.method == "POST" else request.GET
-    name = typed.get("dialect", "")
-    if name not in DIALECTS:
-        raise Http404(access.NOT_HERE)
-    form = UpstreamForm(upstream=_edited(request), dialect=name, typed=typed)
+    form = _form_of_dialect(request, _edited(request))
     return render(request, "servers/_dialect.html", {"form": form})
 
 
@@ -242,6 +243,18 @@ def _edited(request: HttpRequest) -> Upstream | None:
     except ValueError:
         return None
     return access.get_upstream(request.user, public_id)
+
+
+@sensitive_variables("typed")
+def _form_of_dialect(
+    request: HttpRequest, upstream: Upstream | None = None, *, kind: ServerKind | None = None
+) -> UpstreamForm:
+    """The form for the API type that was picked, with what was typed so far."""
+    typed = request.POST if request.method == "POST" else request.GET
+    name = typed.get("dialect", "")
+    if name not in DIALECTS:
+        raise Http404(access.NOT_HERE)
+    return UpstreamForm(upstream=upstream, dialect=name, typed=typed, kind=kind)
 
 
 def _tab(

@@ -290,6 +290,20 @@ def test_choosing_a_dialect_loads_its_help_and_options(admin_client: Client) -> 
     assert unknown.status_code == 404
 
 
+def test_dialect_is_chosen_without_scripts(admin_client: Client, upstream: Upstream) -> None:
+    """The whole form comes back, and nothing is added or changed."""
+    typed = {"name": "Typed", "base_url": "http://typed.test/v1", "key": "sk-typed"}
+    form = {**typed, "dialect": "xerotier", "choose_dialect": "true"}
+
+    for address in (reverse("server_add"), url_of(upstream, "server_settings")):
+        page = admin_client.post(address, form).content.decode()
+        assert 'name="option_resume_style"' in page
+        assert 'value="Typed"' in page
+        assert '<option value="xerotier" selected>' in page
+        assert "sk-typed" not in page
+    assert not Upstream.objects.filter(name="Typed").exists()
+
+
 # --- switched off, drained, deleted ------------------------------------------------------------
 
 
