@@ -196,6 +196,11 @@ class Answer:
         self._add(below, event.choice)
         return below
 
+    def has_begun_below_card(self, event: events.MessageDelta) -> bool:
+        """Whether this event, the last one, is the first of its message below a card."""
+        part = self._by_item.get((event.choice, event.item))
+        return isinstance(part, Text) and part.above is not None and part.opened_seq == self.seq
+
     def on_message_end(self, event: events.MessageEnd) -> None:
         self._item(event, Text).end(self.seq)
 
