@@ -1,5 +1,5 @@
 /* Follows the end of the text while the reader is there, and yields to the reader at once. */
-import { listen, ofTab, setText } from "../base/dom.js";
+import { isComposing, listen, ofTab, on, setText } from "../base/dom.js";
 import { AFTER_REQUEST, AFTER_SWAP, BEFORE_SWAP, ROOM_ACCEPTED } from "../base/events.js";
 import { gettext } from "../base/i18n.js";
 
@@ -57,6 +57,20 @@ addEventListener("keydown", event => {
   const isUpBySpace = event.key === " " && event.shiftKey && !event.target.closest?.("button, summary");
   if (isFind) yieldToReader();
   if ((isUp || isUpBySpace) && !event.target.closest?.("input, textarea, select")) yieldToReader();
+});
+// The composer has the focus when a page begins. Keys that have nothing to do in one line scroll the page.
+const SCROLLS = {
+  PageUp: step => page.scrollTop - step, PageDown: step => page.scrollTop + step, Home: () => 0, End: () => page.scrollHeight,
+};
+const isOneLine = field => field.clientHeight < 2.5 * parseFloat(getComputedStyle(field).lineHeight);
+
+on("keydown", "#text", (field, event) => {
+  const { key, ctrlKey, metaKey, altKey, shiftKey } = event;
+  if (!(key in SCROLLS) || ctrlKey || metaKey || altKey || shiftKey || isComposing(event)) return;
+  if (key.startsWith("Page") ? !isOneLine(field) : field.value) return;
+  event.preventDefault();
+  if (key === "PageUp" || key === "Home") yieldToReader();
+  page.scrollTop = SCROLLS[key](0.85 * document.getElementById("dock").getBoundingClientRect().top);
 });
 document.addEventListener("selectionchange", event => {
   // Typing is no selecting, and to ask for a selection has the browser lay out the page at once.

@@ -61,6 +61,44 @@ def by_touch(tab: Tab) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("", ["PageUp", "PageDown", "Home", "End"]),
+        ("One line", ["PageUp", "PageDown"]),
+    ],
+)
+def test_keys_that_a_short_message_has_no_use_for_scroll_the_page(
+    site: BrowserSite, tab: OpenTab, text: str, keys: list[str]
+) -> None:
+    alice = long_answer(site, tab)
+    alice.until(lambda: is_at_end(alice), "the page at its end")
+    alice.composer.fill(text)
+
+    for key in keys:
+        before, _ = position(alice)
+        alice.page.keyboard.press(key)
+        is_up = key in ("PageUp", "Home")
+        alice.until(lambda: (position(alice)[0] < before) == is_up, key)  # noqa: B023
+        if key == "Home":
+            assert position(alice)[0] == 0
+
+    expect(alice.composer).to_be_focused()
+    alice.until(lambda: is_at_end(alice), "the page at its end again")
+
+
+def test_keys_of_a_long_message_stay_in_it(site: BrowserSite, tab: OpenTab) -> None:
+    alice = long_answer(site, tab)
+    alice.until(lambda: is_at_end(alice), "the page at its end")
+    alice.composer.fill("One\nTwo\nThree")
+
+    alice.page.keyboard.press("PageUp")
+    alice.page.keyboard.press("Home")
+
+    assert alice.composer.evaluate("field => field.selectionStart") == 0
+    assert is_at_end(alice)
+
+
+@pytest.mark.parametrize(
     "scroll", [pytest.param(by_wheel, marks=pytest.mark.smoke), by_key, by_space, by_touch]
 )
 def test_page_follows_the_end_until_the_reader_scrolls(
