@@ -1,6 +1,7 @@
 """Reading a live answer: scrolling, the keyboard, focus, names for a screen reader."""
 
 from collections.abc import Callable
+from uuid import UUID
 
 import pytest
 from playwright.sync_api import expect
@@ -294,6 +295,16 @@ def test_every_control_has_a_name(
     for path in ("/", "/people/", *settings, site.room(run)):
         with subtests.test(msg=path):
             assert ada.open(path).page.evaluate(NAMELESS) == []
+
+
+def test_link_to_a_section_opens_what_is_folded_there(site: BrowserSite, tab: OpenTab) -> None:
+    ada = tab("Ada", f"/settings/servers/{UUID(site.world.upstream)}/settings/")
+    fold = ada.page.locator("#parameters > details")
+    fold.evaluate("fold => { fold.open = false; }")
+
+    ada.page.get_by_role("link", name="Default parameters").click()
+
+    expect(fold.locator("input").first).to_be_visible()
 
 
 def test_actions_come_when_the_answer_has_ended(site: BrowserSite, tab: OpenTab) -> None:
