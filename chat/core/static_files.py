@@ -24,10 +24,13 @@ from django.conf import settings
 from django.contrib.staticfiles.finders import get_finders
 from django.contrib.staticfiles.storage import staticfiles_storage
 from django.core.exceptions import ImproperlyConfigured
+from django.core.files.base import ContentFile
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.storage import CompressedManifestStaticFilesStorage
+
+from chat.core import style_bundles
 
 # Of so many versions the files stay: during an upgrade, processes of two versions may serve from the
 # same folder, and it may be undone.
@@ -51,7 +54,9 @@ def source_digest() -> str:
     Reads all of them: 25 ms for 6 MB.
     """
     # What is built depends on how, too.
-    digest = hashlib.blake2b(Path(__file__).read_bytes(), digest_size=8)
+    digest = hashlib.blake2b(digest_size=8)
+    for module in (__file__, style_bundles.__file__):
+        digest.update(Path(module).read_bytes())
     for name, (storage, path) in sorted(_sources(), key=lambda source: source[0]):
         digest.update(name.encode() + b"\0")
         digest.update(hashlib.blake2b(Path(storage.path(path)).read_bytes()).digest())
@@ -99,9 +104,12 @@ class HashedStorage(CompressedManifestStaticFilesStorage):
 
         return converted
 
+    @property
+    def is_built(self) -> bool:
+        return bool(self.hashed_files) and not settings.WHITENOISE_AUTOREFRESH
+
     def stored_name(self, name: str) -> str:
-        is_plain = settings.WHITENOISE_AUTOREFRESH or not self.hashed_files
-        return name if is_plain else str(super().stored_name(name))
+        return str(super().stored_name(name)) if self.is_built else name
 
 
 class StaticFiles(WhiteNoiseMiddleware):
@@ -177,6 +185,11 @@ def _storage() -> HashedStorage:
     return cast(HashedStorage, staticfiles_storage)
 
 
+def is_built() -> bool:
+    """Whether pages name built files, and not those of the source tree."""
+    return _storage().is_built
+
+
 def _note_use(manifest: Path) -> None:
     """Versions that were used last stay. In an image the folder cannot be written, and has one."""
     with contextlib.suppress(OSError):
@@ -191,6 +204,10 @@ def _build(folder: Path) -> None:
             paths[name] = (source, path)
             with source.open(path) as file:
                 storage.save(name, file)
+    for bundle in style_bundles.bundles():
+        name = style_bundles.file_of(bundle)
+        storage.save(name, ContentFile(style_bundles.joined(bundle, storage).encode()))
+        paths[name] = (storage, name)
     for name, _, outcome in storage.post_process(paths):
         if isinstance(outcome, Exception):
             raise ImproperlyConfigured(f"{name}: {outcome}") from outcome

@@ -69,7 +69,6 @@ class Answer:
         self._items = Stack(f"{self._id}-items", 0, classes="items")
         self._choices = Stack(f"{self._id}-choices", 0, classes="choices")
         self._phase = PhaseSlot(f"p{run_id}", 0)
-        self._wait_seq = 0
         self._ending = TextSlot(f"{self._id}-end", 0)
         self._figures = TextSlot(f"{self._id}-figures", 0)
         self._ending_html: Callable[[], str] = str
@@ -92,7 +91,6 @@ class Answer:
         if seq <= self.seq:
             return
         self.seq = seq
-        was_empty = not self._items.children
         if self.state == "waiting":
             self.state = "live"
         handler = HANDLERS.get(type(event))
@@ -100,17 +98,14 @@ class Answer:
             handler(self, event)
         elif type(event) not in INVISIBLE:
             self._add(Generic(self._next_id("x"), seq, event))
-        self._move_phase(event, was_empty)
+        self._move_phase(event)
 
-    def _move_phase(self, event: Event, was_empty: bool) -> None:
+    def _move_phase(self, event: Event) -> None:
         begin = PHASES.get(type(event))
         phase = self._phase.phase
         if begin is not None and not goes_on(event, phase):
             phase = begin(event)
         self._phase.move(phase, event.t, self.seq)
-        is_shown_inside = was_empty and self._phase.changed_seq == self.seq
-        if is_shown_inside or was_empty != (not self._items.children):
-            self._wait_seq = self.seq
 
     def _next_id(self, letter: str) -> str:
         return f"{self._id}-{letter}{self.seq}"
@@ -195,6 +190,11 @@ class Answer:
         self._by_item[(event.choice, event.item)] = self._last_text = below
         self._add(below, event.choice)
         return below
+
+    def has_begun_below_card(self, event: events.MessageDelta) -> bool:
+        """Whether this event, the last one, is the first of its message below a card."""
+        part = self._by_item.get((event.choice, event.item))
+        return isinstance(part, Text) and part.above is not None and part.opened_seq == self.seq
 
     def on_message_end(self, event: events.MessageEnd) -> None:
         self._item(event, Text).end(self.seq)
@@ -403,14 +403,9 @@ class Answer:
             elif isinstance(part, Stack):
                 waiting += part.children
 
-    def _wait(self) -> str:
-        """An empty answer shows the phase."""
-        return "" if self._items.children else self._phase.content()
-
     def _frame(self, items: str) -> str:
         id = self._id
         return (
-            f'<div id="{id}-wait" class="wait">{self._wait()}</div>'
             f"{self._choices.html()}{items}"
             f'<div id="{id}-end" class="ending">{self._ending_html()}</div>'
             f'<div id="{id}-figures" class="figures">{self._figures.content()}</div>'
@@ -423,8 +418,6 @@ class Answer:
     def patches_since(self, seq: int) -> str:
         """The patches that update a page from the snapshot at `seq` to the current one."""
         patches = Patches()
-        if self._wait_seq > seq:
-            patches.replace(f"{self._id}-wait", self._wait())
         if self._choices.changed_seq > seq:
             self._choices.patch(seq, patches)
         if self._items.changed_seq > seq:

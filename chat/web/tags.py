@@ -17,6 +17,8 @@ from django.utils.html import format_html, format_html_join, json_script
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
+from chat.core import style_bundles
+from chat.core.static_files import is_built
 from chat.models import User
 from chat.web import scripts
 
@@ -39,6 +41,20 @@ def icon(name: str, size: int = 16, spin: bool = False) -> SafeString:
         classes,
         static("icons.svg"),
         name,
+    )
+
+
+@register.simple_tag
+def style_sheets(*bundles: str) -> SafeString:
+    """Links to bundles of `static/bundles.toml`: one for each where static files were built, and
+    elsewhere one for each of their sheets."""
+    if is_built():
+        names = [style_bundles.file_of(bundle) for bundle in bundles]
+    else:
+        sheets = style_bundles.bundles()
+        names = [name for bundle in bundles for name in sheets[bundle]]
+    return format_html_join(
+        "\n", '<link rel="stylesheet" href="{}">', ((static(name),) for name in names)
     )
 
 

@@ -65,11 +65,10 @@ function choose(place, option) {
 }
 
 // The event of a fold does not bubble.
-document.addEventListener("toggle", ({ target }) => {
-  const place = target.closest?.("[data-combobox]");
-  if (!place) return;
-  place.querySelector("summary").ariaExpanded = String(target.open);
-  if (!target.open) return;
+on("toggle", "[data-combobox] details", fold => {
+  const place = fold.closest("[data-combobox]");
+  place.querySelector("summary").ariaExpanded = String(fold.open);
+  if (!fold.open) return;
   fieldOf(place).value = "";
   fill(place);
   if (!isCoarse.matches) fieldOf(place).focus();

@@ -1,5 +1,5 @@
 /* What nearly every script needs: delegated listeners, events, stored values, requests. */
-import { ANNOUNCE, NOTICE } from "./events.js";
+import { AFTER_SWAP, ANNOUNCE, NOTICE } from "./events.js";
 
 export const emit = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
 
@@ -15,9 +15,14 @@ export function on(type, selector, work, options) {
 export const listen = (name, work, options) =>
   document.addEventListener(name, event => work(event.detail ?? {}, event), options);
 
+/* `work(detail, event)` after every swap but that of a frame of a live answer. */
+export const onSwapped = work =>
+  listen(AFTER_SWAP, (detail, event) => { if (event.target.id !== "live") work(detail, event); });
+
+export const hasModifier = event => event.ctrlKey || event.metaKey || event.shiftKey || event.altKey;
+
 /* A plain click of the main button, which does not ask for another tab or a download. */
-export const isPlainClick = event =>
-  event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey && !event.defaultPrevented;
+export const isPlainClick = event => event.button === 0 && !hasModifier(event) && !event.defaultPrevented;
 
 // Some browsers report a key that belongs to a composition only by this code.
 export const isComposing = event => event.isComposing || event.keyCode === 229;
@@ -37,6 +42,12 @@ export function element(name, properties = {}, ...children) {
 /* Sets a text only if it changes: writing the same one makes the browser style and lay out anew. */
 export const setText = (node, text) => { if (node.textContent !== text) node.textContent = text; };
 
+/* Shows the element with this id or hides it, if it is on the page. */
+export function showIf(id, isShown) {
+  const node = document.getElementById(id);
+  if (node) node.hidden = !isShown;
+}
+
 /* Storage that may be switched off or full: then nothing is stored, and `null` is read. */
 function storage(find) {
   const tried = work => { try { return work(find()) ?? null; } catch { return null; } };
@@ -55,7 +66,7 @@ export const csrfToken = () => document.cookie.match(/(?:^|; )(?:__Host-)?csrfto
 
 /* A response of our own server; throws for an error, and for a page that only wants a sign-in. */
 export async function request(address, options = {}) {
-  const response = await fetch(address, { credentials: "same-origin", redirect: "error", ...options });
+  const response = await fetch(address, { redirect: "error", ...options });
   if (!response.ok) throw Object.assign(new Error(String(response.status)), { response });
   return response;
 }

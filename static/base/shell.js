@@ -39,6 +39,12 @@ on("click", "[data-reveal]", button => {
   use.setAttribute("href", use.getAttribute("href").replace(/#.*/, isShown ? "#eye-off" : "#eye"));
 });
 
+// A link to a part of the page opens what is folded there.
+on("click", ".side-list a", ({ hash }) => {
+  const fold = document.querySelector(`${hash} > details`);
+  if (fold) fold.open = true;
+});
+
 on("change", "[data-submit]", field => field.form.requestSubmit());
 
 /* --- forms that ask before they act: data-confirm holds the question, data-confirm-go the verb --- */

@@ -1,6 +1,6 @@
 /* Fields for messages: they grow, Enter sends, drafts are kept. */
-import { isComposing, listen, ofTab, on } from "../base/dom.js";
-import { AFTER_REQUEST, AFTER_SWAP, BEFORE_REQUEST, FINALLY_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
+import { isComposing, isPlainClick, listen, ofTab, on, onSwapped } from "../base/dom.js";
+import { AFTER_REQUEST, BEFORE_REQUEST, FINALLY_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
 
 const DRAFT = "textarea[data-draft]";
 const isCoarse = matchMedia("(pointer: coarse)");
@@ -38,7 +38,7 @@ on("input", DRAFT, keep);
 on("click", "[data-forget]", cancel => ofTab.set(`draft:${cancel.dataset.forget}`, null));
 
 on("click", "[data-fill]", (starter, event) => {
-  if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (!isPlainClick(event)) return;
   event.preventDefault();
   const field = document.getElementById("text");
   field.value = starter.dataset.fill;
@@ -126,8 +126,7 @@ listen(AFTER_REQUEST, ({ ctx }, { target }) => {
   if (field.id === "text") returnFocus();
 });
 
-listen(AFTER_SWAP, (_, { target }) => {
-  if (target.id === "live") return;
+onSwapped(() => {
   prepareAll();
   forgetBusy();
 });

@@ -1,9 +1,7 @@
 /* The conversation beyond its live answers: tells the server what the page shows, fetches what has
    changed, and empties the page when access is lost. */
-import { announce, emit, listen } from "../base/dom.js";
-import {
-  AFTER_SWAP, BEFORE_REQUEST, BEFORE_SWAP, REQUEST_ERROR, RESPONSE_ERROR, ROOM_CHANGED, ROOM_GONE, ROOM_SHOWN,
-} from "../base/events.js";
+import { announce, emit, listen, onSwapped } from "../base/dom.js";
+import { BEFORE_REQUEST, BEFORE_SWAP, REQUEST_ERROR, RESPONSE_ERROR, ROOM_CHANGED, ROOM_GONE, ROOM_SHOWN } from "../base/events.js";
 import { gettext } from "../base/i18n.js";
 
 const room = document.getElementById("room");
@@ -107,8 +105,7 @@ function removeKnown(task) {
   }
 }
 
-listen(AFTER_SWAP, (_, { target }) => {
-  if (target.id === "live") return;
+onSwapped(() => {
   const title = document.querySelector("#room-head [data-title]")?.dataset.title;
   if (title) document.title = `${title} · Tributary`;
   emit(ROOM_SHOWN);

@@ -1,6 +1,6 @@
 /* Follows the end of the text while the reader is there, and yields to the reader at once. */
-import { listen, ofTab, setText } from "../base/dom.js";
-import { AFTER_REQUEST, AFTER_SWAP, BEFORE_SWAP, ROOM_ACCEPTED } from "../base/events.js";
+import { hasModifier, isComposing, listen, ofTab, on, onSwapped, setText } from "../base/dom.js";
+import { AFTER_REQUEST, BEFORE_SWAP, ROOM_ACCEPTED } from "../base/events.js";
 import { gettext } from "../base/i18n.js";
 
 const page = document.scrollingElement;
@@ -57,6 +57,23 @@ addEventListener("keydown", event => {
   const isUpBySpace = event.key === " " && event.shiftKey && !event.target.closest?.("button, summary");
   if (isFind) yieldToReader();
   if ((isUp || isUpBySpace) && !event.target.closest?.("input, textarea, select")) yieldToReader();
+});
+// The composer has the focus when a page begins. Keys that have nothing to do in one line scroll the page.
+const SCROLLS = {
+  PageUp: step => page.scrollTop - step,
+  PageDown: step => page.scrollTop + step,
+  Home: () => 0,
+  End: () => page.scrollHeight,
+};
+const isOneLine = field => field.clientHeight < 2.5 * parseFloat(getComputedStyle(field).lineHeight);
+
+on("keydown", "#text", (field, event) => {
+  const { key } = event;
+  if (!(key in SCROLLS) || hasModifier(event) || isComposing(event)) return;
+  if (key.startsWith("Page") ? !isOneLine(field) : field.value) return;
+  event.preventDefault();
+  if (key === "PageUp" || key === "Home") yieldToReader();
+  page.scrollTop = SCROLLS[key](0.85 * document.getElementById("dock").getBoundingClientRect().top);
 });
 document.addEventListener("selectionchange", event => {
   // Typing is no selecting, and to ask for a selection has the browser lay out the page at once.
@@ -119,8 +136,7 @@ listen(BEFORE_SWAP, (_, { target }) => {
   anchor = turn && { id: turn.id, top: turn.getBoundingClientRect().top };
 });
 
-listen(AFTER_SWAP, (_, { target }) => {
-  if (target.id === "live") return;
+onSwapped((_, { target }) => {
   const turn = anchor && document.getElementById(anchor.id);
   if (turn) {
     page.scrollTop += turn.getBoundingClientRect().top - anchor.top;

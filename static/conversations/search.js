@@ -1,6 +1,6 @@
 /* Searching conversations: Ctrl K goes to the field, arrows go through the results, Enter opens, Escape
    goes back. Without this script the form leads to a page of results. */
-import { announce, emit, isComposing, listen, on } from "../base/dom.js";
+import { announce, emit, hasModifier, isComposing, listen, on } from "../base/dom.js";
 import { AFTER_SWAP, BEFORE_SWAP, LIST_LOST, ROOM_GONE, SEARCH_OPEN, SIDEBAR_TOGGLE } from "../base/events.js";
 
 const form = document.getElementById("find");
@@ -74,14 +74,14 @@ const KEYS = {
 };
 
 function onKey(event) {
-  if (isComposing(event) || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+  if (isComposing(event) || hasModifier(event)) return;
   if (KEYS[event.key]?.(event)) event.preventDefault();
 }
 
 // On the page of results arrows go from its field through what was found, too.
 on("keydown", "[data-search]", (page, event) => {
   const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  if (!by || isComposing(event) || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+  if (!by || isComposing(event) || hasModifier(event)) return;
   event.preventDefault();
   step(by, { from: page.querySelector("input"), all: [...page.querySelectorAll("li a")] });
 });

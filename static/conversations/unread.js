@@ -1,6 +1,6 @@
 /* Which conversations have something new since this browser showed them: a mark in the list. */
-import { element, listen, ofBrowser } from "../base/dom.js";
-import { AFTER_SWAP, ANSWER_ENDED } from "../base/events.js";
+import { element, listen, ofBrowser, onSwapped } from "../base/dom.js";
+import { ANSWER_ENDED } from "../base/events.js";
 import { gettext } from "../base/i18n.js";
 
 const STORED = "seen-rooms";
@@ -51,8 +51,7 @@ function mark() {
   write(seen);
 }
 
-// Not with each frame of a live answer.
-listen(AFTER_SWAP, (_, { target }) => { if (target.id !== "live") mark(); });
+onSwapped(mark);
 document.addEventListener("visibilitychange", mark);
 listen(ANSWER_ENDED, () => {
   shownRevision();

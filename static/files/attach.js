@@ -1,7 +1,8 @@
 /* Pictures of a message: picked, pasted or dropped; shown before they are sent. */
-import { announce, element, listen, on } from "../base/dom.js";
+import { announce, element, listen, on, showIf } from "../base/dom.js";
 import { AFTER_REQUEST, AFTER_SWAP, BEFORE_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
 import { gettext, interpolate, megabytes, ngettext } from "../base/i18n.js";
+import { chosenModel } from "../conversations/model_choice.js";
 
 const composer = () => document.getElementById("composer");
 const input = () => document.getElementById("pictures");
@@ -70,9 +71,7 @@ function preview(file, index) {
 
 // A server may not take pictures at all: then they stay here, and that is said before sending.
 function showLimits() {
-  const option = document.getElementById("id_choice")?.selectedOptions[0];
-  const note = document.getElementById("attach-unsent");
-  if (note) note.hidden = !(chosen.length && option?.dataset.images === "no");
+  showIf("attach-unsent", chosen.length && chosenModel()?.dataset.images === "no");
 }
 
 /* --- three ways in --- */

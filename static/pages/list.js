@@ -1,8 +1,7 @@
 /* Pages with the list of conversations beside them: home, search, inbox. */
 import "../conversations/composer.js";
 import "../base/combobox.js";
-import "../conversations/parameters.js";
-import "../conversations/servers.js";
+import "../conversations/model_choice.js";
 import "../files/attach.js";
 import "../conversations/unread.js";
 import "../conversations/search.js";

@@ -8,16 +8,16 @@ const LEAST = 24;
 const MOST = 2000;
 const PATIENCE_MS = 20000;
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const blocks = new WeakMap();   // frame → its code block
-const heights = new Map();      // source → how high it was: drawn again, it moves nothing
+const heights = new Map();   // source → how high it was: drawn again, it moves nothing
 
 const sourceOf = block => block.querySelector("pre").textContent;
+const blockOf = frame => frame.closest(".codeblock");
 const frames = () => [...document.querySelectorAll("iframe.drawing")];
+
 function begin(block) {
   const frame = element("iframe", { className: "drawing", title: gettext("Diagram"), src: "/frames/diagram/" });
   frame.setAttribute("sandbox", "allow-scripts");
   setHeight(frame, heights.get(sourceOf(block)));
-  blocks.set(frame, block);
   block.querySelector("pre").before(frame);
   block.classList.add("is-drawn");
   const toggle = element("button", { type: "button", className: "code-tool source", ariaPressed: "false" }, gettext("Source"));
@@ -29,11 +29,11 @@ const setHeight = (frame, height) => { if (height) frame.style.height = `${heigh
 
 function send(frame) {
   // A frame without an origin has no address but this.
-  frame.contentWindow.postMessage({ source: sourceOf(blocks.get(frame)), isDark: dark.matches }, "*");
+  frame.contentWindow.postMessage({ source: sourceOf(blockOf(frame)), isDark: dark.matches }, "*");
 }
 
 function fail(frame, reason) {
-  const block = blocks.get(frame);
+  const block = blockOf(frame);
   frame.remove();
   block.querySelector(".code-tool.source")?.remove();
   block.classList.remove("is-drawn");
@@ -43,13 +43,13 @@ function fail(frame, reason) {
 
 addEventListener("message", ({ source, data }) => {
   const frame = frames().find(each => each.contentWindow === source);
-  if (!frame || !blocks.has(frame)) return;
+  if (!frame) return;
   if (data?.isReady === true) send(frame);
   else if (typeof data?.failure === "string") fail(frame, data.failure.slice(0, 200));
   else if (Number.isFinite(data?.height) && data.height > 0) {
     const height = Math.min(Math.max(Math.ceil(data.height), LEAST), MOST);
     frame.dataset.height = height;
-    heights.set(sourceOf(blocks.get(frame)), height);
+    heights.set(sourceOf(blockOf(frame)), height);
     setHeight(frame, height);
   }
 });

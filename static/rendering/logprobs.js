@@ -1,5 +1,5 @@
 /* The view of log probabilities: what is known of a token is shown below the text, by pointer and keyboard. */
-import { on } from "../base/dom.js";
+import { hasModifier, on } from "../base/dom.js";
 
 const isTold = element => element.classList.contains("is-told");
 
@@ -16,11 +16,9 @@ function show(element) {
 
 for (const type of ["pointerover", "click"]) on(type, ".heat-text .odd", show);
 
-document.addEventListener("keydown", event => {
-  const text = event.target;
-  if (!text.matches?.(".heat-text") || !["ArrowLeft", "ArrowRight"].includes(event.key)) return;
-  // Those are the browser's: back and forward.
-  if (event.altKey || event.ctrlKey || event.metaKey) return;
+on("keydown", ".heat-text", (text, event) => {
+  // With another key they are the browser's: back and forward.
+  if (!["ArrowLeft", "ArrowRight"].includes(event.key) || hasModifier(event)) return;
   event.preventDefault();
   const elements = [...text.querySelectorAll(".odd")];
   const isAfter = event.key === "ArrowRight";

@@ -1,6 +1,6 @@
 /* Draws formulas: KaTeX is loaded when the first one is on the page, each is drawn once, and what cannot
    be drawn stays its source. */
-import { contentPlaces } from "../base/dom.js";
+import { contentPlaces, matching, onTouched } from "../base/dom.js";
 
 // One frame's worth; the rest of a long page follows in the next ones.
 const BUDGET_MS = 12;
@@ -20,7 +20,8 @@ const waiting = new Set();
 let isAsked = false;
 let isLoaded = false;
 let loading = null;
-const isMath = node => node.nodeType === Node.ELEMENT_NODE && node.matches(".math") && node.closest("#turns, .preview-text") && !node.closest(".heat-text");
+// In the view of token probabilities, formulas stay as they were written.
+const MATH = ".math:not(.heat-text *)";
 
 /* --- drawing --- */
 // Attributes that the page's policy would refuse; the same is said by classes and properties elsewhere.
@@ -87,16 +88,6 @@ function isShown(element) {
   return state !== undefined && (state.isDrawn ? element.firstElementChild !== null : element.textContent === state.source);
 }
 
-function note(element) {
-  if (isMath(element) && !isShown(element)) waiting.add(element);
-}
-
-function find(root) {
-  if (root.nodeType !== Node.ELEMENT_NODE) return;
-  note(root);
-  for (const element of root.getElementsByClassName("math")) note(element);
-}
-
 function ask() {
   if (!waiting.size) return;
   loading ??= load();
@@ -104,16 +95,14 @@ function ask() {
   if (isLoaded && !isAsked) drawSome();
 }
 
-const arrivals = new MutationObserver(records => {
-  for (const { target, addedNodes } of records) {
-    if (isMath(target)) note(target);
-    else addedNodes.forEach(find);
+function lookAt(elements) {
+  for (const element of elements) {
+    if (element.closest("#turns, .preview-text") && !isShown(element)) waiting.add(element);
   }
   ask();
-});
+}
 
 for (const place of contentPlaces()) {
-  arrivals.observe(place, { childList: true, subtree: true });
-  find(place);
+  onTouched(place, MATH, lookAt);
+  lookAt(matching(place, MATH));
 }
-ask();

@@ -46,8 +46,7 @@ function watch(fold) {
   watched.set(fold, observer);
 }
 
-document.addEventListener("toggle", ({ target: fold }) => {
-  if (!fold.matches?.(".answer details")) return;
+on("toggle", ".answer details", fold => {
   watched.get(fold)?.disconnect();
   if (!fold.open) return;
   [...fold.querySelectorAll(".later")].filter(isIn(fold)).forEach(button => load(button));

@@ -27,7 +27,7 @@ export class Replay {
 
   async ask(address, parameters) {
     const { turn } = this;
-    const response = await fetch(`${address}?${new URLSearchParams(parameters)}`, { credentials: "same-origin", redirect: "error" });
+    const response = await fetch(`${address}?${new URLSearchParams(parameters)}`, { redirect: "error" });
     const said = await response.json();
     if (!response.ok) throw new Error(said.detail ?? "");
     return turn === this.turn && this.root.isConnected ? said : null;

@@ -1,5 +1,5 @@
 /* The controls of a replay: on a page of its own, and in the panel. */
-import { listen, on } from "../base/dom.js";
+import { isPlainClick, listen, on } from "../base/dom.js";
 import { PANEL_SHOWN } from "../base/events.js";
 import { gettext } from "../base/i18n.js";
 import { Replay } from "./replay.js";
@@ -32,7 +32,7 @@ async function attempt(work) {
 }
 
 on("click", "[data-replay-play], [data-replay-step], [data-replay-speed]", (control, event) => {
-  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  if (!isPlainClick(event)) return;
   event.preventDefault();
   const { replayStep, replaySpeed } = control.dataset;
   if (replayStep) attempt(one => one.step(Number(replayStep)));

@@ -3,7 +3,7 @@
 from playwright.sync_api import expect
 
 from tests.support.browser.displays import serious_findings
-from tests.support.browser.people import People
+from tests.support.browser.people import OpenTab, People
 from tests.support.browser.scenes import SceneSite
 
 
@@ -59,3 +59,18 @@ def test_picker_is_searched_and_brings_its_parameters(
     field.fill("lm studio")
     page.keyboard.press("Escape")
     expect(button).to_contain_text(second)
+
+
+def test_suggestions_fit_the_chosen_server(tab: OpenTab) -> None:
+    alice = tab("Alice", "/")
+    suggestions = alice.page.get_by_role("list", name="Suggestions")
+
+    expect(suggestions).to_have_attribute("data-starters", "any")
+    alice.page.locator("#id_choice").evaluate(
+        """select => {
+          select.selectedOptions[0].dataset.demo = "";
+          select.dispatchEvent(new Event("change", {bubbles: true}));
+        }"""
+    )
+
+    expect(suggestions).to_have_attribute("data-starters", "demo")

@@ -1,6 +1,7 @@
 """Reading a live answer: scrolling, the keyboard, focus, names for a screen reader."""
 
 from collections.abc import Callable
+from uuid import UUID
 
 import pytest
 from playwright.sync_api import expect
@@ -58,6 +59,44 @@ def by_touch(tab: Tab) -> None:
         points = [] if y is None else [{"x": 700, "y": y}]
         event = {"type": kind, "touchPoints": points, "timestamp": 1_000 + second}
         session.send("Input.dispatchTouchEvent", event)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("", ["PageUp", "PageDown", "Home", "End"]),
+        ("One line", ["PageUp", "PageDown"]),
+    ],
+)
+def test_keys_that_a_short_message_has_no_use_for_scroll_the_page(
+    site: BrowserSite, tab: OpenTab, text: str, keys: list[str]
+) -> None:
+    alice = long_answer(site, tab)
+    alice.until(lambda: is_at_end(alice), "the page at its end")
+    alice.composer.fill(text)
+
+    for key in keys:
+        before, _ = position(alice)
+        alice.page.keyboard.press(key)
+        is_up = key in ("PageUp", "Home")
+        alice.until(lambda: (position(alice)[0] < before) == is_up, key)  # noqa: B023
+        if key == "Home":
+            assert position(alice)[0] == 0
+
+    expect(alice.composer).to_be_focused()
+    alice.until(lambda: is_at_end(alice), "the page at its end again")
+
+
+def test_keys_of_a_long_message_stay_in_it(site: BrowserSite, tab: OpenTab) -> None:
+    alice = long_answer(site, tab)
+    alice.until(lambda: is_at_end(alice), "the page at its end")
+    alice.composer.fill("One\nTwo\nThree")
+
+    alice.page.keyboard.press("PageUp")
+    alice.page.keyboard.press("Home")
+
+    assert alice.composer.evaluate("field => field.selectionStart") == 0
+    assert is_at_end(alice)
 
 
 @pytest.mark.parametrize(
@@ -258,14 +297,23 @@ def test_every_control_has_a_name(
             assert ada.open(path).page.evaluate(NAMELESS) == []
 
 
+def test_link_to_a_section_opens_what_is_folded_there(site: BrowserSite, tab: OpenTab) -> None:
+    ada = tab("Ada", f"/settings/servers/{UUID(site.world.upstream)}/settings/")
+    fold = ada.page.locator("#parameters > details")
+    fold.evaluate("fold => { fold.open = false; }")
+
+    ada.page.get_by_role("link", name="Default parameters").click()
+
+    expect(fold.locator("input").first).to_be_visible()
+
+
 def test_actions_come_when_the_answer_has_ended(site: BrowserSite, tab: OpenTab) -> None:
     said = [streams.open_item("message"), streams.say("By the spring.")]
     closing = [streams.close_item("message"), streams.end()]
     site.fake.script(streams.scripted(streams.BEGINNING, gate("words"), said, gate("end"), closing))
     alice = tab("Alice", site.room(site.send("Where does it rise?")))
     copy = alice.turns.last.locator("[data-copy-source]")
-    dots = alice.answer.locator(":scope > .wait")
-    expect(dots).to_be_visible()
+    expect(alice.page.locator("#strip .word")).to_have_text("Waiting for the model…")
     expect(copy).to_be_hidden()
 
     site.fake.release("words")
@@ -273,7 +321,6 @@ def test_actions_come_when_the_answer_has_ended(site: BrowserSite, tab: OpenTab)
     alice.turns.last.hover()
 
     expect(copy).to_be_hidden()
-    expect(dots).to_be_hidden()
     site.fake.release("end")
     alice.until_ended()
     alice.turns.last.hover()

@@ -7,9 +7,10 @@ import uuid
 import pytest
 from django.test import Client
 
+from chat import events
 from chat.core.errors import ActionRefused
 from chat.models import BranchChoice, Message, Role, Run, User
-from tests.support.rooms import HTMX, Patches, Room, end_run, url_of
+from tests.support.rooms import HTMX, Patches, Room, end_run, end_run_with, message_log, url_of
 
 
 def shown(client: Client, room: Room) -> list[str]:
@@ -158,6 +159,27 @@ def test_source_of_a_message_is_its_markdown(as_bob: Client, room: Room) -> None
     assert answer.content.decode() == "An **answer**."
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert question.content.decode() == "First *words*"
+
+
+@pytest.mark.parametrize("between", ["", "\n", "\n\n"])
+def test_copied_text_has_a_blank_line_where_an_artifact_stands(
+    as_bob: Client, room: Room, between: str
+) -> None:
+    run = room.ask("Write it down.")
+    end_run_with(
+        run,
+        [
+            *message_log(f"Here it is.{between}")[:-1],
+            events.ArtifactUpdate(op="created", artifact_id="a", title="Levels", content="1.2"),
+            events.MessageDelta(item=0, content="Both "),
+            events.MessageDelta(item=0, content="stay."),
+            events.MessageEnd(item=0),
+        ],
+    )
+
+    copied = as_bob.get(url_of("message_source", run.message)).content.decode()
+
+    assert copied == "Here it is.\n\nBoth stay."
 
 
 # --- stopping -------------------------------------------------------------------------------

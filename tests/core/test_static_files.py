@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from django.templatetags.static import static
 from django.test import RequestFactory
 
 from chat.core import static_files
+from chat.web.tags import style_sheets
 from tests.support.processes.site import ROOT, environment
 
 SOURCE = {
@@ -28,6 +30,9 @@ SOURCE = {
     "base/one.css": "body { background: url(../one.svg) }\n",
     "one.svg": "<svg/>",
     "vendor/other.css": "@font-face { src: url(missing.woff) }\n",
+    "bundles.toml": 'all = ["base/one.css", "a/deep/two.css"]\n',
+    "a/deep/two.css": """.two { background: url('three.svg'), url(#part), url("data:,x"), url(/y) }\n""",
+    "a/deep/three.svg": "<svg/>",
 }
 
 
@@ -94,6 +99,40 @@ def test_imports_and_links_name_hashed_files(source: Path) -> None:
     assert f'"../{static("base/word.js").removeprefix("/static/")}"' in script
     assert static("one.svg").rpartition("/")[2] in style
     assert static("base/word.js") != "/static/base/word.js"
+
+
+def test_bundle_has_its_sheets_in_order_with_their_addresses(source: Path) -> None:
+    static_files.bring_up_to_date()
+
+    (address,) = re.findall('href="([^"]+)"', style_sheets("all"))
+    path = source.parent / "built" / address.removeprefix("/static/")
+    text = path.read_text()
+    named = re.findall(r"""url\(["']?([^"')]+)""", text)
+    assert text.index("body") < text.index(".two")
+    assert named[2:] == ["#part", "data:,x", "/y"]
+    assert [(path.parent / each).resolve().is_file() for each in named[:2]] == [True, True]
+    assert named[1] == f"../{static('a/deep/three.svg').removeprefix('/static/')}"
+    assert address == static("bundles/all.css") != "/static/bundles/all.css"
+
+
+def test_changed_sheet_renames_its_bundle(source: Path) -> None:
+    static_files.bring_up_to_date()
+    before = style_sheets("all")
+    (source / "base/one.css").write_text("body { color: red }\n")
+    forget()
+
+    static_files.bring_up_to_date()
+
+    assert style_sheets("all") != before
+
+
+def test_without_a_build_pages_link_single_sheets(source: Path, settings: Any) -> None:
+    settings.WHITENOISE_AUTOREFRESH = True
+    static_files.bring_up_to_date()
+
+    linked = re.findall('href="([^"]+)"', style_sheets("all"))
+
+    assert linked == ["/static/base/one.css", "/static/a/deep/two.css"]
 
 
 def test_hashed_file_is_kept_for_ever(get: Callable[..., Any]) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from pathlib import Path
 
-from tests.look.sheets import Rule, own_sheets, rules_of
+from django.conf import settings
+
+from chat.core.style_bundles import bundles
+from tests.look.sheets import STATIC, Rule, own_sheets, rules_of
 
 RULES = [rule for sheet in own_sheets() for rule in rules_of(sheet)]
 # Rules of three declarations and more whose declarations another rule has, too: fewer than these.
@@ -77,3 +81,19 @@ def test_each_sheet_has_its_layer() -> None:
     # KaTeX's sheet has no layer, so two rules against it have none.
     assert outside == {"rendering/text.css"}
     assert [sheet.name for sheet in own_sheets() if LAYERS in sheet.read_text()] == ["tokens.css"]
+
+
+def test_every_sheet_is_on_some_page() -> None:
+    templates = (Path(settings.BASE_DIR) / "templates").rglob("*.html")
+    text = "".join(path.read_text() for path in templates)
+    linked = set(re.findall(r"{% static '([^']+\.css)' %}", text))
+    used = set(re.findall(r'"(\w+)"', "".join(re.findall(r"{% style_sheets (.*?) %}", text))))
+
+    own = {sheet.relative_to(STATIC).as_posix() for sheet in own_sheets()}
+    bundled = {name for sheets in bundles().values() for name in sheets}
+    assert bundled | {name for name in linked if not name.startswith("vendor/")} == own
+    assert used == set(bundles())
+
+
+def test_order_of_layers_is_known_before_any_rule() -> None:
+    assert bundles()["base"][0] == "base/tokens.css"

@@ -143,19 +143,14 @@ def test_ids_begin_with_the_run() -> None:
 # --- the phase strip ------------------------------------------------------------------------
 
 
-def test_waiting_answer_says_so_before_the_first_event() -> None:
+def test_waiting_answer_says_so_in_the_strip_alone() -> None:
     assert "Waiting for the model…" in Answer(RUN).phase()
-    assert "Waiting for the model…" in Answer(RUN).snapshot()
+    assert "Waiting for the model…" not in Answer(RUN).snapshot()
 
 
 def test_progress_has_figures() -> None:
     assert "Loading the model… big 65%" in phase_of(START, LOAD)
     assert 'value="65"' in answer_of(START, LOAD).phase()
-
-
-def test_progress_leaves_the_answer_when_text_comes() -> None:
-    assert "Loading the model" in text_of(START, LOAD)
-    assert "Loading the model" not in text_of(START, LOAD, *message("hello"))
 
 
 def test_phase_without_figures_has_no_bar() -> None:

@@ -36,7 +36,10 @@ def message_log(text: str) -> list[events.Event]:
 
 def end_run(run: Run, text: str = "By the spring.") -> None:
     """Writes what a runner writes when an answer has ended."""
-    log = message_log(text)
+    end_run_with(run, message_log(text))
+
+
+def end_run_with(run: Run, log: list[events.Event]) -> None:
     fold = Fold()
     fold.extend(log)
     with transaction.atomic():

@@ -22,6 +22,7 @@ from chat.events import Result
 from chat.files.actions import read_pictures, shows
 from chat.live.snapshot import render_part
 from chat.models import Conversation, Message, Role, Run, Upstream
+from chat.rendering.copied_text import divided
 from chat.result import fold, plain_text
 from chat.result.merge import merge
 from chat.runs.segments import read_events
@@ -37,7 +38,11 @@ def source_of(answer: Message) -> str:
 
 
 def _result_of(run: Run) -> Result:
-    return events.decode_result(run.result) if run.result else fold(read_events(run))
+    result = events.decode_result(run.result) if run.result else None
+    # What divides its texts is only in the log.
+    if result is None or result.ext.artifacts or result.ext.mockups:
+        return fold(divided(read_events(run)))
+    return result
 
 
 @post_action(partial(access.get_conversation, for_write=True), page.refuse_beside())

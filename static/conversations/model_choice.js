@@ -1,0 +1,58 @@
+/* What depends on the chosen model: its parameters and the mark on their button, starters, and notes.
+   Servers that start no new answers at present are marked in the picker. */
+import { showChosen } from "../base/combobox.js";
+import { listen, on, onSwapped, showIf } from "../base/dom.js";
+import { SERVERS_DRAINING } from "../base/events.js";
+
+export const chosenModel = () => document.getElementById("id_choice")?.selectedOptions[0];
+const serverOf = option => option?.value.split(":")[0];
+const drainingNote = () => document.getElementById("choice-note");
+
+function showMark() {
+  const fields = [...document.querySelectorAll("#parameters :is(input, select, textarea)")];
+  showIf("parameters-mark", fields.some(field => field.value !== ""));
+}
+
+function show() {
+  const { dialect, demo, unavailable } = chosenModel()?.dataset ?? {};
+  const starters = demo === undefined ? "any" : "demo";
+  for (const note of document.querySelectorAll("[data-only-dialect]")) {
+    note.hidden = note.dataset.onlyDialect !== dialect;
+  }
+  for (const list of document.querySelectorAll("[data-starters]")) list.hidden = list.dataset.starters !== starters;
+  showIf("unavailable-note", unavailable !== undefined);
+  showIf("choice-note", drainingNote()?.dataset.draining.split(" ").includes(serverOf(chosenModel())));
+  showMark();
+}
+
+function fetchParameters() {
+  const { dialect } = chosenModel()?.dataset ?? {};
+  const place = document.getElementById("parameter-fields");
+  if (!dialect || !place || place.querySelector("[data-dialect]")?.dataset.dialect === dialect) return;
+  const address = `${place.dataset.address}&server=${serverOf(chosenModel())}`;
+  htmx.ajax("GET", address, { source: place, target: place, swap: "innerHTML" });
+}
+
+function showAndFetch() {
+  show();
+  fetchParameters();
+}
+
+listen(SERVERS_DRAINING, ({ draining }) => {
+  const note = drainingNote();
+  if (!note) return;
+  note.dataset.draining = draining.join(" ");
+  const select = document.getElementById("id_choice");
+  const { drainingMark: mark } = select.dataset;
+  for (const group of select.querySelectorAll("optgroup")) {
+    const name = group.label.replace(mark, "");
+    group.label = draining.includes(serverOf(group.firstElementChild)) ? name + mark : name;
+  }
+  showChosen(select);
+  show();
+});
+
+for (const type of ["input", "change"]) on(type, "#parameters", showMark);
+on("change", "#id_choice", showAndFetch);
+onSwapped(show);
+addEventListener("pageshow", showAndFetch);
