@@ -57,7 +57,7 @@ class AccountAdapter(DefaultAccountAdapter):
         "enter_current_password": gettext_lazy("The current password is incorrect."),
         "incorrect_password": gettext_lazy("The password is incorrect."),
         "too_many_login_attempts": gettext_lazy(
-            "Too many failed attempts to sign in. Try again later."
+            "Too many failed sign-in attempts. Try again later."
         ),
     }
 

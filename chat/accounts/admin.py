@@ -48,7 +48,7 @@ class UserAdmin(AdministratorsOnly):
     """Users join by invitation and are deactivated, never deleted, because their messages would be
     deleted too."""
 
-    summary = gettext_lazy("Everyone with an account, and who administrates this installation.")
+    summary = gettext_lazy("Everyone with an account, including administrators.")
     icon = "user"
     list_display = (
         "name_cell",
@@ -175,7 +175,7 @@ class MembershipFormSet(BaseInlineFormSet):
         if any(form.instance.pk and "user" in form.changed_data for form in self.forms):
             raise ValidationError(
                 gettext(
-                    "The person of a row can’t be changed. Remove the row and add the other person."
+                    "You can’t change the person in a row. Remove the row and add the other person."
                 )
             )
         had_owner = Membership.objects.filter(
@@ -184,7 +184,7 @@ class MembershipFormSet(BaseInlineFormSet):
         kept = [form for form in self.forms if form not in self.deleted_forms]
         if had_owner and not any(_role(form) == TeamRole.OWNER for form in kept):
             raise ValidationError(
-                gettext("A team needs an owner. Make another member the owner first.")
+                gettext("A team needs at least one owner. Make someone else an owner first.")
             )
 
 

@@ -207,7 +207,7 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
     recorded."""
 
     summary = gettext_lazy(
-        "All conversations, read-only. Opening somebody else’s is recorded in the audit log."
+        "All conversations, read-only. Opening someone else’s is recorded in the audit log."
     )
     icon = "message-square"
     list_display = (

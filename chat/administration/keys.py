@@ -23,10 +23,10 @@ from chat.models import AuditEvent, KeyKind, KeyMark, Upstream
 _LOCK = 7_482_001
 
 MISSING_ENCRYPTION_KEY = gettext_lazy(
-    "An encryption key of this installation is missing. All processes need the same "
+    "One of this installation’s encryption keys is missing. All processes need the same "
     "ENCRYPTION_KEYS (or the file encryption-key of the same DATA_DIR). If the key is lost, run "
-    "`manage.py keys accept` to continue with the current key, then enter the credentials of the "
-    "servers again."
+    "`manage.py keys accept` to continue with the current key, then enter the servers’ "
+    "credentials again."
 )
 OTHER_SIGNING_KEY = gettext_lazy(
     "SECRET_KEY differs from the one that this installation uses. All processes need the same "

@@ -186,7 +186,7 @@ def _server_concerns(servers: Iterable[ServerLoad], now: datetime) -> Iterator[C
     servers = list(servers)
     if not any(each.upstream.is_enabled for each in servers):
         yield Concern(
-            text=gettext("No server is enabled, so nobody can get answers."),
+            text=gettext("No servers are enabled, so nobody can get answers."),
             tone="bad",
             url=reverse("servers"),
             action=gettext("Servers"),

@@ -38,7 +38,7 @@ BADGES = {
     "cut": "bad",
     "interrupted": "bad",
 }
-NATIVE_NOTE = gettext_lazy("(kept for the next request; not shown)")
+NATIVE_NOTE = gettext_lazy("(data for the next request; not shown)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,7 +165,7 @@ def test_second_removal_is_refused(alice: User, bob: User, team: Team) -> None:
     membership = membership_of(bob, team)
     people.remove_member(alice, membership)
 
-    with pytest.raises(ActionRefused, match="no longer in the team"):
+    with pytest.raises(ActionRefused, match="no longer on the team"):
         people.remove_member(alice, membership)
 
 

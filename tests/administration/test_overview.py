@@ -57,7 +57,7 @@ def test_missing_runner_and_long_queue_are_reported(admin_client: Client, shared
 
     page = overview(admin_client)
 
-    assert "No runner is alive, so messages stay queued." in page
+    assert "No runner is online, so messages stay queued." in page
     assert "1 answer has been queued for more than 5 minutes." in page
     assert ALL_WELL not in page
 
@@ -75,4 +75,4 @@ def test_failing_and_disabled_servers_are_reported(
 
 
 def test_installation_without_a_server_is_reported(admin_client: Client) -> None:
-    assert "No server is enabled, so nobody can get answers." in overview(admin_client)
+    assert "No servers are enabled, so nobody can get answers." in overview(admin_client)

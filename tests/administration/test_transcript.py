@@ -121,7 +121,7 @@ def test_run_shows_all_its_facts(
         "Output tokens",
         "Request sent",
         "+9.0 s",
-        "Refused",
+        "Rejected",
         "Asked too often.",
         "retry after 2 s",
         upstream.name,

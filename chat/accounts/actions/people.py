@@ -109,7 +109,7 @@ def _role_now(membership: Membership) -> str:
     members = Membership.objects.select_for_update().filter(team=membership.team_id)
     roles = dict(members.order_by("pk").values_list("pk", "role"))
     if membership.pk not in roles:
-        raise ActionRefused(gettext("This person is no longer in the team."))
+        raise ActionRefused(gettext("This person is no longer on the team."))
     return roles[membership.pk]
 
 

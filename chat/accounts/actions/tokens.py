@@ -40,7 +40,9 @@ def create_token(user: User, team: Team, *, name: str, days: int | None) -> tupl
                 )
             )
         if AccessToken.objects.not_ended().filter(user=user).count() >= MOST_TOKENS:
-            text = gettext("You already have %(count)d tokens. Revoke one that you don’t need.")
+            text = gettext(
+                "You’ve reached the limit of %(count)d tokens. Revoke one you don’t need."
+            )
             raise ActionRefused(text % {"count": MOST_TOKENS})
         token = AccessToken.objects.create(
             user=user,

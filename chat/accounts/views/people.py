@@ -123,7 +123,7 @@ def _own_or_managed_member(user: User, team_id: UUID, person_id: UUID) -> Member
 def member_role(request: HttpRequest, membership: Membership) -> HttpResponse:
     form = RoleForm(request.POST)
     if not form.is_valid():
-        raise InvalidForm(gettext("Choose one of the roles."))
+        raise InvalidForm(gettext("Choose a role."))
     actions.change_role(request.user, membership, form.cleaned_data["role"])
     text = gettext("%(person)s’s role in %(team)s is now %(role)s.")
     role = TeamRole(form.cleaned_data["role"]).label
