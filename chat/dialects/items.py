@@ -36,9 +36,9 @@ Kind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
 # Arguments longer than this are an error of the model or the server.
 MAX_ARGUMENT_CHARACTERS = 8 * 1024 * 1024
 
-NOT_JSON = gettext_noop("The arguments of this call are not a JSON object.")
+NOT_JSON = gettext_noop("The arguments of this call aren’t a JSON object.")
 TOO_LONG = gettext_noop("The arguments of this call are too long.")
-NO_NAME = gettext_noop("The server sent a call without the name of a tool.")
+NO_NAME = gettext_noop("The server sent a call without a tool name.")
 
 
 class Item(Struct, kw_only=True, eq=False):

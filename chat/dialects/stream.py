@@ -30,7 +30,9 @@ from chat.wire.sse import Frame
 
 CUT_MESSAGE = gettext_noop("The connection was lost before the answer was complete.")
 NOT_JSON_MESSAGE = gettext_noop("The server’s answer is neither an event stream nor JSON.")
-ANOTHER_BODY_MESSAGE = gettext_noop("The server’s answer is JSON, but not an answer of this API.")
+ANOTHER_BODY_MESSAGE = gettext_noop(
+    "The server’s answer is JSON, but not in the format of this API type."
+)
 # Stop reasons after which complete calls of our tools wait for results. An unknown reason does not
 # rule that out.
 CALLS_WAIT: frozenset[StopReason] = frozenset(("tool_use", "unknown"))

@@ -37,7 +37,7 @@ class ApiTypeFilter(admin.AllValuesFieldListFilter):
 
 
 class UpstreamAdmin(AdministratorsOnly):
-    summary = gettext_lazy("Addresses, models and usage. Settings are on the page of each server.")
+    summary = gettext_lazy("Addresses, models and usage. Settings are on each server’s page.")
     icon = "server"
     list_display = (
         "name_cell",
@@ -162,7 +162,7 @@ class UpstreamAdmin(AdministratorsOnly):
         ]
         names = {"names": ", ".join(changed)}
         if not changed:
-            told = gettext("Nothing changed: the selected servers already have this state.")
+            told = gettext("Nothing changed. The selected servers were already in this state.")
         elif is_draining:
             told = gettext("Paused: %(names)s.") % names
         else:

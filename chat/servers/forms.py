@@ -87,7 +87,7 @@ class UpstreamForm(forms.Form):
         max_value=1000,
         initial=4,
         help_text=gettext_lazy(
-            "Further messages are queued. One graphics card usually handles one to four answers."
+            "Further messages are queued. One GPU usually handles one to four answers at a time."
         ),
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
     )

@@ -206,7 +206,7 @@ def server_test(request: HttpRequest, public_id: UUID) -> HttpResponse:
         messages.warning(
             request,
             gettext(
-                "The settings changed during the test, so its result was not saved. Test again."
+                "The settings changed during the test, so its result wasn’t saved. Test again."
             ),
         )
     return _go(request, reverse("server_diagnostics", args=[public_id]))

@@ -85,7 +85,7 @@ def read_schema(text: str) -> JsonObject:
         # PostgreSQL stores no NUL in JSON.
         has_nul = b"\\u0000" in msgspec.json.encode(schema)
     except (msgspec.DecodeError, RecursionError) as error:
-        text = gettext("The schema is not valid JSON: %(problem)s.")
+        text = gettext("The schema isn’t valid JSON: %(problem)s.")
         raise ActionRefused(text % {"problem": error}) from None
     if not isinstance(schema, dict) or schema.get("type") != "object":
         raise ActionRefused(gettext('The schema must be a JSON object with "type": "object".'))

@@ -70,7 +70,9 @@ def change(request: HttpRequest, public_id: UUID) -> HttpResponse:
         except ActionRefused as refusal:
             form.add_error(None, str(refusal))
         else:
-            text = gettext("Tool %(name)s saved. The change applies from the next message on.")
+            text = gettext(
+                "Tool %(name)s saved. The change applies starting with the next message."
+            )
             messages.success(request, text % {"name": tool.name})
             return redirect("tools")
     return _form_page(request, form, tool.team, tool)

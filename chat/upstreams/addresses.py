@@ -23,7 +23,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 Lookup: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 
 # A fixed sentence, so that errors cannot be used to map the network behind this server.
-REFUSED_TEXT = gettext_noop("Connections to this address are not allowed.")
+REFUSED_TEXT = gettext_noop("Connections to this address aren’t allowed.")
 
 # Of a name with more addresses, only the first ones are used.
 MAX_ADDRESSES = 8

@@ -61,10 +61,10 @@ def facts_of(heard: ProbeObservation) -> tuple[Fact, ...]:
 def tool_fact(heard: ProbeObservation) -> str:
     """How the arguments of tool calls were sent."""
     if not heard.calls:
-        return gettext("none: the model did not call the tool")
+        return gettext("none: the model didn’t call the tool")
     if max(heard.calls.values()) > 1:
         return gettext("sent in pieces")
-    return gettext("sent as a whole")
+    return gettext("sent in one piece")
 
 
 def _streaming(heard: ProbeObservation) -> str:
@@ -184,7 +184,7 @@ class Adviser:
     def of_refusal(self, mended: Mapping[str, object], message: str) -> Iterator[Advice]:
         """``mended`` are the options with which a refused request was accepted."""
         for name, value in mended.items():
-            text = gettext("The server refused any other value: %(message)s")
+            text = gettext("The server rejected any other value: %(message)s")
             yield from self._option(name, value, text % {"message": gettext(message)})
 
     def of_answer(self, heard: ProbeObservation) -> Iterator[Advice]:
@@ -204,8 +204,8 @@ class Adviser:
             return
         if self._value("replay_reasoning") == "never":
             reason = gettext(
-                "The model thinks before it calls a tool. Some servers, such as DeepSeek’s, refuse "
-                "the tool’s result if that thinking isn’t sent back with it."
+                "The model thinks before it calls a tool. Some servers, such as DeepSeek’s, "
+                "reject the tool’s result if that thinking isn’t sent back with it."
             )
             yield from self._option("replay_reasoning", "tool_turns", reason)
 

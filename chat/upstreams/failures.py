@@ -42,7 +42,7 @@ FAILURES: dict[str, Failure] = {
     "address_refused": Failure(
         "network",
         gettext_noop(
-            "Connections to this address are not allowed. Ask the operator to allow its network "
+            "Connections to this address aren’t allowed. Ask the operator to allow its network "
             "in the setting UPSTREAM_PRIVATE_NETWORKS."
         ),
     ),
@@ -106,11 +106,11 @@ FAILURES: dict[str, Failure] = {
     ),
     "write_timeout": Failure(
         "timeout",
-        gettext_noop("The server stopped reading the request. Try again, or send less."),
+        gettext_noop("The server stopped reading the request. Try again, or shorten the message."),
     ),
     "head_timeout": Failure(
         "timeout",
-        gettext_noop("The server didn’t start to answer in time. It may be busy; try again later."),
+        gettext_noop("The server didn’t start answering in time. It may be busy; try again later."),
     ),
     "idle_timeout": Failure(
         "idle_timeout",
@@ -132,12 +132,12 @@ FAILURES: dict[str, Failure] = {
     ),
     "encoded": Failure(
         "protocol",
-        gettext_noop("The server sent a compressed answer, which is not supported."),
+        gettext_noop("The server sent a compressed answer, which isn’t supported."),
     ),
     "redirect": Failure(
         "protocol",
         gettext_noop(
-            "The server redirects to another address, and redirects are not followed. Enter the "
+            "The server redirects to another address, and redirects aren’t followed. Enter the "
             "final address."
         ),
     ),

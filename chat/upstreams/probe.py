@@ -261,7 +261,9 @@ class _Probe:
 
     def _key_refused(self, name: str, info: ErrorInfo) -> ProbeStep:
         text = (
-            gettext("The server refuses the API key. Enter it again, or create a new one there.")
+            gettext(
+                "The server rejects the API key. Enter it again, or create a new one on the server."
+            )
             if self._target.key
             else gettext("The server requires an API key. Enter one in the settings.")
         )

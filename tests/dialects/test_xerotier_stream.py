@@ -103,7 +103,7 @@ STEPS: list[tuple[str, JsonObject, str, str]] = [
     (D + "artifact_created", {"title": "T"}, "note", "Artifact: T"),
     (D + "memories_created", {}, "note", "Memories saved"),
     (D + "artifact_saved", {}, "note", "Artifact saved"),
-    (D + "subtask_artifact_saved", {}, "note", "Artifact of a part saved"),
+    (D + "subtask_artifact_saved", {}, "note", "Artifact of a subtask saved"),
     (A + "context_gathering", {}, "start", "Gathering context"),
     (A + "context_completed", {"files": 2}, "done", "Context gathered: files 2"),
     (A + "context_brief_created", {"brief": "B"}, "done", "Brief ready"),

@@ -142,8 +142,8 @@ ENDS = [
 # (what it says of the tool's arguments, chunks of the answer)
 TOOL_CALLS = [
     ("sent in pieces", call('{"city":', '"Oslo"', "}")),
-    ("sent as a whole", call('{"city":"Oslo"}')),
-    ("none: the model did not call the tool", [*words("Noon."), FINISH]),
+    ("sent in one piece", call('{"city":"Oslo"}')),
+    ("none: the model didn’t call the tool", [*words("Noon."), FINISH]),
 ]
 # (dialect, path of the demo server, end of its stream)
 DIALECT_ENDS = [

@@ -10,7 +10,7 @@ from chat.dialects.stream import StreamParser, count_of, objects_of, text_of
 from chat.events import Citation, CitationAdd, Json, JsonObject, ReplayData
 from chat.events.translation import gettext_noop
 
-_NO_REASON = gettext_noop("The server’s tool failed without a reason.")
+_NO_REASON = gettext_noop("The server’s tool failed without giving a reason.")
 
 
 def read_citation(citation: JsonObject) -> Citation:

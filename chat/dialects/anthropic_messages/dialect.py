@@ -16,8 +16,8 @@ from chat.events import ErrorInfo
 from chat.events.translation import gettext_noop
 
 SIGNATURES_LEFT_OUT = gettext_noop(
-    "Earlier thinking was left out because the server refused its signature, which is from another "
-    "model."
+    "Earlier thinking was left out because the server rejected its signature, which is from "
+    "another model."
 )
 
 # "max_tokens: 90000 > 64000, which is the maximum allowed number of output tokens for …"
@@ -37,7 +37,7 @@ class AnthropicMessagesDialect(Dialect):
     name: ClassVar[str] = "anthropic_messages"
     label: ClassVar[str] = gettext_noop("Anthropic Messages")
     help: ClassVar[str] = gettext_noop(
-        "The Messages API of Anthropic, also offered by Friendli, Fireworks, LM Studio and others. "
+        "Anthropic’s Messages API, also offered by Friendli, Fireworks, LM Studio and others. "
         "The address usually ends in /v1. Choose the provider in the advanced options."
     )
     # Without this, Anthropic sends twenty models at a time; other servers have no pages.

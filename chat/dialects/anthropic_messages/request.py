@@ -26,16 +26,16 @@ LEAST_TOP_P_WITH_THINKING = 0.95
 MOST_STOP_SEQUENCES = 16
 
 THINKING_SUSPENDED = gettext_noop(
-    "Thinking was turned off for this request because the answer that it continues has no thinking."
+    "Thinking was turned off for this request because the answer it continues has no thinking."
 )
 BUDGET_LOWERED = "The thinking budget was lowered to {}: it must be below max tokens."
-NO_ROOM_TO_THINK = gettext_noop("Thinking was left out: max tokens leaves no room for it.")
+NO_ROOM_TO_THINK = gettext_noop("Thinking was turned off because max tokens leaves no room for it.")
 NOT_TAKEN = "The parameter {} was left out: this server doesn’t support it{}."
 THINKING_CHANGED = "Thinking was set to {}: this model supports no other setting."
 NO_SUCH_TOOL = "The tool {} couldn’t be required because it isn’t enabled here."
 STOPS_LEFT_OUT = "Only the first {} stop sequences were sent."
 LIMIT_LOWERED = "Max tokens was set to {}, the maximum of this model."
-REFUSED = "The parameter {} was left out because the server refused it."
+REFUSED = "The parameter {} was left out because the server rejected it."
 
 _EFFORTS: Mapping[str, frozenset[str]] = {
     "anthropic": frozenset(("low", "medium", "high", "xhigh", "max")),

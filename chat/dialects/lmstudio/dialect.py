@@ -134,7 +134,7 @@ class LmStudioDialect(Dialect):
     name: ClassVar[str] = "lmstudio"
     label: ClassVar[str] = gettext_noop("LM Studio")
     help: ClassVar[str] = gettext_noop(
-        "LM Studio’s own API. The address has no /v1, such as http://127.0.0.1:1234."
+        "LM Studio’s own API. The address doesn’t include /v1, such as http://127.0.0.1:1234."
     )
     models_path: ClassVar[str] = "/api/v1/models"
     keeps_history: ClassVar[bool] = True

@@ -94,7 +94,7 @@ class Relay:
             self._parser.meta({"model": event.model_instance_id})
         if self._is_waiting:
             self._is_waiting = False
-            self._tracker.emit(_queue_step("done", gettext_noop("Queued there")))
+            self._tracker.emit(_queue_step("done", gettext_noop("Queued on the server")))
         return True
 
     def waits(self, message: str) -> None:
@@ -102,7 +102,7 @@ class Relay:
         self._parser.start()
         self._is_waiting = True
         label = repair_text(message)[:LABEL_LENGTH]
-        label = f"{label} there" if label else gettext_noop("Queued there")
+        label = f"{label} on the server" if label else gettext_noop("Queued on the server")
         self._tracker.emit(_queue_step("progress", label))
 
     def _on_error(self, event: Error) -> bool:

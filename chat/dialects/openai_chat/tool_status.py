@@ -21,7 +21,7 @@ EVENT = "tool_status"
 Phase = Literal["progress", "done", "failed"]
 
 _FAMILY = "tool"
-_NO_REASON = gettext_noop("The tool failed without a reason.")
+_NO_REASON = gettext_noop("The tool failed without giving a reason.")
 _MEMBERS = frozenset(
     (
         *("tool_call_id", "name", "status", "parameters", "result", "files", "message", "error"),

@@ -22,7 +22,7 @@ _DECLARED = declared("openai_responses/parameters.toml")
 HISTORY_SENT_AGAIN = gettext_noop(
     "The server no longer had this conversation, so all earlier messages were sent."
 )
-REFUSED = "The parameter {} was left out because the server refused it."
+REFUSED = "The parameter {} was left out because the server rejected it."
 
 # What the model got from its tools; requested if such a tool is offered.
 _DETAILS: Mapping[str, str] = {
@@ -57,7 +57,7 @@ class OpenAiResponsesDialect(Dialect):
     name: ClassVar[str] = "openai_responses"
     label: ClassVar[str] = gettext_noop("OpenAI Responses")
     help: ClassVar[str] = gettext_noop(
-        "The Responses API of OpenAI, also offered by Fireworks, Friendli, LM Studio, vLLM and "
+        "OpenAI’s Responses API, also offered by Fireworks, Friendli, LM Studio, vLLM and "
         "others. The address usually ends in /v1."
     )
     models_path: ClassVar[str] = "/models"

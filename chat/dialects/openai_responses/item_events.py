@@ -219,9 +219,7 @@ class ItemEvents(StreamParser):
             if phase == "progress" and not state.is_done:
                 state.report(phase)
         else:
-            self._step(
-                "mcp", "list_tools", phase, gettext_noop("Listing the tools of a server"), data
-            )
+            self._step("mcp", "list_tools", phase, gettext_noop("Listing a server’s tools"), data)
         return True
 
     def call_step(

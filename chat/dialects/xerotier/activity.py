@@ -312,7 +312,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "x_deep_think.artifact_saved": _note("artifact_saved", _fixed(gettext_noop("Artifact saved"))),
     "x_deep_think.subtask_artifact_saved": _note(
-        "subtask_artifact_saved", _fixed(gettext_noop("Artifact of a part saved"))
+        "subtask_artifact_saved", _fixed(gettext_noop("Artifact of a subtask saved"))
     ),
     "x_analyst.context_gathering": _start("context", _fixed(gettext_noop("Gathering context"))),
     "x_analyst.context_completed": _done("context", _counts),

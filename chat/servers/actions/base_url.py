@@ -26,7 +26,7 @@ def normal_base_url(text: str) -> str:
     text = text.strip()
     if len(text) > LENGTH_LIMIT:
         raise ActionRefused(
-            gettext("The address can have at most %(limit)d characters.") % {"limit": LENGTH_LIMIT}
+            gettext("The address can have up to %(limit)d characters.") % {"limit": LENGTH_LIMIT}
         )
     if _STRANGE.search(text):
         raise ActionRefused(gettext("An address can’t contain spaces, line breaks or backslashes."))
@@ -59,8 +59,8 @@ def _check(parts: SplitResult, text: str) -> None:
     if "@" in parts.netloc:
         raise ActionRefused(
             gettext(
-                "Leave the user name and password out of the address. "
-                "The API key has a field of its own."
+                "Leave the user name and password out of the address. The API key has its own "
+                "field."
             )
         )
     if not parts.hostname:
