@@ -17,5 +17,5 @@ if __name__ == "__main__":
     try:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
-        print(f"Refused: {error}", file=sys.stderr)  # noqa: T201
+        print(f"Error: {error}", file=sys.stderr)  # noqa: T201
         sys.exit(REFUSED)

@@ -145,7 +145,7 @@ def address(name: str, default: str = "", *, schemes: Sequence[str]) -> str:
         ) from None
     if url and urlsplit(url).scheme not in schemes:
         begins = " or ".join(f"{scheme}://" for scheme in schemes)
-        raise ImproperlyConfigured(f"{name} must begin with {begins}")
+        raise ImproperlyConfigured(f"{name} must start with {begins}")
     return url
 
 

@@ -149,7 +149,7 @@ def refuse_missing_migrations() -> None:
         missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     except OperationalError as error:
         raise CommandError(
-            gettext("The database does not answer: %(error)s") % {"error": first_line(error)},
+            gettext("The database doesn’t respond: %(error)s") % {"error": first_line(error)},
             returncode=TRY_AGAIN,
         ) from error
     finally:
@@ -177,7 +177,7 @@ def refuse_wrong_address() -> None:
     if not settings.DEBUG and not validate_host(host, settings.ALLOWED_HOSTS):
         raise CommandError(
             gettext(
-                "ALLOWED_HOSTS does not include %(host)s, the host of SITE_URL, so every request "
+                "ALLOWED_HOSTS doesn’t include %(host)s, the host of SITE_URL, so every request "
                 "would be refused. Add it to ALLOWED_HOSTS."
             )
             % {"host": host},
@@ -214,7 +214,7 @@ def refuse_other_keys() -> None:
         raise CommandError(str(wrong), returncode=REFUSED) from None
     except OperationalError as error:
         raise CommandError(
-            gettext("The database does not answer: %(error)s") % {"error": first_line(error)},
+            gettext("The database doesn’t respond: %(error)s") % {"error": first_line(error)},
             returncode=TRY_AGAIN,
         ) from error
     finally:

@@ -172,7 +172,7 @@ def bring_up_to_date() -> None:
                 _remove_old_versions(root)
     except OSError as error:
         raise ImproperlyConfigured(
-            f"STATIC_ROOT ({root}) lacks the static files of this version, and they cannot be "
+            f"STATIC_ROOT ({root}) doesn’t contain this version’s static files, and they can’t be "
             f"written there: {error.strerror}."
         ) from error
     # It may have been read before it was there.

@@ -21,7 +21,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co"})
 # Joiners: some languages and many emoji need them.
 _JOINERS = "\u200c\u200d"
 _BLANK = frozenset("ZMC")
-INVISIBLE = gettext_lazy("The name has invisible characters. Type it instead of pasting it.")
+INVISIBLE = gettext_lazy("The name contains invisible characters. Type it instead of pasting it.")
 
 
 def one_line(text: str) -> str:

@@ -105,9 +105,9 @@ def _problems(process: Process, findings: Findings) -> list[str]:
             gettext("Redis doesn’t respond. Everything works, but updates are up to a second late.")
         )
     if database.is_there and not database.runners.alive:
-        found.append(gettext("No runner is alive, so messages stay queued."))
+        found.append(gettext("No runner is online, so messages stay queued."))
     if abs(database.clock_offset_seconds) > CLOCK_SECONDS:
-        text = gettext("The clocks of the database and of this host differ by %(seconds)s s.")
+        text = gettext("The clocks of the database and this host differ by %(seconds)s s.")
         found.append(text % {"seconds": _in_words(abs(database.clock_offset_seconds))})
     lag = process.lag.longest or 0.0
     if lag > LAG_SECONDS:

@@ -24,7 +24,7 @@ from chat.wire.sse import encode_frame
 
 # A page needs two, and may be open in two tabs.
 AT_ONCE = 4
-TOO_MANY = gettext_noop("This test is already running. Wait until it has finished.")
+TOO_MANY = gettext_noop("This test is already running. Wait for it to finish.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,10 @@ location / {{
         Recipe(
             "caddy",
             "Caddy",
-            gettext("Caddy passes on websockets and streams by default. It needs nothing else."),
+            gettext(
+                "Caddy passes WebSockets and streams through by default. It needs no other "
+                "configuration."
+            ),
             f"""tributary.example.org {{
     reverse_proxy {address} {{
         flush_interval -1

@@ -140,7 +140,7 @@ class Stream(AsyncHttpConsumer):
         if self.scope["method"] != "GET":
             raise Refused(405, "method_not_allowed", gettext("Only GET requests are allowed."))
         if self.header(b"sec-fetch-site") in ("cross-site", "same-site") or not self._is_ours():
-            raise Refused(403, "cross_site", gettext("Cross-site requests are not allowed."))
+            raise Refused(403, "cross_site", gettext("Cross-site requests aren’t allowed."))
         identity = identity_of(self.scope)
         if identity is None:
             raise Refused(401, "signed_out", gettext("Sign in first."))

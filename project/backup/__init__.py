@@ -48,6 +48,6 @@ def told_in_one_line(path: Path) -> Iterator[None]:
         raise CommandError(f"{error.filename or path}: {error.strerror}", returncode=1) from None
     except (DatabaseError, sqlite3.Error) as error:
         raise CommandError(
-            gettext("The database does not answer: %(error)s") % {"error": first_line(error)},
+            gettext("The database doesn’t respond: %(error)s") % {"error": first_line(error)},
             returncode=REFUSED,
         ) from error

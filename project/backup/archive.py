@@ -98,12 +98,12 @@ def read_manifest(path: Path) -> Manifest:
     with _opened(path) as tar:
         member = tar.next()
         if member is None or member.name != MANIFEST or member.size > LARGEST_MANIFEST:
-            raise BackupError(gettext("%(path)s is not a Tributary backup.") % {"path": path})
+            raise BackupError(gettext("%(path)s isn’t a Tributary backup.") % {"path": path})
         body = _member(tar, member).read()
     try:
         manifest = msgspec.json.decode(body, type=Manifest)
     except msgspec.DecodeError:
-        raise BackupError(gettext("%(path)s is not a Tributary backup.") % {"path": path}) from None
+        raise BackupError(gettext("%(path)s isn’t a Tributary backup.") % {"path": path}) from None
     if manifest.product != "tributary" or manifest.format != FORMAT:
         raise BackupError(
             gettext("%(path)s has a backup format that this version doesn’t support.")
@@ -159,7 +159,7 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
             yield tar
     except (tarfile.TarError, KeyError, EOFError):
         raise BackupError(
-            gettext("%(path)s is not a complete Tributary backup.") % {"path": path}
+            gettext("%(path)s isn’t a complete Tributary backup.") % {"path": path}
         ) from None
     except OSError as error:
         raise BackupError(

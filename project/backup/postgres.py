@@ -20,7 +20,7 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 from project.backup.archive import BackupError
 
 NO_CLIENT = gettext_lazy(
-    "%(program)s is not installed. Install PostgreSQL’s client programs (Debian: apt-get install "
+    "%(program)s isn’t installed. Install PostgreSQL’s client programs (Debian: apt-get install "
     "postgresql-client), at least as new as the server."
 )
 # In one transaction with the restore, so that a failed restore changes nothing.

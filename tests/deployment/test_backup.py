@@ -189,7 +189,7 @@ print(json.dumps([
     with_keys, without, again = source.run(FILL + write, CANARY, str(folder))
     assert "1 user, 3 conversations, 6 messages, 3 runs" in with_keys
     assert "Protect it like a password" in with_keys
-    assert "It does not contain the keys" in without
+    assert "It doesn’t contain the keys" in without
     assert "already exists" in again
 
 
@@ -226,7 +226,7 @@ def test_credentials_are_unreadable_without_the_keys(install: Install, backups: 
     restored, found = install().run(begin + LOOK + end, str(backups / "without"))
 
     assert archive.read_keys(backups / "without") == {}
-    assert "The keys differ from those of the backup" in restored
+    assert "The keys differ from those in the backup" in restored
     assert (found["key"], found["fits"]) == ("locked", False)
 
 

@@ -68,8 +68,8 @@ def test_impossible_number_is_named(value: str, monkeypatch: pytest.MonkeyPatch)
 # (setting, value, what is said of it)
 WRONG_SETTINGS = [
     ("METRICS_NETWORKS", "10.0.0.0/8,web", "'web' does not appear"),
-    ("DATABASE_URL", "mysql://u:canary@h/n", "must begin with sqlite:// or postgres://"),
-    ("REDIS_URL", "http://u:canary@h", "must begin with redis://"),
+    ("DATABASE_URL", "mysql://u:canary@h/n", "must start with sqlite:// or postgres://"),
+    ("REDIS_URL", "http://u:canary@h", "must start with redis://"),
     ("LOG_LEVEL", "loud", "must be one of DEBUG"),
     ("LOG_FORMAT", "xml", "must be one of line, json"),
     ("UPSTREAM_TRANSPORT", "pigeon", "must be one of wire, stock"),
@@ -162,7 +162,7 @@ def test_wrong_setting_is_one_line_and_a_final_exit_code(
     )
 
     assert refused.returncode == startup.REFUSED
-    assert refused.stderr == "Refused: PORT must be a number, not 'none'\n"
+    assert refused.stderr == "Error: PORT must be a number, not 'none'\n"
 
 
 def test_renamed_setting_is_read_and_named(

@@ -93,7 +93,7 @@ async def test_missing_runner_degrades(
 
     assert answer.status == 200
     assert answer.json["status"] == "degraded"
-    assert answer.json["problems"] == ["No runner is alive, so messages stay queued."]
+    assert answer.json["problems"] == ["No runner is online, so messages stay queued."]
 
 
 async def test_runner_with_an_old_heartbeat_is_lost(

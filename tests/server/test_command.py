@@ -129,7 +129,7 @@ def test_taken_port_is_refused(tmp_path: Path) -> None:
         with ServeCommand(tmp_path, "--port", str(port)) as process:
             error = refusal(process)
 
-    assert f"Cannot listen on 127.0.0.1:{port}: Address already in use. Set PORT to a" in error
+    assert f"Can’t listen on 127.0.0.1:{port}: Address already in use. Set PORT to a" in error
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
@@ -152,4 +152,4 @@ def test_missing_database_is_worth_another_try(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'missing' / 'x.sqlite3'}"
 
     with ServeCommand(tmp_path, DATABASE_URL=url) as process:
-        assert "database does not answer" in refusal(process, returncode=1)
+        assert "database doesn’t respond" in refusal(process, returncode=1)

@@ -66,7 +66,7 @@ def test_missing_migrations_are_refused(tmp_path: Path) -> None:
 def test_missing_database_is_worth_another_try(tmp_path: Path) -> None:
     url = "postgres://nobody@127.0.0.1:9/nothing"
 
-    assert "database does not answer" in refusal(tmp_path, returncode=1, DATABASE_URL=url)
+    assert "database doesn’t respond" in refusal(tmp_path, returncode=1, DATABASE_URL=url)
 
 
 def test_sigterm_ends_the_runner(data_dir: Path) -> None:

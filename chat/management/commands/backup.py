@@ -45,8 +45,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--with-keys",
             action="store_true",
-            help="include SECRET_KEY and ENCRYPTION_KEYS; anyone with the file can then read the "
-            "credentials of your servers",
+            help="include SECRET_KEY and ENCRYPTION_KEYS; anyone with the file can then read "
+            "your servers’ credentials",
         )
 
     def handle(self, *, file: Path, with_keys: bool, **options: Any) -> None:
@@ -62,8 +62,8 @@ class Command(BaseCommand):
             gettext("It contains the keys. Protect it like a password.")
             if with_keys
             else gettext(
-                "It does not contain the keys (SECRET_KEY, ENCRYPTION_KEYS). Store them "
-                "separately: without them, the stored credentials of servers can’t be read."
+                "It doesn’t contain the keys (SECRET_KEY, ENCRYPTION_KEYS). Store them "
+                "separately: without them, the servers’ stored credentials can’t be read."
             )
         )
 

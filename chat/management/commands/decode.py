@@ -33,10 +33,12 @@ class Command(BaseCommand):
         parser.add_argument(
             "files", nargs="+", metavar="FILE", help="a recording, or - for standard input"
         )
-        parser.add_argument("--dialect", required=True, metavar="NAME")
+        parser.add_argument("--dialect", required=True, metavar="NAME", help="the API type")
         parser.add_argument("--model", default="", help="the requested model")
         parser.add_argument("--endpoint", default="", help="name of the server")
-        parser.add_argument("--split", type=int, default=READ_BYTES, metavar="N", help="read size")
+        parser.add_argument(
+            "--split", type=int, default=READ_BYTES, metavar="N", help="bytes per read"
+        )
         output = parser.add_mutually_exclusive_group()
         output.add_argument(
             "--result", action="store_true", help="print only the result, one line per file"

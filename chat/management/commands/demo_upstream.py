@@ -27,8 +27,8 @@ def _port(text: str) -> int:
 
 class Command(BaseCommand):
     help = (
-        "Serve the APIs of LLM servers with prepared answers. Prints its address when it is "
-        "ready, and serves until it is stopped."
+        "Serve LLM APIs with prepared answers. Prints the address when it is ready, and runs "
+        "until it is stopped."
     )
     # It needs neither a database nor the rest of the site.
     requires_system_checks = []
@@ -60,7 +60,7 @@ class Command(BaseCommand):
         except CannotListen as error:
             address = f"{options['host']}:{options['port']}"
             raise CommandError(
-                gettext("Cannot listen on %(address)s: %(reason)s")
+                gettext("Can’t listen on %(address)s: %(reason)s")
                 % {"address": address, "reason": error}
             ) from error
 

@@ -24,7 +24,7 @@ class Command(makemessages.Command):
 
     def handle(self, *args: object, **options: object) -> None:
         if not COLLECTED.parent.is_dir():
-            raise CommandError(gettext("Run this command in the folder of manage.py."))
+            raise CommandError(gettext("Run this command in the folder that contains manage.py."))
         CATALOGUES.mkdir(exist_ok=True)
         patterns = options["ignore_patterns"]
         assert isinstance(patterns, list)

@@ -83,9 +83,9 @@ class Command(BaseCommand):
         if not with_keys and not set(manifest.key_marks) <= set(current_marks()):
             self.stderr.write(
                 gettext(
-                    "The keys differ from those of the backup, so processes will refuse to start. "
-                    "Use the keys of the original installation. If they are lost, run `manage.py "
-                    "keys accept` and enter the credentials of the servers again."
+                    "The keys differ from those in the backup, so processes will refuse to "
+                    "start. Use the keys of the original installation. If they are lost, run "
+                    "`manage.py keys accept` and enter the servers’ credentials again."
                 )
             )
 
@@ -101,8 +101,8 @@ class Command(BaseCommand):
             )
             raise BackupError(told % {"count": people})
         told = gettext(
-            "This replaces the current data (accounts: %(current)d) with the backup of %(date)s "
-            "(accounts: %(restored)d)."
+            "This replaces the current data (accounts: %(current)d) with the backup from "
+            "%(date)s (accounts: %(restored)d)."
         )
         restored = manifest.counts.get("people", 0)
         self.stdout.write(

@@ -44,7 +44,7 @@ class Command(BaseCommand):
             asyncio.run(execute_until_told(is_alone=settings.IS_SQLITE, beside=[probing]))
         except (DatabaseError, InterfaceError) as error:
             raise CommandError(
-                gettext("The database does not answer: %(error)s") % {"error": first_line(error)},
+                gettext("The database doesn’t respond: %(error)s") % {"error": first_line(error)},
                 returncode=TRY_AGAIN,
             ) from error
         finally:

@@ -42,7 +42,7 @@ class Command(BaseCommand):
             "--host", default=settings.HOST, help="interface (default: %(default)s)"
         )
         parser.add_argument(
-            "--port", default=settings.PORT, type=int, help="(default: %(default)s)"
+            "--port", default=settings.PORT, type=int, help="port (default: %(default)s)"
         )
 
         parser.add_argument(
@@ -145,7 +145,7 @@ def listen(server: Server) -> None:
         server.listen()
     except CannotListenError as error:
         reason = error.socketError.strerror or str(error.socketError)
-        told = gettext("Cannot listen on %(address)s: %(reason)s.") % {
+        told = gettext("Can’t listen on %(address)s: %(reason)s.") % {
             "address": f"{error.interface or '*'}:{error.port}",
             "reason": reason,
         }

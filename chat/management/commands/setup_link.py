@@ -9,7 +9,7 @@ from chat.accounts.actions.setup import setup_link
 
 
 class Command(BaseCommand):
-    help = "Print the one-time setup link of a new installation."
+    help = "Print the one-time setup link for a new installation."
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.stdout.write(

@@ -33,5 +33,5 @@ def start_demo() -> str:
     assert demo.stdout is not None
     line = demo.stdout.readline().strip()
     if not line.startswith("demo upstream http"):
-        raise CommandError(gettext("The demo server did not start."))
+        raise CommandError(gettext("The demo server didn’t start."))
     return line.removeprefix("demo upstream ")
