@@ -47,10 +47,10 @@ MOST_DECODINGS = 4
 FILES = "files"
 
 # Reasons why a file is missing. They are stored in English, and translated when they are shown.
-BAD_PATH = gettext_noop("This path isn’t valid in an address.")
+BAD_PATH = gettext_noop("This path can’t be used in a web address.")
 LONG_PATH = gettext_noop("This path is too long.")
 REPLACED = gettext_noop("A newer version replaced this file before it was downloaded.")
-TOO_LARGE = gettext_noop("This file is larger than the limit.")
+TOO_LARGE = gettext_noop("This file exceeds the size limit.")
 
 
 def store_artifacts(run: Run, result: Result, prepared: object = None) -> None:

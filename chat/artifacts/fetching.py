@@ -46,9 +46,11 @@ LEASE_MARGIN_SECONDS = 30
 DUE = Q(attempts=0) | Q(due_at__lte=Now())
 
 NO_SERVER = gettext_noop("The server that made this file was removed or disabled.")
-LOCKED = gettext_noop("The server’s key can’t be read. Ask an administrator to enter it again.")
-BUNDLE_TOO_LARGE = gettext_noop("The files of this version are larger than the limit.")
-GONE = gettext_noop("The download was started several times and never finished.")
+LOCKED = gettext_noop(
+    "The server’s API key can’t be decrypted. Ask an administrator to enter it again."
+)
+BUNDLE_TOO_LARGE = gettext_noop("The files in this version exceed the size limit.")
+GONE = gettext_noop("The download didn’t finish after several attempts.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

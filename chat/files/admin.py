@@ -156,7 +156,7 @@ class MockupVersionAdmin(KeptAdmin):
 
 
 class StoredFileAdmin(KeptAdmin):
-    summary = gettext_lazy("Attached pictures, and files from answers.")
+    summary = gettext_lazy("Attached images, and files from answers.")
     icon = "file"
     list_display = ("name_cell", "media_type", "size_cell", "conversation_cell", _CREATED)
 

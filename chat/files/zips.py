@@ -157,8 +157,8 @@ def _answer(entries: Iterable[ZipEntry], name: str) -> HttpResponse:
 
 def _too_much() -> HttpResponse:
     words = gettext(
-        "These files are too large for one download (limit: %(size)d MB, %(count)s files)."
-        " Download them one by one."
+        "These files exceed the limit for one download (%(size)d MB or %(count)s files). "
+        "Download them one by one."
     )
     text = words % {"size": MOST_BYTES // MEGABYTE, "count": count(MOST_FILES)}
     return HttpResponse(text, status=413, content_type="text/plain; charset=utf-8")

@@ -107,7 +107,7 @@ def _object(body: bytes) -> JsonObject:
     try:
         value, _ = read_json(body.decode("utf-8"))
     except UnicodeDecodeError:
-        raise invalid(gettext("The body is not UTF-8."), param=None, code="invalid_json") from None
+        raise invalid(gettext("The body isn’t UTF-8."), param=None, code="invalid_json") from None
     except NotJson:
         raise _no_json() from None
     if not isinstance(value, dict):
@@ -116,7 +116,7 @@ def _object(body: bytes) -> JsonObject:
 
 
 def _no_json() -> ApiError:
-    message = gettext("The body is not valid JSON, is nested too deeply, or has too many values.")
+    message = gettext("The body isn’t valid JSON, is nested too deeply, or has too many values.")
     return invalid(message, param=None, code="invalid_json")
 
 
@@ -345,9 +345,7 @@ def _image_item(found: _Input, item: JsonObject) -> None:
     try:
         found.pictures.append(base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError):
-        raise _bad_input(
-            gettext('The "data_url" of an "image" item is not valid base64.')
-        ) from None
+        raise _bad_input(gettext('The "data_url" of an "image" item isn’t valid base64.')) from None
 
 
 def _result_item(found: _Input, item: JsonObject) -> None:

@@ -105,8 +105,8 @@ _THINKING = {"off": "disabled", "on": "enabled"}
 # For the tools of a team. An administrator configures other integrations with the server.
 TOOL = "tool/"
 INTEGRATION_LEFT_OUT = gettext_lazy(
-    "Integration %(number)d was ignored: requests can only use tools of the team, as “tool/<name>”. "
-    "An administrator sets up plugins and MCP servers in the settings of the server."
+    "Integration %(number)d was ignored: requests can only use the team’s tools, as "
+    "“tool/<name>”. An administrator sets up plugins and MCP servers in the server’s settings."
 )
 KEPT_ANYWAY = gettext_lazy(
     "The conversation was stored although “store” is false. This answer has no response ID to "
@@ -172,7 +172,7 @@ class _Tools:
 
 def _say(token: AccessToken, request: ChatRequest, previous: Run | None, key: UUID) -> Run:
     if not request.text.strip():
-        raise invalid(gettext("The input needs text."), param="input", code="invalid_union")
+        raise invalid(gettext("The input must contain text."), param="input", code="invalid_union")
     chosen = find_model(
         token.user, request.model, preferred=previous.upstream if previous else None
     )

@@ -45,12 +45,11 @@ DELETED = gettext_lazy("This conversation was deleted.")
 GONE_ON = gettext_lazy("The answer has already continued. Reload the page.")
 NOT_WAITING = gettext_lazy("This answer isn’t waiting for input.")
 SERVER_REMOVED = gettext_lazy(
-    "The server of this answer was removed, so the answer can’t continue. Try it again with another "
-    "server."
+    "This answer’s server was removed, so the answer can’t continue. Try again with another server."
 )
 SERVER_OFF = gettext_lazy(
-    "The server of this answer is disabled, so the question stays open. Ask an administrator to "
-    "enable it, or try the answer again with another server."
+    "This answer’s server is disabled, so the question stays open. Ask an administrator to "
+    "enable it, or try again with another server."
 )
 
 
@@ -294,7 +293,7 @@ def _check_size(*texts: str) -> None:
     size = sum(len(text.encode()) for text in texts)
     if size > settings.TOOL_RESULT_BYTES:
         raise ActionRefused(
-            gettext("This has %(size)s bytes, and the limit is %(limit)s. Shorten it.")
+            gettext("This is %(size)s bytes long, and the limit is %(limit)s. Shorten it.")
             % {
                 "size": number_format(size, use_l10n=True, force_grouping=True),
                 "limit": number_format(

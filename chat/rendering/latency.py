@@ -16,7 +16,7 @@ from chat.rendering.figures import duration, percentage
 # Kind -> label, in the order of the bar. The kind is also a CSS class.
 KINDS: dict[str, str] = {
     "queue": gettext_noop("Queued"),
-    "attempts": gettext_noop("Refused attempts"),
+    "attempts": gettext_noop("Rejected attempts"),
     "overhead": gettext_noop("Tributary overhead"),
     "first": gettext_noop("Waiting for the model"),
     "load": gettext_noop("Loading the model"),

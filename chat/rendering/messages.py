@@ -21,7 +21,7 @@ ERRORS: dict[str, tuple[str, str]] = {
         gettext_noop("Choose another model, or ask an administrator to check the key."),
     ),
     "billing": (
-        gettext_noop("The account of this server has no credit"),
+        gettext_noop("The server’s account is out of credit"),
         gettext_noop("Choose another server, or ask an administrator to add credit."),
     ),
     "bad_request": (
@@ -34,7 +34,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     ),
     "too_large": (
         gettext_noop("The request or the answer is too large"),
-        gettext_noop("Shorten the message, or attach less."),
+        gettext_noop("Shorten the message, or attach fewer images."),
     ),
     "context_length": (
         gettext_noop("The conversation is too long for this model"),

@@ -74,7 +74,7 @@ def _result_of(run: Run) -> events.Result | None:
 OUTCOMES = {
     "eof": gettext_lazy("Completed"),
     "stopped": gettext_lazy("Stopped"),
-    "refused": gettext_lazy("Refused"),
+    "refused": gettext_lazy("Rejected"),
     "failed": gettext_lazy("Failed"),
     "interrupted": gettext_lazy("Interrupted"),
 }

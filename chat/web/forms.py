@@ -46,7 +46,7 @@ def _object_or_list(text: str) -> Json:
         json.loads(text, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         raise forms.ValidationError(
-            gettext("Invalid JSON in line %(line)d: %(problem)s."),
+            gettext("Invalid JSON on line %(line)d: %(problem)s."),
             params={"problem": error.msg[:1].lower() + error.msg[1:], "line": error.lineno},
         ) from None
     except RecursionError:

@@ -18,7 +18,8 @@ from chat.core.errors import is_database_unavailable
 
 FORBIDDEN = gettext_lazy("You don’t have access. Ask an administrator.")
 CSRF_FAILED = gettext_lazy(
-    "This page was open for too long, or you signed in again meanwhile. Reload it and try again."
+    "This page was open for too long, or you signed in again in the meantime. Reload it and try "
+    "again."
 )
 BAD_REQUEST = gettext_lazy("The server couldn’t read this request. Reload the page and try again.")
 AWAY = gettext_lazy(

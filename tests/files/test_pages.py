@@ -330,7 +330,7 @@ def test_list_shows_every_kind_of_file(files_page: Callable[[], str], full: Mess
 
     for words in ("Calculator", "1 earlier version", "Shop", "1 of 3 files", "Downloading…"):
         assert words in page
-    assert "This path isn’t valid in an address." in page
+    assert "This path can’t be used in a web address." in page
     assert 'alt="picture-2.png"' in page
     assert 'alt="spring.png"' in page
 

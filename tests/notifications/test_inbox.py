@@ -157,7 +157,7 @@ def test_action_in_the_inbox_patches_its_card_alone(as_bob: Client, room: Room) 
         reverse("question_answer", args=[question.public_id]), {"text": "Both"}, headers=headers
     )
 
-    assert "You are answering" in claimed.content.decode()
+    assert "You’re answering" in claimed.content.decode()
     assert f"#ask-card-{question.public_id.hex}" in answered.content.decode()
     assert "Answered by Bob" in answered.content.decode()
     assert "#turns" not in answered.content.decode()

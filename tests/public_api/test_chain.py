@@ -147,7 +147,7 @@ def test_queue_of_the_first_site_is_reported(chain: Chain) -> None:
     for client in (running, chained, queued):
         assert client.until_ended().result.ext.status == "completed"
     (step,) = [step for step in chained.result.ext.activity if step["family"] == "queue"]
-    assert (step["phase"], step["label"]) == ("done", "Queued there")
+    assert (step["phase"], step["label"]) == ("done", "Queued on the server")
     update = json.loads(next(f.data for f in queued.frames if f.event == "queue.update"))
     assert update["place"] >= 1
     assert chained.result.ext.vendor == []

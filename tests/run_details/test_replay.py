@@ -163,8 +163,8 @@ def test_event_beyond_the_limit_is_refused_with_a_reason(
     refused = as_bob.get(url_of("run_replay_moment", run), {"seq": 9})
 
     assert refused.status_code == 422
-    assert "list of events" in refused.json()["detail"]
-    assert "list of events" in replay_source(as_bob, run, 9)
+    assert "event list" in refused.json()["detail"]
+    assert "event list" in replay_source(as_bob, run, 9)
 
 
 def test_replay_without_scripts_has_links(as_bob: Client, run: Run) -> None:

@@ -24,7 +24,7 @@ def switch_tools(user: User, conversation: Conversation, tools: Iterable[Tool]) 
     """Sets the tools that the conversation uses from the next message on."""
     chosen = {tool.pk: tool for tool in tools}
     if any(tool.team_id != conversation.team_id for tool in chosen.values()):
-        raise ActionRefused(gettext("These tools belong to another team. Reload the page."))
+        raise ActionRefused(gettext("Some of these tools belong to another team. Reload the page."))
     if len(chosen) > MOST_SWITCHED_ON:
         raise ActionRefused(
             ngettext(

@@ -261,14 +261,14 @@ def _check_text(text: str) -> None:
         raise ActionRefused(gettext("Enter a message."))
     if len(text) > TEXT_LIMIT:
         raise ActionRefused(
-            gettext("This message is too long. Shorten it to %(limit)s characters.")
+            gettext("This message is too long. Shorten it to %(limit)s characters or fewer.")
             % {"limit": number_format(TEXT_LIMIT, use_l10n=True, force_grouping=True)}
         )
 
 
 def _not_in_conversation() -> str:
     return gettext(
-        "The message you are replying to is no longer in this conversation. Reload the page."
+        "The message you’re replying to is no longer in this conversation. Reload the page."
     )
 
 

@@ -92,7 +92,7 @@ DEMO_STARTERS = (
     Starter(
         icon="wrench",
         title=gettext_lazy("Use a tool"),
-        text="Use a tool to find the unpaid invoices of October.",
+        text="Use a tool to find the unpaid invoices for October.",
     ),
     Starter(
         icon="code",

@@ -154,7 +154,7 @@ def retry(request: HttpRequest, answer: Message) -> HttpResponse:
     )
     if run.message.parent_id != answer.parent_id:
         raise ActionRefused(
-            gettext("The answer wasn’t tried again. Reload the page and try again.")
+            gettext("Couldn’t request a new answer. Reload the page and try again.")
         )
     return page.accepted(request, answer.conversation)
 

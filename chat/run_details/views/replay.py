@@ -25,7 +25,7 @@ SPEEDS = (1, 4, 20)
 FRAME_MILLISECONDS = 50
 LONGEST_STEP_MILLISECONDS = FRAME_MILLISECONDS * max(SPEEDS)
 TOO_FAR = gettext_noop(
-    "This moment comes after too many events to be replayed. Find it in the list of events."
+    "There are too many events before this one to replay it. Find it in the event list."
 )
 
 
