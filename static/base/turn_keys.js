@@ -78,5 +78,5 @@ export function toggleReasoning() {
   const folds = [...(focused() ?? newestAnswer())?.querySelectorAll("details.reasoning") ?? []];
   const isAnyClosed = folds.some(fold => !fold.open);
   for (const fold of folds) fold.open = isAnyClosed;
-  if (!folds.length) announce(gettext("No reasoning here"));
+  if (!folds.length) announce(gettext("No thinking here"));
 }

@@ -93,7 +93,7 @@ listen(ROOM_GONE, ({ reason }) => {
   if (!isSignedOut()) list.dataset.isGone = reason;
   if (reason === "signed-out") {
     list.replaceChildren();
-    if (!room) notify(gettext("You are signed out. Your draft is kept. Reload the page to sign in."));
+    if (!room) notify(gettext("You’re signed out. Your draft is kept. Reload the page to sign in."));
     return;
   }
   if (!room) return;

@@ -130,11 +130,11 @@ function announceNewLines() {
 
 /* --- access lost, signed out, deleted --- */
 const GONE = {
-  "signed-out": [gettext("You are signed out"), gettext("Your draft is kept. Sign in again to continue.")],
+  "signed-out": [gettext("You’re signed out"), gettext("Your draft is kept. Sign in again to continue.")],
   deleted: [gettext("This conversation was deleted"), gettext("Its owner deleted it.")],
   access: [
     gettext("This conversation is no longer shared with you"),
-    gettext("The owner made it private, or you are no longer in the team."),
+    gettext("The owner made it private, or you’re no longer on the team."),
   ],
 };
 

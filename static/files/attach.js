@@ -26,12 +26,12 @@ function refusal(files) {
   const total = [...chosen, ...files].reduce((sum, file) => sum + file.size, 0);
   const wrong = files.find(file => !accept.split(",").includes(file.type));
   const large = files.find(file => file.size > Number(dataset.mostBytes));
-  if (wrong) return interpolate(gettext("“%(name)s” is not a PNG, JPEG, WebP or GIF picture."), wrong);
+  if (wrong) return interpolate(gettext("“%(name)s” isn’t a PNG, JPEG, WebP or GIF image."), wrong);
   if (large) return interpolate(gettext("“%(name)s” is larger than %(size)s."), { name: large.name, size: megabytes(dataset.mostBytes) });
   if (chosen.length + files.length > Number(dataset.most)) {
-    return ngettext("A message can have %(count)s picture at most.", "A message can have %(count)s pictures at most.", Number(dataset.most));
+    return ngettext("A message can have up to %(count)s image.", "A message can have up to %(count)s images.", Number(dataset.most));
   }
-  return total > Number(dataset.mostTotal) ? gettext("Together these pictures are too large for one message.") : "";
+  return total > Number(dataset.mostTotal) ? gettext("Together, these images are too large for one message.") : "";
 }
 
 function add(files) {

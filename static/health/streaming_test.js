@@ -28,7 +28,7 @@ function figuresOf(key, result, { count, of, first, typical, worst }) {
   const compression = result.headers?.get("Content-Encoding");
   return [
     count && [gettext("Arrived"), interpolate(gettext("%(count)s of %(total)s"), { count: number(count), total: number(of) })],
-    count && [gettext("First after"), milliseconds(first)],
+    count && [gettext("First event after"), milliseconds(first)],
     count && [gettext("Typical delay"), milliseconds(typical)],
     count && [gettext("Longest delay"), milliseconds(worst)],
     result.status && result.status !== 200 && [gettext("Response"), `HTTP ${result.status}`],
@@ -52,7 +52,7 @@ function showVerdict(state, title, ...sentences) {
 
 async function measure() {
   again.disabled = true;
-  showVerdict("running", gettext("Measuring …"), gettext("This takes two seconds."));
+  showVerdict("running", gettext("Measuring…"), gettext("This takes two seconds."));
   const [bySocket, byStream] = await Promise.all([measureSocket("answer"), measureStream("answer")]);
   const [socket, stream] = [judge(bySocket), judge(byStream)];
   showConnection("socket", bySocket, socket);

@@ -8,7 +8,7 @@ export const WORDS = {
 };
 const COMMON = {
   busy: gettext("This test is already running in another tab. Measure again when it has finished."),
-  "signed-out": gettext("You are signed out. Sign in and measure again."),
+  "signed-out": gettext("You’re signed out. Sign in and measure again."),
 };
 const SENTENCES = {
   lumps: gettext("Events arrive in bursts: a proxy collects them for a while."),
@@ -22,7 +22,7 @@ const SOCKET = {
 };
 const STREAM = {
   live: gettext("Events arrive as they are sent."),
-  held: gettext("All events arrive together when the last one was sent: a proxy buffers the response."),
+  held: gettext("All events arrive together after the last one was sent: a proxy buffers the response."),
   blocked: gettext("The connection can’t be opened."),
 };
 // What is not held back, but does not arrive at all.
@@ -38,9 +38,9 @@ export const sentenceOf = (key, state) => COMMON[state] ?? { socket: SOCKET, str
 /* The server's own data-proxy lines may exist for this proxy: then the verdict points to them. */
 function remedyFor(proxy) {
   if (proxy && document.querySelector(`[data-proxy="${CSS.escape(proxy.name.toLowerCase())}"]`)) {
-    return interpolate(gettext("See below for the lines that %(proxy)s needs."), { proxy: proxy.name });
+    return interpolate(gettext("The lines that %(proxy)s needs are below."), { proxy: proxy.name });
   }
-  return gettext("See below for what the proxy needs.");
+  return gettext("What the proxy needs is below.");
 }
 
 /* Tone, title and sentences: of both connections together. `result` is that of the stream. */
@@ -49,10 +49,10 @@ export function verdictOf(socket, stream, result) {
   const remedy = remedyFor(proxy);
   const buffered = proxy
     ? interpolate(gettext("A proxy between you and the server (%(names)s) buffers responses."), { names: proxy.words })
-    : gettext("A proxy or virus scanner between you and the server, which doesn’t give its name, buffers responses.");
+    : gettext("An unidentified proxy or virus scanner between you and the server buffers responses.");
   const compressed = result.headers?.get("Content-Encoding") ? [gettext("It compresses the response and holds back what it compresses.")] : [];
   const [bySocket, byStream] = [socket.state === "live", stream.state === "live"];
-  if (bySocket && byStream) return ["good", gettext("Answers stream live"), gettext("WebSockets and event streams both work, word by word.")];
+  if (bySocket && byStream) return ["good", gettext("Answers stream live"), gettext("Text arrives word by word over both WebSockets and event streams.")];
   const common = COMMON[socket.state] ?? COMMON[stream.state];
   if (common) return ["wait", gettext("Not measured"), common];
   if (byStream) {
@@ -60,17 +60,17 @@ export function verdictOf(socket, stream, result) {
   }
   if (stream.state in LOST) return verdictOnLost(LOST[stream.state], socket.state);
   if (bySocket) {
-    const effect = gettext("Programs get their answers late, and a conversation that loses its WebSocket updates in steps.");
-    return ["wait", gettext("Conversations are live, event streams are not"), buffered, ...compressed, effect, remedy];
+    const effect = gettext("Programs get their answers late, and a conversation that loses its WebSocket updates in bursts.");
+    return ["wait", gettext("Conversations are live, but event streams aren’t"), buffered, ...compressed, effect, remedy];
   }
-  const effect = gettext("Conversations update in steps, a moment late.");
+  const effect = gettext("Conversations update in bursts, a moment late.");
   return ["bad", gettext("Answers don’t stream live"), buffered, ...compressed, effect, remedy];
 }
 
 function verdictOnLost(fault, socket) {
   if (socket === "live") {
     const effect = gettext("Programs can’t read answers while they are written, and a conversation that loses its WebSocket stops updating until it is back.");
-    return ["wait", gettext("Conversations are live, event streams are not"), fault, effect];
+    return ["wait", gettext("Conversations are live, but event streams aren’t"), fault, effect];
   }
   const effect = socket in LOST
     ? gettext("WebSockets are blocked as well, so conversations stop updating. Check that this browser is online and the server is running.")

@@ -36,7 +36,7 @@ function look(isFirst) {
     followed.set(answer.dataset.run, { tools: new Map(), saidAt: performance.now(), silence: SILENCE_MS });
     if (isFirst) lookAtTools(answer.querySelectorAll(".tool"), true);
     else if (answer.previousElementSibling) say(gettext("The answer continues"));
-    else say(interpolate(gettext("Answer started, %(model)s"), { model: modelOf(answer) }));
+    else say(interpolate(gettext("Answer from %(model)s started"), { model: modelOf(answer) }));
   }
 }
 

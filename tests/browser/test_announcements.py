@@ -76,7 +76,7 @@ def test_paragraphs_are_announced_once_as_they_close(site: BrowserSite, tab: Ope
 
     said = announced(alice)
     assert [one for one in said if one in {*SPOKEN, "And the rest."}] == [*SPOKEN, "And the rest."]
-    assert said[0].startswith("Answer started, ")
+    assert said[0].startswith("Answer from ")
     assert said.index("Tool gauge finished") < said.index(SPOKEN[0])
     # The end is announced after the text.
     assert said[-1].startswith("Answer complete, ")
@@ -183,7 +183,7 @@ def test_whole_run_is_announced_in_few_sentences(scene_site: SceneSite, people: 
     said = announced(alice)
     tools = [sentence for sentence in said if sentence.startswith("Tool ")]
     names = alice.answer.locator(".tool .name").all_text_contents()
-    assert said[0].startswith("Answer started, ")
+    assert said[0].startswith("Answer from ")
     assert re.fullmatch(
         r"Answer complete, [\d,]+ words\. Press the up arrow key to read it\.", said[-1]
     ), said

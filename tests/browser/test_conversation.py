@@ -229,7 +229,7 @@ def test_sign_out_ends_the_stream_of_every_tab(site: BrowserSite, people: People
     other.page.locator(".person > summary").click()
     other.button("Sign out").click()
 
-    assert_gone(bob, "You are signed out")
+    assert_gone(bob, "You’re signed out")
     assert_receives_nothing_more(site, bob, alice)
     bob.page.get_by_role("link", name="Sign in").click()
     expect(bob.page.locator("h1")).to_have_text("Sign in to Tributary")

@@ -463,7 +463,7 @@ def test_self_test_tells_lost_from_buffered(proxy: FaultyProxy, people: People) 
     verdict = tab.page.locator("#verdict")
 
     tab.open(STREAMING)
-    expect(verdict.locator("h2")).to_have_text("Conversations are live, event streams are not")
+    expect(verdict.locator("h2")).to_have_text("Conversations are live, but event streams aren’t")
     expect(verdict).to_contain_text("Event streams can’t be opened.")
     proxy.mode = faulty_proxy.REFUSE
     tab.button("Test again").click()

@@ -74,7 +74,7 @@ def test_question_is_answered_in_the_inbox(calm_site: BrowserSite, tab: OpenTab)
 
     # A claim keeps what is typed, and moves the question to what is for oneself.
     bob.button("Claim").click()
-    expect(line).to_contain_text("You are answering")
+    expect(line).to_contain_text("You’re answering")
     expect(result).to_have_value("wet")
     bob.button("Submit result").click()
 

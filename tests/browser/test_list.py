@@ -128,5 +128,5 @@ def test_sign_out_empties_the_list_of_the_home_page(site: BrowserSite, people: P
     other.page.locator(".person > summary").click()
     other.button("Sign out").click()
 
-    expect(bob.page.locator("#toasts")).to_contain_text("You are signed out")
+    expect(bob.page.locator("#toasts")).to_contain_text("You’re signed out")
     expect(bob.page.locator("#conversations")).to_be_empty()

@@ -138,15 +138,15 @@ def until_it_says(tab: Tab, title: str) -> Locator:
 
 
 VERDICTS = [
-    ("unbuffered", "Answers stream live", "both work, word by word"),
-    ("careless_with_websockets", "Answers stream live", "both work, word by word"),
+    ("unbuffered", "Answers stream live", "word by word over both"),
+    ("careless_with_websockets", "Answers stream live", "word by word over both"),
     ("careless", "WebSockets are blocked", "fall back to an event stream"),
     (
         "ignoring_with_websockets",
-        "Conversations are live, event streams are not",
+        "Conversations are live, but event streams aren’t",
         "buffers responses",
     ),
-    ("ignoring", "Answers don’t stream live", "update in steps"),
+    ("ignoring", "Answers don’t stream live", "update in bursts"),
 ]
 
 
@@ -175,7 +175,7 @@ def test_self_test_names_what_nginx_does(
             recipe = tab.page.locator("details[data-proxy=nginx]")
             expect(recipe).to_have_js_property("open", not is_good)
             if not is_good:
-                expect(verdict).to_contain_text("See below for the lines that nginx needs.")
+                expect(verdict).to_contain_text("The lines that nginx needs are below.")
 
 
 @pytest.fixture

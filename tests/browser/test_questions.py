@@ -75,7 +75,7 @@ def test_claim_keeps_what_a_colleague_types(site: BrowserSite, tab: OpenTab) -> 
 
     alice.button("Claim").click()
 
-    expect(card(alice)).to_contain_text("You are answering")
+    expect(card(alice)).to_contain_text("You’re answering")
     expect(card(bob)).to_contain_text("Alice is answering")
     expect(result(bob)).to_be_focused()
     result(bob).press_sequentially("f written")
