@@ -119,7 +119,7 @@ def test_taken_port_is_reported_in_one_line(start: Start) -> None:
 
     assert process.returncode == 1
     assert output == ""
-    assert errors == f"CommandError: Cannot listen on 127.0.0.1:{port}: Address already in use\n"
+    assert errors == f"CommandError: Can’t listen on 127.0.0.1:{port}: Address already in use\n"
 
 
 def test_invalid_arguments_are_refused(
