@@ -252,7 +252,7 @@ def test_mail_says_when_the_link_expires(settings: object, bob: User) -> None:
     Client().post(reverse("account_reset_password"), {"email": bob.email})
 
     assert "expires in 2 hours" in mail.outbox[0].body
-    assert mail.outbox[0].body.startswith("Hello Bob,\n\nSomeone asked")
+    assert mail.outbox[0].body.startswith("Hello Bob,\n\nSomeone requested")
 
 
 def test_unknown_email_gets_the_same_answer_and_no_mail(settings: object, bob: User) -> None:

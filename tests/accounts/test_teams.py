@@ -96,7 +96,7 @@ def test_unknown_role_is_refused(
 ) -> None:
     answer = change_role(signed_in(alice), team, bob, role)
 
-    assert b"Choose one of the roles." in answer.content
+    assert b"Choose a role." in answer.content
     assert membership_of(bob, team).role == TeamRole.MEMBER
 
 

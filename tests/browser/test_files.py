@@ -69,9 +69,9 @@ def test_refused_attachments_are_named(site: BrowserSite, tab: OpenTab) -> None:
 
     alice.page.locator("#pictures").set_input_files([SPRING])
     hand_over(alice, "drop", "notes.pdf", kind="application/pdf")
-    expect(note).to_contain_text("“notes.pdf” is not a PNG")
+    expect(note).to_contain_text("“notes.pdf” isn’t a PNG")
     alice.page.locator("#pictures").set_input_files([SPRING] * 8)
-    expect(note).to_contain_text("8 pictures at most")
+    expect(note).to_contain_text("up to 8 images")
     expect(alice.page.locator(".attaching img")).to_have_count(1)
     # By its name and type it is an image. The server finds out, and the draft stays as it is.
     alice.page.locator("#pictures").set_input_files(

@@ -22,7 +22,7 @@ def test_site_address_must_be_an_allowed_host(settings: Any) -> None:
     settings.SITE_URL = "https://tributary.example.org"
     settings.ALLOWED_HOSTS = ["localhost"]
 
-    with pytest.raises(CommandError, match=r"does not include tributary\.example\.org"):
+    with pytest.raises(CommandError, match=r"doesn’t include tributary\.example\.org"):
         startup.refuse_wrong_address()
 
 

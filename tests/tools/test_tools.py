@@ -56,7 +56,7 @@ def test_tool_without_arguments_needs_no_schema(as_alice: Client, team: Team) ->
         ({"name": "no spaces"}, "letters, digits, underscores and dashes"),
         ({"name": "x" * 65}, "letters, digits, underscores and dashes"),
         ({"name": ""}, "This field is required"),
-        ({"schema": '{"type": "object",\n}'}, "in line 2"),
+        ({"schema": '{"type": "object",\n}'}, "on line 2"),
         ({"schema": "[]"}, "&quot;type&quot;: &quot;object&quot;"),
         ({"schema": '{"type": "string"}'}, "&quot;type&quot;: &quot;object&quot;"),
         ({"name": "river_level"}, "already has a tool named river_level"),

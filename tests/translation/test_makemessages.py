@@ -38,7 +38,7 @@ def test_catalogue_has_texts_of_templates_and_of_toml_files(source: Path) -> Non
 def test_makemessages_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(CommandError, match=r"folder of manage\.py"):
+    with pytest.raises(CommandError, match=r"folder that contains manage\.py"):
         call_command("makemessages", locale=["de"], verbosity=0)
 
     assert list(tmp_path.iterdir()) == []

@@ -31,7 +31,7 @@ def test_json_field_reads_objects_and_lists(typed: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        ('{"a": 1,\n "b": }', "in line 2"),
+        ('{"a": 1,\n "b": }', "on line 2"),
         ("7", "Enter a JSON object"),
         ('"text"', "Enter a JSON object"),
         ("NaN", "a number that servers don’t accept"),
