@@ -167,6 +167,8 @@ SCREENS = (
     Screen("server-draining", "Ada", "{link[server-draining]}"),
     Screen("server-xerotier", "Ada", "{link[server-xerotier]}settings/"),
     Screen("server-off", "Ada", "{link[server-off]}"),
+    Screen("server-models", "Ada", "{link[server-off]}models/"),
+    Screen("server-models-found", "Ada", "{link[server-off]}models/?q=code"),
     Screen("server-delete", "Ada", "{link[server-off]}delete/"),
     Screen("server-kinds", "Ada", "/settings/servers/add/"),
     Screen("server-add", "Ada", "/settings/servers/add/?kind=lm-studio"),
