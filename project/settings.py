@@ -149,6 +149,7 @@ TEMPLATES = [
                 "chat.web.tags",
                 "chat.web.components",
                 "chat.accounts.tags",
+                "chat.administration.tags",
                 "chat.conversations.tags",
                 "chat.public_api.tags",
             ],
