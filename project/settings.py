@@ -120,6 +120,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "chat.web.time_zone.person_time_zone",
     "chat.web.views.DatabaseUnavailable",
 ]
 ROOT_URLCONF = "project.urls"
@@ -149,6 +150,7 @@ TEMPLATES = [
                 "chat.web.tags",
                 "chat.web.components",
                 "chat.accounts.tags",
+                "chat.administration.tags",
                 "chat.conversations.tags",
                 "chat.public_api.tags",
             ],
@@ -354,6 +356,7 @@ STORAGES = {
 LOCALE_PATHS = [DATA_DIR / "locale", BASE_DIR / "locale"]
 LANGUAGES = [("en", "English"), *languages.installed(LOCALE_PATHS)]
 LANGUAGE_CODE = env.choice("INTERFACE_LANGUAGE", "en", tuple(code for code, _ in LANGUAGES))
+# Of people whose browser hasn't said theirs yet, and of commands and logs.
 TIME_ZONE = env.time_zone("TIME_ZONE", "UTC")
 USE_TZ = True
 USE_I18N = True

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
@@ -21,6 +24,7 @@ SENTENCES = {
     "conversation.search_by_administrator": gettext_lazy("%(actor)s searched all conversations for %(words)s"),
     "conversation.set_visibility:private": gettext_lazy("%(actor)s made %(subject)s’s conversation %(conversation)s private"),
     "conversation.set_visibility:team": gettext_lazy("%(actor)s shared %(subject)s’s conversation %(conversation)s with the team"),
+    "installation.restored": gettext_lazy("The database was replaced with the backup of %(made_at)s from the command line"),
     "installation.set_up": gettext_lazy("%(actor)s set up this installation and its first team, %(target)s"),
     "invitation.created": gettext_lazy("%(actor)s created an invitation link to %(target)s (role: %(role)s)"),
     "invitation.created:email": gettext_lazy("%(actor)s invited %(email)s to %(target)s (role: %(role)s)"),
@@ -68,6 +72,7 @@ ACTIONS = {
     "conversation.read_by_administrator": gettext_lazy("Conversation read by an administrator"),
     "conversation.search_by_administrator": gettext_lazy("Conversations searched"),
     "conversation.set_visibility": gettext_lazy("Visibility changed"),
+    "installation.restored": gettext_lazy("Backup restored"),
     "installation.set_up": gettext_lazy("Installation set up"),
     "invitation.created": gettext_lazy("Invitation created"),
     "invitation.revoked": gettext_lazy("Invitation revoked"),
@@ -218,6 +223,7 @@ def _values(event: AuditEvent, title: str) -> dict[str, str]:
         "target": _UUID.sub("", event.target).strip() or event.target,
         "conversation": title,
         **{name: detail.get(name, "") for name in ("email", "token", "tool", "words")},
+        "made_at": _moment(detail.get("made_at")),
         **role,
     }
     cells = {name: cell(value) for name, value in values.items()}
@@ -225,6 +231,15 @@ def _values(event: AuditEvent, title: str) -> dict[str, str]:
     if not title:
         quoted["conversation"] = gettext("(title no longer stored)")
     return cells | quoted
+
+
+def _moment(value: object) -> str:
+    """A time of ISO 8601 in words; anything else as it was recorded."""
+    try:
+        moment = timezone.localtime(datetime.fromisoformat(str(value)))
+    except ValueError:
+        return str(value or "")
+    return date_format(moment, "DATETIME_FORMAT")
 
 
 def _role(value: object) -> str:

@@ -24,8 +24,11 @@ PARAMETER_TEXT_LIMIT = 10_000
 PARAMETER_LINES_LIMIT = 100_000
 # Follows the name of a paused server. The page has it for its script.
 PAUSED = gettext_lazy("(paused)")
-# Follows the name of a server that was chosen once and is switched off now.
+# Follows the name of a server or model that was chosen once and is switched off now.
 UNAVAILABLE = gettext_lazy("(unavailable)")
+SERVER_GONE = gettext_lazy("This server is no longer available. Choose another model.")
+MODEL_GONE = gettext_lazy("This model is no longer available. Choose another model.")
+NO_MODELS = gettext_lazy("No models available. Ask an administrator.")
 NO_CHOICE = ("", gettext_lazy("Server default"))
 NO_SUCH_TOOL = gettext_lazy("One of these tools no longer exists. Reload the page.")
 RELOAD = gettext_lazy("Reload the page and try again.")
@@ -48,7 +51,7 @@ class ModelSelect(forms.Select):
             attributes["data-images"] = "no"
         if upstream and upstream.is_demo:
             attributes["data-demo"] = True
-        if identity and identity == self.unavailable:
+        if self.unavailable and option["value"] == self.unavailable:
             attributes["data-unavailable"] = True
         return option
 
@@ -114,8 +117,8 @@ class ChoiceForm(Sentences):
         # Queried only if the form is shown.
         select.choices = self._groups
         select.upstreams = {each.public_id.hex: each for each in self.upstreams}
-        if self.unavailable:
-            select.unavailable = self.unavailable.public_id.hex
+        if self.unavailable and remembered:
+            select.unavailable = choice_value(remembered.upstream, remembered.model)
         self.chosen = (
             self._posted_upstream() if self.is_bound else chosen or self._offered_upstream()
         )
@@ -123,10 +126,14 @@ class ChoiceForm(Sentences):
             self._add_parameters(self.chosen.dialect)
 
     @cached_property
-    def unavailable(self) -> Upstream | None:
-        """The server of the last choice, if it can't be used any more."""
-        last = self.remembered.upstream if self.remembered else None
-        return last if last and last not in self.upstreams else None
+    def unavailable(self) -> str:
+        """The server of the last choice, or its model, if it can't be used any more."""
+        kept = self.remembered
+        if kept is None or kept.upstream is None:
+            return ""
+        if kept.upstream not in self.upstreams:
+            return kept.upstream.name
+        return kept.model if kept.upstream.is_off(kept.model) else ""
 
     def _offered_upstream(self) -> Upstream | None:
         """The server that the form shows as chosen."""
@@ -136,30 +143,34 @@ class ChoiceForm(Sentences):
         return next(iter(self._with_models()), None)
 
     def _with_models(self) -> list[Upstream]:
-        """The servers of which a model can be chosen; all of them if there is no such server."""
-        named = [each for each in self.upstreams if self._models(each)]
-        return named or self.upstreams
+        """The servers of which a model can be chosen."""
+        return [each for each in self.upstreams if self._models(each)]
 
-    def _groups(self) -> list[tuple[str, list[tuple[str, str]]]]:
-        groups = [(group_label(each), self._options(each)) for each in self._with_models()]
-        if self.unavailable and self.remembered:
-            label = self.remembered.model or gettext("No model")
-            kept = (choice_value(self.unavailable, self.remembered.model), label)
-            groups.insert(0, (f"{self.unavailable.name} {UNAVAILABLE}", [kept]))
-        return groups
+    @property
+    def has_models(self) -> bool:
+        return any(self._models(each) for each in self.upstreams)
+
+    def _groups(self) -> list[tuple[str, Any]]:
+        groups: list[tuple[str, Any]] = [
+            (group_label(each), self._options(each)) for each in self._with_models()
+        ]
+        kept = self.remembered
+        if self.unavailable and kept and kept.upstream:
+            label = kept.model or gettext("No model")
+            option = (choice_value(kept.upstream, kept.model), label)
+            groups.insert(0, (f"{kept.upstream.name} {UNAVAILABLE}", [option]))
+        return groups or [("", gettext("No models available"))]
 
     def _models(self, upstream: Upstream) -> dict[str, str]:
         models = {entry["id"]: entry.get("label") or entry["id"] for entry in chat_models(upstream)}
         kept = self.remembered
-        if kept and kept.upstream_id == upstream.pk and kept.model:
+        if kept and kept.upstream_id == upstream.pk and kept.model and not self.unavailable:
             models.setdefault(kept.model, kept.model)
         return models
 
     def _options(self, upstream: Upstream) -> list[tuple[str, str]]:
         models = self._models(upstream)
-        return [(choice_value(upstream, model), label) for model, label in models.items()] or [
-            (choice_value(upstream, ""), gettext("Enter a custom model in the parameters"))
-        ]
+        return [(choice_value(upstream, model), label) for model, label in models.items()]
 
     def _posted_upstream(self) -> Upstream | None:
         identity = str((self.data or {}).get("choice", "")).partition(":")[0]
@@ -202,15 +213,16 @@ class ChoiceForm(Sentences):
         cleaned = super().clean() or {}
         upstream = self._posted_upstream()
         if upstream is None:
-            self.add_error(
-                "choice", gettext("This server is no longer available. Choose another model.")
-            )
+            # A page that offers no model posts none.
+            self.add_error("choice", SERVER_GONE if cleaned.get("choice") else NO_MODELS)
             return cleaned
         model = (cleaned.get("typed_model") or cleaned.get("choice", "").partition(":")[2]).strip()
         if not model or len(model) > MODEL_LENGTH or not model.isprintable():
             self.add_error(
                 "choice", gettext("Choose a model, or enter a custom model in the parameters.")
             )
+        elif upstream.is_off(model):
+            self.add_error("choice", MODEL_GONE)
         cleaned["upstream"], cleaned["model"] = upstream, model
         return cleaned
 

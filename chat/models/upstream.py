@@ -79,6 +79,10 @@ class Upstream(models.Model):
             entry for entry in self.model_list if is_chat_model(entry) and not entry.get("is_off")
         ]
 
+    def is_off(self, model: str) -> bool:
+        """Whether an administrator disabled this model."""
+        return any(entry.get("is_off") and entry["id"] == model for entry in self.model_list)
+
     @property
     def _key_context(self) -> str:
         return f"upstream:{self.public_id}:key"

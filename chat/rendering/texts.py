@@ -85,7 +85,7 @@ class Text(Entry):
         if self.citations > SHOWN_ENTRIES:
             self.left_out += 1
         else:
-            self._cite(citation)
+            self._cite(citation, seq)
         self.cites.show(
             "citations",
             sources=list(self.sources.values()),
@@ -94,7 +94,7 @@ class Text(Entry):
         )
         self.cites.touch(seq)
 
-    def _cite(self, citation: Citation) -> None:
+    def _cite(self, citation: Citation, seq: int) -> None:
         """A source that is cited several times has one number."""
         made = _source(citation, f"{self.id}-src{len(self.sources) + 1}", len(self.sources) + 1)
         source = self.sources.setdefault((made.url, made.title), made)
@@ -103,7 +103,7 @@ class Text(Entry):
             source.texts.append(text)
         if citation.end is not None:
             mark = f"{self.id}-m{self.citations}"
-            if self.flow.mark(citation.end - self.starts_at, _mark(mark, source)):
+            if self.flow.mark(citation.end - self.starts_at, _mark(mark, source), seq):
                 source.marks.append(mark)
 
     def conclude(self, seq: int, t: int, status: str) -> None:

@@ -155,6 +155,16 @@ def _model_line(entry: dict[str, object]) -> ModelLine:
     )
 
 
+def matching_models(upstream: Upstream, query: str) -> list[ModelLine]:
+    """The models whose name or label has every word of ``query``."""
+    words = query.casefold().split()
+    return [
+        line
+        for line in map(_model_line, upstream.model_list)
+        if all(word in f"{line.name} {line.label}".casefold() for word in words)
+    ]
+
+
 # Servers have several names for the same fact.
 _CONTEXT_NAMES = ("max_context_length", "context_length", "max_model_len", "context_window")
 

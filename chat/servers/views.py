@@ -21,9 +21,17 @@ from chat.servers.actions import servers as actions
 from chat.servers.calls import ConnectionReport, ask_for_models, run_probe
 from chat.servers.forms import UpstreamForm
 from chat.servers.kinds import KINDS, ServerKind
-from chat.servers.server_page import dialect_label, present, present_all, seen_kinds
+from chat.servers.server_page import (
+    dialect_label,
+    matching_models,
+    present,
+    present_all,
+    seen_kinds,
+)
 from chat.web.decorators import administrators_only
 
+# Of a search for models.
+QUERY_LENGTH = 200
 # The tabs of a server, with the names of their routes.
 TABS = {
     "overview": (gettext_lazy("Overview"), "server"),
@@ -84,7 +92,9 @@ def server_models(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The models. ``POST`` requests the server's list and stores it."""
     upstream = access.get_upstream(request.user, public_id)
     if request.method == "GET":
-        return _tab(request, "models", upstream)
+        query = request.GET.get("q", "")[:QUERY_LENGTH].strip()
+        lines = matching_models(upstream, query)
+        return _tab(request, "models", upstream, lines=lines, query=query)
     listing = ask_for_models(upstream)
     error = listing.error
     if not error and not actions.record_models(_person(request), upstream, listing.models):
@@ -183,7 +193,10 @@ def server_model_switch(request: HttpRequest, public_id: UUID) -> HttpResponse:
     actions.set_models_enabled(
         _person(request), upstream, is_enabled=is_enabled, model=name or None
     )
-    return redirect("server_models", public_id)
+    query = request.POST.get("q", "")[:QUERY_LENGTH]
+    return redirect(
+        reverse("server_models", args=[public_id], query={"q": query} if query else None)
+    )
 
 
 @administrators_only

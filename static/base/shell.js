@@ -71,6 +71,11 @@ document.addEventListener("submit", event => {
   dialog.showModal();
 }, true);
 
+/* --- the reader's time zone, in which the server writes times as well (chat.web.time_zone) --- */
+const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
+const secure = location.protocol === "https:" ? "; secure" : "";
+if (timeZone) document.cookie = `timezone=${timeZone}; path=/; max-age=31536000; samesite=lax${secure}`;
+
 prepare(document);
 // Only what was inserted: the whole document at every frame would be quadratic.
 listen(AFTER_PROCESS, (_, event) => prepare(event.target));

@@ -55,6 +55,17 @@ def history(
     )
 
 
+def test_cells_name_their_column(admin_client: Client, history: None, upstream: Upstream) -> None:
+    conversations = text_of(admin_client, list_url("conversation"))
+    servers = text_of(admin_client, list_url("upstream"))
+
+    assert '<td data-label="Owner" class="field-owner_cell' in conversations
+    assert '<th class="field-title_cell' in conversations
+    # The heading of the boxes to tick is a box, too.
+    assert '<td class="action-checkbox' in servers
+    assert 'data-label="Load"' in servers
+
+
 # --- search ------------------------------------------------------------------------------------
 
 
@@ -191,7 +202,7 @@ def test_run_list_shows_reported_token_counts(
 
     page = text_of(admin_client, list_url("run"))
 
-    assert f'<td class="field-tokens">{shown}</td>' in page
+    assert f'<td data-label="Tokens" class="field-tokens">{shown}</td>' in page
 
 
 def test_every_column_sorts(admin_client: Client, history: None, subtests: pytest.Subtests) -> None:

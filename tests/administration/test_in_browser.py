@@ -49,6 +49,18 @@ def test_pages_fit_the_window(ada: Administrator) -> None:
     assert too_wide == []
 
 
+def test_lists_do_not_scroll_sideways_on_a_phone(ada: Administrator) -> None:
+    ada.resize(360)
+    wide = []
+    for path in ada.pages:
+        ada.open(path)
+        frames = ada.page.locator(".table-frame:has(#result_list)")
+        if frames.evaluate_all("all => all.some(each => each.scrollWidth > each.clientWidth)"):
+            wide.append(path)
+
+    assert wide == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_have_the_colours_of_the_application(ada: Administrator, scheme: str) -> None:
     ada.page.emulate_media(color_scheme=scheme)

@@ -49,6 +49,8 @@ CASES: list[tuple[str, str, dict[str, object], str]] = [
      "Ada created the access token “Nightly” for River"),
     ("conversation.read_by_administrator", "conversation x", {},
      "Ada read Alice’s conversation (title no longer stored)"),
+    ("installation.restored", "", {"made_at": "2026-03-04T15:06:00+00:00"},
+     "The database was replaced with the backup of Mar 4, 2026, 3:06 PM UTC from the command line"),
     ("later.verb", "River", {}, "Ada: later.verb River"),
 ]  # fmt: skip
 

@@ -247,6 +247,45 @@ def assert_receives_nothing_more(site: BrowserSite, tab: Tab, other: Tab) -> Non
     assert tab.sockets[0].is_closed()
 
 
+def test_long_message_is_folded(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("Read."))
+    run = site.send("The level at the mill. " * 200)
+    alice = tab("Alice", site.room(run)).until_ended()
+    words = alice.turns.first.locator(".words")
+    more = alice.turns.first.get_by_text("Show more")
+    folded = words.evaluate("words => [words.clientHeight, words.scrollHeight]")
+
+    more.click()
+
+    expect(more).to_be_hidden()
+    unfolded = words.evaluate("words => [words.clientHeight, words.scrollHeight]")
+    assert folded[0] < folded[1]
+    assert unfolded[0] == unfolded[1]
+
+
+def test_card_of_a_failed_answer_starts_a_new_one(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.scripted(streams.BEGINNING, streams.fail("No room left.")))
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run)).until_ended()
+    posts = site.fake.posts
+    site.fake.script(streams.telling("Second try."))
+
+    alice.turns.last.locator(".answer .retry").click()
+
+    alice.shows("Second try.").until_ended()
+    assert site.fake.posts == posts + 1
+    expect(alice.turns.last.locator(".siblings .figure")).to_have_text("Version 2/ of 2")
+    expect(alice.turns.last.locator(".answer .retry")).to_have_count(0)
+
+
+def test_server_is_told_the_time_zone(site: BrowserSite, tab: OpenTab) -> None:
+    page = tab("Alice", "/").page
+
+    cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
+
+    assert cookies["timezone"] == page.evaluate("Intl.DateTimeFormat().resolvedOptions().timeZone")
+
+
 def give_role(alice: Tab, role: str) -> None:
     """Changes Vera's role on the page of people."""
     alice.page.get_by_label("Role of Vera").select_option(role)

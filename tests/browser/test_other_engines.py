@@ -60,6 +60,9 @@ class Page:
 
     def open(self, path: str) -> None:
         self.driver.get(f"{self.site.url}{path}")
+        # On a busy machine WebKit's driver returns before the scripts of the page have run, and keys
+        # that are pressed by then are lost.
+        soon(lambda: self.run("return document.readyState") == "complete")
         self.run(WATCH_ERRORS)
 
     def write(self, text: str) -> None:
@@ -252,7 +255,7 @@ def test_search_palette(page: Page) -> None:
     page.open("/")
 
     page.press(Keys.CONTROL, "k")
-    page.driver.switch_to.active_element.send_keys("willows")
+    page.find("#find input:focus").send_keys("willows")
 
     # Those for the first letters may be shown before.
     page.find("#found:has([data-query=willows]) a")

@@ -354,6 +354,53 @@ def test_disabled_server_stays_chosen_as_unavailable(
     assert "Choose another model" in page.xpath("string(//*[@id='unavailable-note'])")
 
 
+def test_conversation_says_that_no_model_is_left(
+    as_alice: Client, room: Room, upstream: Upstream
+) -> None:
+    room.turn("First")
+    upstream.model_list[0]["is_off"] = True
+    upstream.save()
+
+    page = room.page(as_alice)
+
+    (option,) = page.xpath("//select[@name='choice']//option")
+    assert option.get("data-unavailable") is not None
+    assert "No models available. Ask an administrator." in page.text_content()
+
+
+def test_home_says_why_nothing_can_be_chosen(
+    as_alice: Client,
+    signed_in: Callable[[User], Client],
+    administrator: User,
+    team: Team,
+    room: Room,
+    upstream: Upstream,
+    subtests: pytest.Subtests,
+) -> None:
+    Membership.objects.create(user=administrator, team=team, role=TeamRole.MEMBER)
+    # The model of the person's last conversation is not offered again once it is disabled.
+    room.turn("First")
+    upstream.model_list[0]["is_off"] = True
+    upstream.save()
+    changes: tuple[tuple[dict[str, object], str], ...] = (
+        ({}, "No models available"),
+        ({"model_list": []}, "No models available"),
+        ({"is_enabled": False}, "All servers are disabled"),
+    )
+    for change, heading in changes:
+        with subtests.test(msg=heading):
+            Upstream.objects.update(**change)
+
+            pages = [
+                get_page(each, reverse("home")) for each in (as_alice, signed_in(administrator))
+            ]
+
+            assert [page.xpath("string(//main//h1)").strip() for page in pages] == [heading] * 2
+            links = [page.xpath("//main//a/@href") for page in pages]
+            assert links == [[], [reverse("servers")]]
+            assert not any(page.xpath("//textarea") for page in pages)
+
+
 def test_new_conversation_inherits_no_parameters(as_alice: Client, room: Room) -> None:
     room.turn("First")
     Conversation.objects.update(

@@ -379,7 +379,7 @@ def test_invalid_fields_are_refused_with_a_reason(
         ({"text": " \n "}, "Enter a message."),
         ({"key": "no key"}, "Reload the page"),
         ({"choice": f"{uuid.uuid4().hex}:m"}, "no longer available"),
-        ({"choice": ""}, "no longer available"),
+        ({"choice": ""}, "No models available. Ask an administrator."),
         ({"lmstudio-temperature": "7"}, "Temperature:"),
         ({"lmstudio-temperature": "nan"}, "Temperature:"),
         ({"lmstudio-temperature": "warm"}, "Temperature:"),
@@ -398,6 +398,18 @@ def test_disabled_server_cannot_be_chosen(as_alice: Client, room: Room, upstream
     response = room.send(as_alice, room.form())
 
     assert response.status_code == 422
+    assert not Run.objects.exists()
+
+
+def test_disabled_model_cannot_be_chosen(as_alice: Client, room: Room, upstream: Upstream) -> None:
+    upstream.model_list[0]["is_off"] = True
+    upstream.save()
+
+    for model in ({}, {"typed_model": "demo/model"}):
+        response = room.send(as_alice, room.form() | model)
+
+        assert response.status_code == 422
+        assert "This model is no longer available" in Patches(response).text("#composer-note")
     assert not Run.objects.exists()
 
 

@@ -67,7 +67,7 @@ rows.filter(pk=sent.pk).update(request_sent_at=timezone.now())
 """
 LOOK = """
 from chat.administration.keys import WrongKeys, adopt_keys
-from chat.models import Message, Run, Runner, Upstream, User
+from chat.models import AuditEvent, Message, Run, Runner, Upstream, User
 from chat.core.encryption import DecryptionError
 try:
     key = Upstream.objects.get().open_key()
@@ -85,6 +85,9 @@ found = {
     "runners": Runner.objects.count(),
     "key": key,
     "fits": fits,
+    "restores": list(
+        AuditEvent.objects.filter(verb="installation.restored").values_list("detail", flat=True)
+    ),
 }
 """
 
@@ -209,6 +212,7 @@ print(json.dumps([
     assert "3 answers in progress were ended." in restored
     assert "This would replace an installation with 1 account. Add --yes" in unconfirmed
     assert "Restored from" in again
+    manifest = archive.check(backups / "with-keys")
     assert found == {
         "people": ["alice@example.org"],
         "texts": [SNOW],
@@ -217,6 +221,8 @@ print(json.dumps([
         "runners": 0,
         "key": CANARY,
         "fits": True,
+        # That of the second time only: it replaced the first one's database.
+        "restores": [{"made_at": manifest.made_at, "version": manifest.version, "with_keys": True}],
     }
 
 

@@ -71,6 +71,23 @@ def cited() -> list[Event]:
     )
 
 
+def cited_late() -> list[Event]:
+    """Citations after the end of a text, and of the part of a text above a card."""
+    places = (9, 40, 12)
+    sources = [
+        events.CitationAdd(
+            item=0, citation=events.Citation(kind="url", url=f"https://example.org/{at}", end=at)
+        )
+        for at in places
+    ]
+    *first, _ = message("The *weir* leaks.\n\n")
+    card = events.ArtifactUpdate(op="created", artifact_id="a", title="Plan", content="x = 1")
+    _, *second = message("It is [old][o].\n\n[o]: https://example.org/old\n\nSo is the mill.")
+    return numbered(
+        [events.ChatStart(model_instance_id="m"), *first, card, *second, *sources, end()]
+    )
+
+
 def calls() -> list[Event]:
     """Groups of tool calls, parallel and sequential, one of them left open."""
 
@@ -127,6 +144,7 @@ STORIES: dict[str, list[Event]] = {
     "late": late(),
     "calls": calls(),
     "cited": cited(),
+    "cited late": cited_late(),
     "long thought": numbered(
         [
             events.ReasoningStart(item=0),

@@ -4,6 +4,7 @@ import pytest
 
 from chat import events
 from chat.events import Event
+from chat.rendering.markdown import flow
 from tests.rendering.dom import parse
 from tests.rendering.shown import page_of, text_of
 from tests.rendering.stories import RUN, answer_of, message
@@ -45,6 +46,23 @@ def test_mark_and_source_link_to_each_other() -> None:
 def test_marks_appear_when_the_text_is_complete() -> None:
     assert MARK not in links_of(*cited("The weir.\n\nIt leaks.", 9, ended=False))
     assert MARK in links_of(*cited("The weir.\n\nIt leaks.", 9))
+
+
+def test_source_that_comes_after_the_end_has_its_mark() -> None:
+    *story, last = cited("The weir.\n\nIt leaks.", 9, ended=False)
+
+    assert "The weir.1" in text_of(*story, events.MessageEnd(item=0), last)
+
+
+def test_marks_after_the_end_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "The weir leaks."
+    monkeypatch.setattr(flow, "LATE_CHARACTERS", 2 * len(text))
+    *story, one, two, three = cited(text, 3, 8, 15, ended=False)
+
+    shown = text_of(*story, events.MessageEnd(item=0), one, two, three)
+
+    assert "The1 weir2 leaks." in shown
+    assert "Sources 3" in shown
 
 
 @pytest.mark.parametrize("place", [None, 0, 10_000])

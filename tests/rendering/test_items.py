@@ -313,4 +313,5 @@ def test_citation_finds_its_part_of_the_text() -> None:
 
     first, second = page.find_all(class_="message")
     assert "Rivers" in first.words()
+    assert "Here it is1:" in first.words()
     assert "Rivers" not in second.words()

@@ -422,6 +422,15 @@ def test_event_after_the_end_does_not_hide_the_final_result(recorded: Recorded) 
     assert final_response(run) is not None
 
 
+def test_usage_has_the_cached_tokens(as_bob: Client, recorded: Recorded) -> None:
+    raw = (FIXTURES / "openai_chat" / "deepseek_thinking.sse").read_bytes()
+    run = recorded(log_of(raw, "openai_chat"), raw, "openai_chat")
+
+    tree = page(as_bob, "run_details", run, query="?tab=usage")
+
+    assert tree.xpath("//dt[text()='Cached input tokens']/following-sibling::dd/text()") == ["16"]
+
+
 @pytest.mark.parametrize(
     ("raw", "dialect", "words"),
     [

@@ -47,8 +47,9 @@ def take(screens: list[Screen], folder: Path) -> tuple[list[str], int]:
         # All conversations exist before the first picture, so that lists show the same ones
         # wherever a screen stands in the table.
         for screen in screens:
-            if not screen.is_live:
-                stage.prepare(screen.path)
+            for path in (screen.path, *screen.needs):
+                if not screen.is_live:
+                    stage.prepare(path)
         camera = Camera(browser, stage, folder)
         for screen in screens:
             print(screen.name, flush=True)

@@ -110,7 +110,14 @@ def add_servers(links: dict[str, str], fake_url: str) -> None:
         name="Workshop GPU", base_url=fake_url, model_list=models
     )
     own = {"dialect": "lmstudio", "base_url": fake_url, "model_list": models}
-    off = Upstream.objects.create(name="Old workstation", is_enabled=False, **own)
+    many = [
+        {"id": f"river/{kind}-{size}b", "label": f"River {kind} {size}B", "detail": {}}
+        for kind in ("chat", "code", "vision")
+        for size in (1, 3, 7, 8, 14, 32, 70, 120)
+    ]
+    off = Upstream.objects.create(
+        name="Old workstation", is_enabled=False, **{**own, "model_list": many}
+    )
     draining = Upstream.objects.create(name="Rack 2", is_draining=True, **own)
     broken = Upstream(
         name="Cloud gateway",

@@ -135,12 +135,9 @@ def choose_model(server: str, model: str) -> Opener:
             picker.select_option(value)
             return
         picker.click()
-        picker_input = page.locator("[role=combobox]:focus")
-        if picker_input.count():
-            page.keyboard.type(server)
-        first_of(
-            page, f"[role=option][data-value$='{model}']", "[role=listbox] [role=option]"
-        ).click()
+        # Where a touch brings up a keyboard, opening the list does not focus its search field.
+        page.locator("[role=combobox]:visible").fill(server)
+        first_of(page, f"[role=option][data-value$='{model}']").click()
 
     return open_
 

@@ -17,6 +17,8 @@ class Screen:
     # With places as `tests.screens.stage` knows them.
     path: str
     open: Opener | None = None
+    # Paths of conversations that a list has to show.
+    needs: tuple[str, ...] = ()
     # What the page may answer.
     statuses: tuple[int, ...] = (200,)
     # Only what the window shows: for what lies on top of a page.
@@ -35,6 +37,9 @@ def on_top(name: str, who: str, path: str, opener: Opener) -> Screen:
 def live(name: str, who: str, path: str) -> Screen:
     return Screen(name, who, path, is_live=True, is_window=True)
 
+
+QUESTIONS = ("{room[question]}", "{room[approval]}", "{room[tool-result]}")
+RUNS = ("{room[text]}", "{room[error]}", "{room[tool]}")
 
 SCREENS = (
     # --- before signing in
@@ -137,8 +142,8 @@ SCREENS = (
     Screen("search", "Alice", "/c/search/?q=river"),
     Screen("search-start", "Alice", "/c/search/"),
     Screen("search-empty", "Alice", "/c/search/?q=glacier"),
-    Screen("inbox", "Alice", "/inbox/", has_tabs=True),
-    Screen("inbox-open", "Alice", "/inbox/", states.open_inbox_line),
+    Screen("inbox", "Alice", "/inbox/", needs=QUESTIONS, has_tabs=True),
+    Screen("inbox-open", "Alice", "/inbox/", states.open_inbox_line, needs=QUESTIONS),
     Screen("inbox-empty", "Vera", "/inbox/"),
     # --- people and settings
     Screen("people", "Alice", "/people/", has_tabs=True),
@@ -162,6 +167,8 @@ SCREENS = (
     Screen("server-draining", "Ada", "{link[server-draining]}"),
     Screen("server-xerotier", "Ada", "{link[server-xerotier]}settings/"),
     Screen("server-off", "Ada", "{link[server-off]}"),
+    Screen("server-models", "Ada", "{link[server-off]}models/"),
+    Screen("server-models-found", "Ada", "{link[server-off]}models/?q=code"),
     Screen("server-delete", "Ada", "{link[server-off]}delete/"),
     Screen("server-kinds", "Ada", "/settings/servers/add/"),
     Screen("server-add", "Ada", "/settings/servers/add/?kind=lm-studio"),
@@ -185,7 +192,7 @@ SCREENS = (
     Screen("admin-teams", "Ada", "/admin/chat/team/"),
     Screen("admin-servers", "Ada", "/admin/chat/upstream/"),
     Screen("admin-server", "Ada", "/admin/chat/upstream/{row[chat_upstream]}/change/"),
-    Screen("admin-runs", "Ada", "/admin/chat/run/"),
+    Screen("admin-runs", "Ada", "/admin/chat/run/", needs=RUNS),
     Screen("admin-run", "Ada", "/admin/chat/run/{run_key[tool]}/change/"),
     Screen("admin-conversations", "Ada", "/admin/chat/conversation/"),
     Screen(

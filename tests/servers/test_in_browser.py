@@ -91,6 +91,24 @@ def test_switch_disables_a_model_in_place(ada: Administrator, demo_server: str) 
     assert ada.complaints == []
 
 
+def test_models_are_searched_while_typing(ada: Administrator, demo_server: str) -> None:
+    add_server(ada, "Harbor", f"{demo_server}/v1")
+    open_tab(ada, "Settings")
+    ada.page.fill("[name=typed_models]", "\n".join(f"river/{size}b" for size in range(20)))
+    ada.page.click("#settings .button-primary")
+    open_tab(ada, "Models")
+    field = ada.page.locator("[name=q][type=search]")
+
+    field.press_sequentially("river 17b", delay=20)
+    ada.page.wait_for_selector("tbody tr:only-child:has-text('river/17b')")
+    assert field.evaluate("field => field === document.activeElement")
+    ada.page.click("tbody .switch")
+    ada.page.wait_for_selector("tbody tr:only-child [aria-checked=false]")
+
+    assert field.input_value() == "river 17b"
+    assert ada.complaints == []
+
+
 def test_advice_is_applied_with_its_button(ada: Administrator, demo_server: str) -> None:
     add_server(ada, "Boathouse", f"{demo_server}/v1")
     page = ada.page

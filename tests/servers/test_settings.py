@@ -193,6 +193,32 @@ def test_model_is_disabled_and_stays_so_when_the_list_is_loaded_again(
     assert changes[0].detail == {"disabled_models": {"from": [], "to": ["demo/model"]}}
 
 
+def test_many_models_are_searched_and_switched_in_what_was_found(
+    admin_client: Client, upstream: Upstream
+) -> None:
+    names = [f"river/{size}b-{kind}" for size in range(11) for kind in ("chat", "code")]
+    upstream.model_list = [{"id": name, "label": name.upper()} for name in names]
+    upstream.save()
+    address = url_of(upstream, "server_models")
+
+    found = admin_client.get(address, {"q": "Code 10B"}).content.decode()
+    nothing = admin_client.get(address, {"q": "glacier"}).content.decode()
+    pressed = admin_client.post(
+        url_of(upstream, "server_model_switch"), {"disable": names[0], "q": "10b code"}
+    )
+
+    assert re.findall(r'class="model-name code">([^<]+)', found) == ["river/10b-code"]
+    assert 'value="Code 10B"' in found
+    assert "Disable all" not in found
+    assert "No matches" in nothing
+    assert pressed["Location"] == f"{address}?q=10b+code"
+    upstream.model_list = upstream.model_list[:20]
+    upstream.save()
+    page = admin_client.get(address).content.decode()
+    assert "Search models" not in page
+    assert "Disable all" in page
+
+
 def test_server_without_models_is_not_offered(alice: User, upstream: Upstream) -> None:
     Upstream.objects.create(name="Empty", dialect="lmstudio", base_url="http://a.example")
 

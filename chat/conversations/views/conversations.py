@@ -168,8 +168,9 @@ def _home_page(
         "room": "new",
         "draft": draft,
         "refusal": refusal,
-        "has_servers": bool(form.upstreams),
-        "has_any_server": bool(form.upstreams) or Upstream.objects.exists(),
+        # Asked only by a page without models, which says why.
+        "has_any_server": Upstream.objects.exists,
+        "has_enabled_server": Upstream.objects.filter(is_enabled=True).exists,
         "has_only_demos": all(upstream.is_demo for upstream in form.upstreams),
         "starter_lists": starter_lists(form),
     }

@@ -15,7 +15,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.utils.translation import gettext, ngettext
 
 from chat.administration.keys import current_marks
-from chat.models import User
+from chat.models import AuditEvent, User
 from chat.runs.reaper import settle_restored
 from project.backup import archive, engine_of, told_in_one_line
 from project.backup.archive import BackupError, Manifest
@@ -69,6 +69,14 @@ class Command(BaseCommand):
             take_keys(path)
         call_command("migrate", verbosity=0, interactive=False)
         ended = settle_restored()
+        # Recorded in the restored data, whose log ends with the backup.
+        AuditEvent.objects.record(
+            None,
+            "installation.restored",
+            made_at=manifest.made_at,
+            version=manifest.version,
+            with_keys=with_keys,
+        )
         restored = gettext("Restored from %(path)s, created at %(date)s.")
         self.stdout.write(restored % {"path": path, "date": manifest.made_at})
         if kept:

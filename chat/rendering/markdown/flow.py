@@ -42,6 +42,9 @@ PAGE_CHARACTERS = 150_000
 SLICE_CHARACTERS = 100_000
 BLOCK_CHARACTERS = 50_000
 CODE_CHARACTERS = 100_000
+# Sources may come after the end of a text, each with a mark in it. So many characters are rendered
+# again for them, all together: 100 marks in an answer of three pages, 6 in the longest text.
+LATE_CHARACTERS = 1_000_000
 # What begins a slice that goes on with a block, in the source: no more than this of it.
 _HEAD_CHARACTERS = 4096
 
@@ -100,6 +103,7 @@ class Flow(Part):
         self._ended_seq = 0
         self._replaced_seq = 0
         self._is_compared = True
+        self._late_characters = 0
 
     # --- events -------------------------------------------------------------------------
 
@@ -130,13 +134,21 @@ class Flow(Part):
     def length(self) -> int:
         return self._length
 
-    def mark(self, offset: int, html: str) -> bool:
+    def mark(self, offset: int, html: str, seq: int) -> bool:
         """Puts HTML of ours behind so many characters, when the text is complete: what is closed
-        is not sent again for each. False where there is no such place."""
-        is_there = not self._ended_seq and 0 < offset <= self._length
-        if is_there:
-            self._marks.append((offset, html))
-        return is_there
+        is not sent again for each. A text that has ended is sent once more. False where there is no
+        such place, or where too much was rendered again already."""
+        if not 0 < offset <= self._length:
+            return False
+        if self._ended_seq:
+            self._late_characters += self._length
+            if self._late_characters > LATE_CHARACTERS:
+                return False
+            self._ended_seq = seq
+            self._is_compared = False
+            self.touch(seq)
+        self._marks.append((offset, html))
+        return True
 
     def has_text(self) -> bool:
         return bool(self._source)
