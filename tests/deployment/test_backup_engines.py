@@ -149,7 +149,7 @@ def test_missing_programs_of_postgresql_are_named(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
 
-    with pytest.raises(BackupError, match="pg_dump is not installed"):
+    with pytest.raises(BackupError, match="pg_dump isn’t installed"):
         postgres.dump({"NAME": "x"}, tmp_path / "dump")
 
 
