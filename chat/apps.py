@@ -21,8 +21,12 @@ class ChatConfig(AppConfig):
         from chat.rendering.icons import use_sprite
         from chat.runs.outcomes import CONTINUE_PAUSED, use_steps
         from chat.runs.runner import register_job
+        from chat.search.sources import INDEX_ANSWER
 
-        use_steps(ASK_PEOPLE, STORE_ARTIFACTS, STORE_MOCKUPS, CONTINUE_PAUSED, STORE_OUTPUT_FILES)
+        use_steps(
+            *(ASK_PEOPLE, STORE_ARTIFACTS, STORE_MOCKUPS, CONTINUE_PAUSED, STORE_OUTPUT_FILES),
+            INDEX_ANSWER,
+        )
         register_job(FETCH_FILES)
         use_cards(cards_by_run)
         use_sprite(lambda: static("icons.svg"))

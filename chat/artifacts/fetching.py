@@ -21,8 +21,17 @@ from chat.core.encryption import DecryptionError
 from chat.core.notify import publish_after_commit, room_topic
 from chat.core.threads import DatabaseThreads
 from chat.dialects import DIALECTS
-from chat.models import FetchStatus, Mockup, MockupFile, MockupVersion, StoredFile, Upstream
+from chat.models import (
+    FetchStatus,
+    Mockup,
+    MockupFile,
+    MockupVersion,
+    SearchKind,
+    StoredFile,
+    Upstream,
+)
 from chat.runs.runner import Job
+from chat.search.sources import index
 from chat.upstreams.client import Client, fetch_file
 from chat.upstreams.failures import UpstreamError
 from chat.upstreams.redaction import Redactor, credentials_of
@@ -306,6 +315,7 @@ def _keep(wanting: Sequence[MockupFile], body: bytes, sha256: str) -> None:
     MockupFile.objects.filter(pk__in=[file.pk for file in wanting]).update(
         status=FetchStatus.STORED, file=stored, reason=""
     )
+    index(SearchKind.FILE, stored)
 
 
 def _has_room(version: MockupVersion, size: int) -> bool:

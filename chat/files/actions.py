@@ -21,10 +21,20 @@ from chat import events
 from chat.core.errors import ActionRefused
 from chat.core.text import clean
 from chat.events import MediaItem, MediaUpdate, Result
-from chat.models import AnswerFile, Attachment, Message, Run, RunSegment, StoredFile, User
+from chat.models import (
+    AnswerFile,
+    Attachment,
+    Message,
+    Run,
+    RunSegment,
+    SearchKind,
+    StoredFile,
+    User,
+)
 from chat.rendering.media import read_picture
 from chat.result import media_name
 from chat.runs.outcomes import OutcomeStep
+from chat.search.sources import index
 from chat.web.files import SUFFIXES, may_be_shown, picture_name
 
 MEGABYTE = 1024 * 1024
@@ -116,6 +126,7 @@ def attach(
         Attachment(message=message, file=file, position=position)
         for position, file in enumerate([*kept, *new])
     )
+    index(SearchKind.FILE, *new)
 
 
 def shows(run: Run, pictures: Sequence[Picture]) -> bool:

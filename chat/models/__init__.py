@@ -17,6 +17,7 @@ from chat.models.file import AnswerFile, Attachment, StoredFile
 from chat.models.installation import CacheEntry, KeyKind, KeyMark
 from chat.models.question import OPEN_STATUSES, Question, QuestionKind, QuestionStatus
 from chat.models.run import Attempt, RawSegment, Run, Runner, RunSegment, RunStatus
+from chat.models.search import SearchKind, SearchRow
 from chat.models.team import Invitation, Membership, Team, TeamRole
 from chat.models.token import AccessToken
 from chat.models.tool import Tool
@@ -54,6 +55,8 @@ __all__ = [
     "RunSegment",
     "RunStatus",
     "Runner",
+    "SearchKind",
+    "SearchRow",
     "SeenEvent",
     "StoredFile",
     "Team",

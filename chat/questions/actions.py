@@ -33,6 +33,7 @@ from chat.models import (
     QuestionStatus,
     Run,
     RunStatus,
+    SearchKind,
     Upstream,
     User,
 )
@@ -40,6 +41,7 @@ from chat.questions.asking import settle
 from chat.result.asks import Field, Option, fields_in, options_in
 from chat.runs.queue import check_queue_limit
 from chat.runs.resume import queue_follow_up
+from chat.search.sources import index_again
 
 DELETED = gettext_lazy("This conversation was deleted.")
 GONE_ON = gettext_lazy("The answer has already continued. Reload the page.")
@@ -214,6 +216,9 @@ def _settle(
             return _second_time(user, question, status, reply)
         if question.kind == QuestionKind.APPROVAL:
             _audit_approval(user, question, status)
+        if question.kind != QuestionKind.TOOL:
+            question.answer = dict(reply)
+            index_again(SearchKind.QUESTION, question)
         _show(question.run, revision)
         return _go_on(user, question.run)
 

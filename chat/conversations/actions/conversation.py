@@ -12,9 +12,19 @@ from chat.conversations.actions.messages import _count_withdrawal
 from chat.core import notify
 from chat.core.errors import ActionRefused, storage_errors
 from chat.core.text import without_hidden
-from chat.models import AuditEvent, Conversation, Run, RunStatus, Tool, User, Visibility
+from chat.models import (
+    AuditEvent,
+    Conversation,
+    Run,
+    RunStatus,
+    SearchKind,
+    Tool,
+    User,
+    Visibility,
+)
 from chat.models.run import LIVE_STATUSES
 from chat.runs.outcomes import end_unstarted
+from chat.search.sources import index_again
 
 # No known API takes more tools in one request.
 MOST_SWITCHED_ON = 128
@@ -83,7 +93,8 @@ def rename(conversation: Conversation, title: str) -> None:
     with transaction.atomic():
         Conversation.objects.filter(pk=conversation.pk).update(title=title)
         conversation.touch()
-    conversation.title = title
+        conversation.title = title
+        index_again(SearchKind.TITLE, conversation)
     notify.publish_after_commit(notify.room_topic(conversation.public_id))
 
 

@@ -25,6 +25,7 @@ from chat.models import (
     Role,
     Run,
     RunStatus,
+    SearchKind,
     Team,
     Tool,
     Upstream,
@@ -34,6 +35,7 @@ from chat.models import (
 from chat.models.run import LIVE_STATUSES
 from chat.models.tree import children_by_parent, path_to, visible_path
 from chat.runs.queue import check_queue_limit
+from chat.search.sources import index
 
 
 def definitions_of(conversation: Conversation) -> list[JsonObject]:
@@ -95,6 +97,7 @@ def start_conversation(
                 conversation = Conversation.objects.create(
                     team=team, owner=user, visibility=visibility, title=title_of(text)
                 )
+                index(SearchKind.TITLE, conversation)
                 conversation.tools.set([tool for tool in tools if tool.team_id == team.pk])
                 return _append(
                     user, conversation, None, text, choice, idempotency_key, pictures=pictures
@@ -332,6 +335,7 @@ def _append(
         )
     )
     attach(message, user, pictures, earlier=pictures_of)
+    index(SearchKind.MESSAGE, message)
     follow_newest(user, message)
     return _queue_answer(user, conversation, message, choice, idempotency_key, revision=revision)
 

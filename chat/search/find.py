@@ -1,0 +1,271 @@
+"""Finds what a person may read: the query, with access as a part of it, and its hits."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from chat.models import (
+    AnswerFile,
+    Attachment,
+    Conversation,
+    Run,
+    RunStatus,
+    SearchKind,
+    SearchRow,
+    User,
+    Visibility,
+)
+from chat.search.index import MOST_PARTS, by_relevance, matching
+from chat.search.sources import KINDS
+from chat.search.tokens import Phrase, Query, Token, located_tokens
+
+PAGE_HITS = 20
+# A count goes no further. Of words that are found more often, the newest come first: what is in
+# nearly everything says nothing about relevance, and weighing it all takes seconds.
+MOST_COUNTED = 1_000
+SNIPPET_CHARACTERS = 200
+# Before the first word that was found.
+LEAD_CHARACTERS = 50
+# In longer texts words are marked up to here.
+MOST_READ = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A piece of a snippet. Pieces that were searched for are highlighted."""
+
+    text: str
+    is_match: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    kind: str
+    conversation: UUID
+    title: str
+    visibility: str
+    # The turn; ``None`` for a title.
+    message: UUID | None
+    author: str
+    model: str
+    created_at: datetime
+    snippet: Sequence[Mark]
+
+    @property
+    def label(self) -> str:
+        return str(SearchKind(self.kind).label)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hits:
+    """One page. ``count`` goes up to `MOST_COUNTED`; ``has_more_than_counted`` says if it is more."""
+
+    hits: Sequence[Hit]
+    count: int
+    has_more_than_counted: bool = False
+    has_next: bool = False
+
+
+NOTHING = Hits(hits=(), count=0)
+
+
+def find(
+    user: User,
+    query: Query,
+    *,
+    page: int = 1,
+    by_date: bool = False,
+    within: Conversation | None = None,
+    limit: int = PAGE_HITS,
+) -> Hits:
+    """Hits for a query, best or newest first; only those ``within`` a conversation, if it is given.
+
+    What the user may not read takes part in nothing: no count, order or snippet depends on it.
+    """
+    if query.is_empty:
+        return NOTHING
+    rows = found(user, query)
+    if within is not None:
+        rows = rows.filter(conversation=within)
+    # The parts of a long text are one hit.
+    counted = rows.order_by().values("kind", "source").distinct()[: MOST_COUNTED + 1].count()
+    is_frequent = counted > MOST_COUNTED
+    if query.wanted and not by_date and not is_frequent:
+        ordered = by_relevance(rows, query)
+    else:
+        ordered = rows.order_by("-created_at" if by_date and not is_frequent else "-pk", "-pk")
+    start = (page - 1) * limit
+    keys = _distinct(ordered.values_list("pk", "kind", "source"), start + limit + 1)[start:]
+    return Hits(
+        hits=_hits(keys[:limit], query),
+        count=min(counted, MOST_COUNTED),
+        has_more_than_counted=is_frequent,
+        has_next=len(keys) > limit,
+    )
+
+
+def found(user: User, query: Query) -> QuerySet[SearchRow]:
+    """All rows that a query finds for a person."""
+    rows = SearchRow.objects.filter(
+        conversation__in=Conversation.objects.visible_to(user).values("pk")
+    )
+    return matching(rows.filter(*_conditions(query)), query)
+
+
+def _conditions(query: Query) -> Iterable[Q]:
+    for person in query.people:
+        yield Q(author__name__icontains=person) | Q(author__email__istartswith=person)
+    for model in query.models:
+        yield Q(model__icontains=model)
+    for server in query.servers:
+        yield Q(upstream__name__icontains=server)
+    if query.before:
+        yield Q(created_at__lt=_start_of(query.before))
+    if query.after:
+        yield Q(created_at__gte=_start_of(query.after))
+    if "shared" in query.states:
+        yield Q(conversation__visibility=Visibility.TEAM)
+    for name in query.has:
+        yield _HAS[name]()
+
+
+def _start_of(day: date) -> datetime:
+    return timezone.make_aware(datetime.combine(day, time.min))
+
+
+def _row_of(*kinds: str) -> Q:
+    return Q(
+        Exists(SearchRow.objects.filter(message=OuterRef("message"), kind__in=kinds)),
+    )
+
+
+def _has_image() -> Q:
+    made = AnswerFile.objects.filter(
+        run__message=OuterRef("message"), file__media_type__startswith="image/"
+    )
+    attached = Attachment.objects.filter(message=OuterRef("message"))
+    return Q(Exists(made)) | Q(Exists(attached))
+
+
+def _has_tool() -> Q:
+    return Q(
+        Exists(
+            Run.objects.filter(message=OuterRef("message"), result__contains='"type":"tool_call"')
+        )
+    )
+
+
+_HAS = {
+    "file": lambda: _row_of(SearchKind.FILE),
+    "artifact": lambda: _row_of(SearchKind.ARTIFACT),
+    "question": lambda: _row_of(SearchKind.QUESTION),
+    "image": _has_image,
+    "tool": _has_tool,
+    "error": lambda: Q(
+        Exists(Run.objects.filter(message=OuterRef("message"), status=RunStatus.FAILED))
+    ),
+}
+
+
+def _distinct(rows: QuerySet[Any, tuple[int, str, int]], limit: int) -> list[int]:
+    """The keys of the first rows, of each text one."""
+    seen: dict[tuple[str, int], int] = {}
+    # A text has parts only if it is very long, so hardly any row is left out.
+    for pk, kind, source in rows[: limit + MOST_PARTS]:
+        seen.setdefault((kind, source), pk)
+    return list(seen.values())[:limit]
+
+
+# --- hits ---------------------------------------------------------------------------------------
+
+
+def _hits(keys: Sequence[int], query: Query) -> list[Hit]:
+    rows = SearchRow.objects.select_related("conversation", "message", "author").in_bulk(keys)
+    texts = _texts(rows.values())
+    return [
+        Hit(
+            kind=row.kind,
+            conversation=row.conversation.public_id,
+            title=row.conversation.title,
+            visibility=row.conversation.visibility,
+            message=row.message.public_id if row.message else None,
+            author=str(row.author) if row.author else "",
+            model=row.model,
+            created_at=row.created_at,
+            snippet=snippet(texts.get((row.kind, row.source), ""), query.wanted),
+        )
+        for row in (rows[key] for key in keys if key in rows)
+    ]
+
+
+def _texts(rows: Iterable[SearchRow]) -> Mapping[tuple[str, int], str]:
+    sources: dict[str, list[int]] = defaultdict(list)
+    for row in rows:
+        sources[row.kind].append(row.source)
+    return {
+        (kind, pk): KINDS[kind].text(record)
+        for kind, pks in sources.items()
+        for pk, record in KINDS[kind].records().in_bulk(pks).items()
+    }
+
+
+Place = tuple[int, int]
+
+
+def snippet(text: str, phrases: Sequence[Phrase]) -> list[Mark]:
+    """Where most of what was searched for stands together, with the words marked."""
+    text = text[:MOST_READ]
+    places = _places(text, phrases)
+    start = _start_of_snippet(text, places)
+    end = start + SNIPPET_CHARACTERS
+    marks = [Mark("…", is_match=False)] if start else []
+    at = start
+    for first, last in places:
+        if first >= at and last <= end:
+            marks += [Mark(text[at:first], is_match=False), Mark(text[first:last], is_match=True)]
+            at = last
+    rest = text[at:end] + ("…" if len(text) > end else "")
+    return [mark for mark in [*marks, Mark(rest, is_match=False)] if mark.text]
+
+
+def _places(text: str, phrases: Sequence[Phrase]) -> list[Place]:
+    """Where the phrases stand, in the order of the text."""
+    tokens = list(located_tokens(text)) if phrases else []
+    return sorted(
+        (tokens[at].start, tokens[at + len(phrase.tokens) - 1].end)
+        for phrase in phrases
+        for at in range(len(tokens) - len(phrase.tokens) + 1)
+        if _stands_at(tokens, at, phrase)
+    )
+
+
+def _stands_at(tokens: Sequence[Token], at: int, phrase: Phrase) -> bool:
+    *firsts, last = phrase.tokens
+    found = tokens[at + len(firsts)].token
+    if not (found.startswith(last) if phrase.is_prefix else found == last):
+        return False
+    return all(tokens[at + n].token == token for n, token in enumerate(firsts))
+
+
+def _start_of_snippet(text: str, places: Sequence[Place]) -> int:
+    """The beginning of a word, with some text before the first of the places that fit best."""
+    ends = [first + SNIPPET_CHARACTERS - LEAD_CHARACTERS for first, _ in places]
+    counts = [bisect(places, (end,)) - at for at, end in enumerate(ends)]
+    if not counts:
+        return 0
+    first = places[counts.index(max(counts))][0]
+    if first <= LEAD_CHARACTERS:
+        return 0
+    start = first - LEAD_CHARACTERS
+    space = re.search(r"\s", text[start:first])
+    return start + space.end() if space else start

@@ -1,0 +1,170 @@
+"""The full-text index: SQLite's FTS5 or PostgreSQL's `tsvector`, one contract for both.
+
+Both get tokens that were made here (`chat.search.tokens`), so they find the same. Neither stores
+the text. The words of `SearchRow` ``n`` are under key ``n``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+from django.db.models import QuerySet
+from django.db.models.expressions import RawSQL
+
+from chat.models import SearchRow
+from chat.search.tokens import Phrase, Query, tokens_of
+
+# Longer texts are several rows. PostgreSQL knows positions up to 16,383, and a megabyte for a row.
+# All words of a query must be in one part.
+PART_TOKENS = 15_000
+PART_BYTES = 400_000
+# What follows is not found: 300,000 words.
+MOST_PARTS = 20
+MOST_CHARACTERS = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A text to be found, and what it is."""
+
+    kind: str
+    source: int
+    conversation: int
+    created_at: datetime
+    # Of its text (`parts_of`).
+    parts: Sequence[Sequence[str]]
+    message: int | None = None
+    author: int | None = None
+    upstream: int | None = None
+    model: str = ""
+
+
+def put(entries: Iterable[Entry]) -> None:
+    """Indexes new texts. Call it in the transaction that stores their records."""
+    rows, words = [], []
+    for entry in entries:
+        for part, tokens in enumerate(entry.parts):
+            rows.append(
+                SearchRow(
+                    kind=entry.kind,
+                    source=entry.source,
+                    part=part,
+                    conversation_id=entry.conversation,
+                    message_id=entry.message,
+                    author_id=entry.author,
+                    upstream_id=entry.upstream,
+                    model=entry.model,
+                    created_at=entry.created_at,
+                )
+            )
+            words.append(tokens)
+    if not rows:
+        return
+    SearchRow.objects.bulk_create(rows)
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            _statement(),
+            [_values(row.pk, tokens) for row, tokens in zip(rows, words, strict=True)],
+        )
+
+
+def replace(entry: Entry) -> None:
+    """Indexes the text of a record that has changed. Call it in the transaction of the change."""
+    SearchRow.objects.filter(kind=entry.kind, source=entry.source).delete()
+    put([entry])
+
+
+def parts_of(text: str) -> list[Sequence[str]]:
+    """The tokens of a text in parts. A text without words has one part without tokens, so that it is
+    known to be indexed. A long answer takes half a second: do it before the transaction."""
+    return list(_parts(tokens_of(text[:MOST_CHARACTERS])))
+
+
+def _parts(tokens: Sequence[str]) -> Iterator[Sequence[str]]:
+    start = size = count = 0
+    for at, token in enumerate(tokens):
+        size += len(token.encode()) + 4
+        if at - start == PART_TOKENS or size > PART_BYTES:
+            yield tokens[start:at]
+            start, size, count = at, 0, count + 1
+            if count == MOST_PARTS:
+                return
+    yield tokens[start:]
+
+
+def _statement() -> str:
+    if connection.vendor == "postgresql":
+        return "UPDATE chat_searchrow SET vector = %s::tsvector WHERE id = %s"
+    return "INSERT INTO chat_searchindex (words, rowid) VALUES (%s, %s)"
+
+
+def _values(key: int, tokens: Sequence[str]) -> tuple[str, int]:
+    if connection.vendor == "postgresql":
+        return _vector(tokens), key
+    return " ".join(tokens), key
+
+
+def _vector(tokens: Sequence[str]) -> str:
+    # Tokens consist of letters, digits and their marks: nothing must be escaped.
+    positions: dict[str, list[str]] = {}
+    for position, token in enumerate(tokens, start=1):
+        positions.setdefault(token, []).append(str(position))
+    return " ".join(f"'{token}':{','.join(at)}" for token, at in positions.items())
+
+
+# --- searching ----------------------------------------------------------------------------------
+
+
+def matching(rows: QuerySet[SearchRow], query: Query) -> QuerySet[SearchRow]:
+    """Those of the rows that have the words of a query. Without words: all of them."""
+    if query.wanted:
+        return rows.extra(**_condition(_all_of(query)))
+    if query.excluded:
+        found = SearchRow.objects.extra(**_condition(_any_of(query.excluded)))
+        return rows.exclude(pk__in=found.values("pk"))
+    return rows
+
+
+def by_relevance(rows: QuerySet[SearchRow], query: Query) -> QuerySet[SearchRow]:
+    """Best first. ``rows`` are those of `matching`, and few enough to be weighed one by one."""
+    if connection.vendor == "postgresql":
+        rank = RawSQL("-ts_rank(chat_searchrow.vector, %s::tsquery, 1)", [_all_of(query)])
+    else:
+        rank = RawSQL("bm25(chat_searchindex)", [])
+    return rows.order_by(rank, "-pk")
+
+
+def _condition(words: str) -> dict[str, Any]:
+    if connection.vendor == "postgresql":
+        return {"where": ["chat_searchrow.vector @@ %s::tsquery"], "params": [words]}
+    return {
+        "tables": ["chat_searchindex"],
+        "where": ["chat_searchindex.rowid = chat_searchrow.id", "chat_searchindex MATCH %s"],
+        "params": [words],
+    }
+
+
+def _all_of(query: Query) -> str:
+    wanted = [_phrase(phrase) for phrase in query.wanted]
+    excluded = [_phrase(phrase) for phrase in query.excluded]
+    if connection.vendor == "postgresql":
+        return " & ".join([*wanted, *(f"!{phrase}" for phrase in excluded)])
+    return " NOT ".join([f"({' AND '.join(wanted)})", *excluded])
+
+
+def _any_of(phrases: Iterable[Phrase]) -> str:
+    joined = " | " if connection.vendor == "postgresql" else " OR "
+    return joined.join(_phrase(phrase) for phrase in phrases)
+
+
+def _phrase(phrase: Phrase) -> str:
+    if connection.vendor == "postgresql":
+        lexemes = [f"'{token}'" for token in phrase.tokens]
+        if phrase.is_prefix:
+            lexemes[-1] += ":*"
+        return f"({' <-> '.join(lexemes)})"
+    return f'"{" ".join(phrase.tokens)}"{" *" if phrase.is_prefix else ""}'

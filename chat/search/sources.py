@@ -1,0 +1,248 @@
+"""What is searchable: the text of each kind of record, and where a hit in it leads.
+
+`KINDS` says for each kind which records it has and how one of them becomes an `Entry`. Actions index
+a record in the transaction that stores it; `backfill` indexes those that have no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from django.db.models import Exists, OuterRef, QuerySet
+
+from chat.events import ReasoningItem, Result
+from chat.models import (
+    ArtifactVersion,
+    Conversation,
+    Message,
+    MockupVersion,
+    Question,
+    QuestionKind,
+    Role,
+    Run,
+    SearchKind,
+    SearchRow,
+    StoredFile,
+)
+from chat.models.run import LIVE_STATUSES
+from chat.result import plain_text
+from chat.result.asks import fields_in, in_words, options_in
+from chat.runs.outcomes import OutcomeStep
+from chat.search.index import Entry, parts_of, put
+
+_decode = msgspec.json.Decoder(Result).decode
+# Of a longer file the beginning is searchable.
+FILE_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """``records`` are all that can be found; ``text`` is what is searched in one of them; ``place``
+    are the columns of its rows."""
+
+    records: Callable[[], QuerySet[Any]]
+    text: Callable[[Any], str]
+    place: Callable[[Any], dict[str, Any]]
+
+
+def entry_of(kind: str, record: Any) -> Entry:
+    known = KINDS[kind]
+    return Entry(
+        kind=kind, source=record.pk, parts=parts_of(known.text(record)), **known.place(record)
+    )
+
+
+def index(kind: str, *records: Any) -> None:
+    """Indexes new records. Call it in the transaction that stores them."""
+    put(entry_of(kind, record) for record in records)
+
+
+def index_again(kind: str, record: Any) -> None:
+    """Indexes a record whose text has changed, in the transaction of the change."""
+    SearchRow.objects.filter(kind=kind, source=record.pk).delete()
+    index(kind, record)
+
+
+# --- the text of each kind ----------------------------------------------------------------------
+
+
+def answer_text(run: Run) -> str:
+    return plain_text(_decode(run.result)) if run.result else ""
+
+
+def reasoning_text(run: Run) -> str:
+    return _reasoning_in(_decode(run.result)) if run.result else ""
+
+
+def _reasoning_in(result: Result) -> str:
+    thoughts = (item.content.strip() for item in result.output if isinstance(item, ReasoningItem))
+    return "\n\n".join(thought for thought in thoughts if thought)
+
+
+def artifact_text(version: ArtifactVersion) -> str:
+    return "\n".join([version.title or version.identifier, version.content])
+
+
+def file_text(file: StoredFile) -> str:
+    """Its name, and what a text says. ``body`` is loaded for texts only."""
+    if not file.media_type.startswith("text/"):
+        return file.name
+    return f"{file.name}\n{bytes(file.body[:FILE_BYTES]).decode(errors='replace')}"
+
+
+def question_text(question: Question) -> str:
+    """What was asked, the options, and the answer."""
+    body, answer = question.body, question.answer
+    said = in_words(
+        body,
+        text=str(answer.get("text") or answer.get("reason") or ""),
+        selected=answer.get("selected") or (),
+        fields=answer.get("fields") or {},
+    )
+    options = (option.label for option in options_in(body))
+    fields = (each.label for each in fields_in(body))
+    return "\n".join(filter(None, [str(body.get("question") or ""), *options, *fields, said]))
+
+
+# --- where a hit leads --------------------------------------------------------------------------
+
+
+def _place_of_title(conversation: Conversation) -> dict[str, Any]:
+    return {
+        "conversation": conversation.pk,
+        "author": conversation.owner_id,
+        "created_at": conversation.created_at,
+    }
+
+
+def _place_of_message(message: Message) -> dict[str, Any]:
+    return {
+        "conversation": message.conversation_id,
+        "message": message.pk,
+        "author": message.author_id,
+        "created_at": message.created_at,
+    }
+
+
+def _place_of_run(run: Run) -> dict[str, Any]:
+    return {
+        "conversation": run.conversation_id,
+        "message": run.message_id,
+        "upstream": run.upstream_id,
+        "model": run.model,
+        "created_at": run.queued_at,
+    }
+
+
+def _place_in_run(record: ArtifactVersion | Question) -> dict[str, Any]:
+    return {**_place_of_run(record.run), "created_at": record.created_at}
+
+
+def _place_of_file(file: StoredFile) -> dict[str, Any]:
+    """The turn that shows it first: the message to which it is attached, or the answer that made it."""
+    turns = [
+        *file.attachments.values_list("message", flat=True),
+        *file.answers.values_list("run__message", flat=True),
+        *MockupVersion.objects.filter(files__file=file).values_list("run__message", flat=True),
+    ]
+    return {
+        "conversation": file.conversation_id,
+        "message": min(turns, default=None),
+        "author": file.created_by_id,
+        "created_at": file.created_at,
+    }
+
+
+# --- the records of each kind -------------------------------------------------------------------
+
+
+def _ended_runs() -> QuerySet[Run]:
+    return Run.objects.exclude(status__in=LIVE_STATUSES)
+
+
+def _latest_versions() -> QuerySet[ArtifactVersion]:
+    newer = ArtifactVersion.objects.filter(
+        artifact=OuterRef("artifact"), number__gt=OuterRef("number")
+    )
+    return ArtifactVersion.objects.filter(~Exists(newer)).select_related("run")
+
+
+def _files() -> QuerySet[StoredFile]:
+    return StoredFile.objects.filter(conversation__isnull=False)
+
+
+KINDS: dict[str, Kind] = {
+    SearchKind.TITLE: Kind(
+        records=Conversation.objects.all, text=lambda room: room.title, place=_place_of_title
+    ),
+    SearchKind.MESSAGE: Kind(
+        records=lambda: Message.objects.filter(role=Role.USER),
+        text=lambda message: message.text,
+        place=_place_of_message,
+    ),
+    SearchKind.ANSWER: Kind(records=_ended_runs, text=answer_text, place=_place_of_run),
+    SearchKind.REASONING: Kind(records=_ended_runs, text=reasoning_text, place=_place_of_run),
+    SearchKind.ARTIFACT: Kind(records=_latest_versions, text=artifact_text, place=_place_in_run),
+    SearchKind.FILE: Kind(records=_files, text=file_text, place=_place_of_file),
+    # What a tool returned is for whoever ran it.
+    SearchKind.QUESTION: Kind(
+        records=lambda: Question.objects.exclude(kind=QuestionKind.TOOL).select_related("run"),
+        text=question_text,
+        place=_place_in_run,
+    ),
+}
+
+
+# --- an answer that ends ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Texts:
+    answer: Sequence[Sequence[str]]
+    reasoning: Sequence[Sequence[str]]
+
+
+def _prepare(run_pk: int, result: Result, closing: Sequence[bytes] = ()) -> _Texts:
+    return _Texts(answer=parts_of(plain_text(result)), reasoning=parts_of(_reasoning_in(result)))
+
+
+def _store(run: Run, result: Result, prepared: object) -> None:
+    assert isinstance(prepared, _Texts)
+    place = _place_of_run(run)
+    parts = {SearchKind.ANSWER: prepared.answer, SearchKind.REASONING: prepared.reasoning}
+    put(Entry(kind=kind, source=run.pk, parts=each, **place) for kind, each in parts.items())
+    if result.ext.artifacts:
+        _index_artifacts(run)
+    if result.ext.asks:
+        questions = run.questions.exclude(kind=QuestionKind.TOOL).select_related("run")
+        index(SearchKind.QUESTION, *questions)
+    if run.files.exists():
+        index(SearchKind.FILE, *StoredFile.objects.filter(answers__run=run).distinct())
+
+
+def _index_artifacts(run: Run) -> None:
+    """Of each artifact the latest version is found, whichever answer made it."""
+    latest = _latest_versions().filter(run=run)
+    of_same = ArtifactVersion.objects.filter(artifact__in=latest.values("artifact"))
+    SearchRow.objects.filter(kind=SearchKind.ARTIFACT, source__in=of_same.values("pk")).delete()
+    index(SearchKind.ARTIFACT, *latest)
+
+
+# Behind the steps that store artifacts, questions and files.
+INDEX_ANSWER = OutcomeStep(
+    name="index_answer", applies=lambda result, prepared: True, store=_store, prepare=_prepare
+)
+
+
+# --- installations that had no index, and checks ------------------------------------------------
+
+BATCH = 500
+
+
+def missing(kind: str) -> QuerySet[Any]:
+    """Records of a kind that have no row, oldest first."""
+    rows = SearchRow.objects.filter(kind=kind, source=OuterRef("pk"))
+    return KINDS[kind].records().filter(~Exists(rows)).order_by("pk")

@@ -1,0 +1,215 @@
+"""Text as tokens, the same for what is indexed and for what is searched for, on every database.
+
+A token is a word without case and accents. Scripts that write without spaces (Chinese, Japanese,
+Korean, Thai and their neighbours) become overlapping pairs of characters: 東京都 is 東京, 京都, 都.
+A searched word of such a script is the sequence of its pairs, so it is found inside longer words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+
+# Characters without spaces between words: Thai to Myanmar, Khmer, kana and CJK, Hangul, and the
+# ideographs outside the basic plane.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua9e0-\ua9ff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+# Vowel signs and the like belong to their word; `\w` leaves them out.
+_MARKS = "".join(
+    chr(code)
+    for start, end in ((0x0300, 0x1E00), (0x20D0, 0x2100), (0x3099, 0x309B), (0xA66F, 0xAC00))
+    for code in range(start, end)
+    if unicodedata.category(chr(code)).startswith("M")
+)
+_WORD = re.compile(rf"[^\W_][^\W_{_MARKS}]*(?:[{_MARKS}]+[^\W_]*)*")
+_ASCII_WORD = re.compile("[0-9a-z]+")
+_ACCENTS = re.compile("[\u0300-\u036f]+")
+_RUNS = re.compile(f"[{_UNSPACED}{_MARKS}]+|[^{_UNSPACED}]+")
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+# Longer ones are no words: keys, encoded bytes. Their beginnings are indexed.
+TOKEN_CHARACTERS = 64
+
+
+def tokens_of(text: str) -> list[str]:
+    """The tokens of a text in their order. An ordinary answer takes less than a millisecond."""
+    if text.isascii():
+        return [word[:TOKEN_CHARACTERS] for word in _ASCII_WORD.findall(text.lower())]
+    words = _WORD.findall(_folded(text))
+    if not _IS_UNSPACED.search(text):
+        return [word[:TOKEN_CHARACTERS] for word in words]
+    return [token for word in words for run in _RUNS.findall(word) for token in _pairs(run)]
+
+
+def _folded(text: str) -> str:
+    apart = unicodedata.normalize("NFKD", text.casefold())
+    # Korean syllables are put together again.
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", apart))
+
+
+def _pairs(word: str) -> Iterator[str]:
+    if _IS_UNSPACED.match(word):
+        for at in range(len(word)):
+            yield word[at : at + 2]
+    else:
+        yield word[:TOKEN_CHARACTERS]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token, and where it stands in the text: ``text[start:end]``."""
+
+    token: str
+    start: int
+    end: int
+
+
+def located_tokens(text: str) -> Iterator[Token]:
+    """As `tokens_of`, with places."""
+    for word in _WORD.finditer(text):
+        start = word.start()
+        for run in _RUNS.findall(word[0]):
+            tokens = tokens_of(run)
+            # Where each character has a token of its own, the pair stands there; else the whole run.
+            is_even = len(tokens) == len(run) and _IS_UNSPACED.match(run) is not None
+            for at, token in enumerate(tokens):
+                first = start + at if is_even else start
+                yield Token(token, first, first + len(token) if is_even else start + len(run))
+            start += len(run)
+
+
+# --- queries ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Tokens that follow each other. The last one may be the beginning of a word."""
+
+    tokens: tuple[str, ...]
+    is_prefix: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What a person searches for. ``ignored`` are operators whose value could not be understood."""
+
+    text: str = ""
+    wanted: tuple[Phrase, ...] = ()
+    excluded: tuple[Phrase, ...] = ()
+    people: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    has: frozenset[str] = frozenset()
+    states: frozenset[str] = frozenset()
+    before: date | None = None
+    after: date | None = None
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it asks for nothing: neither words nor filters."""
+        return not (
+            self.wanted
+            or self.people
+            or self.models
+            or self.servers
+            or self.has
+            or self.states
+            or self.before
+            or self.after
+        )
+
+
+# Of a longer query the beginning counts.
+QUERY_CHARACTERS = 1_000
+QUERY_PHRASES = 16
+PHRASE_TOKENS = 32
+HAS = frozenset({"file", "image", "artifact", "question", "tool", "error"})
+STATES = frozenset({"shared"})
+OPERATORS = ("from", "model", "server", "has", "is", "before", "after")
+_PART = re.compile(r'(-?)(?:([a-z]+):)?(?:"([^"]*)"?|([^\s"]+))', re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _Reading:
+    wanted: list[Phrase] = field(default_factory=list)
+    excluded: list[Phrase] = field(default_factory=list)
+    values: dict[str, list[str]] = field(default_factory=dict)
+    dates: dict[str, date] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
+
+
+def parse(text: str) -> Query:
+    """Reads ``willows "in autumn" -spring from:ana has:file before:2026-11-01``.
+
+    A word must occur; a quoted phrase must occur as it stands; ``-`` excludes. The last word
+    matches as a prefix unless a space or a quotation mark closes it. Never raises.
+    """
+    text = text[:QUERY_CHARACTERS].replace("\x00", " ")
+    reading = _Reading()
+    end = len(text)
+    for part in _PART.finditer(text):
+        minus, name, quoted, bare = part.groups()
+        value = quoted if quoted is not None else bare
+        if name and _filter(reading, name.lower(), value, is_excluded=bool(minus)):
+            continue
+        if name:
+            value = f"{name}:{value}"
+        is_prefix = quoted is None and part.end() == end and not minus
+        phrase = _phrase(value, is_prefix=is_prefix)
+        if phrase is not None:
+            (reading.excluded if minus else reading.wanted).append(phrase)
+    values = reading.values
+    return Query(
+        text=text.strip(),
+        wanted=tuple(reading.wanted[:QUERY_PHRASES]),
+        excluded=tuple(reading.excluded[:QUERY_PHRASES]),
+        people=tuple(values.get("from", ())),
+        models=tuple(values.get("model", ())),
+        servers=tuple(values.get("server", ())),
+        has=frozenset(values.get("has", ())),
+        states=frozenset(values.get("is", ())),
+        before=reading.dates.get("before"),
+        after=reading.dates.get("after"),
+        ignored=tuple(reading.ignored),
+    )
+
+
+def _phrase(text: str, *, is_prefix: bool) -> Phrase | None:
+    tokens = tuple(tokens_of(text)[:PHRASE_TOKENS])
+    if not tokens:
+        return None
+    last = tokens[-1]
+    if not _IS_UNSPACED.match(last):
+        return Phrase(tokens, is_prefix)
+    # A single character stands in the index only where its word ends; the pair before it has it too.
+    if len(tokens) > 1 and len(last) == 1 and tokens[-2][1:] == last:
+        return Phrase(tokens[:-1])
+    return Phrase(tokens, is_prefix=len(last) == 1)
+
+
+def _filter(reading: _Reading, name: str, value: str, *, is_excluded: bool) -> bool:
+    """Whether ``name:`` is an operator. One that can't be understood, or is excluded, is noted."""
+    value = value.strip()
+    if is_excluded and name in OPERATORS:
+        reading.ignored.append(f"-{name}:{value}")
+        return True
+    if name in ("before", "after"):
+        try:
+            reading.dates[name] = date.fromisoformat(value)
+        except ValueError:
+            reading.ignored.append(f"{name}:{value}")
+        return True
+    known = {"has": HAS, "is": STATES}.get(name)
+    if known is None and name not in ("from", "model", "server"):
+        return False
+    lower = value.casefold()
+    if not lower or (known is not None and lower not in known):
+        reading.ignored.append(f"{name}:{value}")
+    else:
+        reading.values.setdefault(name, []).append(lower)
+    return True
