@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from typing import Any
@@ -165,7 +165,7 @@ def _has_tool() -> Q:
     )
 
 
-_HAS = {
+_HAS: dict[str, Callable[[], Q]] = {
     "file": lambda: _row_of(SearchKind.FILE),
     "artifact": lambda: _row_of(SearchKind.ARTIFACT),
     "question": lambda: _row_of(SearchKind.QUESTION),

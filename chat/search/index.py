@@ -72,10 +72,11 @@ def put(entries: Iterable[Entry]) -> None:
         )
 
 
-def replace(entry: Entry) -> None:
-    """Indexes the text of a record that has changed. Call it in the transaction of the change."""
-    SearchRow.objects.filter(kind=entry.kind, source=entry.source).delete()
-    put([entry])
+def empty() -> None:
+    """Forgets all words. PostgreSQL keeps them in the rows."""
+    if connection.vendor != "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO chat_searchindex (chat_searchindex) VALUES ('delete-all')")
 
 
 def parts_of(text: str) -> list[Sequence[str]]:

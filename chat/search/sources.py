@@ -6,12 +6,15 @@ a record in the transaction that stores it; `backfill` indexes those that have n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import msgspec
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from chat.events import ReasoningItem, Result
 from chat.models import (
@@ -31,7 +34,7 @@ from chat.models.run import LIVE_STATUSES
 from chat.result import plain_text
 from chat.result.asks import fields_in, in_words, options_in
 from chat.runs.outcomes import OutcomeStep
-from chat.search.index import Entry, parts_of, put
+from chat.search.index import Entry, empty, parts_of, put
 
 _decode = msgspec.json.Decoder(Result).decode
 # Of a longer file the beginning is searchable.
@@ -239,10 +242,38 @@ INDEX_ANSWER = OutcomeStep(
 
 # --- installations that had no index, and checks ------------------------------------------------
 
-BATCH = 500
+BATCH = 200
 
 
 def missing(kind: str) -> QuerySet[Any]:
-    """Records of a kind that have no row, oldest first."""
+    """Records of a kind that have no row, oldest first. Of runs without reasoning and the like there
+    is a row without words."""
     rows = SearchRow.objects.filter(kind=kind, source=OuterRef("pk"))
     return KINDS[kind].records().filter(~Exists(rows)).order_by("pk")
+
+
+def backfill(kind: str) -> Iterator[int]:
+    """Indexes the records of a kind that have no row, in transactions of a few hundred. Yields how
+    many each had. May be interrupted, run again, and run beside a server."""
+    after = 0
+    while records := list(missing(kind).filter(pk__gt=after)[:BATCH]):
+        after = records[-1].pk
+        with transaction.atomic():
+            index(kind, *records)
+        yield len(records)
+
+
+def outdated() -> QuerySet[SearchRow]:
+    """Rows whose record is gone, or is found elsewhere: of an artifact that has a newer version."""
+    orphans = [
+        Q(kind=kind) & ~Exists(known.records().filter(pk=OuterRef("source")))
+        for kind, known in KINDS.items()
+    ]
+    return SearchRow.objects.filter(reduce(or_, orphans))
+
+
+def clear() -> None:
+    """Removes the whole index, to build it anew."""
+    with transaction.atomic():
+        SearchRow.objects.all().delete()
+        empty()

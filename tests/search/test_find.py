@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
-import pytest
+import random
+import uuid
+from collections.abc import Callable
 
-from chat.models import User
-from chat.search.find import find
+import pytest
+from django.db import transaction
+
+from chat.conversations.actions import conversation as actions
+from chat.conversations.actions.messages import ModelChoice, edit_message, start_conversation
+from chat.models import (
+    Conversation,
+    Membership,
+    Message,
+    Role,
+    SearchKind,
+    Team,
+    TeamRole,
+    Upstream,
+    User,
+    Visibility,
+)
+from chat.search.find import Hits, find, found
+from chat.search.index import MOST_PARTS, PART_TOKENS
+from chat.search.sources import backfill, clear, index, missing, outdated
 from chat.search.tokens import parse
-from tests.support.rooms import Room
+from tests.search.documents import QUERIES, documents
+from tests.search.scan import Everything, Found
+from tests.support.rooms import Room, end_run
 
 pytestmark = pytest.mark.databases
 
 
-def texts(user: User, query: str) -> list[str]:
+def keys(user: User, query: str) -> Found:
+    return set(found(user, parse(query)).values_list("kind", "source"))
+
+
+def shown(hits: Hits) -> list[str]:
     return [
         "".join(f"[{mark.text}]" if mark.is_match else mark.text for mark in hit.snippet)
-        for hit in find(user, parse(query)).hits
+        for hit in hits.hits
     ]
 
 
@@ -23,7 +49,175 @@ def test_message_and_answer_are_found(room: Room) -> None:
     room.turn("Willows in autumn")
     alice = room.conversation.owner
 
-    assert sorted(texts(alice, "willows")) == sorted(
+    assert sorted(shown(find(alice, parse("willows")))) == sorted(
         ["[Willows] in autumn", "Answer to: [Willows] in autumn"]
     )
-    assert texts(alice, "willows answ") == ["[Answer] to: [Willows] in autumn"]
+    assert shown(find(alice, parse("willows answ"))) == ["[Answer] to: [Willows] in autumn"]
+
+
+def test_two_hundred_documents_in_six_languages(alice: User, conversation: Conversation) -> None:
+    messages = [
+        Message.objects.create(conversation=conversation, role=Role.USER, author=alice, text=text)
+        for text in documents()
+    ]
+    index(SearchKind.MESSAGE, *messages)
+
+    hits = {query: keys(alice, query) for query in QUERIES}
+
+    expected = Everything().scan(alice, *map(parse, QUERIES))
+    for query, right in zip(QUERIES, expected, strict=True):
+        parsed = parse(query)
+        assert hits[query] == right or not (parsed.wanted or parsed.excluded), query
+    # They are different questions, and most have answers.
+    assert sum(bool(found) for found in hits.values()) > 40
+    assert hits["cafe"] == hits["café"] != set()
+    assert hits["nothingtobefound"] == set()
+
+
+def test_all_words_of_a_long_text_are_found(alice: User, conversation: Conversation) -> None:
+    count = PART_TOKENS * 3
+    text = " ".join(f"w{number}" for number in range(count))
+    message = Message.objects.create(conversation=conversation, role=Role.USER, text=text)
+    index(SearchKind.MESSAGE, message)
+
+    for number in (0, PART_TOKENS - 1, PART_TOKENS, count - 1):
+        hits = find(alice, parse(f'"w{number}"'))
+        assert (hits.count, len(hits.hits)) == (1, 1)
+    # Of parts that all have the words, the text is one hit.
+    assert len(find(alice, parse("w")).hits) == find(alice, parse("w")).count == 1
+    assert MOST_PARTS > 3
+
+
+Verb = Callable[["Club"], None]
+
+
+class Club:
+    """People, a team and conversations, to which anything may happen."""
+
+    def __init__(self, team: Team, people: list[User], upstream: Upstream, seed: int) -> None:
+        self.team, self.people, self.upstream = team, people, upstream
+        self.chance = random.Random(seed)
+
+    def conversation(self) -> Conversation | None:
+        rooms = list(Conversation.objects.order_by("pk"))
+        return self.chance.choice(rooms) if rooms else None
+
+    def text(self) -> str:
+        return " ".join(self.chance.choices(["willow", "river", "autumn", "東京都", "spring"], k=3))
+
+    def choice(self) -> ModelChoice:
+        return ModelChoice(upstream=self.upstream, model="demo/model")
+
+    def start(self) -> None:
+        run = start_conversation(
+            self.chance.choice(self.people),
+            self.team,
+            text=self.text(),
+            choice=self.choice(),
+            idempotency_key=uuid.UUID(int=self.chance.getrandbits(128)),
+            visibility=self.chance.choice(Visibility.values),
+        )
+        end_run(run, self.text())
+
+    def edit(self) -> None:
+        messages = list(Message.objects.filter(role=Role.USER).order_by("pk"))
+        if messages:
+            message = self.chance.choice(messages)
+            key = uuid.UUID(int=self.chance.getrandbits(128))
+            owner = message.conversation.owner
+            run = edit_message(
+                owner, message, text=self.text(), choice=self.choice(), idempotency_key=key
+            )
+            end_run(run, self.text())
+
+    def rename(self) -> None:
+        if room := self.conversation():
+            actions.rename(room, self.text())
+
+    def share(self) -> None:
+        if room := self.conversation():
+            actions.set_visibility(room.owner, room, self.chance.choice(Visibility.values))
+
+    def delete(self) -> None:
+        if room := self.conversation():
+            actions.delete(room.owner, room)
+
+    def leave(self) -> None:
+        Membership.objects.filter(team=self.team, user=self.chance.choice(self.people)).delete()
+
+    def join(self) -> None:
+        user = self.chance.choice(self.people)
+        Membership.objects.get_or_create(
+            team=self.team, user=user, defaults={"role": TeamRole.MEMBER}
+        )
+
+
+VERBS = (
+    *(Club.start, Club.start, Club.edit, Club.rename, Club.share, Club.delete),
+    *(Club.leave, Club.join),
+)
+
+
+ASKED = ("willow -river", '"willow river"', "東京 aut")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_search_equals_a_full_scan_after_any_verbs(
+    seed: int, team: Team, alice: User, bob: User, charlie: User, upstream: Upstream
+) -> None:
+    people = [alice, bob, charlie]
+    club = Club(team, people, upstream, seed)
+    for _ in range(3):
+        club.start()
+
+    for step in range(20):
+        club.chance.choice(VERBS)(club)
+        everything = Everything()
+        for user in people:
+            for query, expected in zip(
+                ASKED, everything.scan(user, *map(parse, ASKED)), strict=True
+            ):
+                assert keys(user, query) == expected, (seed, step, query)
+            # Counts and pages tell nothing of what others have: `expected` is that of the last query.
+            hits = find(user, parse(ASKED[-1]), limit=1)
+            assert hits.count == len(expected)
+            assert hits.has_next == (len(expected) > 1)
+
+
+def test_index_of_an_older_installation_is_filled(room: Room, alice: User) -> None:
+    room.turn("Willows in autumn")
+    before = keys(alice, "willows")
+    clear()
+    assert keys(alice, "willows") == set()
+    assert missing(SearchKind.MESSAGE).count() == 1
+
+    for kind in SearchKind.values:
+        list(backfill(kind))
+
+    assert keys(alice, "willows") == before
+    assert all(not missing(kind).exists() for kind in SearchKind.values)
+    assert not outdated().exists()
+
+
+def test_a_failed_change_leaves_no_words(alice: User, room: Room) -> None:
+    with transaction.atomic():
+        actions.rename(room.conversation, "Willows")
+        transaction.set_rollback(True)
+
+    assert keys(alice, "willows") == set()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("", " ", '"', '""', "-", "--", "- - -", "NOT", "AND OR NOT", "NEAR(", "a* b*", "(", ")"),
+        *("'", "''; DROP", "a:b", "from:", "has:", "before:now", "is:nothing", "\x00", "\ud800"),
+        *("&", "|", "!", "<->", ":*", "'a':*", "\\", "%", "_", "🙂", "-🙂", "\u200d", "from:\x00"),
+        *("x" * 10_000, "x " * 5_000, '"' * 10_000, "-x " * 5_000, "東" * 10_000, "\u0301" * 9_000),
+        *("before:0001-01-01", "after:9999-12-31", "before:2026-02-30", "from:%", "model:_"),
+    ],
+)
+def test_strange_queries_have_an_answer(query: str, alice: User, room: Room) -> None:
+    room.turn("Willows in autumn")
+
+    assert find(alice, parse(query)).count in range(10)
