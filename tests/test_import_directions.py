@@ -39,7 +39,12 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "files": ("artifacts.actions", "artifacts.file_rows", "search.sources"),
     "conversations": ("files.actions", "files.file_counts", "search.sources"),
     "run_details": (),
-    "questions": ("search.sources", "conversations.actions", "conversations.page", "conversations.page_parts"),
+    "questions": (
+        "search.sources",
+        "conversations.actions",
+        "conversations.page",
+        "conversations.page_parts",
+    ),
     "notifications": ("questions.question_cards",),
     "public_api": (
         *("accounts.actions", "conversations.actions", "files.actions", "questions.actions"),

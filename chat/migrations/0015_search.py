@@ -1,5 +1,6 @@
 """The rows of full-text search, and the index of their words: FTS5 or `tsvector`."""
 
+import chat.models.search
 import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
@@ -9,15 +10,11 @@ from django.db.migrations.state import StateApps
 # The words come as tokens, separated by spaces (`chat.search.tokens`): every character that is not
 # ASCII belongs to one. Without content the index is half as large as the text.
 SQLITE = "CREATE VIRTUAL TABLE chat_searchindex USING fts5(words, content='', tokenize='ascii')"
-POSTGRESQL = [
-    "ALTER TABLE chat_searchrow ADD COLUMN vector tsvector",
-    "CREATE INDEX chat_searchrow_vector ON chat_searchrow USING gin (vector)",
-]
+POSTGRESQL = "CREATE INDEX chat_searchrow_vector ON chat_searchrow USING gin (vector)"
 
 
 def create_index(apps: StateApps, schema: BaseDatabaseSchemaEditor) -> None:
-    for statement in POSTGRESQL if schema.connection.vendor == "postgresql" else [SQLITE]:
-        schema.execute(statement)
+    schema.execute(POSTGRESQL if schema.connection.vendor == "postgresql" else SQLITE)
 
 
 def drop_index(apps: StateApps, schema: BaseDatabaseSchemaEditor) -> None:
@@ -42,6 +39,7 @@ class Migration(migrations.Migration):
                 ("upstream", models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="chat.upstream")),
                 ("model", models.CharField(blank=True, max_length=200)),
                 ("created_at", models.DateTimeField()),
+                ("vector", chat.models.search.TokenVector(null=True)),
             ],
             options={
                 "constraints": [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext_lazy
 
 from chat.models.conversation import Conversation, Message
@@ -18,6 +19,21 @@ class SearchKind(models.TextChoices):
     ARTIFACT = "artifact", gettext_lazy("Artifact")
     FILE = "file", gettext_lazy("File")
     QUESTION = "question", gettext_lazy("Question")
+
+
+class TokenVector(models.TextField):  # type: ignore[type-arg]  # TextField takes none when it runs
+    """The words of a row on PostgreSQL, as `chat.search.index` writes them; null on SQLite, where
+    they are in a table of their own."""
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        return "tsvector" if connection.vendor == "postgresql" else "text"
+
+
+class SearchRowManager(models.Manager["SearchRow"]):
+    """Nobody reads the words."""
+
+    def get_queryset(self) -> models.QuerySet[SearchRow]:
+        return super().get_queryset().defer("vector")
 
 
 class SearchRow(models.Model):
@@ -45,6 +61,9 @@ class SearchRow(models.Model):
     upstream = models.ForeignKey(Upstream, null=True, on_delete=models.SET_NULL, related_name="+")
     model = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField()
+    vector = TokenVector(null=True)
+
+    objects = SearchRowManager()
 
     class Meta:
         constraints = [

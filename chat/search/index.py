@@ -48,28 +48,32 @@ def put(entries: Iterable[Entry]) -> None:
     rows, words = [], []
     for entry in entries:
         for part, tokens in enumerate(entry.parts):
-            rows.append(
-                SearchRow(
-                    kind=entry.kind,
-                    source=entry.source,
-                    part=part,
-                    conversation_id=entry.conversation,
-                    message_id=entry.message,
-                    author_id=entry.author,
-                    upstream_id=entry.upstream,
-                    model=entry.model,
-                    created_at=entry.created_at,
-                )
-            )
-            words.append(tokens)
+            rows.append(_row(entry, part, tokens))
+            words.append(" ".join(tokens))
     if not rows:
         return
     SearchRow.objects.bulk_create(rows)
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            _statement(),
-            [_values(row.pk, tokens) for row, tokens in zip(rows, words, strict=True)],
-        )
+    if connection.vendor != "postgresql":
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO chat_searchindex (rowid, words) VALUES (%s, %s)",
+                [(row.pk, text) for row, text in zip(rows, words, strict=True)],
+            )
+
+
+def _row(entry: Entry, part: int, tokens: Sequence[str]) -> SearchRow:
+    return SearchRow(
+        kind=entry.kind,
+        source=entry.source,
+        part=part,
+        conversation_id=entry.conversation,
+        message_id=entry.message,
+        author_id=entry.author,
+        upstream_id=entry.upstream,
+        model=entry.model,
+        created_at=entry.created_at,
+        vector=_vector(tokens) if connection.vendor == "postgresql" else None,
+    )
 
 
 def empty() -> None:
@@ -95,18 +99,6 @@ def _parts(tokens: Sequence[str]) -> Iterator[Sequence[str]]:
             if count == MOST_PARTS:
                 return
     yield tokens[start:]
-
-
-def _statement() -> str:
-    if connection.vendor == "postgresql":
-        return "UPDATE chat_searchrow SET vector = %s::tsvector WHERE id = %s"
-    return "INSERT INTO chat_searchindex (words, rowid) VALUES (%s, %s)"
-
-
-def _values(key: int, tokens: Sequence[str]) -> tuple[str, int]:
-    if connection.vendor == "postgresql":
-        return _vector(tokens), key
-    return " ".join(tokens), key
 
 
 def _vector(tokens: Sequence[str]) -> str:

@@ -202,7 +202,7 @@ def test_current_page_gets_a_short_response(
     revision = json.loads(headers["X-Room-Position"])["revision"]
 
     # On PostgreSQL one that lets a person's messages count one after the other.
-    with django_assert_max_num_queries(15 if connection.vendor == "sqlite" else 16):
+    with django_assert_max_num_queries(17):
         short = room.send(as_alice, data, headers)
     # The same message again, from a page that may lack more.
     long = room.send(as_alice, data, changed(headers, revision=revision - 1))

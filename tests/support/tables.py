@@ -7,8 +7,10 @@ test that is a second on PostgreSQL, and on SQLite a sixth of what the test take
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
-# What the migrations have put there stays.
+# What the migrations have put there stays. The full-text index of SQLite has tables of its own, and
+# keeps the words of rows that are gone, whose keys are never used again.
 KEPT = {"django_migrations", "django_content_type", "auth_permission"}
+FULL_TEXT_INDEX = "chat_searchindex"
 
 
 def empty_filled_tables() -> None:
@@ -31,7 +33,7 @@ def _filled(cursor: CursorWrapper) -> list[str]:
     tables = [
         connection.ops.quote_name(name)
         for name in connection.introspection.table_names(cursor)
-        if name not in KEPT
+        if name not in KEPT and not name.startswith(FULL_TEXT_INDEX)
     ]
     cursor.execute(
         " UNION ALL ".join(
