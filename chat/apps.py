@@ -19,14 +19,15 @@ class ChatConfig(AppConfig):
         from chat.questions.asking import ASK_PEOPLE
         from chat.questions.question_cards import cards_by_run
         from chat.rendering.icons import use_sprite
-        from chat.runs.outcomes import CONTINUE_PAUSED, use_steps
+        from chat.runs.outcomes import CONTINUE_PAUSED, use_ending_rows, use_steps
         from chat.runs.runner import register_job
-        from chat.search.sources import INDEX_ANSWER
+        from chat.search.sources import INDEX_ANSWER, INDEX_MORE
 
         use_steps(
             *(ASK_PEOPLE, STORE_ARTIFACTS, STORE_MOCKUPS, CONTINUE_PAUSED, STORE_OUTPUT_FILES),
-            INDEX_ANSWER,
+            INDEX_MORE,
         )
+        use_ending_rows(INDEX_ANSWER)
         register_job(FETCH_FILES)
         use_cards(cards_by_run)
         use_sprite(lambda: static("icons.svg"))

@@ -49,10 +49,39 @@ class OutcomeStep:
     prepare: Callable[[int, Result, Sequence[bytes]], object] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndingRows:
+    """Rows that every ending adds to a table of a feature. They follow from the result and the run
+    alone, so on PostgreSQL they are part of the one statement that ends a run.
+
+    ``clause`` is an ``INSERT`` that selects from ``ended (id, conversation_id, message_id,
+    upstream_id, model, queued_at)``, and ``values`` are its values for what ``prepare`` has made of
+    the result. ``store(run_pk, prepared)`` inserts the same elsewhere. None of them may fail.
+    """
+
+    name: str
+    prepare: Callable[[Result], object]
+    clause: str
+    values: Callable[[object], list[object]]
+    store: Callable[[int, object], None]
+
+
 # What each step has prepared, by its name.
 PreparedOutcome = Mapping[str, object]
 
 _steps: tuple[OutcomeStep, ...] = ()
+_rows: tuple[EndingRows, ...] = ()
+
+
+def use_ending_rows(*rows: EndingRows) -> None:
+    """Sets the rows of this process. `chat.apps` calls it once."""
+    global _rows
+    _rows = rows
+
+
+def ending_rows(prepared: PreparedOutcome) -> list[tuple[EndingRows, object]]:
+    """The rows of an ending, with what was prepared for them."""
+    return [(rows, prepared[rows.name]) for rows in _rows if rows.name in prepared]
 
 
 def use_steps(*steps: OutcomeStep) -> None:
@@ -78,7 +107,7 @@ def record_outcome(run_pk: int, result: Result, prepared: PreparedOutcome) -> No
         return
     run = Run.objects.defer("result").get(pk=run_pk)
     for step in due:
-        with _isolated(run.public_id, step), transaction.atomic():
+        with _isolated(run.public_id, step.name), transaction.atomic():
             step.store(run, result, prepared.get(step.name))
 
 
@@ -95,13 +124,16 @@ def prepare_outcome(run_pk: int, result: Result, closing: Sequence[bytes] = ()) 
     prepared: dict[str, object] = {}
     for step in _steps:
         if step.prepare is not None:
-            with _isolated(run_pk, step):
+            with _isolated(run_pk, step.name):
                 prepared[step.name] = step.prepare(run_pk, result, closing)
+    for rows in _rows:
+        with _isolated(run_pk, rows.name):
+            prepared[rows.name] = rows.prepare(result)
     return prepared
 
 
 @contextmanager
-def _isolated(run: object, step: OutcomeStep) -> Iterator[None]:
+def _isolated(run: object, step: str) -> Iterator[None]:
     """Logs a failed step. Errors of an unavailable database are raised."""
     try:
         yield
@@ -110,7 +142,7 @@ def _isolated(run: object, step: OutcomeStep) -> Iterator[None]:
             raise
         # Only the kind of error, because a database's message may quote the value.
         logger.error(
-            "run.outcome_lost run=%s step=%s error=%s", run, step.name, type(error).__name__
+            "run.outcome_lost run=%s step=%s error=%s", run, step, type(error).__name__
         )
 
 
@@ -210,7 +242,10 @@ def write_ending(run: Run, closing: Iterable[canonical.Event], *, after: int) ->
     Run.objects.filter(pk=run.pk).update(**columns_of(end))
     touch_room(run.conversation_id)
     if isinstance(end, canonical.ChatEnd):
-        record_outcome(run.pk, end.result, prepare_outcome(run.pk, end.result))
+        prepared = prepare_outcome(run.pk, end.result)
+        for rows, value in ending_rows(prepared):
+            rows.store(run.pk, value)
+        record_outcome(run.pk, end.result, prepared)
 
 
 def columns_of(end: canonical.Event) -> dict[str, object]:

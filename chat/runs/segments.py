@@ -25,7 +25,13 @@ from chat import events as canonical
 from chat.core.prepared import Prepared, fetch
 from chat.models import Run, RunSegment
 from chat.runs.event_buffer import LogEntry
-from chat.runs.outcomes import PreparedOutcome, has_consequences, record_outcome, touch_room
+from chat.runs.outcomes import (
+    PreparedOutcome,
+    ending_rows,
+    has_consequences,
+    record_outcome,
+    touch_room,
+)
 
 # Most rows of a log that a follower gets at once.
 CHUNK_SEGMENTS = 200
@@ -278,7 +284,7 @@ _END = """
         SELECT last.last_seq FROM chat_runsegment AS last
         WHERE last.run_id = chat_run.id ORDER BY last.first_seq DESC LIMIT 1
     ), 0)
-    RETURNING id
+    RETURNING id, conversation_id, message_id, upstream_id, model, queued_at
 """
 _END_AT_ONCE = """
     WITH ended AS ({end}), segment AS (
@@ -287,7 +293,7 @@ _END_AT_ONCE = """
     ), touched AS (
         UPDATE "chat_conversation" SET revision = revision + 1, updated_at = %s
         WHERE EXISTS (SELECT FROM ended) AND "chat_conversation"."id" = %s
-    )
+    ){rows}
     SELECT id FROM ended
 """
 
@@ -295,13 +301,16 @@ _END_AT_ONCE = """
 def _end_at_once(write: SegmentWrite) -> bool:
     names, values = _assignments(write.columns)
     first, last = write.entries[0].seq, write.entries[-1].seq
+    rows = ending_rows(write.prepared)
+    clauses = "".join(f", {each.name} AS ({each.clause})" for each, _ in rows)
     ended = fetch(
-        _END_AT_ONCE.format(end=_END.format(assignments=names)),
+        _END_AT_ONCE.format(end=_END.format(assignments=names), rows=clauses),
         [
             *values,
             *(Int8(write.run_pk), write.runner, Int8(first)),
             *(Int8(first), Int8(last), _body(write.entries), write.raw),
             *(timezone.now(), Int8(write.conversation_pk)),
+            *(value for each, prepared in rows for value in each.values(prepared)),
         ],
     )
     return bool(ended)
@@ -314,6 +323,8 @@ def _end_step_by_step(write: SegmentWrite) -> bool:
         return False
     fetch(_SEGMENT, [write.run_pk, *_segment(write)])
     touch_room(write.conversation_pk)
+    for rows, prepared in ending_rows(write.prepared):
+        rows.store(write.run_pk, prepared)
     return True
 
 

@@ -72,7 +72,7 @@ def _row(entry: Entry, part: int, tokens: Sequence[str]) -> SearchRow:
         upstream_id=entry.upstream,
         model=entry.model,
         created_at=entry.created_at,
-        vector=_vector(tokens) if connection.vendor == "postgresql" else None,
+        vector=vector_of(tokens) if connection.vendor == "postgresql" else None,
     )
 
 
@@ -101,7 +101,7 @@ def _parts(tokens: Sequence[str]) -> Iterator[Sequence[str]]:
     yield tokens[start:]
 
 
-def _vector(tokens: Sequence[str]) -> str:
+def vector_of(tokens: Sequence[str]) -> str:
     # Tokens consist of letters, digits and their marks: nothing must be escaped.
     positions: dict[str, list[str]] = {}
     for position, token in enumerate(tokens, start=1):

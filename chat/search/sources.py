@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from chat.events import ReasoningItem, Result
+from chat.events import MediaItem, ReasoningItem, Result
 from chat.models import (
     ArtifactVersion,
     Conversation,
@@ -33,8 +33,8 @@ from chat.models import (
 from chat.models.run import LIVE_STATUSES
 from chat.result import plain_text
 from chat.result.asks import fields_in, in_words, options_in
-from chat.runs.outcomes import OutcomeStep
-from chat.search.index import Entry, empty, parts_of, put
+from chat.runs.outcomes import EndingRows, OutcomeStep
+from chat.search.index import Entry, empty, parts_of, put, vector_of
 
 _decode = msgspec.json.Decoder(Result).decode
 # Of a longer file the beginning is searchable.
@@ -202,28 +202,63 @@ KINDS: dict[str, Kind] = {
 # --- an answer that ends ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Texts:
-    answer: Sequence[Sequence[str]]
-    reasoning: Sequence[Sequence[str]]
+_Parts = list[tuple[str, int, Sequence[str]]]
 
 
-def _prepare(run_pk: int, result: Result, closing: Sequence[bytes] = ()) -> _Texts:
-    return _Texts(answer=parts_of(plain_text(result)), reasoning=parts_of(_reasoning_in(result)))
+def _prepare(result: Result) -> _Parts:
+    """Kind, number and tokens of each part."""
+    texts = {SearchKind.ANSWER: plain_text(result), SearchKind.REASONING: _reasoning_in(result)}
+    return [
+        (str(kind), number, tokens)
+        for kind, text in texts.items()
+        for number, tokens in enumerate(parts_of(text))
+    ]
 
 
-def _store(run: Run, result: Result, prepared: object) -> None:
-    assert isinstance(prepared, _Texts)
-    place = _place_of_run(run)
-    parts = {SearchKind.ANSWER: prepared.answer, SearchKind.REASONING: prepared.reasoning}
-    put(Entry(kind=kind, source=run.pk, parts=each, **place) for kind, each in parts.items())
+def _store(run_pk: int, prepared: object) -> None:
+    place = _place_of_run(Run.objects.defer("result").get(pk=run_pk))
+    parts = cast(_Parts, prepared)
+    put(
+        Entry(
+            kind=kind,
+            source=run_pk,
+            parts=[tokens for each, _, tokens in parts if each == kind],
+            **place,
+        )
+        for kind in (SearchKind.ANSWER, SearchKind.REASONING)
+    )
+
+
+INDEX_ANSWER = EndingRows(
+    name="indexed",
+    prepare=_prepare,
+    clause="""
+        INSERT INTO chat_searchrow (
+            kind, source, part, conversation_id, message_id, upstream_id, model, created_at, vector
+        )
+        SELECT word.kind, ended.id, word.part, ended.conversation_id, ended.message_id,
+            ended.upstream_id, ended.model, ended.queued_at, word.vector::tsvector
+        FROM ended, unnest(%s::text[], %s::int[], %s::text[]) AS word (kind, part, vector)
+    """,
+    values=lambda prepared: [
+        list(column)
+        for column in zip(
+            *((kind, part, vector_of(tokens)) for kind, part, tokens in cast(_Parts, prepared)),
+            strict=True,
+        )
+    ],
+    store=_store,
+)
+
+
+def _index_more(run: Run, result: Result, prepared: object = None) -> None:
     if result.ext.artifacts:
         _index_artifacts(run)
-    if result.ext.asks:
-        questions = run.questions.exclude(kind=QuestionKind.TOOL).select_related("run")
-        index(SearchKind.QUESTION, *questions)
-    if run.files.exists():
-        index(SearchKind.FILE, *StoredFile.objects.filter(answers__run=run).distinct())
+    index(
+        SearchKind.QUESTION,
+        *run.questions.exclude(kind=QuestionKind.TOOL).select_related("run"),
+    )
+    index(SearchKind.FILE, *StoredFile.objects.filter(answers__run=run).distinct())
 
 
 def _index_artifacts(run: Run) -> None:
@@ -234,10 +269,13 @@ def _index_artifacts(run: Run) -> None:
     index(SearchKind.ARTIFACT, *latest)
 
 
+def _has_more(result: Result, prepared: object = None) -> bool:
+    has_files = any(isinstance(item, MediaItem) for item in result.output)
+    return bool(result.ext.artifacts or result.ext.asks or has_files)
+
+
 # Behind the steps that store artifacts, questions and files.
-INDEX_ANSWER = OutcomeStep(
-    name="index_answer", applies=lambda result, prepared: True, store=_store, prepare=_prepare
-)
+INDEX_MORE = OutcomeStep(name="index", applies=_has_more, store=_index_more)
 
 
 # --- installations that had no index, and checks ------------------------------------------------
