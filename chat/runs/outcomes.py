@@ -141,9 +141,7 @@ def _isolated(run: object, step: str) -> Iterator[None]:
         if is_database_unavailable(error):
             raise
         # Only the kind of error, because a database's message may quote the value.
-        logger.error(
-            "run.outcome_lost run=%s step=%s error=%s", run, step, type(error).__name__
-        )
+        logger.error("run.outcome_lost run=%s step=%s error=%s", run, step, type(error).__name__)
 
 
 def _continue_paused(run: Run, result: Result, prepared: object) -> None:

@@ -2,7 +2,7 @@
 
 from chat.runs import outcomes, runner
 
-STEPS = ["questions", "artifacts", "mockups", "continue_paused", "files"]
+STEPS = ["questions", "artifacts", "mockups", "continue_paused", "files", "index"]
 
 
 def test_steps_run_in_their_order() -> None:

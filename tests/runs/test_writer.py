@@ -18,13 +18,13 @@ from django.utils import timezone
 
 from chat import events as canonical
 from chat.files import actions
-from chat.models import AnswerFile, Run, Runner, RunSegment, RunStatus
+from chat.models import AnswerFile, Run, Runner, RunSegment, RunStatus, SearchRow
 from chat.result import Fold, close_open, fold
 from chat.runs import reaper, segments
 from chat.runs import writer as log_writer
 from chat.runs.event_buffer import LogEntry, MemoryEventBuffer
 from chat.runs.log import RunLog
-from chat.runs.outcomes import columns_of
+from chat.runs.outcomes import columns_of, prepare_outcome
 from chat.runs.segments import (
     OwnershipLost,
     SegmentWrite,
@@ -478,7 +478,8 @@ def test_plain_ending_has_no_savepoint_or_reads(claim: Claim) -> None:
     closing = [canonical.ChatStart(model_instance_id="m"), *close_open(Fold(), "stopped")]
     end = closing[-1]
     assert isinstance(end, canonical.ChatEnd)
-    last = replace(ending(run), result=end.result, raw=b"data: x\n\n")
+    prepared = prepare_outcome(run.pk, end.result)
+    last = replace(ending(run), result=end.result, prepared=prepared, raw=b"data: x\n\n")
     segments.commit([ending(claim())])
 
     with noted_statements() as noted:
@@ -491,6 +492,7 @@ def test_plain_ending_has_no_savepoint_or_reads(claim: Claim) -> None:
     # run is read for the two rows of the search index.
     assert len(noted) == (7 if settings.IS_SQLITE else 1)
     assert not any("SAVEPOINT" in text for text, _ in noted)
+    assert SearchRow.objects.filter(source=run.pk, kind__in=["answer", "reasoning"]).count() == 2
 
 
 @only_postgresql
