@@ -45,7 +45,6 @@ class RunAdmin(RecordsSearches, AdministratorsOnly):
         "status_cell",
         "person",
         "model_cell",
-        "upstream",
         "tokens",
         "duration",
         time_column("queued_at", gettext_lazy("Queued")),
@@ -83,9 +82,9 @@ class RunAdmin(RecordsSearches, AdministratorsOnly):
     def person(self, run: Run) -> str:
         return cell(run.requested_by) if run.requested_by else "–"
 
-    @admin.display(description=gettext_lazy("Model"), ordering="model")
-    def model_cell(self, run: Run) -> str:
-        return cell(run.model)
+    @admin.display(description=gettext_lazy("Model and server"), ordering="model")
+    def model_cell(self, run: Run) -> SafeString:
+        return format_html("{}<small>{}</small>", cell(run.model), cell(run.upstream or "–"))
 
     @admin.display(description=gettext_lazy("Status"), ordering="status")
     def status_cell(self, run: Run) -> SafeString:
