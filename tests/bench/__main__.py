@@ -11,7 +11,7 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 django.setup()
 
-from tests.bench import browser, compaction, decoding  # noqa: E402 - Django first
+from tests.bench import browser, compaction, decoding, search  # noqa: E402 - Django first
 from tests.bench.load import command as load  # noqa: E402
 
 BENCHMARKS = {
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "answer": browser.answer_report,
     "rooms": browser.rooms_report,
     "long": browser.long_report,
+    "search": search.report,
 }
 
 
