@@ -6,6 +6,7 @@ a record in the transaction that stores it; `backfill` indexes those that have n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -13,7 +14,7 @@ from operator import or_
 from typing import Any, cast
 
 import msgspec
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from chat.events import MediaItem, ReasoningItem, Result
@@ -49,6 +50,8 @@ class Kind:
     records: Callable[[], QuerySet[Any]]
     text: Callable[[Any], str]
     place: Callable[[Any], dict[str, Any]]
+    # The lookup of a record's conversation.
+    room: str = "conversation"
 
 
 def entry_of(kind: str, record: Any) -> Entry:
@@ -179,7 +182,10 @@ def _files() -> QuerySet[StoredFile]:
 
 KINDS: dict[str, Kind] = {
     SearchKind.TITLE: Kind(
-        records=Conversation.objects.all, text=lambda room: room.title, place=_place_of_title
+        records=Conversation.objects.all,
+        text=lambda room: room.title,
+        place=_place_of_title,
+        room="pk",
     ),
     SearchKind.MESSAGE: Kind(
         records=lambda: Message.objects.filter(role=Role.USER),
@@ -188,7 +194,9 @@ KINDS: dict[str, Kind] = {
     ),
     SearchKind.ANSWER: Kind(records=_ended_runs, text=answer_text, place=_place_of_run),
     SearchKind.REASONING: Kind(records=_ended_runs, text=reasoning_text, place=_place_of_run),
-    SearchKind.ARTIFACT: Kind(records=_latest_versions, text=artifact_text, place=_place_in_run),
+    SearchKind.ARTIFACT: Kind(
+        records=_latest_versions, text=artifact_text, place=_place_in_run, room="run__conversation"
+    ),
     SearchKind.FILE: Kind(records=_files, text=file_text, place=_place_of_file),
     # What a tool returned is for whoever ran it.
     SearchKind.QUESTION: Kind(
@@ -280,7 +288,8 @@ INDEX_MORE = OutcomeStep(name="index", applies=_has_more, store=_index_more)
 
 # --- installations that had no index, and checks ------------------------------------------------
 
-BATCH = 200
+ROOMS_AT_ONCE = 50
+RECORDS_AT_ONCE = 200
 
 
 def missing(kind: str) -> QuerySet[Any]:
@@ -290,15 +299,30 @@ def missing(kind: str) -> QuerySet[Any]:
     return KINDS[kind].records().filter(~Exists(rows)).order_by("pk")
 
 
-def backfill(kind: str) -> Iterator[int]:
-    """Indexes the records of a kind that have no row, in transactions of a few hundred. Yields how
-    many each had. May be interrupted, run again, and run beside a server."""
-    after = 0
-    while records := list(missing(kind).filter(pk__gt=after)[:BATCH]):
+def backfill() -> Iterator[tuple[int, Counter[str]]]:
+    """Indexes the records that have no row, in transactions of a few hundred, the conversations that
+    changed last at the end: searches for frequent words find the newest rows first. Yields how many
+    conversations are done, and what they lacked. May be interrupted, run again, and run beside a
+    server."""
+    rooms = list(Conversation.objects.order_by("updated_at", "pk").values_list("pk", flat=True))
+    for start in range(0, len(rooms), ROOMS_AT_ONCE):
+        some = rooms[start : start + ROOMS_AT_ONCE]
+        yield start + len(some), Counter({str(kind): _backfill(kind, some) for kind in KINDS})
+
+
+def _backfill(kind: str, rooms: Sequence[int]) -> int:
+    of_rooms = {f"{KINDS[kind].room}__in": rooms}
+    count = after = 0
+    while records := list(missing(kind).filter(pk__gt=after, **of_rooms)[:RECORDS_AT_ONCE]):
+        try:
+            with transaction.atomic():
+                index(kind, *records)
+        except IntegrityError:
+            # A server has indexed one of them meanwhile.
+            continue
         after = records[-1].pk
-        with transaction.atomic():
-            index(kind, *records)
-        yield len(records)
+        count += len(records)
+    return count
 
 
 def outdated() -> QuerySet[SearchRow]:

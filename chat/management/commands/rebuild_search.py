@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils.translation import gettext
 
-from chat.models import SearchKind
+from chat.models import Conversation
 from chat.search.sources import KINDS, backfill, clear, missing, outdated
 
 
@@ -31,27 +32,27 @@ class Command(BaseCommand):
         if options["all"]:
             clear()
         removed, _ = outdated().delete()
-        indexed = {kind: self._backfill(kind) for kind in KINDS}
+        indexed = self._backfill()
         if options["json"]:
             self.stdout.write(json.dumps({"indexed": indexed, "removed": removed}))
         else:
             words = gettext("Indexed %(count)d texts; removed %(removed)d outdated entries.")
-            self.stdout.write(words % {"count": sum(indexed.values()), "removed": removed})
+            self.stdout.write(words % {"count": indexed.total(), "removed": removed})
 
-    def _backfill(self, kind: str) -> int:
-        total, done = missing(kind).count(), 0
-        for count in backfill(kind):
-            done += count
-            self._show_progress(kind, done, total)
-        if done and self.stderr.isatty():
-            self.stderr.write("")
-        return done
+    def _backfill(self) -> Counter[str]:
+        total = Conversation.objects.count()
+        indexed: Counter[str] = Counter()
+        for done, some in backfill():
+            # Zeros stay, so that every kind is in the report.
+            indexed.update(some)
+            self._show_progress(done, max(done, total))
+        return indexed
 
-    def _show_progress(self, kind: str, done: int, total: int) -> None:
+    def _show_progress(self, done: int, total: int) -> None:
         if self.stderr.isatty():
-            bar = "█" * (30 * done // max(total, done))
-            line = f"\r{SearchKind(kind).label:<10} {bar:<30} {done:,} / {max(total, done):,}"
-            self.stderr.write(line, ending="")
+            bar = "█" * (30 * done // total)
+            line = gettext("%(done)d of %(total)d conversations") % {"done": done, "total": total}
+            self.stderr.write(f"\r{bar:<30} {line}", ending="\n" if done == total else "")
 
     def _check(self, *, as_json: bool) -> None:
         lacking = {kind: missing(kind).count() for kind in KINDS}
