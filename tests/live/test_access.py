@@ -284,7 +284,13 @@ async def test_unverified_access_ends_connections(
 async def test_hanging_access_check_ends_connections(
     run: LiveRun, bobs_tab: Tab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_end = threading.Event()
+    may_end, has_checked = threading.Event(), threading.Event()
+    check = access_monitor.check
+
+    def note(questions: Any) -> Any:
+        answers = check(questions)
+        has_checked.set()
+        return answers
 
     def hang(questions: object) -> None:
         may_end.wait(SOON_SECONDS)
@@ -292,6 +298,9 @@ async def test_hanging_access_check_ends_connections(
     await run.tell("Only for the team")
     await bobs_tab.until_seq(run.id, len(run.entries))
 
+    # Between two checks, so that the one which hangs has the short limits.
+    monkeypatch.setattr("chat.live.access_monitor.check", note)
+    await until(has_checked.is_set)
     monkeypatch.setattr("chat.live.access_monitor.FAIL_CLOSED_SECONDS", 0.05)
     monkeypatch.setattr("chat.live.access_monitor.ANSWER_SECONDS", 0.05)
     monkeypatch.setattr("chat.live.access_monitor.check", hang)
