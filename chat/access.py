@@ -29,6 +29,7 @@ from chat.models import (
     AccessToken,
     Artifact,
     Conversation,
+    Import,
     Invitation,
     Membership,
     Message,
@@ -351,6 +352,16 @@ def get_token(user: User, public_id: UUID) -> AccessToken:
     if token is None:
         raise Http404(NOT_HERE)
     return token
+
+
+def get_import(user: User, public_id: UUID) -> Import:
+    """The user's own import. Raises ``Http404``."""
+    if not user.is_authenticated or not user.is_active:
+        raise Http404(NOT_HERE)
+    found = Import.objects.filter(user=user, public_id=public_id).select_related("team").first()
+    if found is None:
+        raise Http404(NOT_HERE)
+    return found
 
 
 def usable_upstreams(user: User, *, without_models: bool = False) -> QuerySet[Upstream]:

@@ -38,6 +38,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "artifacts": ("search.sources",),
     "files": ("artifacts.actions", "artifacts.file_rows", "search.sources"),
     "conversations": ("files.actions", "files.file_counts", "search.sources"),
+    "imports": ("conversations.actions", "conversations.titles", "files.actions", "search.sources"),
     "run_details": (),
     "questions": (
         "search.sources",

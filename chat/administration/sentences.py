@@ -24,6 +24,8 @@ SENTENCES = {
     "conversation.search_by_administrator": gettext_lazy("%(actor)s searched all conversations for %(words)s"),
     "conversation.set_visibility:private": gettext_lazy("%(actor)s made %(subject)s’s conversation %(conversation)s private"),
     "conversation.set_visibility:team": gettext_lazy("%(actor)s shared %(subject)s’s conversation %(conversation)s with the team"),
+    "import.created": gettext_lazy("%(actor)s imported %(count)s conversations into %(target)s"),
+    "import.undone": gettext_lazy("%(actor)s undid an import into %(target)s: %(count)s conversations were deleted"),
     "installation.restored": gettext_lazy("The database was replaced with the backup of %(made_at)s from the command line"),
     "installation.set_up": gettext_lazy("%(actor)s set up this installation and its first team, %(target)s"),
     "invitation.created": gettext_lazy("%(actor)s created an invitation link to %(target)s (role: %(role)s)"),
@@ -72,6 +74,8 @@ ACTIONS = {
     "conversation.read_by_administrator": gettext_lazy("Conversation read by an administrator"),
     "conversation.search_by_administrator": gettext_lazy("Conversations searched"),
     "conversation.set_visibility": gettext_lazy("Visibility changed"),
+    "import.created": gettext_lazy("Conversations imported"),
+    "import.undone": gettext_lazy("Import undone"),
     "installation.restored": gettext_lazy("Backup restored"),
     "installation.set_up": gettext_lazy("Installation set up"),
     "invitation.created": gettext_lazy("Invitation created"),
@@ -116,6 +120,7 @@ ROLES = {
 }
 ICONS = {
     "conversation": "message-square",
+    "import": "upload",
     "installation": "flag",
     "invitation": "mail",
     "keys": "key",
@@ -222,7 +227,7 @@ def _values(event: AuditEvent, title: str) -> dict[str, str]:
         "verb": event.verb,
         "target": _UUID.sub("", event.target).strip() or event.target,
         "conversation": title,
-        **{name: detail.get(name, "") for name in ("email", "token", "tool", "words")},
+        **{name: detail.get(name, "") for name in ("email", "token", "tool", "words", "count")},
         "made_at": _moment(detail.get("made_at")),
         **role,
     }

@@ -14,6 +14,7 @@ from chat.models.artifact import (
 from chat.models.audit import AuditEvent
 from chat.models.conversation import BranchChoice, Conversation, Message, Role, Visibility
 from chat.models.file import AnswerFile, Attachment, StoredFile
+from chat.models.imports import Import, ImportedSource
 from chat.models.installation import CacheEntry, KeyKind, KeyMark
 from chat.models.question import OPEN_STATUSES, Question, QuestionKind, QuestionStatus
 from chat.models.run import Attempt, RawSegment, Run, Runner, RunSegment, RunStatus
@@ -38,6 +39,8 @@ __all__ = [
     "CacheEntry",
     "Conversation",
     "FetchStatus",
+    "Import",
+    "ImportedSource",
     "Invitation",
     "KeyKind",
     "KeyMark",

@@ -30,6 +30,8 @@ NAMES = frozenset(
         "Alt",
     }
 )
+# A product's name that is made of words.
+PRODUCTS = re.compile(r"\bOpen WebUI\b")
 # Blocks of Django's administration that hold class names.
 CLASS_BLOCKS = re.compile(r"\{% block (?:bodyclass|coltype) %\}.*?\{% endblock %\}")
 # Attributes that are read by people.
@@ -82,7 +84,7 @@ def _without_template_tags(text: str) -> str:
 
 
 def _is_language(text: str) -> bool:
-    text = re.sub(r"&#?\w+;", " ", text)
+    text = PRODUCTS.sub(" ", re.sub(r"&#?\w+;", " ", text))
     return any(word not in NAMES for word in LETTERS.findall(text))
 
 

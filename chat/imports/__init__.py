@@ -1,0 +1,1 @@
+"""Conversations that people bring from other products."""

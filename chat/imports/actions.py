@@ -1,0 +1,545 @@
+"""Imports the conversations of an export, and undoes an import."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+from uuid import uuid4
+
+import msgspec
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext
+
+from chat import access, events
+from chat.conversations.actions.conversation import delete
+from chat.conversations.actions.messages import choose_path
+from chat.conversations.titles import title_of
+from chat.core import notify
+from chat.core.errors import ActionRefused
+from chat.core.text import clean, without_hidden
+from chat.files.actions import Picture, attach, picture_of
+from chat.imports.archive import MOST_CONVERSATIONS, Archive, Document, ImportRefused, Item, parse
+from chat.imports.conversations import Call, File, Part, Reasoning, Text, Turn, Unreadable
+from chat.imports.conversations import Conversation as Imported
+from chat.imports.formats import FORMATS, Format, detect
+from chat.imports.report import Note, Report
+from chat.models import (
+    AuditEvent,
+    Conversation,
+    Import,
+    ImportedSource,
+    Message,
+    Role,
+    Run,
+    RunSegment,
+    SearchKind,
+    Team,
+    User,
+)
+from chat.result import Fold
+from chat.runs.outcomes import columns_of, prepare_outcome, record_outcome
+from chat.search.sources import index
+from chat.web.files import picture_name
+
+# Rows that are written, and answers that are held in memory, at once.
+BATCH = 400
+# Done and all conversations.
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A conversation that can be written. ``identity`` and ``digest`` are those of what was read.
+    ``pictures`` are of turns, by their ids; other files are lines of text."""
+
+    imported: Imported
+    identity: str
+    digest: str
+    pictures: dict[str, list[Picture]] = field(default_factory=dict)
+    left_out: Sequence[str] = ()
+
+
+def import_archive(
+    user: User,
+    team: Team,
+    archive: Archive,
+    *,
+    format_name: str = "",
+    is_dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Creates a private conversation of this user for each one in the export that they have not
+    imported into this team before. Each is a transaction: what is interrupted is continued by
+    importing the same file again. Raises ``ActionRefused``, before anything is written, for a file
+    that is damaged, too large or unknown; a single conversation that can't be read is reported."""
+    if not access.writable_teams(user).filter(pk=team.pk).exists():
+        words = gettext("You have read-only access. Ask a team owner for write access.")
+        raise ActionRefused(words)
+    found, names, total = _examine(archive, format_name)
+    work = _Work.begin(user, team, found, is_dry_run=is_dry_run)
+    for document in archive.documents():
+        if document.name not in names:
+            continue
+        for item in document.items:
+            work.take(item, archive)
+            if progress is not None:
+                progress(work.report.found, total)
+    work.end()
+    return work.report
+
+
+def _examine(archive: Archive, format_name: str) -> tuple[Format, set[str], int]:
+    """The format, the JSON files that have conversations, and how many these are. All files are
+    read once, so that nothing is written of an export that is damaged."""
+    wanted = FORMATS[format_name] if format_name else None
+    found: dict[str, Format] = {}
+    total = 0
+    for document in archive.documents():
+        recognized = detect(_values(document)) if document.items else None
+        if recognized is not None and wanted in (None, recognized):
+            found[document.name] = recognized
+            total += len(document.items)
+        elif wanted is not None and not document.name:
+            found[document.name] = wanted
+            total += len(document.items)
+    formats = {each.name: each for each in found.values()}
+    if not formats:
+        labels = ", ".join(each.label for each in FORMATS.values())
+        words = gettext("It has no conversations in a format that is known (%(formats)s).")
+        raise ImportRefused(words % {"formats": labels})
+    if len(formats) > 1:
+        labels = ", ".join(each.label for each in formats.values())
+        words = gettext("It has conversations of several products (%(formats)s). Choose one.")
+        raise ImportRefused(words % {"formats": labels})
+    if total > MOST_CONVERSATIONS:
+        words = gettext(
+            "It has %(count)s conversations; at most %(limit)s can be imported at once."
+        )
+        raise ImportRefused(words % {"count": f"{total:,}", "limit": f"{MOST_CONVERSATIONS:,}"})
+    return next(iter(formats.values())), set(found), total
+
+
+def _values(document: Document) -> Iterator[events.Json]:
+    for item in document.items:
+        try:
+            yield parse(item)
+        except Unreadable:
+            continue
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work:
+    """An import under way. ``known``: the digest of what was imported before, by its source id."""
+
+    user: User
+    team: Team
+    format: Format
+    report: Report
+    batch: Import | None
+    known: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, user: User, team: Team, found: Format, *, is_dry_run: bool) -> _Work:
+        sources = ImportedSource.objects.filter(user=user, team=team, format=found.name)
+        report = Report(format=found.name, is_dry_run=is_dry_run)
+        batch = None
+        known = dict(sources.values_list("source_id", "digest"))
+        if not is_dry_run:
+            batch = Import.objects.create(user=user, team=team, format=found.name)
+            report.import_id = str(batch.public_id)
+        return cls(user=user, team=team, format=found, report=report, batch=batch, known=known)
+
+    def take(self, item: Item, archive: Archive) -> None:
+        report = self.report
+        report.found += 1
+        source_id, title = f"#{report.found}", ""
+        try:
+            value = parse(item)
+            if not isinstance(value, dict):
+                raise Unreadable(gettext("It is no conversation."))
+            named, title = self.format.name_of(value)
+            source_id = named or source_id
+            imported = self.format.read(value, archive.member)
+        except Unreadable as error:
+            report.unread += 1
+            report.note(report.not_understood, source_id, title, [str(error)])
+            return
+        if imported.turns:
+            self._accept(imported, source_id, archive)
+        else:
+            report.empty += 1
+
+    def _accept(self, imported: Imported, source_id: str, archive: Archive) -> None:
+        report = self.report
+        digest, title = imported.digest, imported.title
+        identity = imported.source_id or f"content:{digest}"
+        before = self.known.get(identity)
+        if before is not None:
+            report.skipped += 1
+            if before != digest:
+                report.changed.append(Note(source_id=source_id, title=title))
+            return
+        self.known[identity] = digest
+        prepared = _prepared(imported, archive, identity=identity, digest=digest)
+        if self.batch is not None and not _written(self.batch, prepared):
+            report.skipped += 1
+            return
+        report.created += 1
+        report.note(report.not_understood, source_id, title, imported.problems)
+        report.note(report.left_out, source_id, title, [*imported.left_out, *prepared.left_out])
+
+    def end(self) -> None:
+        if self.batch is None:
+            return
+        report = self.report
+        with transaction.atomic():
+            Import.objects.filter(pk=self.batch.pk).update(
+                found=report.found,
+                created=report.created,
+                skipped=report.skipped,
+                changed=len(report.changed),
+                not_understood=report.unread,
+                finished_at=timezone.now(),
+            )
+            AuditEvent.objects.record(
+                self.user, "import.created", target=self.team.name, count=report.created
+            )
+
+
+# --- pictures -------------------------------------------------------------------------------------
+
+
+def _prepared(imported: Imported, archive: Archive, *, identity: str, digest: str) -> Prepared:
+    pictures: dict[str, list[Picture]] = {}
+    left_out: list[str] = []
+    turns = []
+    for turn in imported.turns:
+        parts: list[Part] = []
+        for part in turn.parts:
+            if not isinstance(part, File):
+                parts.append(part)
+                continue
+            try:
+                picture = _picture(part, archive)
+            except ActionRefused as refusal:
+                left_out.append(str(refusal))
+                picture = None
+            if picture is None:
+                parts.append(Text(f"📎 {part.name}"))
+            else:
+                pictures.setdefault(turn.source_id, []).append(picture)
+        turns.append(msgspec.structs.replace(turn, parts=tuple(parts)))
+    return Prepared(
+        imported=msgspec.structs.replace(imported, turns=tuple(turns)),
+        identity=identity,
+        digest=digest,
+        pictures=pictures,
+        left_out=left_out,
+    )
+
+
+def _picture(file: File, archive: Archive) -> Picture | None:
+    """Raises ``ActionRefused`` if it is no picture, or too large."""
+    name = picture_name(file.name)
+    if file.member:
+        return picture_of(name, archive.read(file.member))
+    if not file.data:
+        return None
+    try:
+        body = base64.b64decode(file.data, validate=True)
+    except (binascii.Error, ValueError):
+        body = b""
+    return picture_of(name, body)
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def _written(batch: Import, prepared: Prepared) -> bool:
+    """Stores one conversation in one transaction, unless another import of this user just has."""
+    try:
+        with transaction.atomic():
+            _write(batch, prepared)
+    except IntegrityError:
+        sources = ImportedSource.objects.filter(user=batch.user, team=batch.team)
+        if not sources.filter(format=batch.format, source_id=prepared.identity).exists():
+            raise
+        return False
+    return True
+
+
+def _write(batch: Import, prepared: Prepared) -> None:
+    """Stores one conversation. Call this inside a transaction."""
+    imported, pictures = prepared.imported, prepared.pictures
+    user, turns = batch.user, _answered(imported.turns)
+    first, last = _times(imported)
+    room = Conversation.objects.create(
+        team=batch.team,
+        owner=user,
+        title=_title(imported),
+        system_prompt=imported.system_prompt,
+        created_at=first,
+        updated_at=last,
+    )
+    index(SearchKind.TITLE, room)
+    messages = _messages(room, user, turns, first)
+    for turn in turns:
+        if turn.role == "user" and turn.source_id in pictures:
+            attach(messages[turn.source_id], user, pictures[turn.source_id])
+    index(SearchKind.MESSAGE, *(each for each in messages.values() if each.role == Role.USER))
+    answers = [turn for turn in turns if turn.role == "assistant"]
+    for start in range(0, len(answers), BATCH):
+        _store_answers(user, messages, answers[start : start + BATCH], pictures)
+    leaf = messages.get(f"{imported.leaf}{_ANSWER}") or messages.get(imported.leaf)
+    if leaf is not None:
+        choose_path(user, leaf)
+    ImportedSource.objects.create(
+        batch=batch,
+        team=batch.team,
+        user=user,
+        format=batch.format,
+        source_id=prepared.identity,
+        digest=prepared.digest,
+        conversation=room,
+        last_message=max(message.pk for message in messages.values()),
+    )
+    notify.publish_after_commit(notify.room_topic(room.public_id))
+
+
+# Behind the id of a message that has no answer.
+_ANSWER = "/answer"
+
+
+def _answered(turns: Sequence[Turn]) -> list[Turn]:
+    """With an empty answer below each message that has none: what is below a conversation's last
+    answer continues it, and an answer can be tried again."""
+    parents = {turn.parent for turn in turns}
+    return [
+        *turns,
+        *(
+            Turn(
+                source_id=f"{turn.source_id}{_ANSWER}",
+                role="assistant",
+                parts=(),
+                parent=turn.source_id,
+                created_at=turn.created_at,
+            )
+            for turn in turns
+            if turn.role == "user" and turn.source_id not in parents
+        ),
+    ]
+
+
+def _times(imported: Imported) -> tuple[datetime, datetime]:
+    """When it began and when it last changed. What is to come has not happened."""
+    now = timezone.now()
+    known = [turn.created_at for turn in imported.turns if turn.created_at]
+    first = min(imported.created_at or min(known, default=now), now)
+    last = imported.updated_at or max(known, default=first)
+    return first, max(first, min(last, now))
+
+
+def _title(imported: Imported) -> str:
+    title = without_hidden(clean(" ".join(imported.title.split())))[:200].strip()
+    said = (turn.text for turn in imported.turns if turn.role == "user" and turn.text.strip())
+    return title or title_of(next(said, ""))
+
+
+def _messages(
+    room: Conversation, user: User, turns: Sequence[Turn], first: datetime
+) -> dict[str, Message]:
+    """The messages by their source's ids, created in the order of the turns: siblings are shown in
+    the order of their keys."""
+    now = timezone.now()
+    messages: dict[str, Message] = {}
+    at = first
+    times: dict[str, datetime] = {}
+    for turn in turns:
+        at = min(turn.created_at or times.get(turn.parent, first), now)
+        times[turn.source_id] = at
+        is_person = turn.role == "user"
+        messages[turn.source_id] = Message(
+            conversation=room,
+            role=turn.role,
+            author=user if is_person else None,
+            text=clean(turn.text) if is_person else "",
+            created_at=at,
+        )
+    Message.objects.bulk_create(messages.values())
+    children = []
+    for turn in turns:
+        if turn.parent:
+            messages[turn.source_id].parent = messages[turn.parent]
+            children.append(messages[turn.source_id])
+    Message.objects.bulk_update(children, ["parent"], batch_size=BATCH)
+    return messages
+
+
+def _store_answers(
+    user: User,
+    messages: Mapping[str, Message],
+    turns: Sequence[Turn],
+    pictures: Mapping[str, Sequence[Picture]],
+) -> None:
+    """The runs of answers, with logs and results, as if they had ended when they were written."""
+    runs: list[Run] = []
+    segments: list[RunSegment] = []
+    with_pictures: list[tuple[Run, events.Result]] = []
+    for turn in turns:
+        message = messages[turn.source_id]
+        model = clean(turn.model or turn.author)[:200]
+        log = _log(turn, pictures.get(turn.source_id, ()), model)
+        end = log[-1]
+        assert isinstance(end, events.ChatEnd)
+        run = Run(
+            conversation=message.conversation,
+            message=message,
+            model=model,
+            requested_by=user,
+            idempotency_key=uuid4(),
+            queued_at=message.created_at,
+            **{**columns_of(end), "finished_at": message.created_at},
+        )
+        body = events.join_bodies(events.encode(event) for event in log)
+        runs.append(run)
+        segments.append(RunSegment(run=run, first_seq=1, last_seq=end.seq, body=body))
+        if turn.source_id in pictures:
+            with_pictures.append((run, end.result))
+    Run.objects.bulk_create(runs)
+    RunSegment.objects.bulk_create(segments)
+    index(SearchKind.ANSWER, *runs)
+    index(SearchKind.REASONING, *runs)
+    for run, result in with_pictures:
+        record_outcome(run.pk, result, prepare_outcome(run.pk, result))
+
+
+def _log(turn: Turn, pictures: Sequence[Picture], model: str) -> list[events.Event]:
+    log: list[events.Event] = [events.ChatStart(model_instance_id=model, requested_model=model)]
+    for item, part in enumerate(turn.parts):
+        log += _EVENTS[type(part)](item, part)
+    for item, picture in enumerate(pictures, start=len(turn.parts)):
+        log.append(
+            events.MediaUpdate(
+                item=item,
+                media_id=f"picture-{item}",
+                media_type=picture.media_type,
+                data=base64.b64encode(picture.body).decode(),
+            )
+        )
+    if turn.error:
+        log.append(events.Error(error=events.ErrorInfo(message=turn.error)))
+    fold = Fold()
+    fold.extend(log)
+    log.append(events.ChatEnd(result=fold.result(_ending(turn, pictures))))
+    for seq, event in enumerate(log, start=1):
+        event.seq = seq
+    return log
+
+
+def _ending(turn: Turn, pictures: Sequence[Picture]) -> events.Ending:
+    if turn.error:
+        return events.Ending(status="failed", stop=events.Stop(reason="error"))
+    if not turn.parts and not pictures:
+        return events.Ending(status="stopped", stop=events.Stop(reason="stopped"))
+    return events.Ending(status="completed", stop=events.Stop(reason="stop"))
+
+
+def _text(item: int, part: Text) -> list[events.Event]:
+    return [
+        events.MessageStart(item=item),
+        events.MessageDelta(item=item, content=part.text),
+        events.MessageEnd(item=item),
+    ]
+
+
+def _reasoning(item: int, part: Reasoning) -> list[events.Event]:
+    return [
+        events.ReasoningStart(item=item),
+        events.ReasoningDelta(item=item, content=part.text),
+        events.ReasoningEnd(item=item),
+    ]
+
+
+def _call(item: int, part: Call) -> list[events.Event]:
+    """A call that the product has executed. Other servers insist on an id."""
+    call_id = part.call_id or f"call_{item}"
+    start = events.ToolCallStart(
+        item=item,
+        tool=part.tool,
+        call_id=call_id,
+        executes="upstream",
+        id_synthesised=not part.call_id,
+    )
+    arguments = events.ToolCallArguments(
+        item=item,
+        tool=part.tool,
+        arguments=part.arguments,
+        call_id=call_id,
+        id_synthesised=not part.call_id,
+    )
+    end: events.Event = events.ToolCallSuccess(
+        item=item,
+        tool=part.tool,
+        arguments=part.arguments,
+        output=part.output or "",
+        call_id=call_id,
+    )
+    if part.has_failed:
+        end = events.ToolCallFailure(
+            item=item,
+            reason=part.output or gettext("The tool failed."),
+            metadata=events.FailureMetadata(
+                type="execution_failed", tool_name=part.tool, arguments=part.arguments
+            ),
+            call_id=call_id,
+        )
+    return [start, arguments, end]
+
+
+_EVENTS: dict[type, Callable[..., list[events.Event]]] = {
+    Text: _text,
+    Reasoning: _reasoning,
+    Call: _call,
+}
+
+
+# --- undoing --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """How many conversations were deleted, and those that stay because they were continued."""
+
+    deleted: int
+    kept: Sequence[Conversation]
+
+
+def undo(user: User, batch: Import) -> Undone:
+    """Deletes the conversations of an import that nobody has continued. They can be imported again.
+    May be interrupted and repeated. The caller has loaded the import through `access.get_import`."""
+    deleted = 0
+    kept = []
+    for source in batch.sources.select_related("conversation").order_by("pk"):
+        room = source.conversation
+        with transaction.atomic():
+            is_here = room is not None and room.deleted_at is None
+            if room is not None and is_here and _is_continued(source, room):
+                kept.append(room)
+                continue
+            if room is not None and is_here:
+                delete(user, room)
+                deleted += 1
+            source.delete()
+    with transaction.atomic():
+        Import.objects.filter(pk=batch.pk).update(undone_at=timezone.now())
+        AuditEvent.objects.record(user, "import.undone", target=batch.team.name, count=deleted)
+    return Undone(deleted=deleted, kept=kept)
+
+
+def _is_continued(source: ImportedSource, room: Conversation) -> bool:
+    return Message.objects.filter(conversation=room, pk__gt=source.last_message).exists()

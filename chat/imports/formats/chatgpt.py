@@ -1,0 +1,245 @@
+"""ChatGPT's export: ``conversations.json``, or ``conversations-000.json`` and so on.
+
+Each conversation is a tree of nodes (``mapping``). What a person sees as one answer are several: the
+reasoning, calls of tools, what they returned, the text. Exports differ: ``metadata`` and ``author``
+may be missing, ids are ``conversation_id`` or ``id``, pictures are ``file-service://`` or
+``sediment://`` pointers to files whose names begin with the id or are in
+``conversation_asset_file_names.json``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from django.utils.translation import gettext
+
+from chat.events import Json, JsonObject
+from chat.imports.conversations import (
+    Call,
+    Conversation,
+    Output,
+    Part,
+    Reasoning,
+    Text,
+    Unreadable,
+)
+from chat.imports.formats.notes import Notes
+from chat.imports.reading import (
+    arguments_of,
+    fenced,
+    id_in,
+    identifier,
+    ids_in,
+    joined,
+    list_in,
+    object_in,
+    objects_in,
+    string,
+    text_in,
+    time_in,
+)
+from chat.imports.tree import Node, build
+
+LABEL = "ChatGPT"
+
+# What ChatGPT adds for the model: custom instructions, memories, the project's files.
+_CONTEXTS = frozenset({"user_editable_context", "model_editable_context"})
+# "Thought for 8 seconds".
+_STATUS = frozenset({"reasoning_recap"})
+_SOUNDS = frozenset(
+    {
+        "audio_asset_pointer",
+        "real_time_user_audio_video_asset_pointer",
+        "video_container_asset_pointer",
+    }
+)
+# Private characters around marks of citations and widgets, such as ``cite`` and ``turn0search1``.
+_MARK = re.compile("\ue200[^\ue200\ue201]{0,2000}\ue201|[\ue200-\ue206]")
+_POINTER = re.compile("file[-_][0-9A-Za-z]+")
+_TEXTS = frozenset({"text", "multimodal_text"})
+
+
+def recognizes(value: JsonObject) -> bool:
+    return isinstance(value.get("mapping"), dict)
+
+
+def name_of(value: JsonObject) -> tuple[str, str]:
+    return id_in(value, "conversation_id", "id"), text_in(value, "title")
+
+
+def read(value: JsonObject, member: Callable[[str], str]) -> Conversation:
+    mapping = value.get("mapping")
+    if not isinstance(mapping, dict):
+        raise Unreadable(gettext("It has no messages: its “mapping” is missing."))
+    reader = _Reader(value, member)
+    nodes = [reader.node(key, node) for key, node in mapping.items() if isinstance(node, dict)]
+    tree = build(nodes, leaf=id_in(value, "current_node"))
+    source_id, title = name_of(value)
+    return Conversation(
+        source_id=source_id,
+        title=title,
+        turns=tree.turns,
+        leaf=tree.leaf,
+        created_at=time_in(value, "create_time"),
+        updated_at=time_in(value, "update_time"),
+        problems=reader.problems(*tree.problems),
+        left_out=reader.left_out,
+    )
+
+
+class _Reader(Notes):
+    def __init__(self, value: JsonObject, member: Callable[[str], str]) -> None:
+        self._model = text_in(value, "default_model_slug")
+        super().__init__(member)
+
+    def node(self, key: str, node: JsonObject) -> Node:
+        message = object_in(node, "message")
+        author = object_in(message, "author")
+        role = string(author.get("role"))
+        is_person = role == "user"
+        return Node(
+            source_id=identifier(key),
+            parent=id_in(node, "parent"),
+            children=ids_in(node, "children"),
+            role="user" if is_person else "assistant",
+            parts=[] if _is_hidden(message, role) else list(self._parts(message, role)),
+            model="" if is_person else self._model_of(message),
+            created_at=time_in(message, "create_time"),
+        )
+
+    def _model_of(self, message: JsonObject) -> str:
+        return text_in(object_in(message, "metadata"), "model_slug") or self._model
+
+    def _parts(self, message: JsonObject, role: str) -> Iterator[Part]:
+        content = object_in(message, "content")
+        kind = text_in(content, "content_type") or "text"
+        if role == "tool":
+            yield from self._returned(message, content, kind)
+        elif role == "assistant" and string(message.get("recipient")) not in ("", "all"):
+            yield _call(message, content)
+        elif kind == "thoughts" or (role == "assistant" and message.get("channel") == "analysis"):
+            text = _thoughts(content) or self._text(content, kind)
+            if text.strip():
+                yield Reasoning(text)
+        else:
+            yield from self._said(message, content, kind)
+
+    def _said(self, message: JsonObject, content: JsonObject, kind: str) -> Iterator[Part]:
+        text = self._text(content, kind)
+        metadata = object_in(message, "metadata")
+        names = {
+            id_in(each, "id"): text_in(each, "name") for each in objects_in(metadata, "attachments")
+        }
+        pointers = list(_pointers(content))
+        if kind in _TEXTS:
+            text = _without_marks(text, metadata)
+        if text.strip():
+            yield Text(text)
+        for pointer in pointers:
+            yield self.file(names.get(pointer, ""), pointer)
+        for key, name in names.items():
+            if key not in pointers:
+                yield self.file(name, key)
+
+    def _returned(self, message: JsonObject, content: JsonObject, kind: str) -> Iterator[Part]:
+        tool = text_in(object_in(message, "author"), "name")
+        text = self._text(content, kind)
+        if text.strip():
+            yield Output(tool=tool, text=text, has_failed=kind == "system_error")
+        for pointer in _pointers(content):
+            yield self.file(pointer)
+
+    def _text(self, content: JsonObject, kind: str) -> str:
+        """The words of any content; of one that is unknown what looks like words."""
+        if kind == "code":
+            code = text_in(content, "text") or joined(map(string, list_in(content, "parts")), "\n")
+            language = text_in(content, "language")
+            return fenced(code, "" if language == "unknown" else language) if code.strip() else ""
+        if kind == "tether_quote":
+            source = joined([text_in(content, "title"), text_in(content, "url")], "\n")
+            return joined([source, text_in(content, "text")])
+        if kind == "tether_browsing_display":
+            return text_in(content, "result", "summary")
+        if kind not in _KNOWN:
+            self.unknown(kind)
+        parts = [self._part(each) for each in list_in(content, "parts")]
+        return joined(parts, "\n") or text_in(content, "text", "result", "content")
+
+    def _part(self, part: Json) -> str:
+        if isinstance(part, str):
+            return string(part)
+        kind = text_in(part, "content_type")
+        if kind in _SOUNDS:
+            self.leave_out(gettext("A recording was left out; what was said is there as text."))
+        elif kind and kind not in ("image_asset_pointer", "audio_transcription"):
+            self.unknown(kind)
+        return text_in(part, "text")
+
+
+_KNOWN = frozenset(
+    {
+        *_TEXTS,
+        *_STATUS,
+        "code",
+        "thoughts",
+        "execution_output",
+        "computer_output",
+        "system_error",
+        "sonic_webpage",
+        "citable_code_output",
+    }
+)
+
+
+def _is_hidden(message: JsonObject, role: str) -> bool:
+    metadata = object_in(message, "metadata")
+    kind = text_in(object_in(message, "content"), "content_type")
+    return (
+        role not in ("user", "assistant", "tool")
+        or kind in _CONTEXTS
+        or kind in _STATUS
+        or bool(metadata.get("is_visually_hidden_from_conversation"))
+        or bool(metadata.get("is_user_system_message"))
+    )
+
+
+def _call(message: JsonObject, content: JsonObject) -> Call:
+    tool = string(message.get("recipient"))
+    said = joined(map(string, list_in(content, "parts")), "\n") or text_in(content, "text")
+    is_code = tool == "python" or text_in(content, "language") == "python"
+    return Call(tool=tool, arguments=arguments_of(said, name="code" if is_code else "input"))
+
+
+def _thoughts(content: JsonObject) -> str:
+    thoughts = objects_in(content, "thoughts")
+    if not thoughts:
+        return ""
+    return joined(
+        joined(
+            [
+                f"**{summary}**" if (summary := text_in(each, "summary").strip()) else "",
+                text_in(each, "content") or joined(map(string, list_in(each, "chunks")), ""),
+            ]
+        )
+        for each in thoughts
+    )
+
+
+def _pointers(content: JsonObject) -> Iterator[str]:
+    """The ids of pictures: ``sediment://file_00000000a1b2``, ``file-service://file-AbC``."""
+    for part in objects_in(content, "parts"):
+        pointer = string(part.get("asset_pointer"))
+        if part.get("content_type") == "image_asset_pointer" and pointer:
+            name = pointer.rsplit("/", 1)[-1]
+            found = _POINTER.match(name)
+            yield found[0] if found else name
+
+
+def _without_marks(text: str, metadata: JsonObject) -> str:
+    """Citations as links where the export says what they refer to; without private characters."""
+    for reference in objects_in(metadata, "content_references")[:1000]:
+        matched, alt = string(reference.get("matched_text")), text_in(reference, "alt")
+        if matched.strip() and "\ue200" in matched:
+            text = text.replace(matched, f" {alt}" if alt else "", 1)
+    return _MARK.sub("", text)

@@ -1,0 +1,180 @@
+"""Claude's export: ``conversations.json``, and single conversations as browser extensions save them.
+
+Messages have ``content`` blocks since 2024; before that, only ``text``, where every block that its
+writer did not know stands as a note in a code block. Links between messages
+(``parent_message_uuid``) exist since 2025; without them a conversation is one line of messages. The
+export says neither which branch is shown nor which model answered, and it has no pictures: of a text
+that was pasted or attached it has the content.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from django.utils.translation import gettext
+
+from chat.events import Json, JsonObject
+from chat.imports.conversations import (
+    Call,
+    Conversation,
+    Output,
+    Part,
+    Reasoning,
+    Text,
+    Unreadable,
+)
+from chat.imports.formats.notes import Notes
+from chat.imports.reading import (
+    arguments_of,
+    as_json,
+    file_text,
+    id_in,
+    joined,
+    list_in,
+    object_in,
+    objects_in,
+    plain,
+    string,
+    text_in,
+    time_in,
+)
+from chat.imports.tree import Node, build
+
+LABEL = "Claude"
+
+_NOTE = re.compile(
+    r"\n*```\n(?:This block is not supported on your current device yet\."
+    r"|Viewing artifacts created via [^\n`]{0,100})\n```\n*"
+)
+# About a message, not in it.
+_IGNORED = frozenset({"token_budget", "flag", "redacted_thinking"})
+_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+
+
+def recognizes(value: JsonObject) -> bool:
+    return isinstance(value.get("chat_messages"), list)
+
+
+def name_of(value: JsonObject) -> tuple[str, str]:
+    return id_in(value, "uuid"), text_in(value, "name")
+
+
+def read(value: JsonObject, member: Callable[[str], str]) -> Conversation:
+    if not recognizes(value):
+        raise Unreadable(gettext("It has no messages: its “chat_messages” are missing."))
+    reader = _Reader(text_in(value, "model"), member)
+    messages = objects_in(value, "chat_messages")
+    has_links = any("parent_message_uuid" in each for each in messages)
+    nodes = [reader.node(each, number) for number, each in enumerate(messages)]
+    if not has_links:
+        _link(nodes)
+    tree = build(nodes, leaf=id_in(value, "current_leaf_message_uuid"))
+    source_id, title = name_of(value)
+    return Conversation(
+        source_id=source_id,
+        title=title,
+        turns=tree.turns,
+        leaf=tree.leaf,
+        created_at=time_in(value, "created_at"),
+        updated_at=time_in(value, "updated_at"),
+        problems=reader.problems(*tree.problems),
+        left_out=reader.left_out,
+    )
+
+
+def _link(nodes: list[Node]) -> None:
+    """One line, by time: the file need not be in order."""
+    if all(node.created_at for node in nodes):
+        nodes.sort(key=lambda node: node.created_at or _BEFORE_ALL)
+    for above, node in pairwise(nodes):
+        node.parent = above.source_id
+
+
+class _Reader(Notes):
+    def __init__(self, model: str, member: Callable[[str], str]) -> None:
+        self._model = model
+        super().__init__(member)
+
+    def node(self, message: JsonObject, number: int) -> Node:
+        sender = text_in(message, "sender", "role")
+        is_person = sender in ("human", "user")
+        return Node(
+            source_id=id_in(message, "uuid") or f"#{number}",
+            parent=id_in(message, "parent_message_uuid"),
+            role="user" if is_person else "assistant",
+            parts=[*self._said(message), *self._files(message)] if sender != "system" else [],
+            model="" if is_person else text_in(message, "model") or self._model,
+            created_at=time_in(message, "created_at"),
+        )
+
+    def _said(self, message: JsonObject) -> list[Part]:
+        blocks = objects_in(message, "content")
+        parts = [part for block in blocks for part in self._block(block)]
+        if any(isinstance(part, Text) for part in parts):
+            return parts
+        text = _NOTE.sub("\n\n", text_in(message, "text")).strip()
+        return [*parts, Text(text)] if text and not parts else parts
+
+    def _block(self, block: JsonObject) -> Iterator[Part]:
+        kind = text_in(block, "type")
+        if kind in ("text", "voice_note"):
+            text = text_in(block, "text")
+            if text.strip():
+                yield Text(text)
+        elif kind == "thinking":
+            text = text_in(block, "thinking") or joined(
+                text_in(each, "summary") for each in objects_in(block, "summaries")
+            )
+            if text.strip():
+                yield Reasoning(text)
+        elif kind == "tool_use":
+            yield Call(
+                tool=text_in(block, "name") or "tool",
+                arguments=arguments_of(block.get("input")),
+                call_id=id_in(block, "id"),
+            )
+        elif kind == "tool_result":
+            yield Output(
+                tool=text_in(block, "name"),
+                text=_result(block.get("content")),
+                call_id=id_in(block, "tool_use_id"),
+                has_failed=block.get("is_error") is True,
+            )
+        elif kind not in _IGNORED:
+            self.unknown(kind)
+            text = text_in(block, "text") or text_in(object_in(block, "display_content"), "text")
+            if text.strip():
+                yield Text(text)
+
+    def _files(self, message: JsonObject) -> Iterator[Part]:
+        names = set()
+        for attachment in objects_in(message, "attachments"):
+            name = text_in(attachment, "file_name")
+            content = text_in(attachment, "extracted_content")
+            names.add(name)
+            yield Text(file_text(name, content)) if content.strip() else self.file(name)
+        for file in [*objects_in(message, "files"), *objects_in(message, "files_v2")]:
+            name = text_in(file, "file_name", "file_uuid")
+            if name not in names:
+                names.add(name)
+                yield self.file(name)
+
+
+def _result(content: Json) -> str:
+    """Texts of a result; of search hits and the like their titles and addresses; else JSON."""
+    if not isinstance(content, list):
+        return plain(content)
+    return joined((_entry(each) for each in content), "\n")
+
+
+def _entry(entry: Json) -> str:
+    if not isinstance(entry, dict):
+        return plain(entry)
+    words = joined([text_in(entry, "title"), text_in(entry, "url"), text_in(entry, "text")], "\n")
+    if words:
+        return words
+    nested = list_in(entry, "content")
+    return _result(nested) if nested else string(as_json(entry))

@@ -1,0 +1,58 @@
+"""What an import has done, or would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something about one conversation of the file. ``reason`` is a sentence."""
+
+    source_id: str
+    title: str
+    reason: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        named = {"source_id": self.source_id, "title": self.title}
+        return {**named, "reason": self.reason} if self.reason else named
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """``found`` is the number of conversations in the file: those that were ``created`` (or, before
+    the import, will be), ``skipped`` because they were imported before, ``empty``, and ``unread``."""
+
+    format: str
+    is_dry_run: bool = False
+    import_id: str = ""
+    found: int = 0
+    created: int = 0
+    skipped: int = 0
+    empty: int = 0
+    unread: int = 0
+    # Imported before, and not the same any more. They count as skipped, too.
+    changed: list[Note] = field(default_factory=list)
+    # Whole conversations that can't be read, and parts of conversations that were imported.
+    not_understood: list[Note] = field(default_factory=list)
+    # Files that the export names but doesn't contain, and such that are no pictures.
+    left_out: list[Note] = field(default_factory=list)
+
+    def note(self, notes: list[Note], source_id: str, title: str, reasons: Sequence[str]) -> None:
+        notes += [Note(source_id=source_id, title=title, reason=each) for each in reasons]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "format": self.format,
+            "dry_run": self.is_dry_run,
+            "import": self.import_id or None,
+            "found": self.found,
+            "created": self.created,
+            "skipped": self.skipped,
+            "empty": self.empty,
+            "changed": [note.as_json() for note in self.changed],
+            "not_understood": [note.as_json() for note in self.not_understood],
+            "left_out": [note.as_json() for note in self.left_out],
+        }
