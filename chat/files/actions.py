@@ -77,13 +77,13 @@ def check_picture_count(count: int) -> None:
 
 def _read_picture(upload: UploadedFile[Any]) -> Picture:
     name = picture_name(upload.name or "")
-    _check_picture_size(name, upload.size)
+    check_picture_size(name, upload.size)
     return picture_of(name, upload.read())
 
 
 def picture_of(name: str, body: bytes) -> Picture:
     """The picture that these bytes are. Raises ``ActionRefused``; ``name`` is shown to people."""
-    _check_picture_size(name, len(body))
+    check_picture_size(name, len(body))
     facts = read_picture(body)
     if facts is None:
         words = gettext("“%(name)s” isn’t a PNG, JPEG, WebP or GIF image.")
@@ -97,7 +97,8 @@ def picture_of(name: str, body: bytes) -> Picture:
     )
 
 
-def _check_picture_size(name: str, size_bytes: int | None) -> None:
+def check_picture_size(name: str, size_bytes: int | None) -> None:
+    """Raises ``ActionRefused``."""
     if size_bytes is None or size_bytes > settings.PICTURE_BYTES:
         words = gettext("“%(name)s” is larger than %(limit)d MB. Choose a smaller image.")
         raise ActionRefused(

@@ -22,7 +22,7 @@ from chat.conversations.titles import title_of
 from chat.core import notify
 from chat.core.errors import ActionRefused
 from chat.core.text import clean, without_hidden
-from chat.files.actions import Picture, attach, picture_of
+from chat.files.actions import Picture, attach, check_picture_size, picture_of
 from chat.imports.archive import MOST_CONVERSATIONS, Archive, Document, ImportRefused, Item, parse
 from chat.imports.conversations import Call, File, Part, Reasoning, Text, Turn, Unreadable
 from chat.imports.conversations import Conversation as Imported
@@ -48,7 +48,8 @@ from chat.web.files import picture_name
 
 # Rows that are written, and answers that are held in memory, at once.
 BATCH = 400
-# Done and all conversations.
+# Called with the numbers of conversations that are done, and of all. What it raises ends the import;
+# what was created until then stays, and can be undone.
 Progress: TypeAlias = Callable[[int, int], None]
 
 
@@ -82,14 +83,14 @@ def import_archive(
         raise ActionRefused(words)
     found, names, total = _examine(archive, format_name)
     work = _Work.begin(user, team, found, is_dry_run=is_dry_run)
-    for document in archive.documents():
-        if document.name not in names:
-            continue
-        for item in document.items:
-            work.take(item, archive)
-            if progress is not None:
-                progress(work.report.found, total)
-    work.end()
+    try:
+        for document in archive.documents():
+            for item in document.items if document.name in names else ():
+                work.take(item, archive)
+                if progress is not None:
+                    progress(work.report.found, total)
+    finally:
+        work.end()
     return work.report
 
 
@@ -110,15 +111,17 @@ def _examine(archive: Archive, format_name: str) -> tuple[Format, set[str], int]
     formats = {each.name: each for each in found.values()}
     if not formats:
         labels = ", ".join(each.label for each in FORMATS.values())
-        words = gettext("It has no conversations in a format that is known (%(formats)s).")
+        words = gettext("The file contains no conversations in a known format (%(formats)s).")
         raise ImportRefused(words % {"formats": labels})
     if len(formats) > 1:
         labels = ", ".join(each.label for each in formats.values())
-        words = gettext("It has conversations of several products (%(formats)s). Choose one.")
+        words = gettext(
+            "The file contains conversations of several products (%(formats)s). Choose one."
+        )
         raise ImportRefused(words % {"formats": labels})
     if total > MOST_CONVERSATIONS:
         words = gettext(
-            "It has %(count)s conversations; at most %(limit)s can be imported at once."
+            "The file has %(count)s conversations; at most %(limit)s can be imported at once."
         )
         raise ImportRefused(words % {"count": f"{total:,}", "limit": f"{MOST_CONVERSATIONS:,}"})
     return next(iter(formats.values())), set(found), total
@@ -161,7 +164,7 @@ class _Work:
         try:
             value = parse(item)
             if not isinstance(value, dict):
-                raise Unreadable(gettext("It is no conversation."))
+                raise Unreadable(gettext("Not a conversation."))
             named, title = self.format.name_of(value)
             source_id = named or source_id
             imported = self.format.read(value, archive.member)
@@ -247,6 +250,7 @@ def _picture(file: File, archive: Archive) -> Picture | None:
     """Raises ``ActionRefused`` if it is no picture, or too large."""
     name = picture_name(file.name)
     if file.member:
+        check_picture_size(name, archive.size_of(file.member))
         return picture_of(name, archive.read(file.member))
     if not file.data:
         return None
@@ -294,7 +298,7 @@ def _write(batch: Import, prepared: Prepared) -> None:
     index(SearchKind.MESSAGE, *(each for each in messages.values() if each.role == Role.USER))
     answers = [turn for turn in turns if turn.role == "assistant"]
     for start in range(0, len(answers), BATCH):
-        _store_answers(user, messages, answers[start : start + BATCH], pictures)
+        _store_answers(batch, messages, answers[start : start + BATCH], pictures)
     leaf = messages.get(f"{imported.leaf}{_ANSWER}") or messages.get(imported.leaf)
     if leaf is not None:
         choose_path(user, leaf)
@@ -381,7 +385,7 @@ def _messages(
 
 
 def _store_answers(
-    user: User,
+    batch: Import,
     messages: Mapping[str, Message],
     turns: Sequence[Turn],
     pictures: Mapping[str, Sequence[Picture]],
@@ -392,7 +396,8 @@ def _store_answers(
     with_pictures: list[tuple[Run, events.Result]] = []
     for turn in turns:
         message = messages[turn.source_id]
-        model = clean(turn.model or turn.author)[:200]
+        # Of an answer whose model is unknown, the product is known.
+        model = clean(turn.model or turn.author)[:200] or FORMATS[batch.format].label
         log = _log(turn, pictures.get(turn.source_id, ()), model)
         end = log[-1]
         assert isinstance(end, events.ChatEnd)
@@ -400,7 +405,7 @@ def _store_answers(
             conversation=message.conversation,
             message=message,
             model=model,
-            requested_by=user,
+            requested_by=batch.user,
             idempotency_key=uuid4(),
             queued_at=message.created_at,
             **{**columns_of(end), "finished_at": message.created_at},

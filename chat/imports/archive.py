@@ -128,12 +128,10 @@ class Archive:
         nested = next((name for name in self._members if _NESTED.search(name)), None)
         if nested is not None:
             words = gettext(
-                "It contains another archive, “%(name)s”. Unpack that one and import it."
+                "The archive contains another archive, “%(name)s”. Extract it and import that one."
             )
             raise ImportRefused(words % {"name": shown(nested)})
-        raise ImportRefused(
-            gettext("It contains no JSON file, so there are no conversations in it.")
-        )
+        raise ImportRefused(gettext("The archive contains no JSON file with conversations."))
 
     def member(self, name_or_id: str) -> str:
         """The member with this name, or of this id of ChatGPT; empty if there is none."""
@@ -190,7 +188,7 @@ def parse(item: Item) -> Json:
         # Lone surrogates and raw control characters; whoever uses a text repairs it.
         return json.loads(bytes(item), strict=False)
     except (ValueError, RecursionError):
-        raise Unreadable(gettext("Its JSON is damaged.")) from None
+        raise Unreadable(gettext("The JSON is damaged.")) from None
 
 
 def shown(name: str) -> str:
@@ -241,7 +239,7 @@ def _checked(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
     for info in members:
         problem = _problem(info)
         if info.filename in found:
-            problem = gettext("“%(name)s” occurs twice in it.")
+            problem = gettext("“%(name)s” occurs twice in the archive.")
         if problem:
             raise ImportRefused(problem % {"name": shown(info.filename)})
         if not info.is_dir():
@@ -249,9 +247,7 @@ def _checked(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
     packed = sum(info.compress_size for info in members)
     unpacked = sum(info.file_size for info in members)
     if packed > size:
-        raise ImportRefused(
-            gettext("Its members overlap, as in an archive that is made to do harm.")
-        )
+        raise ImportRefused(gettext("Files in the archive overlap. It may be malicious."))
     if unpacked > TOTAL_BYTES or _is_bomb(packed, unpacked):
         raise ImportRefused(_too_large(TOTAL_BYTES))
     return found
@@ -263,18 +259,18 @@ def _problem(info: zipfile.ZipInfo) -> str:
     path = info.orig_filename.replace("\\", "/")
     kind = stat.S_IFMT(info.external_attr >> 16)
     if path.startswith("/") or re.match("[A-Za-z]:", path) or "\x00" in path:
-        return gettext("“%(name)s” in it is an absolute name, or none at all.")
+        return gettext("The archive contains an absolute path: “%(name)s”.")
     if ".." in PurePosixPath(path).parts:
-        return gettext("“%(name)s” in it leads out of the archive.")
+        return gettext("The archive contains a path that leads out of it: “%(name)s”.")
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        return gettext("“%(name)s” in it is a link or a device, not a file.")
+        return gettext("The archive contains a link or a device: “%(name)s”.")
     if info.flag_bits & 0x1:
-        return gettext("“%(name)s” in it is encrypted. Unpack it first.")
+        return gettext("The archive contains an encrypted file: “%(name)s”. Extract it first.")
     if info.compress_type not in _METHODS:
-        return gettext("“%(name)s” in it is compressed in a way that isn’t supported.")
+        return gettext("The archive contains a file whose compression isn’t supported: “%(name)s”.")
     limit = DOCUMENT_BYTES if _JSON.fullmatch(_base(path)) else ARCHIVE_BYTES
     if info.file_size > limit or _is_bomb(info.compress_size, info.file_size):
-        return gettext("“%(name)s” in it is too large when it is unpacked.")
+        return gettext("The archive contains a file that is too large when extracted: “%(name)s”.")
     return ""
 
 
@@ -299,7 +295,7 @@ def _document(name: str, body: bytes) -> Document:
         body, items = _lenient(name, body)
     if len(items) > MOST_CONVERSATIONS:
         words = gettext(
-            "It has %(count)s conversations; at most %(limit)s can be imported at once."
+            "The file has %(count)s conversations; at most %(limit)s can be imported at once."
         )
         raise ImportRefused(
             words % {"count": f"{len(items):,}", "limit": f"{MOST_CONVERSATIONS:,}"}
@@ -357,7 +353,7 @@ def _depth(body: bytes) -> int:
 
 
 def _too_large(limit_bytes: int) -> str:
-    words = gettext("The file is too large, packed or unpacked (limit: %(limit)s MB).")
+    words = gettext("The file is too large, as it is or extracted (limit: %(limit)s MB).")
     return words % {"limit": f"{limit_bytes // MEGABYTE:,}"}
 
 
@@ -366,16 +362,18 @@ def _too_many(limit: int) -> str:
 
 
 def _too_deep() -> str:
-    words = gettext("Its JSON is nested more than %(limit)d levels deep.")
+    words = gettext("The JSON is nested more than %(limit)d levels deep.")
     return words % {"limit": MOST_DEPTH}
 
 
 def _damaged(name: str) -> str:
-    return gettext("“%(name)s” in it is damaged.") % {"name": shown(name)}
+    return gettext("“%(name)s” in the archive is damaged.") % {"name": shown(name)}
 
 
 def _incomplete(name: str = "") -> str:
     if name:
-        words = gettext("“%(name)s” in it is incomplete or damaged. Download the export again.")
+        words = gettext(
+            "“%(name)s” in the archive is incomplete or damaged. Download the export again."
+        )
         return words % {"name": shown(name)}
     return gettext("The file is incomplete or damaged. Download the export again.")

@@ -76,10 +76,10 @@ def _by_id(nodes: Iterable[Node]) -> tuple[dict[str, Node], list[str]]:
     problems: list[str] = []
     for number, node in enumerate(nodes):
         if number == MOST_MESSAGES:
-            words = gettext("It has more than %(count)s messages.")
+            words = gettext("More than %(count)s messages.")
             raise Unreadable(words % {"count": f"{MOST_MESSAGES:,}"})
         if node.source_id in known:
-            problems.append(gettext("Two of its messages have the same ID; the first was kept."))
+            problems.append(gettext("Two messages have the same ID; the first was kept."))
             continue
         node.source_id = node.source_id or f"#{number}"
         known[node.source_id] = node
@@ -103,7 +103,7 @@ def _children(known: Mapping[str, Node]) -> tuple[dict[str, list[str]], list[str
     problems = []
     for key, node in known.items():
         if key not in reached:
-            problems.append(gettext("Its messages refer to each other in a circle."))
+            problems.append(gettext("Messages refer to each other in a circle."))
             children[node.parent].remove(key)
             node.parent = ""
             children[""].append(key)

@@ -49,14 +49,14 @@ def in_directory(offset: int, value: bytes) -> Callable[[], io.BytesIO]:
 
 # Name, file, and words of the refusal.
 HOSTILE: list[tuple[str, Callable[[], io.BytesIO], str]] = [
-    ("bomb", lambda: as_zip({"conversations.json": ZEROS}), "too large when it is unpacked"),
+    ("bomb", lambda: as_zip({"conversations.json": ZEROS}), "too large when extracted"),
     (
         "bomb of many",
         lambda: as_zip({f"{n}.json": b" " * 500_000 for n in range(40)}),
-        "too large, packed or unpacked",
+        "too large, as it is or extracted",
     ),
-    ("absolute name", lambda: as_zip({"/etc/conversations.json": CHATS}), "absolute name"),
-    ("drive", lambda: as_zip({"C:\\conversations.json": CHATS}), "absolute name"),
+    ("absolute path", lambda: as_zip({"/etc/conversations.json": CHATS}), "absolute path"),
+    ("drive", lambda: as_zip({"C:\\conversations.json": CHATS}), "absolute path"),
     ("climbing name", lambda: as_zip({"a/../../conversations.json": CHATS}), "leads out"),
     ("climbing backwards", lambda: as_zip({"..\\conversations.json": CHATS}), "leads out"),
     ("link", linked, "link or a device"),

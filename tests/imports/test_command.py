@@ -79,7 +79,7 @@ def test_what_is_not_understood_exits_with_one(tmp_path: Path, alice: User, team
     done = Run(path, "--user", alice.email, "--team", team.name)
 
     assert done.code == 1
-    assert "  bad “Broken”: It has no messages" in done.out
+    assert "  bad “Broken”: No messages" in done.out
     assert Conversation.objects.count() == 1
 
 

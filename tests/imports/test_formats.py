@@ -47,7 +47,7 @@ def test_examples_are_read(name: str, subtests: pytest.Subtests) -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_unreadable_conversation_says_why(name: str) -> None:
     for value in EXAMPLES[name].UNREADABLE:
-        with pytest.raises(Unreadable, match=r"no messages|missing"):
+        with pytest.raises(Unreadable, match="No messages"):
             FORMATS[name].read(value, lambda _: "")
 
 

@@ -134,6 +134,8 @@ def test_conversation_looks_like_any_other(
         None,
         "",
     )
+    details = signed_in(alice).get(url_of("run_details", run))
+    assert details.status_code == 200
     log = list(read_events(run))
     assert [event.seq for event in log] == list(range(1, run.last_seq + 1))
     if name != "librechat":
@@ -277,6 +279,12 @@ def test_times_and_models_are_kept(alice: User, team: Team) -> None:
     assert (run.model, run.queued_at, run.finished_at) == ("gpt-4", *[room.updated_at] * 2)
 
 
+def test_answer_without_a_model_names_the_product(alice: User, team: Team) -> None:
+    imported(alice, team, WRITTEN["claude"])
+
+    assert {run.model for run in Run.objects.all()} == {"Claude"}
+
+
 def test_future_times_are_now(alice: User, team: Team) -> None:
     imported(alice, team, examples_chatgpt.chat({"u": examples_chatgpt.ASK}, update_time=9e9))
 
@@ -383,6 +391,25 @@ def test_pictures_are_kept(alice: User, team: Team, signed_in: Callable[[User], 
     ]
     page = get_page(signed_in(alice), url_of("conversation", only_room()))
     assert len(page.xpath("//article//img")) == 2
+
+
+def test_picture_that_is_too_large_is_not_extracted(
+    alice: User, team: Team, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    original = Archive.read
+    monkeypatch.setattr(
+        Archive, "read", lambda self, name: (read.append(name), original(self, name))[1]
+    )
+    settings.PICTURE_BYTES = 50
+    value = next(value for title, value, *_ in examples_chatgpt.EXAMPLES if "pictures" in title)
+    file = as_zip({"conversations.json": [value], "file-AbCd1234-boat.png": png(4, 3)})
+
+    report = imported_file(alice, team, file)
+
+    assert set(read) == {"conversations.json"}
+    assert any("boat.png" in note.reason for note in report.left_out)
+    assert Message.objects.filter(text__contains="📎 boat.png").exists()
 
 
 def test_names_in_the_file_reach_no_disk_and_no_page_unescaped(
@@ -532,6 +559,24 @@ def test_files_of_a_split_export_are_one_import(alice: User, team: Team) -> None
     assert report.created == 2
     assert done == [(1, 2), (2, 2)]
     assert Import.objects.count() == 1
+
+
+def test_canceled_import_keeps_what_it_has_created(alice: User, team: Team) -> None:
+    class Canceled(Exception):
+        pass
+
+    def cancel(done: int, total: int) -> None:
+        if done == 2:
+            raise Canceled
+
+    values = [to_claude(TREE, 4, source_id=f"c{number}") for number in range(3)]
+    with pytest.raises(Canceled):
+        imported(alice, team, *values, progress=cancel)
+
+    batch = Import.objects.get()
+    assert (batch.found, batch.created, Conversation.objects.count()) == (2, 2, 2)
+    assert imported(alice, team, *values).created == 1
+    assert undo(alice, batch).deleted == 2
 
 
 def test_what_another_import_has_just_brought_is_skipped(alice: User, team: Team) -> None:

@@ -45,7 +45,7 @@ def plain(conversation: Conversation) -> list[Any]:
     ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(trees(), st.data())
 def test_every_format_reads_what_was_written(tree: list[Said], data: st.DataObject) -> None:
     leaf = data.draw(st.integers(0, len(tree) - 1))
@@ -93,7 +93,7 @@ def places_in(value: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(trees(), st.sampled_from(sorted(WRITERS)), st.data())
 def test_damaged_values_are_read_or_reported(
     tree: list[Said], name: str, data: st.DataObject

@@ -35,6 +35,7 @@ def main(fake_url: str) -> None:
         describe_tools,
         add_servers,
         add_past,
+        add_import,
         change_things,
     )
     for step in steps:
@@ -156,6 +157,25 @@ def add_past(links: dict[str, str], fake_url: str) -> None:
             updated_at=at,
         )
         Message.objects.create(conversation=room, role=Role.USER, author=alice, text=title)
+
+
+def add_import(links: dict[str, str], fake_url: str) -> None:
+    from chat.imports.actions import import_archive
+    from chat.imports.archive import Archive
+    from chat.models import ImportedSource, Team, User
+    from tests.imports.files import as_json
+    from tests.imports.writers import Said, to_chatgpt
+
+    alice, river = User.objects.get(name="Alice"), Team.objects.get(name="River")
+    tree = (
+        Said(-1, "Will it rain at the mill tomorrow?"),
+        Said(0, "**Yes**, from noon on.", reasoning="The forecast will know.", call="Oslo"),
+        Said(0, "I can’t say."),
+        Said(1, "And on Sunday?"),
+    )
+    with Archive(as_json([to_chatgpt(tree, 3)])) as archive:
+        import_archive(alice, river, archive)
+    links["imported"] = f"/c/{ImportedSource.objects.get().conversation.public_id}/"
 
 
 def change_things(links: dict[str, str], fake_url: str) -> None:

@@ -126,6 +126,7 @@ SCREENS = (
     ),
     Screen("conversation-colleague", "Bob", "{room[text]}"),
     Screen("conversation-viewer", "Vera", "{room[text]}"),
+    Screen("conversation-imported", "Alice", "{link[imported]}", states.unfold_answer),
     on_top("keyboard-help", "Alice", "{room[text]}", states.open_key_help),
     # --- pages about it
     Screen("artifact", "Alice", "{link[artifact]}", has_tabs=True),

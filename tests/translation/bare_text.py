@@ -30,8 +30,6 @@ NAMES = frozenset(
         "Alt",
     }
 )
-# A product's name that is made of words.
-PRODUCTS = re.compile(r"\bOpen WebUI\b")
 # Blocks of Django's administration that hold class names.
 CLASS_BLOCKS = re.compile(r"\{% block (?:bodyclass|coltype) %\}.*?\{% endblock %\}")
 # Attributes that are read by people.
@@ -84,7 +82,7 @@ def _without_template_tags(text: str) -> str:
 
 
 def _is_language(text: str) -> bool:
-    text = PRODUCTS.sub(" ", re.sub(r"&#?\w+;", " ", text))
+    text = re.sub(r"&#?\w+;", " ", text)
     return any(word not in NAMES for word in LETTERS.findall(text))
 
 
@@ -118,6 +116,8 @@ NO_SENTENCE = re.compile(
     r"^(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|PRAGMA|SET|DROP|BEGIN|LOCK|HTTP|GET|POST"
     r"|RETURNING)\b"
 )
+# Names of products that look like sentences.
+PRODUCTS = frozenset({"Open WebUI"})
 FIELD_TEXTS = frozenset(
     {"label", "help_text", "verbose_name", "verbose_name_plural", "empty_label"}
 )
@@ -173,7 +173,7 @@ class _Finder(ast.NodeVisitor):
 
     def _take(self, node: ast.Constant, *, any_words: bool = False) -> None:
         text = node.value
-        if not isinstance(text, str):
+        if not isinstance(text, str) or text in PRODUCTS:
             return
         is_text = bool(LETTERS.search(text)) if any_words else bool(SENTENCE.match(text.strip()))
         if is_text and not NO_SENTENCE.match(text.strip()):

@@ -71,7 +71,7 @@ def name_of(value: JsonObject) -> tuple[str, str]:
 def read(value: JsonObject, member: Callable[[str], str]) -> Conversation:
     mapping = value.get("mapping")
     if not isinstance(mapping, dict):
-        raise Unreadable(gettext("It has no messages: its “mapping” is missing."))
+        raise Unreadable(gettext("No messages (“mapping” is missing)."))
     reader = _Reader(value, member)
     nodes = [reader.node(key, node) for key, node in mapping.items() if isinstance(node, dict)]
     tree = build(nodes, leaf=id_in(value, "current_node"))
@@ -171,7 +171,7 @@ class _Reader(Notes):
             return string(part)
         kind = text_in(part, "content_type")
         if kind in _SOUNDS:
-            self.leave_out(gettext("A recording was left out; what was said is there as text."))
+            self.leave_out(gettext("A recording was left out. What was said was kept as text."))
         elif kind and kind not in ("image_asset_pointer", "audio_transcription"):
             self.unknown(kind)
         return text_in(part, "text")

@@ -64,7 +64,7 @@ def name_of(value: JsonObject) -> tuple[str, str]:
 
 def read(value: JsonObject, member: Callable[[str], str]) -> Conversation:
     if not recognizes(value):
-        raise Unreadable(gettext("It has no messages: its “chat_messages” are missing."))
+        raise Unreadable(gettext("No messages (“chat_messages” is missing)."))
     reader = _Reader(text_in(value, "model"), member)
     messages = objects_in(value, "chat_messages")
     has_links = any("parent_message_uuid" in each for each in messages)

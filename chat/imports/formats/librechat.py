@@ -54,7 +54,7 @@ def name_of(value: JsonObject) -> tuple[str, str]:
 
 def read(value: JsonObject, member: Callable[[str], str]) -> Conversation:
     if not recognizes(value):
-        raise Unreadable(gettext("It has no messages."))
+        raise Unreadable(gettext("No messages."))
     options = object_in(value, "options")
     reader = _Reader(text_in(options, "model"), member)
     nodes = [

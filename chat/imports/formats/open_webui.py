@@ -67,7 +67,7 @@ def _chat(value: JsonObject) -> JsonObject:
 
 def read(value: JsonObject, member: Callable[[str], str]) -> Conversation:
     if not recognizes(value):
-        raise Unreadable(gettext("It has no messages: its “history” is missing."))
+        raise Unreadable(gettext("No messages (“history” is missing)."))
     chat = _chat(value)
     history = object_in(chat, "history")
     reader = _Reader(next(map(string, list_in(chat, "models")), ""), member)
