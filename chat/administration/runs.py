@@ -17,9 +17,10 @@ from django.utils.translation import gettext, gettext_lazy
 
 from chat.access import NOT_HERE
 from chat.administration.history import ErrorFilter, RunModelFilter
-from chat.administration.transcript import BADGES, card_of, page_of, runs_for_cards, tree_order
+from chat.administration.transcript import BADGES, card_of, page_of, runs_for_cards
 from chat.models import Message, Run, Runner
 from chat.models.run import LIVE_STATUSES
+from chat.models.tree import tree_order
 from chat.rendering.figures import count
 from chat.rendering.messages import error_title
 from chat.runs.segments import read_logs

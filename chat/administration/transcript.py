@@ -4,7 +4,7 @@ tree."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,11 +12,10 @@ from django.db.models import QuerySet
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
-from chat import events as canonical
+from chat.live.snapshot import render_unfolded
 from chat.models import Attempt, Conversation, Message, Role, Run
-from chat.models.tree import children_by_parent
+from chat.models.tree import Position, tree_order
 from chat.rendering.figures import count
-from chat.rendering.patches import Answer
 from chat.run_details.facts import figures_of, moments_of, outcome_label
 from chat.runs.event_buffer import LogEntry
 from chat.runs.segments import read_logs
@@ -39,32 +38,6 @@ BADGES = {
     "interrupted": "bad",
 }
 NATIVE_NOTE = gettext_lazy("(data for the next request; not shown)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """The position of a message: its number in the transcript and among its siblings (both from
-    1)."""
-
-    pk: int
-    number: int
-    parent_number: int | None
-    sibling_number: int
-    sibling_count: int
-
-    @property
-    def page(self) -> int:
-        return page_of(self.number)
-
-    @property
-    def begins_branch(self) -> bool:
-        """Whether it does not continue the message just above."""
-        follows = self.parent_number if self.parent_number is not None else 0
-        return follows != self.number - 1
-
-    @property
-    def parent_page(self) -> int | None:
-        return page_of(self.parent_number) if self.parent_number else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,40 +76,21 @@ class TranscriptTurn:
     is_answer: bool
     cards: Sequence[RunCard]
 
+    @property
+    def page(self) -> int:
+        return page_of(self.position.number)
+
+    @property
+    def parent_page(self) -> int | None:
+        parent = self.position.parent_number
+        return page_of(parent) if parent else None
+
 
 # --- order ---------------------------------------------------------------------------
 
 
 def page_of(number: int) -> int:
     return (number - 1) // TURNS_PER_PAGE + 1
-
-
-def tree_order(messages: Iterable[Message]) -> list[Position]:
-    """All messages, each branch to its end before the next one. Without recursion, because trees
-    are deep."""
-    children = children_by_parent(messages)
-    numbers: dict[int | None, int] = {}
-    order: list[Position] = []
-    waiting = [(None, place) for place in _places(children.get(None, []))][::-1]
-    while waiting:
-        parent, (message, number, count) = waiting.pop()
-        numbers[message.pk] = len(order) + 1
-        order.append(
-            Position(
-                pk=message.pk,
-                number=len(order) + 1,
-                parent_number=numbers.get(parent),
-                sibling_number=number,
-                sibling_count=count,
-            )
-        )
-        below = _places(children.get(message.pk, []))
-        waiting += [(message.pk, place) for place in below][::-1]
-    return order
-
-
-def _places(siblings: Sequence[Message]) -> list[tuple[Message, int, int]]:
-    return [(message, number, len(siblings)) for number, message in enumerate(siblings, start=1)]
 
 
 # --- reading -------------------------------------------------------------------------
@@ -205,7 +159,7 @@ def card_of(run: Run, log: Sequence[LogEntry], *, result_length: int | None = No
     return RunCard(
         run=run,
         badge=BADGES[run.status],
-        html=_html(run, log),
+        html=render_unfolded(run, log),
         moments=_moments(run),
         figures=_figures(run),
         attempts=[
@@ -215,17 +169,6 @@ def card_of(run: Run, log: Sequence[LogEntry], *, result_length: int | None = No
         result=result[:result_length] if is_cut else result,
         is_result_cut=is_cut,
     )
-
-
-def _html(run: Run, log: Sequence[LogEntry]) -> SafeString:
-    """The answer as its readers see it, from its log; empty if the log is no longer stored."""
-    if not log:
-        return SafeString("")
-    answer = Answer(run.public_id.hex)
-    for entry in log:
-        answer.apply(canonical.decode(entry.body))
-    answer.unfold()
-    return answer.snapshot()
 
 
 def pretty_result(stored: str) -> str:

@@ -103,6 +103,16 @@ def render_answers(runs: Sequence[Run]) -> dict[int, RenderedAnswer]:
     return {run.pk: rendered[run.pk] or _render(run, logs.get(run.pk, [])) for run in runs}
 
 
+def render_unfolded(run: Run, entries: Iterable[LogEntry]) -> SafeString:
+    """The answer with all that is in its folds, for pages and files that cannot load content later.
+    Empty if the log is no longer stored."""
+    answer = _answer_of(run.public_id.hex, entries)
+    if not answer.seq:
+        return SafeString("")
+    answer.unfold()
+    return answer.snapshot()
+
+
 def render_part(run: Run, part_id: str) -> SafeString | None:
     """What a fold of the answer, or of its replay, holds, or the next slice of a long text, from what
     is committed: what a replay leaves out is complete. ``None`` if there is no such part."""
@@ -120,8 +130,12 @@ def pictures_in(run: Run) -> list[str]:
 
 
 def _committed(run: Run, answer_id: str) -> Answer:
+    return _answer_of(answer_id, read_entries(run.pk))
+
+
+def _answer_of(answer_id: str, entries: Iterable[LogEntry]) -> Answer:
     answer = Answer(answer_id)
-    for entry in read_entries(run.pk):
+    for entry in entries:
         answer.apply(canonical.decode(entry.body))
     return answer
 
@@ -140,9 +154,7 @@ def _ending_of(run: Run) -> Ending:
 
 def _render(run: Run, entries: list[LogEntry]) -> RenderedAnswer:
     metrics.SNAPSHOTS.labels("rendered").inc()
-    answer = Answer(run.public_id.hex)
-    for entry in entries:
-        answer.apply(canonical.decode(entry.body))
+    answer = _answer_of(run.public_id.hex, entries)
     has_ended = bool(entries) and entries[-1].is_end
     rendered = RenderedAnswer(
         run_id=run.public_id.hex,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chat.models.conversation import Message
@@ -17,6 +17,24 @@ class Place:
     count: int
     previous: Message | None
     next: Message | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """The position of a message: its number in the order of the tree and among its siblings (both
+    from 1)."""
+
+    pk: int
+    number: int
+    parent_number: int | None
+    sibling_number: int
+    sibling_count: int
+
+    @property
+    def begins_branch(self) -> bool:
+        """Whether it does not continue the message just above."""
+        follows = self.parent_number if self.parent_number is not None else 0
+        return follows != self.number - 1
 
 
 def children_by_parent(messages: Iterable[Message]) -> dict[int | None, list[Message]]:
@@ -57,3 +75,32 @@ def path_to(message: Message, messages: Mapping[int, Message]) -> list[Message]:
     while path[-1].parent_id is not None:
         path.append(messages[path[-1].parent_id])
     return path[::-1]
+
+
+def tree_order(messages: Iterable[Message]) -> list[Position]:
+    """All messages, each branch to its end before the next one. Without recursion, because trees
+    are deep."""
+    children = children_by_parent(messages)
+    numbers: dict[int | None, int] = {}
+    order: list[Position] = []
+    waiting: list[tuple[int | None, tuple[Message, int, int]]] = []
+    waiting += [(None, place) for place in _places(children.get(None, []))][::-1]
+    while waiting:
+        parent, (message, number, count) = waiting.pop()
+        numbers[message.pk] = len(order) + 1
+        order.append(
+            Position(
+                pk=message.pk,
+                number=len(order) + 1,
+                parent_number=numbers.get(parent),
+                sibling_number=number,
+                sibling_count=count,
+            )
+        )
+        below = _places(children.get(message.pk, []))
+        waiting += [(message.pk, place) for place in below][::-1]
+    return order
+
+
+def _places(siblings: Sequence[Message]) -> list[tuple[Message, int, int]]:
+    return [(message, number, len(siblings)) for number, message in enumerate(siblings, start=1)]

@@ -51,12 +51,16 @@ def public_result(result: canonical.Result, run_id: UUID) -> canonical.Result:
     )
 
 
+def public_body(entry: LogEntry, run_id: UUID) -> bytes:
+    """The encoded event as it may leave the server."""
+    if entry.is_end or entry.body.startswith(_GUARDED):
+        return canonical.encode(public_event(canonical.decode(entry.body), run_id))
+    return entry.body
+
+
 def public_json(entry: LogEntry, run_id: UUID) -> bytes:
     """One line of ASCII JSON with the run's id in it."""
-    body = entry.body
-    if entry.is_end or body.startswith(_GUARDED):
-        body = canonical.encode(public_event(canonical.decode(body), run_id))
-    return with_run(body, run_id)
+    return with_run(public_body(entry, run_id), run_id)
 
 
 def with_run(body: bytes, run_id: UUID) -> bytes:

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chat import events
-from chat.administration.transcript import TURNS_PER_PAGE, pretty_result, tree_order
+from chat.administration.transcript import TURNS_PER_PAGE, pretty_result
 from chat.models import (
     Attempt,
     Conversation,
@@ -26,6 +26,7 @@ from chat.models import (
     Upstream,
     User,
 )
+from chat.models.tree import tree_order
 from chat.rendering.patches import Answer
 from chat.runs.segments import read_events
 from tests.administration.conversations import answer, ask

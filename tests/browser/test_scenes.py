@@ -23,7 +23,7 @@ from tests.support.browser.displays import (
     serious_findings,
 )
 from tests.support.browser.people import SCREENSHOTS, People
-from tests.support.browser.scenes import Scene, SceneSite
+from tests.support.browser.scenes import SCENES, Scene, SceneSite
 from tests.support.browser.tab import NORMALISED, Tab
 
 KEEP_ONLY_TURNS = """() => {
@@ -34,84 +34,6 @@ KEEP_ONLY_TURNS = """() => {
   }
 }"""
 HAS_PICTURES = bool(os.environ.get("SCENE_PICTURES"))
-
-XEROTIER = [
-    Scene("xerotier", "demo-research", "What is known?", shows=("Searching",)),
-    Scene("xerotier", "demo-deep-think", "Think it through.", shows=("Part 1 of 4",)),
-    Scene("xerotier", "demo-analyst", "Look at it.", shows=("Brief ready",)),
-    Scene("xerotier", "demo-artifacts", "Write it down."),
-    Scene("xerotier", "demo-artifacts", "Make an html page."),
-    Scene("xerotier", "demo-mockup", "Build it, then update it."),
-    Scene("xerotier", "demo-question", "Help me.", "waiting", then=("Answered by Alice",)),
-    Scene("xerotier", "demo-question", "Ask me two things.", "waiting"),
-    Scene("xerotier", "demo-question", "Give me fields to fill in.", "waiting"),
-    Scene("xerotier", "demo-fork", "Go on elsewhere."),
-    Scene("xerotier", "demo-research", "refuse", "incomplete"),
-    Scene("xerotier", "demo-research", "error", "failed"),
-    Scene("xerotier", "demo-research", "preempted", "failed"),
-]
-SCENES = [
-    Scene("lmstudio", "demo-reasoner", "tool", shows=("find_invoices",)),
-    Scene("lmstudio", "demo-reasoner", "tool fail", shows=("find_invoices", "send_reminder")),
-    Scene("lmstudio", "demo-reasoner", "load think"),
-    Scene("lmstudio", "demo-writer", "unicode"),
-    Scene("lmstudio", "demo-writer", "long"),
-    Scene("lmstudio", "demo-writer", "table", has=("table",)),
-    Scene("lmstudio", "demo-writer", "error", "failed"),
-    Scene("lmstudio", "demo-writer", "cut", "cut"),
-    Scene("openai_chat", "demo-reasoner", "think", shows=("Thought for",)),
-    Scene(
-        "openai_chat",
-        "demo-writer",
-        "tool",
-        "waiting",
-        has_tools=True,
-        then=("Result submitted by Alice",),
-    ),
-    Scene("openai_chat", "demo-writer", "tool fail", "waiting", has_tools=True),
-    Scene("openai_chat", "demo-writer", "refuse", "incomplete"),
-    Scene("openai_chat", "demo-writer", "Hello.", has=(".choices label",), asks={"n": "3"}),
-    Scene(
-        "openai_chat",
-        "demo-writer",
-        "Hello.",
-        has=(".likely",),
-        asks={"logprobs": "true", "top_logprobs": "3"},
-    ),
-    Scene("openai_chat", "demo-openrouter", "think"),
-    Scene("openai_chat", "demo-openrouter", "error", "failed"),
-    Scene("openai_chat", "demo-vllm", "think"),
-    Scene("openai_chat", "demo-deepseek", "think"),
-    Scene("openai_chat", "demo-groq", "think"),
-    Scene("openai_chat", "demo-mistral", "think"),
-    Scene("openai_chat", "demo-llama-cpp", "code", has=("pre code",)),
-    Scene("openai_chat", "demo-ollama", "tool", "waiting", has_tools=True),
-    Scene("openai_chat", "demo-fireworks", "Hello."),
-    Scene("openai_chat", "demo-friendli", "tool"),
-    Scene("openai_chat", "demo-friendli", "tool fail"),
-    Scene("openai_chat", "demo-gateway", "Hello.", has=("img",)),
-    Scene("openai_completions", "demo-base", "code"),
-    Scene("openai_completions", "demo-base-thinker", "think", shows=("Thought for",)),
-    Scene("openai_responses", "demo-agent", "search", has=(".citations",)),
-    Scene("openai_responses", "demo-agent", "mcp"),
-    Scene("openai_responses", "demo-agent", "mcp fail"),
-    Scene("openai_responses", "demo-agent", "python", has=("img",)),
-    Scene("openai_responses", "demo-agent", "queue"),
-    Scene("openai_responses", "demo-agent", "approve", "waiting", then=("Approved by Alice",)),
-    Scene("openai_responses", "demo-agent", "draw", has=("img",)),
-    Scene("openai_responses", "demo-agent", "tool", "waiting", has_tools=True),
-    Scene("openai_responses", "demo-agent", "filter", "incomplete"),
-    Scene("openai_responses", "demo-agent-open", "think", shows=("Thought for",)),
-    Scene("bitseek", "demo-bitseek", "Hello."),
-    Scene("bitseek", "demo-bitseek", "error", "failed"),
-    Scene("anthropic_messages", "demo-thinker", "think", shows=("Thought for",)),
-    Scene("anthropic_messages", "demo-thinker", "redact"),
-    Scene("anthropic_messages", "demo-searcher", "Hello.", shows=("web_search",)),
-    Scene("anthropic_messages", "demo-thinker", "pause"),
-    Scene("anthropic_messages", "demo-thinker", "tool both", "waiting", has_tools=True),
-    Scene("anthropic_messages", "demo-thinker", "refuse", "incomplete"),
-    *XEROTIER,
-]
 
 DIALECTS = sorted({scene.dialect for scene in SCENES})
 
