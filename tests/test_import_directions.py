@@ -47,6 +47,10 @@ FEATURES: dict[str, tuple[str, ...]] = {
         "conversations.page_parts",
     ),
     "notifications": ("questions.question_cards",),
+    "exports": (
+        *("conversations.transcript", "conversations.tags", "questions.question_cards"),
+        "run_details.log_pages",
+    ),
     "public_api": (
         *("accounts.actions", "conversations.actions", "files.actions", "questions.actions"),
     ),

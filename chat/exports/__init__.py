@@ -1,0 +1,1 @@
+"""A conversation as a file: Markdown, JSON or HTML."""
