@@ -421,6 +421,23 @@ CONVERSATION_CASES = [
     *shared_and_private("run_event", readers, 200, _event),
 ]
 
+# --- exports ------------------------------------------------------------------------------
+
+
+def _as(form: str) -> MakeInThread:
+    return lambda thread: {**_conversation(thread), "form": form}
+
+
+EXPORT_CASES = [
+    *(
+        case
+        for form in ("markdown", "branches", "json", "html")
+        for case in shared_and_private("conversation_export", readers, 200, _as(form))
+    ),
+    Case("conversation_export", signed_in_only(404), "unknown form", in_shared(_as("pdf"))),
+    *shared_and_private("conversation_print", readers, 200, _conversation),
+]
+
 # --- questions of runs, and tools --------------------------------------------------------
 
 
@@ -635,7 +652,7 @@ UPSTREAM_CASES = [
     Case("server_delete", administrators(302), "", _server, "post"),
 ]
 
-CASES = [*CONVERSATION_CASES, *QUESTION_CASES, *PEOPLE_CASES, *UPSTREAM_CASES]
+CASES = [*CONVERSATION_CASES, *EXPORT_CASES, *QUESTION_CASES, *PEOPLE_CASES, *UPSTREAM_CASES]
 
 # Prefixes of routes with access tests in another folder.
 TESTED_ELSEWHERE: dict[str, str] = {
@@ -741,6 +758,9 @@ def outcome_of(case: Case, actor: str, world: World, client: Client) -> Outcome:
         client.cookies[settings.SESSION_COOKIE_NAME] = world.sessions[actor]
     url = reverse(case.route, kwargs=case.kwargs(world))
     response = getattr(client, case.method)(url, case.data(world))
+    if response.streaming:
+        # To its end, where it closes its file.
+        b"".join(response)
     location = response.headers.get("Location", "")
     if response.status_code == 302 and location.startswith(reverse("account_login")):
         return SIGN_IN

@@ -175,6 +175,17 @@ open_person_menu = in_order(
     press(".person > summary", "#sidebar [aria-haspopup=menu]", "#sidebar .menu > summary"),
 )
 open_search_results = in_order(open_sidebar, fill("river", "#find input", "[role=search] input"))
+
+
+def open_exported_file(page: Page) -> None:
+    """What *Export* → *HTML* saves."""
+    address = any_of(page, "a[href$='/export/html/']").get_attribute("href")
+    text = page.request.get(f"{page.url.split('/c/')[0]}{address}").text()
+    # The policy of our pages forbids the styles of a file.
+    page.goto("about:blank")
+    page.set_content(text)
+
+
 open_room_menu = press(
     ".room-menu > summary",
     "#room-head .menu > summary",

@@ -111,6 +111,9 @@ SCREENS = (
     Screen("tool-result", "Alice", "{room[tool-result]}"),
     # --- the conversation around them
     on_top("conversation-menu", "Alice", "{room[text]}", states.open_room_menu),
+    on_top("conversation-menu-viewer", "Vera", "{room[text]}", states.open_room_menu),
+    Screen("conversation-exported", "Alice", "{room[artifacts]}", states.open_exported_file),
+    Screen("conversation-printed", "Alice", "{room[question]}print/"),
     on_top("conversation-delete", "Alice", "{room[text]}", states.ask_to_delete),
     on_top("conversation-people", "Alice", "{room[text]}", states.open_people_panel),
     on_top("conversation-private", "Alice", "{room[private]}", states.open_people_panel),
