@@ -20,6 +20,9 @@ from chat.web.admin import cell
 # A verb, with what tells two of its sentences apart after a colon (`_variant`).
 SENTENCES = {
     "conversation.delete": gettext_lazy("%(actor)s deleted %(subject)s’s conversation %(conversation)s"),
+    "conversation.export": gettext_lazy("All conversations were exported from the command line"),
+    "conversation.export:team": gettext_lazy("The shared conversations of %(target)s were exported from the command line"),
+    "conversation.export:user": gettext_lazy("%(subject)s’s conversations were exported from the command line"),
     "conversation.read_by_administrator": gettext_lazy("%(actor)s read %(subject)s’s conversation %(conversation)s"),
     "conversation.search_by_administrator": gettext_lazy("%(actor)s searched all conversations for %(words)s"),
     "conversation.set_visibility:private": gettext_lazy("%(actor)s made %(subject)s’s conversation %(conversation)s private"),
@@ -71,6 +74,7 @@ SENTENCES = {
 # What a filter calls them.
 ACTIONS = {
     "conversation.delete": gettext_lazy("Conversation deleted"),
+    "conversation.export": gettext_lazy("Conversations exported"),
     "conversation.read_by_administrator": gettext_lazy("Conversation read by an administrator"),
     "conversation.search_by_administrator": gettext_lazy("Conversations searched"),
     "conversation.set_visibility": gettext_lazy("Visibility changed"),
@@ -201,6 +205,9 @@ def _outcome(event: AuditEvent, detail: Mapping[str, Any]) -> str:
 
 
 _KINDS = {
+    "conversation.export": lambda event, detail: (
+        "user" if event.subject_id else "team" if event.target else ""
+    ),
     "conversation.set_visibility": lambda event, detail: detail.get("visibility"),
     "invitation.created": lambda event, detail: "email" if detail.get("email") else "",
     "invitation.revoked": lambda event, detail: "email" if detail.get("email") else "",
