@@ -38,6 +38,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "artifacts": ("search.sources",),
     "files": ("artifacts.actions", "artifacts.file_rows", "search.sources"),
     "conversations": ("files.actions", "files.file_counts", "search.sources"),
+    "organization": ("conversations.actions",),
     "run_details": (),
     "questions": (
         "search.sources",

@@ -20,7 +20,10 @@ from chat.web.admin import cell
 # A verb, with what tells two of its sentences apart after a colon (`_variant`).
 SENTENCES = {
     "conversation.delete": gettext_lazy("%(actor)s deleted %(subject)s’s conversation %(conversation)s"),
+    "conversation.erase": gettext_lazy("%(actor)s deleted %(subject)s’s conversation %(conversation)s forever"),
+    "conversation.purge": gettext_lazy("A conversation of %(subject)s was deleted forever because its time was over"),
     "conversation.read_by_administrator": gettext_lazy("%(actor)s read %(subject)s’s conversation %(conversation)s"),
+    "conversation.restore": gettext_lazy("%(actor)s restored %(subject)s’s conversation %(conversation)s"),
     "conversation.search_by_administrator": gettext_lazy("%(actor)s searched all conversations for %(words)s"),
     "conversation.set_visibility:private": gettext_lazy("%(actor)s made %(subject)s’s conversation %(conversation)s private"),
     "conversation.set_visibility:team": gettext_lazy("%(actor)s shared %(subject)s’s conversation %(conversation)s with the team"),
@@ -69,7 +72,10 @@ SENTENCES = {
 # What a filter calls them.
 ACTIONS = {
     "conversation.delete": gettext_lazy("Conversation deleted"),
+    "conversation.erase": gettext_lazy("Conversation deleted forever"),
+    "conversation.purge": gettext_lazy("Conversation deleted automatically"),
     "conversation.read_by_administrator": gettext_lazy("Conversation read by an administrator"),
+    "conversation.restore": gettext_lazy("Conversation restored"),
     "conversation.search_by_administrator": gettext_lazy("Conversations searched"),
     "conversation.set_visibility": gettext_lazy("Visibility changed"),
     "installation.restored": gettext_lazy("Backup restored"),

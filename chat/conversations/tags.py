@@ -66,7 +66,7 @@ def sidebar_list(context: Context) -> dict[str, Any]:
     return {
         **listing_context(user, context.get("conversation")),
         "user": user,
-        "is_inbox": context.get("is_inbox", False),
+        "sidebar_page": context.get("sidebar_page", ""),
     }
 
 
@@ -91,6 +91,8 @@ def _mark_of(line: ConversationLine, user: User) -> tuple[str, str]:
         return "running", ""
     if line.is_waiting:
         return "waiting", ""
+    if line.expires_at is not None:
+        return "temporary", ""
     if line.visibility != Visibility.TEAM:
         return "", ""
     return "shared", "" if line.owner_pk == user.pk else line.owner

@@ -15,6 +15,7 @@ from chat.models.audit import AuditEvent
 from chat.models.conversation import BranchChoice, Conversation, Message, Role, Visibility
 from chat.models.file import AnswerFile, Attachment, StoredFile
 from chat.models.installation import CacheEntry, KeyKind, KeyMark
+from chat.models.organization import Pin
 from chat.models.question import OPEN_STATUSES, Question, QuestionKind, QuestionStatus
 from chat.models.run import Attempt, RawSegment, Run, Runner, RunSegment, RunStatus
 from chat.models.search import SearchKind, SearchRow
@@ -46,6 +47,7 @@ __all__ = [
     "Mockup",
     "MockupFile",
     "MockupVersion",
+    "Pin",
     "Question",
     "QuestionKind",
     "QuestionStatus",
