@@ -1,6 +1,6 @@
 /* The menu of a line in the sidebar: fetched when it is opened, and shown beside its button. */
 import { isPlainClick, listen, on } from "../base/dom.js";
-import { FINALLY_REQUEST } from "../base/events.js";
+import { BEFORE_REQUEST } from "../base/events.js";
 
 const menu = document.getElementById("line-menu");
 const MARGIN = 8;
@@ -22,7 +22,7 @@ on("click", ".line-more", async (link, event) => {
   if (!isPlainClick(event)) return;
   event.preventDefault();
   // The press has closed the menu already: it was open here.
-  if (opened === link && performance.now() - closedAt < REOPEN_MS) return;
+  if (event.detail > 0 && opened === link && performance.now() - closedAt < REOPEN_MS) return;
   await htmx.ajax("GET", link.href, { source: link, target: menu, swap: "innerHTML" });
   if (!link.isConnected || !menu.firstElementChild) return;
   opened = link;
@@ -38,10 +38,7 @@ on("keydown", ".line-more", (link, event) => {
   link.click();
 });
 
-menu.addEventListener("toggle", ({ newState }) => {
-  if (newState === "open") return;
-  closedAt = performance.now();
-});
+menu.addEventListener("toggle", ({ newState }) => { if (newState === "closed") closedAt = performance.now(); });
 
 menu.addEventListener("keydown", event => {
   const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -51,7 +48,7 @@ menu.addEventListener("keydown", event => {
   items.at((items.indexOf(document.activeElement) + by) % items.length).focus();
 });
 
-// The change is made, or refused with a sentence of its own.
-listen(FINALLY_REQUEST, ({ ctx }) => {
+// Before the list changes: the focus goes back to the button, and the list keeps it there.
+listen(BEFORE_REQUEST, ({ ctx }) => {
   if (menu.contains(ctx.sourceElement) && menu.matches(":popover-open")) menu.hidePopover();
 });

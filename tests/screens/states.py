@@ -175,6 +175,14 @@ open_person_menu = in_order(
     press(".person > summary", "#sidebar [aria-haspopup=menu]", "#sidebar .menu > summary"),
 )
 open_search_results = in_order(open_sidebar, fill("river", "#find input", "[role=search] input"))
+open_line_menu = in_order(
+    open_sidebar,
+    press("[data-pinned] .line-more", then="#line-menu:popover-open"),
+)
+archive_from_the_sidebar = in_order(
+    open_line_menu, press("#line-menu form[action$='/archive/'] button", then="#toasts .undo")
+)
+select_all = press("[data-choose-all]")
 open_room_menu = press(
     ".room-menu > summary",
     "#room-head .menu > summary",
