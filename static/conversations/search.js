@@ -1,7 +1,7 @@
 /* Searching conversations: Ctrl K goes to the field, arrows go through the results, Enter opens, Escape
    goes back. Without this script the form leads to a page of results. */
 import { announce, emit, hasModifier, isComposing, listen, on } from "../base/dom.js";
-import { AFTER_SWAP, BEFORE_SWAP, LIST_LOST, LIST_STALE, ROOM_GONE, SEARCH_OPEN, SIDEBAR_TOGGLE } from "../base/events.js";
+import { AFTER_SWAP, BEFORE_SWAP, LIST_LOST, ROOM_GONE, SEARCH_OPEN, SIDEBAR_TOGGLE } from "../base/events.js";
 
 const form = document.getElementById("find");
 const field = form.elements.q;
@@ -95,7 +95,7 @@ document.addEventListener("focusin", event => { if (!isIn(event.target)) cameFro
 // Of a conversation to which access was lost nothing is left, titles of others neither.
 listen(ROOM_GONE, clear);
 
-for (const name of [LIST_LOST, LIST_STALE]) listen(name, () => {
+listen(LIST_LOST, () => {
   const address = `${form.action}?${new URLSearchParams({ q: field.value })}`;
   if (query()) htmx.ajax("GET", address, { source: field, target: found, swap: "innerHTML" });
 });
