@@ -34,6 +34,7 @@ from chat.models import (
     Membership,
     Message,
     Mockup,
+    Pin,
     Question,
     Run,
     StoredFile,
@@ -86,10 +87,13 @@ def get_conversation(user: User, public_id: UUID, *, for_write: bool = False) ->
 
 _visible_conversation = Prepared(
     lambda user, public_id: (
-        Conversation.objects.visible_to(user)
+        Conversation.objects.visible_to(user)  # type: ignore[no-redef]  # by the annotations
         .select_related("team", "owner", "upstream")
         # The role in the team by which it is visible.
-        .annotate(role=F("team__memberships__role"))
+        .annotate(
+            role=F("team__memberships__role"),
+            is_pinned=Exists(Pin.objects.filter(user=user, conversation=OuterRef("pk"))),
+        )
         .filter(public_id=public_id)
     )
 )
@@ -113,6 +117,17 @@ def get_own_conversation(user: User, public_id: UUID) -> Conversation:
     conversation = get_conversation(user, public_id, for_write=True)
     if conversation.owner_id != user.pk:
         raise PermissionDenied(gettext("Only the owner of this conversation can do this."))
+    return conversation
+
+
+def get_trashed_conversation(user: User, public_id: UUID) -> Conversation:
+    """For what its owner may do with a conversation in the trash. Raises ``Http404``."""
+    if not user.is_authenticated or not user.is_active:
+        raise Http404(NOT_HERE)
+    rows = Conversation.objects.in_trash_of(user).select_related("team", "owner")
+    conversation = rows.filter(public_id=public_id).first()
+    if conversation is None:
+        raise Http404(NOT_HERE)
     return conversation
 
 

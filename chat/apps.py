@@ -16,6 +16,7 @@ class ChatConfig(AppConfig):
         from chat.artifacts.fetching import FETCH_FILES
         from chat.conversations.page_parts import use_cards
         from chat.files.actions import STORE_OUTPUT_FILES
+        from chat.organization.purge import PURGE
         from chat.questions.asking import ASK_PEOPLE
         from chat.questions.question_cards import cards_by_run
         from chat.rendering.icons import use_sprite
@@ -29,6 +30,7 @@ class ChatConfig(AppConfig):
         )
         use_ending_rows(INDEX_ANSWER)
         register_job(FETCH_FILES)
+        register_job(PURGE)
         use_cards(cards_by_run)
         use_sprite(lambda: static("icons.svg"))
 

@@ -152,6 +152,7 @@ TEMPLATES = [
                 "chat.accounts.tags",
                 "chat.administration.tags",
                 "chat.conversations.tags",
+                "chat.organization.tags",
                 "chat.public_api.tags",
             ],
         },
@@ -297,6 +298,8 @@ DEMO_UPSTREAM_URL = env.text("DEMO_UPSTREAM_URL")
 ANSWER_CACHE_MB = env.number("ANSWER_CACHE_MB", 32)
 # Days for which the raw frames of a run are kept with its events.
 RAW_FRAMES_DAYS = env.number("RAW_FRAMES_DAYS", 30, at_most=_MOST_DAYS)
+# Days for which deleted conversations can be restored.
+TRASH_DAYS = env.number("TRASH_DAYS", 30, at_least=0, at_most=_MOST_DAYS)
 
 # --- people ------------------------------------------------------------------------------
 

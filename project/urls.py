@@ -5,8 +5,8 @@ from django.urls import include, path
 
 # Each feature lists its own. No two of them have an address in common.
 FEATURES = (
-    *("conversations", "run_details", "files", "artifacts", "questions", "notifications"),
-    *("tools", "exports", "accounts", "servers", "health", "web"),
+    *("conversations", "organization", "run_details", "files", "artifacts", "questions"),
+    *("notifications", "tools", "exports", "accounts", "servers", "health", "web"),
 )
 
 urlpatterns = [

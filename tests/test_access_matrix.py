@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.utils import timezone
 from pytest_django.plugin import DjangoDbBlocker
 
 from chat import events
@@ -365,13 +366,13 @@ CONVERSATION_CASES = [
     *shared_and_private(
         "conversation_visibility", owner_only, 302, _conversation, "post", _team_visibility
     ),
-    *shared_and_private("conversation_delete", owner_only, 302, _conversation, "post"),
-    *(
-        Case(route, readers(403), "of a viewer", _conversation_of_a_viewer, "post", data)
-        for route, data in (
-            ("conversation_visibility", _team_visibility),
-            ("conversation_delete", nothing),
-        )
+    Case(
+        "conversation_visibility",
+        readers(403),
+        "of a viewer",
+        _conversation_of_a_viewer,
+        "post",
+        _team_visibility,
     ),
     Case("message_edit", writers(200), "shared", in_shared(_question)),
     Case("message_edit", writers(302), "shared", in_shared(_question), "post", _new_message),
@@ -436,6 +437,74 @@ EXPORT_CASES = [
     ),
     Case("conversation_export", signed_in_only(404), "unknown form", in_shared(_as("pdf"))),
     *shared_and_private("conversation_print", readers, 200, _conversation),
+]
+
+# --- order among conversations ------------------------------------------------------------
+
+
+def _chosen(thread: Thread) -> Values:
+    return {"conversation": thread.conversation.public_id.hex, "title": "Springs"}
+
+
+def _trashed(thread: Thread) -> Values:
+    Conversation.objects.filter(pk=thread.conversation.pk).update(deleted_at=timezone.now())
+    return _chosen(thread)
+
+
+def _of_a_viewer(world: World) -> Values:
+    _conversation_of_a_viewer(world)
+    return _chosen(world.shared)
+
+
+def changes(
+    verb: str, rights: Callable[[Outcome], Outcomes], data: MakeInThread = _chosen
+) -> list[Case]:
+    return [
+        Case(
+            "conversations_change", outcomes, f"{verb} {of}", lambda _: {"verb": verb}, "post", make
+        )
+        for of, outcomes, make in (
+            ("shared", rights(302), in_shared(data)),
+            ("private", alice_only(302), in_private(data)),
+        )
+    ]
+
+
+ORGANIZATION_CASES = [
+    Case("conversations", signed_in_only(200)),
+    Case("conversations_archived", signed_in_only(200)),
+    Case("conversations_trash", signed_in_only(200)),
+    # Everybody's own.
+    Case("trash_empty", signed_in_only(302), method="post"),
+    *shared_and_private("conversation_options", readers, 200, _conversation),
+    *(case for verb in ("pin", "unpin") for case in changes(verb, readers)),
+    *changes("rename", writers),
+    *(
+        case
+        for verb in ("archive", "unarchive", "keep", "delete")
+        for case in changes(verb, owner_only)
+    ),
+    *(case for verb in ("restore", "erase") for case in changes(verb, alice_only, _trashed)),
+    # What is not in the trash can't be deleted for ever.
+    Case(
+        "conversations_change",
+        signed_in_only(404),
+        "erase of what is no trash",
+        lambda _: {"verb": "erase"},
+        "post",
+        in_shared(_chosen),
+    ),
+    *(
+        Case(
+            "conversations_change",
+            readers(403) if verb != "restore" else signed_in_only(404),
+            f"{verb} of a viewer",
+            lambda _, verb=verb: {"verb": verb},
+            "post",
+            _of_a_viewer,
+        )
+        for verb in ("archive", "delete", "restore")
+    ),
 ]
 
 # --- questions of runs, and tools --------------------------------------------------------
@@ -652,7 +721,10 @@ UPSTREAM_CASES = [
     Case("server_delete", administrators(302), "", _server, "post"),
 ]
 
-CASES = [*CONVERSATION_CASES, *EXPORT_CASES, *QUESTION_CASES, *PEOPLE_CASES, *UPSTREAM_CASES]
+CASES = [
+    *(*CONVERSATION_CASES, *ORGANIZATION_CASES, *EXPORT_CASES, *QUESTION_CASES),
+    *(*PEOPLE_CASES, *UPSTREAM_CASES),
+]
 
 # Prefixes of routes with access tests in another folder.
 TESTED_ELSEWHERE: dict[str, str] = {

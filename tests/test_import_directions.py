@@ -39,6 +39,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "files": ("artifacts.actions", "artifacts.file_rows", "search.sources"),
     "conversations": ("files.actions", "files.file_counts", "search.sources"),
     "imports": ("conversations.actions", "conversations.titles", "files.actions", "search.sources"),
+    "organization": ("conversations.actions",),
     "run_details": (),
     "questions": (
         "search.sources",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import product
 
 import pytest
@@ -34,15 +35,24 @@ def test_query_readers_and_monitor_agree(
         (Visibility.PRIVATE, True): set(),
         (Visibility.TEAM, True): set(),
     }
-    for visibility, is_deleted in product(Visibility, (False, True)):
+    now = timezone.now()
+    ends = {
+        "present": {},
+        "temporary": {"expires_at": now + timedelta(days=1)},
+        "deleted": {"deleted_at": now},
+        "expired": {"expires_at": now - timedelta(days=1)},
+        "erased": {"deleted_at": now - timedelta(days=2), "expires_at": now - timedelta(days=1)},
+    }
+    for visibility, end in product(Visibility, ends):
+        is_deleted = end not in ("present", "temporary")
         room = Conversation.objects.create(
             team=team,
             owner=bob,
             title="Plan",
             visibility=visibility,
-            deleted_at=timezone.now() if is_deleted else None,
+            **ends[end],
         )
-        with subtests.test(visibility=visibility, is_deleted=is_deleted):
+        with subtests.test(visibility=visibility, end=end):
             rooms = Conversation.objects.filter(pk=room.pk)
             identities = [Identity(user_pk=one.pk, session_key="", password="") for one in people]
             verdicts = access_monitor.check(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from functools import cache, cached_property
 from typing import Any
 
@@ -280,6 +281,18 @@ class StartForm(SendForm):
         choices=Visibility.choices,
         required=False,
         initial=Visibility.PRIVATE,
+    )
+    expires = forms.TypedChoiceField(
+        label=gettext_lazy("Expiry"),
+        choices=[
+            ("", gettext_lazy("Doesn’t expire")),
+            ("1", gettext_lazy("Expires in 1 day")),
+            ("7", gettext_lazy("Expires in 7 days")),
+            ("30", gettext_lazy("Expires in 30 days")),
+        ],
+        coerce=lambda days: timedelta(days=int(days)),
+        empty_value=None,
+        required=False,
     )
     tools = ToolsField(queryset=Tool.objects.none(), required=False)
 

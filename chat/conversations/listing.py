@@ -1,4 +1,5 @@
-"""The list of conversations in the sidebar: one's own and those shared in teams, grouped by day."""
+"""The list of conversations in the sidebar: what one has pinned, then one's own and those shared in
+teams, grouped by day."""
 
 from __future__ import annotations
 
@@ -18,11 +19,13 @@ from django.utils.translation import gettext
 from chat import access
 from chat.core.prepared import Prepared
 from chat.live.list_version import read_list_version
-from chat.models import OPEN_STATUSES, Conversation, Question, Run, User
+from chat.models import OPEN_STATUSES, Conversation, Pin, Question, Run, User
 from chat.models.run import LIVE_STATUSES
 
 # Conversations per page of the list; about one and a half screens.
 PAGE_LINES = 50
+# A page that shows older lines gets as many again when the list changes, up to here.
+MOST_LINES = 500
 # Limits of a search: no title is longer, and each word is a condition of the query.
 SEARCH_CHARACTERS = 200
 SEARCH_WORDS = 8
@@ -43,6 +46,8 @@ class ConversationLine(NamedTuple):
     is_waiting: bool = False
     # The number of all questions that the reader may answer; the same in every line.
     waiting_count: int = 0
+    # Of a temporary conversation.
+    expires_at: datetime | None = None
 
     @property
     def owner(self) -> str:
@@ -57,38 +62,46 @@ class Day:
 
 
 def listing_context(
-    user: User, current: Conversation | None = None, before: str = ""
+    user: User, current: Conversation | None = None, before: str = "", count: int = PAGE_LINES
 ) -> dict[str, Any]:
+    """The first page, or that ``before`` a moment. ``count``: how many lines it has at most, up to
+    `MOST_LINES`, without those that are pinned."""
     version = "" if before else read_list_version(user.pk)
-    lines = _lines(user, before)
-    shown = lines[:PAGE_LINES]
+    count = max(PAGE_LINES, min(count, MOST_LINES))
+    pinned = [] if before else [ConversationLine._make(row) for row in _pinned.all(person=user.pk)]
+    lines = _lines(user, before, count)
+    shown = lines[:count]
     return {
         "list_version": version,
+        "pinned": pinned,
         "days": by_day(shown),
         "current": current,
-        "older_than": shown[-1].updated_at.isoformat() if len(lines) > PAGE_LINES else "",
+        "older_than": shown[-1].updated_at.isoformat() if len(lines) > count else "",
         "is_first_page": not before,
-        "waiting_count": lines[0].waiting_count if lines else 0,
+        "waiting_count": next((line.waiting_count for line in (*pinned, *lines)), 0),
     }
 
 
-def _lines(user: User, before: str) -> list[ConversationLine]:
+def _lines(user: User, before: str, count: int) -> list[ConversationLine]:
     """One conversation more than a page, to know whether there is another page."""
     moment = _moment(before)
-    if moment is None:
+    if moment is not None:
+        rows = list(_recent(user).filter(updated_at__lt=moment)[: count + 1])
+    elif count == PAGE_LINES:
         rows = _newest.all(person=user.pk)
     else:
-        rows = list(_visible(user).filter(updated_at__lt=moment)[: PAGE_LINES + 1])
+        rows = list(_recent(user)[: count + 1])
     return [ConversationLine._make(row) for row in rows]
 
 
 def found_by_title(user: User, query: str, *, limit: int) -> list[ConversationLine]:
-    """The newest visible conversations whose titles contain all words."""
+    """The newest visible conversations whose titles contain all words, archived ones as well.
+    Temporary ones are not searched."""
     # PostgreSQL does not compare with NUL.
     words = query[:SEARCH_CHARACTERS].replace("\x00", " ").split()[:SEARCH_WORDS]
     if not words:
         return []
-    rows = _visible(user)
+    rows = _visible(user).filter(expires_at__isnull=True)
     for word in words:
         rows = rows.filter(_in_title(word))
     return [ConversationLine._make(row) for row in rows[:limit]]
@@ -123,11 +136,23 @@ def _visible(user: Any) -> QuerySet[Any]:
     )
 
 
+def _listed(user: Any) -> QuerySet[Any]:
+    return _visible(user).filter(archived_at__isnull=True)
+
+
+def _recent(user: Any) -> QuerySet[Any]:
+    return _listed(user).filter(~Exists(Pin.objects.filter(user=user, conversation=OuterRef("pk"))))
+
+
 COLUMNS = (
     *("public_id", "title", "visibility", "updated_at", "revision"),
     *("owner_id", "owner__name", "owner__email", "is_running", "is_waiting", "waiting_count"),
+    "expires_at",
 )
-_newest: Prepared[Any] = Prepared(lambda person: _visible(person)[: PAGE_LINES + 1])
+_newest: Prepared[Any] = Prepared(lambda person: _recent(person)[: PAGE_LINES + 1])
+_pinned: Prepared[Any] = Prepared(
+    lambda person: _listed(person).filter(pins__user=person).order_by("pins__position", "pins__pk")
+)
 
 
 def _moment(text: str) -> datetime | None:

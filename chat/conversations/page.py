@@ -111,7 +111,7 @@ def changes(
         "changed": changed,
         "settled_now": asked,
         "is_accepted": is_accepted,
-        **listing_context(request.user, conversation),
+        **listing_context(request.user, conversation, count=position.lines if position else 0),
     }
     response = render(request, "conversations/changes.html", context)
     response["X-Room-Revision"] = str(conversation.revision)
@@ -273,7 +273,8 @@ def _place_of(running: Run | None) -> str:
 def head_mark(conversation: Conversation, may_write: bool) -> str:
     """A hash of the heading, to detect changes."""
     files = once(conversation, count_files)
-    shown = f"{conversation.title}\n{conversation.visibility}\n{may_write}\n{files}"
+    states = (conversation.archived_at, conversation.expires_at, conversation.is_pinned)
+    shown = f"{conversation.title}\n{conversation.visibility}\n{may_write}\n{files}\n{states}"
     return f"{zlib.crc32(shown.encode()):08x}"
 
 

@@ -34,6 +34,8 @@ class PageState:
     writes: bool = False
     runs: dict[str, int] = field(default_factory=dict)
     asks: dict[str, str] = field(default_factory=dict)
+    # The lines of the list beside it.
+    lines: int = 0
 
     @property
     def is_quiet(self) -> bool:

@@ -66,7 +66,7 @@ def sidebar_list(context: Context) -> dict[str, Any]:
     return {
         **listing_context(user, context.get("conversation")),
         "user": user,
-        "is_inbox": context.get("is_inbox", False),
+        "sidebar_page": context.get("sidebar_page", ""),
     }
 
 
@@ -76,13 +76,14 @@ LINES_KEPT = 4000
 
 @register.simple_tag
 def conversation_line(
-    line: ConversationLine, current: Conversation | None, user: User
+    line: ConversationLine, current: Conversation | None, user: User, *, has_menu: bool = True
 ) -> SafeString:
     is_current = current is not None and current.public_id == line.public_id
     updated = int(line.updated_at.timestamp() * 1000)
     mark, owner = _mark_of(line, user)
     state = (updated, line.revision)
-    return _rendered(line.public_id, line.title, state, mark, owner, is_current=is_current)
+    flags = (is_current, has_menu)
+    return _rendered(line.public_id, line.title, state, mark, owner, flags)
 
 
 def _mark_of(line: ConversationLine, user: User) -> tuple[str, str]:
@@ -91,6 +92,8 @@ def _mark_of(line: ConversationLine, user: User) -> tuple[str, str]:
         return "running", ""
     if line.is_waiting:
         return "waiting", ""
+    if line.expires_at is not None:
+        return "temporary", ""
     if line.visibility != Visibility.TEAM:
         return "", ""
     return "shared", "" if line.owner_pk == user.pk else line.owner
@@ -98,9 +101,15 @@ def _mark_of(line: ConversationLine, user: User) -> tuple[str, str]:
 
 @lru_cache(maxsize=LINES_KEPT)
 def _rendered(
-    public_id: UUID, title: str, state: tuple[int, int], mark: str, owner: str, *, is_current: bool
+    public_id: UUID,
+    title: str,
+    state: tuple[int, int],
+    mark: str,
+    owner: str,
+    flags: tuple[bool, bool],
 ) -> SafeString:
     updated, revision = state
+    is_current, has_menu = flags
     context = {
         "public_id": public_id,
         "title": title,
@@ -109,6 +118,7 @@ def _rendered(
         "mark": mark,
         "owner": owner,
         "is_current": is_current,
+        "has_menu": has_menu,
     }
     return render_to_string("conversations/_conversation_line.html", context)
 

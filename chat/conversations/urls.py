@@ -12,7 +12,6 @@ urlpatterns: list[URLPattern] = [
     path("c/search/", search.search, name="conversation_search"),
     path("c/<uuid:public_id>/", conversations.page, name="conversation"),
     path("c/<uuid:public_id>/changes/", conversations.changes, name="conversation_changes"),
-    path("c/<uuid:public_id>/delete/", conversations.delete, name="conversation_delete"),
     path(
         "c/<uuid:public_id>/earlier/<uuid:before>/",
         conversations.earlier,

@@ -278,7 +278,7 @@ VIEWERS = Reading(
 VIEWERS_BEHIND = Reading("tributary_viewers_behind", "Viewers with unacknowledged updates.")
 VIEWERS_ENDED = Counter(
     "tributary_viewers_ended_total",
-    "Live connections ended by the server, by reason: signed-out, access, deleted, unsure, behind, busy.",
+    "Live connections ended by the server, by reason: signed-out, access, deleted, expired, unsure, behind, busy.",
     ["reason"],
     registry=REGISTRY,
 )

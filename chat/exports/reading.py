@@ -32,8 +32,8 @@ class Source:
 
 
 def exportable(conversations: QuerySet[Conversation]) -> QuerySet[Conversation]:
-    """Those that exports of many contain: none in the trash."""
-    return conversations.filter(deleted_at__isnull=True)
+    """Those that exports of many contain: none in the trash, and none that is temporary."""
+    return conversations.filter(deleted_at__isnull=True, expires_at__isnull=True)
 
 
 def read_source(reader: User, conversation: Conversation) -> Source:

@@ -51,6 +51,8 @@ LISTS_PER_SECOND = 10
 GONE_SIGNED_OUT = "signed-out"
 GONE_ACCESS = "access"
 GONE_DELETED = "deleted"
+# Temporary, and its time is over.
+GONE_EXPIRED = "expired"
 # Unknown: the viewer may connect again.
 GONE_UNSURE = "unsure"
 # The database is not the one that the page was rendered from.
@@ -298,6 +300,7 @@ class _Row(NamedTuple):
     visibility: str | None
     revision: int | None
     is_deleted: bool
+    is_expired: bool
     role: str | None
     has_queue: bool
     is_draining: bool
@@ -306,7 +309,9 @@ class _Row(NamedTuple):
 # The text does not depend on the number of viewers: see `chat.core.prepared`.
 _ROWS = """
     SELECT asked.place, session.session_key IS NOT NULL, person.password,
-        room.team_id, room.owner_id, room.visibility, room.revision, room.deleted_at IS NOT NULL,
+        room.team_id, room.owner_id, room.visibility, room.revision,
+        room.deleted_at IS NOT NULL AND (room.expires_at IS NULL OR room.deleted_at < room.expires_at),
+        room.expires_at <= %s,
         member.role,
         EXISTS (SELECT 1 FROM chat_run WHERE status = 'queued'),
         EXISTS (SELECT 1 FROM chat_upstream WHERE is_draining)
@@ -338,14 +343,14 @@ def _read(pairs: Sequence[tuple[Identity, UUID | None]]) -> list[_Row]:
         people = [identity.user_pk for identity, _ in pairs]
         sessions = [identity.session_key for identity, _ in pairs]
         rooms = [room for _, room in pairs]
-        values = [list(range(len(pairs))), people, sessions, rooms, now]
+        values = [now, list(range(len(pairs))), people, sessions, rooms, now]
         return [_Row._make(row) for row in fetch(_ROWS_IN_POSTGRES, values)]
     asked = [
         (place, identity.user_pk, identity.session_key, room and room.hex)
         for place, (identity, room) in enumerate(pairs)
     ]
     at = database.ops.adapt_datetimefield_value(now)
-    return [_Row._make(row) for row in fetch(_ROWS_IN_SQLITE, [json.dumps(asked), at])]
+    return [_Row._make(row) for row in fetch(_ROWS_IN_SQLITE, [at, json.dumps(asked), at])]
 
 
 def _verdict(
@@ -358,6 +363,8 @@ def _verdict(
     for key, row in zip(keys, rows, strict=False):
         if row.revision is None or row.is_deleted:
             return GONE_DELETED
+        if row.is_expired:
+            return GONE_EXPIRED
         is_elsewhere = identity.team_pk not in (None, row.team_pk)
         is_read = is_read_by(identity.user_pk, owner=row.owner_pk, visibility=row.visibility)
         if row.role is None or is_elsewhere or not is_read:

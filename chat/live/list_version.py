@@ -2,7 +2,8 @@
 
 It is read once a second for everybody who has a page open, so it reads no list. Each part of it is
 the first entry of an index: the newest change among what is shared in a team, the newest among what
-is one's own. What was taken away need not have been the newest: each team counts that.
+is one's own. What was taken away need not have been the newest: each team counts that. Pins belong to
+no conversation's time: each person counts them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _OWN, _MEMBER, _TEAM = range(3)
 # Each team once, however many of its people are asked about.
 _ROWS = """
     WITH asked AS ({asked})
-    SELECT 0, asked.person_id, CAST(NULL AS bigint),
+    SELECT 0, asked.person_id,
+        (SELECT pin_changes FROM chat_user WHERE id = asked.person_id),
         (SELECT updated_at FROM chat_conversation
             WHERE owner_id = asked.person_id ORDER BY updated_at DESC LIMIT 1)
     FROM asked
@@ -57,9 +59,9 @@ def read_list_versions(people: Collection[int]) -> dict[int, str]:
     return {
         person: _version(
             [(team, withdrawals[team]) for team in teams[person]],
-            [own, *(newest_of_team[team] for team in teams[person])],
+            [own, pins, *(newest_of_team[team] for team in teams[person])],
         )
-        for kind, person, _, own in rows
+        for kind, person, pins, own in rows
         if kind == _OWN
     }
 

@@ -18,6 +18,7 @@ from chat.core.waiting import Signal
 from chat.live.access_monitor import (
     GONE_ACCESS,
     GONE_DELETED,
+    GONE_EXPIRED,
     GONE_RESTORED,
     GONE_SIGNED_OUT,
     GONE_UNSURE,
@@ -43,6 +44,7 @@ HEARTBEAT: dict[str, object] = {"heartbeat": True}
 CLOSE_SIGNED_OUT = 4401
 CLOSE_ACCESS = 4403
 CLOSE_DELETED = 4404
+CLOSE_EXPIRED = 4410
 CLOSE_BEHIND = CLOSE_LATER = 1013
 
 # For a page that receives the close code before it has handled the last message.
@@ -50,6 +52,7 @@ _CODES = {
     GONE_SIGNED_OUT: CLOSE_SIGNED_OUT,
     GONE_ACCESS: CLOSE_ACCESS,
     GONE_DELETED: CLOSE_DELETED,
+    GONE_EXPIRED: CLOSE_EXPIRED,
     # The page reloads itself.
     GONE_RESTORED: CLOSE_LATER,
 }

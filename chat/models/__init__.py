@@ -16,6 +16,7 @@ from chat.models.conversation import BranchChoice, Conversation, Message, Role, 
 from chat.models.file import AnswerFile, Attachment, StoredFile
 from chat.models.imports import Import, ImportedSource
 from chat.models.installation import CacheEntry, KeyKind, KeyMark
+from chat.models.organization import Pin
 from chat.models.question import OPEN_STATUSES, Question, QuestionKind, QuestionStatus
 from chat.models.run import Attempt, RawSegment, Run, Runner, RunSegment, RunStatus
 from chat.models.search import SearchKind, SearchRow
@@ -49,6 +50,7 @@ __all__ = [
     "Mockup",
     "MockupFile",
     "MockupVersion",
+    "Pin",
     "Question",
     "QuestionKind",
     "QuestionStatus",

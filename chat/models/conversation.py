@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from chat.core.prepared import PreparedUpdate
-from chat.models.team import Team
+from chat.models.team import WRITING_ROLES, Team
 from chat.models.tool import Tool
 from chat.models.upstream import Upstream
 
@@ -33,12 +34,28 @@ def is_read_by(member: int, *, owner: int | None, visibility: str | None) -> boo
 
 class ConversationQuerySet(models.QuerySet["Conversation"]):
     def visible_to(self, user: User) -> ConversationQuerySet:
-        """What this user may read: `is_read_by` in their teams, without deleted conversations."""
+        """What this user may read: `is_read_by` in their teams, without the trash, and without
+        temporary conversations whose time is over."""
         return self.filter(
             Q(owner=user) | Q(visibility=Visibility.TEAM),
+            _HAS_NOT_EXPIRED,
             team__memberships__user=user,
             deleted_at__isnull=True,
         )
+
+    def in_trash_of(self, user: User) -> ConversationQuerySet:
+        """What this user may restore: their own deleted conversations, in teams they may write in."""
+        return self.filter(
+            _HAS_NOT_EXPIRED,
+            owner=user,
+            team__memberships__user=user,
+            team__memberships__role__in=WRITING_ROLES,
+            deleted_at__isnull=False,
+        )
+
+
+# The database's clock is used, because the clocks of hosts differ.
+_HAS_NOT_EXPIRED = Q(expires_at__isnull=True) | Q(expires_at__gt=Now())
 
 
 class Conversation(models.Model):
@@ -73,10 +90,17 @@ class Conversation(models.Model):
     revision = models.PositiveBigIntegerField(default=1)
     created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(gettext_lazy("updated"), default=timezone.now)
+    # Out of the sidebar of everybody. A message takes it out of the archive.
+    archived_at = models.DateTimeField(gettext_lazy("archived"), null=True, blank=True)
+    # In the trash of its owner, until `TRASH_DAYS` later.
     deleted_at = models.DateTimeField(gettext_lazy("deleted"), null=True, blank=True)
+    # The end of a temporary conversation. What is deleted for ever expires at that moment.
+    expires_at = models.DateTimeField(gettext_lazy("expires"), null=True, blank=True)
 
     # The key of the user for whom this object was loaded, and their role in the team then.
     role_of: tuple[int, str] | None = None
+    # Whether that user has pinned it.
+    is_pinned: bool = False
 
     objects = ConversationQuerySet.as_manager()
 
@@ -86,6 +110,17 @@ class Conversation(models.Model):
         indexes = [
             models.Index(fields=["owner", "-updated_at"]),
             models.Index(fields=["team", "visibility", "-updated_at"]),
+            # Few conversations are in the trash, and few are temporary.
+            models.Index(
+                fields=["deleted_at"],
+                condition=Q(deleted_at__isnull=False),
+                name="conversation_trash",
+            ),
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(expires_at__isnull=False),
+                name="conversation_expiry",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -99,7 +134,7 @@ class Conversation(models.Model):
         self, upstream: Upstream, model: str, parameters: dict[str, object], system_prompt: str
     ) -> int:
         """Like `touch`, for a message, with what the composer is to offer next. That is stored, and
-        not set on this object."""
+        not set on this object. A conversation in which somebody writes leaves the archive."""
         return self._touched(
             _remember,
             upstream=upstream.pk,
@@ -135,6 +170,7 @@ _remember = PreparedUpdate(
             "model": model,
             "parameters": parameters,
             "system_prompt": system_prompt,
+            "archived_at": None,
         },
     ),
     returning=["revision"],

@@ -57,6 +57,8 @@ class User(AbstractBaseUser, PermissionsMixin):
         choices=Announcements.choices,
         default=Announcements.STATES,
     )
+    # How often this person has changed their pins: part of the version of their sidebar.
+    pin_changes = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
     date_joined = models.DateTimeField(gettext_lazy("joined"), default=timezone.now)
 
     objects: ClassVar[UserManager] = UserManager()

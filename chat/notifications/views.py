@@ -94,7 +94,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
         "of_team": len(of_team),
         "has_more": has_more and tab != ANSWERED,
         "may_write": True,
-        "is_inbox": True,
+        "sidebar_page": "inbox",
     }
     return render(request, "notifications/inbox.html", context)
 

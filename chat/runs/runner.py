@@ -56,6 +56,8 @@ class Job:
     topic: str
     seconds: float
     make: Callable[[Client, DatabaseThreads], Callable[[], Awaitable[None]]]
+    # Whether the end of an answer may bring it work.
+    follows_answers: bool = True
 
 
 # By topic. A feature's job is registered when the process starts (`chat.apps`).
@@ -241,7 +243,8 @@ class Runner:
             # Followers that are late by a few seconds still read from memory.
             asyncio.get_running_loop().call_later(5, self._buffer.forget, execution.run_id)
         # The server has a free place now, and the answer may need a job, such as fetching files.
-        for topic in (QUEUED, *_jobs):
+        due = (job.topic for job in _jobs.values() if job.follows_answers)
+        for topic in (QUEUED, *due):
             self._notifier.dispatch(topic)
 
     async def _beat(self) -> None:

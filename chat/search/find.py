@@ -116,10 +116,13 @@ def find(
 
 def found(user: User, query: Query) -> QuerySet[SearchRow]:
     """All rows that a query finds for a person."""
-    rows = SearchRow.objects.filter(
-        conversation__in=Conversation.objects.visible_to(user).values("pk")
-    )
+    rows = SearchRow.objects.filter(conversation__in=_searched_by(user).values("pk"))
     return matching(rows.filter(*_conditions(query)), query)
+
+
+def _searched_by(user: User) -> QuerySet[Conversation]:
+    """What a person may read, without temporary conversations."""
+    return Conversation.objects.visible_to(user).filter(expires_at__isnull=True)
 
 
 def _conditions(query: Query) -> Iterable[Q]:

@@ -12,7 +12,7 @@ const TWICE_MS = 1000;
 const TYPING = "input, textarea, select, [contenteditable]";
 const LISTS = "#turns, #conversations";
 // What Escape closes before it means anything else.
-const LAYERS = "dialog[open], details.menu[open], :popover-open, #panel:not([hidden])";
+const LAYERS = "dialog[open], details.menu[open], :popover-open:not(.toasts), #panel:not([hidden])";
 const first = selector => document.querySelector(selector);
 const write = () => first("#text")?.focus();
 const stop = () => first("#stop-form")?.requestSubmit();
@@ -106,7 +106,7 @@ document.addEventListener("keydown", event => {
   if (event.key === "ArrowUp" && !isCommand && !event.shiftKey) onArrowUp(event);
   // Before anything that looks through the page: with each letter that would be as slow as the page is long.
   if (event.altKey || (!isCommand && event.target.closest?.(TYPING))) return;
-  if (first("dialog[open]") || (!isCommand && first("[popover]:popover-open"))) return;
+  if (first("dialog[open]") || (!isCommand && first("[popover]:popover-open:not(.toasts)"))) return;
   if (!isCommand && isForComposer(event)) return write();
   if (!isCommand && !areSingleKeysOn()) return;
   const row = isCommand ? combined(event) : single(event);

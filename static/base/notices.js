@@ -2,7 +2,7 @@
    NOTICE has {text, source, about, isLost}: the element that asked, the address that it asked for, and
    whether the server could not be reached. What is said of an address disappears when a request to it
    has succeeded, and that there is no connection when there is one. */
-import { csrfToken, listen, notify, on } from "./dom.js";
+import { csrfToken, listen, notify, on, onAdded } from "./dom.js";
 import { AFTER_REQUEST, CONFIG_REQUEST, CONNECTION_STATE, NOTICE, REQUEST_ERROR, RESPONSE_ERROR } from "./events.js";
 import { gettext } from "./i18n.js";
 
@@ -64,6 +64,14 @@ listen(NOTICE, ({ text, source, about: address, isLost }) => {
   for (const shown of [...toasts.children]) if (shown.textContent === notice.textContent) shown.remove();
   toasts.append(notice);
   while (toasts.childElementCount > MAX_TOASTS) toasts.firstElementChild.remove();
+});
+
+// Above what lies on top by now: what was shown last is the highest.
+onAdded([document.getElementById("toasts")].filter(Boolean), added => {
+  const toasts = added.closest("#toasts");
+  if (added === toasts || !toasts) return;
+  toasts.hidePopover();
+  toasts.showPopover();
 });
 
 on("click", "[data-close-notice]", button => button.closest(".notice").remove());

@@ -97,7 +97,7 @@ on("click", "[data-panel-close]", close);
 
 document.addEventListener("keydown", event => {
   if (event.key !== "Escape" || event.defaultPrevented || event.isComposing || !isOpen()) return;
-  if (document.querySelector("dialog[open], details.menu[open], [popover]:popover-open")) return;
+  if (document.querySelector("dialog[open], details.menu[open], [popover]:popover-open:not(.toasts)")) return;
   event.preventDefault();
   close();
 });

@@ -47,21 +47,23 @@ on("click", ".side-list a", ({ hash }) => {
 
 on("change", "[data-submit]", field => field.form.requestSubmit());
 
-/* --- forms that ask before they act: data-confirm holds the question, data-confirm-go the verb --- */
+/* --- forms that ask before they act, whatever or with one of their buttons: data-confirm holds the
+   question, data-confirm-go the verb --- */
 let confirmed = null;
 
 document.addEventListener("submit", event => {
   const { target: form, submitter } = event;
   const dialog = document.getElementById("confirm");
-  if (!form.dataset?.confirm || !dialog) return;
+  const asking = submitter?.dataset.confirm ? submitter : form;
+  if (!asking.dataset?.confirm || !dialog) return;
   if (confirmed === form) {
     confirmed = null;
     return;
   }
   event.preventDefault();
   event.stopImmediatePropagation();
-  dialog.querySelector("#confirm-text").textContent = form.dataset.confirm;
-  dialog.querySelector("#confirm-go").textContent = form.dataset.confirmGo ?? gettext("Continue");
+  dialog.querySelector("#confirm-text").textContent = asking.dataset.confirm;
+  dialog.querySelector("#confirm-go").textContent = asking.dataset.confirmGo ?? gettext("Continue");
   dialog.returnValue = "";
   dialog.addEventListener("close", () => {
     if (dialog.returnValue !== "go") return;

@@ -1,6 +1,6 @@
 /* The list of conversations beside a page: fetched when the server says that it has changed. */
-import { emit, listen, notify } from "../base/dom.js";
-import { AFTER_SWAP, BEFORE_SWAP, LIST_CHANGED, LIST_LOST, ROOM_GONE } from "../base/events.js";
+import { announce, emit, listen, notify } from "../base/dom.js";
+import { AFTER_SWAP, BEFORE_SWAP, LIST_CHANGED, LIST_LOST, LIST_STALE, ROOM_GONE } from "../base/events.js";
 import { gettext } from "../base/i18n.js";
 
 const list = document.getElementById("conversations");
@@ -18,10 +18,25 @@ const accessOf = version => version.split("-")[0];
 let told = "";
 let access = accessOf(shownVersion());
 let isFetching = false;
-let hasOlder = false;
 const isSignedOut = () => list.dataset.isGone === "signed-out";
 // A list that is being pointed at or tabbed through does not move, and nobody sees that of a hidden tab.
 const isAtRest = () => !document.hidden && !list.matches(":hover") && !list.querySelector(":focus-visible");
+
+// As many lines as are there: those that have come as the list was scrolled stay.
+const countLines = () => list.querySelectorAll("ul:not([data-pinned]) > li").length;
+
+function address() {
+  const { pathname, searchParams } = new URL(list.dataset.list, location.origin);
+  searchParams.set("lines", countLines());
+  return `${pathname}?${searchParams}`;
+}
+
+/* The same place in the new list; of a line that is gone, the list's beginning. */
+function focusAgain({ className, dataset, parentElement }) {
+  const room = dataset.room ?? parentElement?.querySelector("[data-room]")?.dataset.room;
+  const line = list.querySelector(`[data-room="${room}"]`)?.closest("li");
+  (line?.querySelector(`.${className.split(" ").at(-1)}`) ?? list.querySelector("a"))?.focus();
+}
 
 async function fetchList() {
   if (isSignedOut()) return;
@@ -31,11 +46,12 @@ async function fetchList() {
   let isFetched = false;
   const note = ({ detail: { ctx } }) => { isFetched ||= ctx.sourceElement === list && ctx.response?.status === 200; };
   document.addEventListener(BEFORE_SWAP, note);
-  await htmx.ajax("GET", list.dataset.list, { source: list, swap: "innerHTML" });
+  const focused = list.contains(document.activeElement) && document.activeElement;
+  await htmx.ajax("GET", address(), { source: list, swap: "innerHTML" });
   document.removeEventListener(BEFORE_SWAP, note);
   isFetching = false;
-  if (isFetched) hasOlder = false;
-  else told ||= asked;
+  if (focused && !focused.isConnected) focusAgain(focused);
+  if (!isFetched) told ||= asked;
   if (told) setTimeout(catchUp, isFetched ? 0 : AGAIN_MS * (0.5 + Math.random()));
 }
 
@@ -45,8 +61,7 @@ function catchUp() {
   if (told === shownVersion()) told = "";
   if (!told) return;
   if (accessOf(told) !== accessOf(shownVersion())) fetchList();
-  // Older lines, for which somebody has asked, would disappear.
-  else if (!hasOlder) refresh();
+  else refresh();
 }
 
 /* A list that was fetched for another reason may know it before the server has told. */
@@ -62,6 +77,11 @@ listen(LIST_CHANGED, ({ version }) => {
   catchUp();
 });
 
+listen(LIST_STALE, ({ text }) => {
+  announce(text);
+  fetchList();
+});
+
 listen(AFTER_SWAP, ({ ctx }, { target }) => {
   // A list that was made before access was lost comes too late to bring a line back.
   if (room && list.dataset.isGone) removeLine();
@@ -72,7 +92,6 @@ listen(AFTER_SWAP, ({ ctx }, { target }) => {
 
 for (const name of ["mouseleave", "focusout"]) list.addEventListener(name, () => setTimeout(catchUp));
 document.addEventListener("visibilitychange", catchUp);
-list.addEventListener("click", event => { if (event.target.closest(".nav-more")) hasOlder = true; });
 setInterval(refresh, EVERY_MS);
 
 listen(BEFORE_SWAP, ({ ctx }) => {

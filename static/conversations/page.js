@@ -34,6 +34,7 @@ function position() {
     asks: Object.fromEntries(openAsks().map(({ dataset: { ask, mark } }) => [ask, mark])),
     head: document.querySelector("#room-head [data-mark]")?.dataset.mark ?? "",
     writes: document.getElementById("composer") !== null,
+    lines: document.querySelectorAll("#conversations ul:not([data-pinned]) > li").length,
   };
 }
 
@@ -132,6 +133,7 @@ function announceNewLines() {
 const GONE = {
   "signed-out": [gettext("You’re signed out"), gettext("Your draft is kept. Sign in again to continue.")],
   deleted: [gettext("This conversation was deleted"), gettext("Its owner deleted it.")],
+  expired: [gettext("This conversation expired"), gettext("It was temporary.")],
   access: [
     gettext("This conversation is no longer shared with you"),
     gettext("The owner made it private, or you’re no longer on the team."),

@@ -15,7 +15,7 @@ const SUSPICIOUS = 2;
 // Until the websocket is tried again while the stream works.
 const AGAIN_MS = [0, 30000, 60000, 120000, 300000];
 const STORED = "tributary.plain";
-const REASONS = { 4401: "signed-out", 4404: "deleted" };
+const REASONS = { 4401: "signed-out", 4404: "deleted", 4410: "expired" };
 
 /* `hello()` gives the message that a connection begins with, `take(message)` handles a message of the
    stream, and `onIncoming(event)` one of the websocket before hx-ws swaps it. Returns `say(message)`. */

@@ -8,6 +8,8 @@ import "../files/attach.js";
 import "../conversations/unread.js";
 import "../conversations/search.js";
 import "../conversations/list.js";
+import "../organization/line_menu.js";
+import "../organization/pins.js";
 import "../base/panel.js";
 import "../rendering/unfold.js";
 import "../rendering/logprobs.js";

@@ -2,4 +2,6 @@
 import "../conversations/unread.js";
 import "../conversations/search.js";
 import "../conversations/list.js";
+import "../organization/line_menu.js";
+import "../organization/pins.js";
 import "./beside.js";

@@ -6,5 +6,7 @@ import "../files/attach.js";
 import "../conversations/unread.js";
 import "../conversations/search.js";
 import "../conversations/list.js";
+import "../organization/line_menu.js";
+import "../organization/pins.js";
 import "../live/frames.js";
 import "./base.js";

@@ -308,5 +308,5 @@ def test_end_of_an_answer_costs_few_queries(
     end_run(run)
 
     # Session and user, the conversation, its path, runs, artifacts, tools, the list and its version.
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(10):
         room.changes(as_alice, headers)

@@ -12,7 +12,7 @@ from lxml import html
 
 from chat.conversations.listing import PAGE_LINES, by_day
 from chat.models import Conversation, Team, User, Visibility
-from tests.support.rooms import HTMX, Room, end_run, url_of
+from tests.support.rooms import HTMX, Room, change, end_run, url_of
 
 pytestmark = pytest.mark.databases(slow=True)
 
@@ -71,7 +71,7 @@ def test_open_conversation_is_marked(
 
 
 def test_deleted_conversation_is_not_listed(as_alice: Client, conversation: Conversation) -> None:
-    as_alice.post(url_of("conversation_delete", conversation))
+    change(as_alice, "delete", conversation)
 
     assert titles(as_alice) == []
 

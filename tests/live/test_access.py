@@ -6,6 +6,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,7 +18,13 @@ from django.utils import timezone
 
 from chat.live import access_monitor
 from chat.live.access_monitor import Identity
-from chat.live.viewer import CLOSE_ACCESS, CLOSE_DELETED, CLOSE_LATER, CLOSE_SIGNED_OUT
+from chat.live.viewer import (
+    CLOSE_ACCESS,
+    CLOSE_DELETED,
+    CLOSE_EXPIRED,
+    CLOSE_LATER,
+    CLOSE_SIGNED_OUT,
+)
 from chat.models import Conversation, Membership, Run, Team, TeamRole, User, Visibility
 from tests.conftest import MakeUser
 from tests.live.conftest import (
@@ -101,6 +108,15 @@ def delete_conversation(scene: Scene) -> None:
     scene.conversations.update(deleted_at=timezone.now())
 
 
+def expire(scene: Scene) -> None:
+    scene.conversations.update(expires_at=timezone.now())
+
+
+def end_expired(scene: Scene) -> None:
+    """As the job does, before anybody has looked."""
+    scene.conversations.update(expires_at=timezone.now() - timedelta(1), deleted_at=timezone.now())
+
+
 def erase_conversation(scene: Scene) -> None:
     scene.erase(scene.conversations)
 
@@ -133,6 +149,8 @@ ENDINGS: list[tuple[Callable[[Scene], None], str, int]] = [
     (move_to_another_team, "access", CLOSE_ACCESS),
     (delete_conversation, "deleted", CLOSE_DELETED),
     (erase_conversation, "deleted", CLOSE_DELETED),
+    (expire, "expired", CLOSE_EXPIRED),
+    (end_expired, "expired", CLOSE_EXPIRED),
     (end_session, "signed-out", CLOSE_SIGNED_OUT),
     (expire_session, "signed-out", CLOSE_SIGNED_OUT),
     (deactivate, "signed-out", CLOSE_SIGNED_OUT),

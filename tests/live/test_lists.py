@@ -15,6 +15,7 @@ from chat.conversations.actions.messages import ModelChoice
 from chat.live import access_monitor as watch_module
 from chat.live.list_version import access_part, read_list_version, read_list_versions
 from chat.models import Conversation, Membership, Team, Upstream, User
+from chat.organization import actions as organization
 from tests.live.conftest import OpenTab, threads
 from tests.live.connection import StreamTab, Tab
 
@@ -48,6 +49,23 @@ def delete(owner: User, room: Conversation) -> None:
     actions_conversation.delete(owner, room)
 
 
+def archive(owner: User, room: Conversation) -> None:
+    organization.archive(owner, room)
+
+
+def restore(owner: User, room: Conversation) -> None:
+    actions_conversation.delete(owner, room)
+    organization.restore(owner, room)
+
+
+def pin_as_bob(owner: User, room: Conversation) -> None:
+    organization.pin(User.objects.get(name="Bob"), room)
+
+
+def pin_as_owner(owner: User, room: Conversation) -> None:
+    organization.pin(owner, room)
+
+
 def remove_members(owner: User, room: Conversation) -> None:
     Membership.objects.filter(team=room.team).exclude(user=owner).delete()
 
@@ -63,6 +81,10 @@ CHANGES: list[tuple[Change, str]] = [
     (start_private, "same"),
     (make_private, "loss"),
     (delete, "loss"),
+    (archive, "news"),
+    (restore, "loss"),
+    (pin_as_bob, "news"),
+    (pin_as_owner, "same"),
     (remove_members, "loss"),
     (delete_team, "loss"),
 ]

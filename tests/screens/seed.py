@@ -36,6 +36,7 @@ def main(fake_url: str) -> None:
         add_servers,
         add_past,
         add_import,
+        organize,
         change_things,
     )
     for step in steps:
@@ -176,6 +177,34 @@ def add_import(links: dict[str, str], fake_url: str) -> None:
     with Archive(as_json([to_chatgpt(tree, 3)])) as archive:
         import_archive(alice, river, archive)
     links["imported"] = f"/c/{ImportedSource.objects.get().conversation.public_id}/"
+
+
+def organize(links: dict[str, str], fake_url: str) -> None:
+    """Conversations of Bob: pinned, archived, deleted and temporary ones."""
+    from django.utils import timezone
+
+    from chat.conversations.actions.conversation import delete
+    from chat.models import Conversation, Message, Role, Team, User, Visibility
+    from chat.organization.actions import archive, pin
+
+    bob, river = User.objects.get(name="Bob"), Team.objects.get(name="River")
+
+    def begin(title: str, days: int, **fields: object) -> Conversation:
+        at = timezone.now() - timedelta(days=days)
+        times = {"created_at": at, "updated_at": at}
+        room = Conversation.objects.create(team=river, owner=bob, title=title, **times, **fields)
+        Message.objects.create(conversation=room, role=Role.USER, author=bob, text=title)
+        return room
+
+    for title in ("Phone list of the lock keepers", "How we write reports"):
+        pin(bob, begin(title, 50, visibility=Visibility.TEAM))
+    pin(bob, Conversation.objects.get(title="Plan for the new gauge"))
+    for title in ("Tender of 2025", "Old station names", "Photos for the anniversary calendar"):
+        archive(bob, begin(title, 200))
+    for title in ("Test", "A second try at the budget of the river watch, to be thrown away"):
+        delete(bob, begin(title, 20))
+    temporary = begin("Salary question", 0, expires_at=timezone.now() + timedelta(days=7))
+    links["temporary"] = f"/c/{temporary.public_id}/"
 
 
 def change_things(links: dict[str, str], fake_url: str) -> None:

@@ -186,6 +186,14 @@ def open_exported_file(page: Page) -> None:
     page.set_content(text)
 
 
+open_line_menu = in_order(
+    open_sidebar,
+    press("[data-pinned] .line-more", then="#line-menu:popover-open"),
+)
+archive_from_the_sidebar = in_order(
+    open_line_menu, press("#line-menu form[action$='/archive/'] button", then="#toasts .undo")
+)
+select_all = press("[data-choose-all]")
 open_room_menu = press(
     ".room-menu > summary",
     "#room-head .menu > summary",

@@ -30,11 +30,12 @@ class Everything:
 
 
 def may_read(user: User, record: object) -> bool:
+    """Temporary conversations are not searched, whoever may read them."""
     run = getattr(record, "run", None)
     room = getattr(run or record, "conversation", record)
     is_member = Membership.objects.filter(user=user, team_id=room.team_id).exists()
     is_shared = room.visibility == Visibility.TEAM or room.owner_id == user.pk
-    return is_member and is_shared and room.deleted_at is None
+    return is_member and is_shared and room.deleted_at is None and room.expires_at is None
 
 
 def has_words(tokens: list[str], query: Query) -> bool:

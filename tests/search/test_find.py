@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.db import transaction
+from django.utils import timezone
 
 from chat.conversations.actions import conversation as actions
 from chat.conversations.actions.messages import ModelChoice, edit_message, start_conversation
@@ -23,6 +25,8 @@ from chat.models import (
     User,
     Visibility,
 )
+from chat.organization import actions as organization
+from chat.organization.purge import end_expired, erase_one
 from chat.search.find import Hits, find, found
 from chat.search.index import MOST_PARTS, PART_TOKENS
 from chat.search.sources import backfill, clear, index, missing, outdated
@@ -142,6 +146,29 @@ class Club:
         if room := self.conversation():
             actions.delete(room.owner, room)
 
+    def restore(self) -> None:
+        trash = list(Conversation.objects.filter(deleted_at__isnull=False).order_by("pk"))
+        if trash:
+            room = self.chance.choice(trash)
+            if Conversation.objects.in_trash_of(room.owner).filter(pk=room.pk).exists():
+                organization.restore(room.owner, room)
+
+    def archive(self) -> None:
+        if room := self.conversation():
+            organization.archive(room.owner, room)
+
+    def expire(self) -> None:
+        """Begins to be temporary, is kept, or has ended a while ago."""
+        if room := self.conversation():
+            room.expires_at = self.chance.choice(
+                [None, timezone.now() + timedelta(days=1), timezone.now() - timedelta(seconds=1)]
+            )
+            room.save(update_fields=["expires_at"])
+
+    def purge(self) -> None:
+        erase_one()
+        end_expired()
+
     def leave(self) -> None:
         Membership.objects.filter(team=self.team, user=self.chance.choice(self.people)).delete()
 
@@ -154,7 +181,7 @@ class Club:
 
 VERBS = (
     *(Club.start, Club.start, Club.edit, Club.rename, Club.share, Club.delete),
-    *(Club.leave, Club.join),
+    *(Club.leave, Club.join, Club.restore, Club.archive, Club.expire, Club.purge),
 )
 
 

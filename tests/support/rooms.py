@@ -52,6 +52,17 @@ def url_of(route: str, thing: Conversation | Message | Run | Question | Tool) ->
     return reverse(route, args=[thing.public_id])
 
 
+def change(client: Client, verb: str, *conversations: Conversation, **more: object) -> HttpResponse:
+    """Posts a change of conversations: to pin, archive, delete them and the like."""
+    chosen = [each.public_id.hex for each in conversations]
+    headers = more.pop("headers", None)
+    return client.post(
+        reverse("conversations_change", args=[verb]),
+        {"conversation": chosen, **more},
+        headers=headers,
+    )
+
+
 def filled_form(
     upstream: Upstream, text: str = "Where does it begin?", **more: object
 ) -> dict[str, str]:

@@ -19,7 +19,7 @@ REQUESTS = [
     ("get", "conversation_changes", "conversation"),
     ("post", "conversation_send", "conversation"),
     ("post", "conversation_rename", "conversation"),
-    ("post", "conversation_delete", "conversation"),
+    ("get", "conversation_options", "conversation"),
     ("post", "conversation_visibility", "conversation"),
     ("get", "message_edit", "message"),
     ("post", "message_retry", "message"),

@@ -51,7 +51,7 @@ def switch_tools(user: User, conversation: Conversation, tools: Iterable[Tool]) 
         notify.publish_after_commit(notify.room_topic(conversation.public_id))
 
 
-def stop_run(user: User, run: Run) -> bool:
+def stop_run(user: User | None, run: Run) -> bool:
     """Asks for the end of a run. Returns whether it was still live.
 
     A run that nobody has claimed ends here and now; a running one when its runner sees
@@ -69,14 +69,14 @@ def stop_run(user: User, run: Run) -> bool:
     return stop_run(user, goes_on) if goes_on is not None else False
 
 
-def _ask_running(user: User, run: Run) -> int:
+def _ask_running(user: User | None, run: Run) -> int:
     running = Run.objects.filter(
         pk=run.pk, status=RunStatus.RUNNING, stop_requested_at__isnull=True
     )
     return running.update(stop_requested_at=timezone.now(), stop_requested_by=user)
 
 
-def _stop_waiting(user: User, run: Run) -> bool:
+def _stop_waiting(user: User | None, run: Run) -> bool:
     """Stops a run that was not executing; it may have been claimed meanwhile."""
     with transaction.atomic():
         asked = Run.objects.filter(
@@ -115,18 +115,22 @@ def set_visibility(user: User, conversation: Conversation, visibility: str) -> N
     notify.publish_after_commit(notify.room_topic(conversation.public_id))
 
 
-def delete(user: User, conversation: Conversation) -> None:
-    """Deletes the conversation for everybody and stops its runs."""
+def delete(user: User | None, conversation: Conversation) -> None:
+    """Moves the conversation to the trash and stops its runs. Without a user, because its time is
+    over, which nobody has to answer for."""
     with transaction.atomic():
-        Conversation.objects.filter(pk=conversation.pk).update(deleted_at=timezone.now())
+        present = Conversation.objects.filter(pk=conversation.pk, deleted_at__isnull=True)
+        if not present.update(deleted_at=timezone.now()):
+            return
         conversation.touch()
         _count_withdrawal(conversation)
-        AuditEvent.objects.record(
-            user,
-            "conversation.delete",
-            subject=conversation.owner,
-            target=str(conversation.public_id),
-        )
+        if user is not None:
+            AuditEvent.objects.record(
+                user,
+                "conversation.delete",
+                subject=conversation.owner,
+                target=str(conversation.public_id),
+            )
         for run in Run.objects.filter(conversation=conversation, status__in=LIVE_STATUSES):
             stop_run(user, run)
     notify.publish_after_commit(notify.room_topic(conversation.public_id))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, OuterRef
+from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.translation import gettext
 
@@ -81,12 +83,14 @@ def start_conversation(
     choice: ModelChoice,
     idempotency_key: UUID,
     visibility: str = Visibility.PRIVATE,
+    expires_in: timedelta | None = None,
     tools: Iterable[Tool] = (),
     pictures: Sequence[Picture] = (),
 ) -> Run:
     """A new conversation with its first message and the run that answers it.
 
-    ``tools`` are those of the team that are switched on from the start.
+    ``tools`` are those of the team that are switched on from the start. With ``expires_in`` it is
+    temporary.
     """
     _check_text(text)
     with storage_errors():
@@ -95,7 +99,11 @@ def start_conversation(
         try:
             with transaction.atomic():
                 conversation = Conversation.objects.create(
-                    team=team, owner=user, visibility=visibility, title=title_of(text)
+                    team=team,
+                    owner=user,
+                    visibility=visibility,
+                    title=title_of(text),
+                    expires_at=timezone.now() + expires_in if expires_in else None,
                 )
                 index(SearchKind.TITLE, conversation)
                 conversation.tools.set([tool for tool in tools if tool.team_id == team.pk])

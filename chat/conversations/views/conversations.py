@@ -230,6 +230,7 @@ def new(request: HttpRequest) -> HttpResponse:
             choice=form.model_choice(),
             idempotency_key=said["key"],
             visibility=said["visibility"] or "private",
+            expires_in=said["expires"],
             pictures=pictures,
             tools=said["tools"],
         )
@@ -297,8 +298,14 @@ def earlier(request: HttpRequest, public_id: UUID, before: UUID) -> HttpResponse
 def listing(request: HttpRequest) -> HttpResponse:
     current = _as_uuid(request.GET.get("current"))
     shown = Conversation(public_id=current) if current else None
-    context = listing_context(request.user, shown, request.GET.get("before", ""))
-    context["is_inbox"] = "inbox" in request.GET
+    lines = request.GET.get("lines", "")
+    context = listing_context(
+        request.user,
+        shown,
+        request.GET.get("before", ""),
+        int(lines) if lines.isdecimal() and len(lines) < 5 else 0,
+    )
+    context["sidebar_page"] = request.GET.get("page", "")
     return render(request, "conversations/_conversation_list.html", context)
 
 
@@ -334,14 +341,6 @@ def visibility(request: HttpRequest, conversation: Conversation) -> HttpResponse
         context |= _sharing_context(request.user, conversation)
         response.content += render(request, "conversations/sharing_patch.html", context).content
     return response
-
-
-@post_action(access.get_own_conversation, page_responses.refuse_beside("head-note"))
-def delete(request: HttpRequest, conversation: Conversation) -> HttpResponse:
-    actions.delete(request.user, conversation)
-    if not request.htmx:
-        return redirect("home")
-    return HttpResponse(headers={"HX-Redirect": reverse("home")})
 
 
 @post_action(

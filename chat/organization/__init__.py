@@ -1,0 +1,1 @@
+"""Order among conversations: pins, archive, trash, temporary conversations."""

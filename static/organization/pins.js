@@ -1,0 +1,50 @@
+/* Dragging a conversation onto the pinned ones of the sidebar pins it there, or moves its pin. The menu
+   of its line does the same. */
+import { on } from "../base/dom.js";
+
+const list = document.getElementById("conversations");
+let dragged = null;
+const pinned = () => list.querySelector("[data-pinned]");
+const lines = () => [...pinned().children].filter(line => line !== dragged);
+
+function placeAt(y) {
+  const at = lines().findIndex(line => {
+    const { top, height } = line.getBoundingClientRect();
+    return y < top + height / 2;
+  });
+  return at < 0 ? lines().length : at;
+}
+
+function mark(place) {
+  const others = lines();
+  for (const line of others) line.classList.remove("drop-before", "drop-after");
+  if (place === null) return;
+  if (place < others.length) others[place].classList.add("drop-before");
+  else others.at(-1)?.classList.add("drop-after");
+}
+
+on("dragstart", "#conversations [data-room]", link => { dragged = link.closest("li"); });
+
+on("dragover", "#conversations [data-pinned]", (_, event) => {
+  if (!dragged) return;
+  event.preventDefault();
+  mark(placeAt(event.clientY));
+});
+
+on("dragleave", "#conversations [data-pinned]", (place, event) => {
+  if (!place.contains(event.relatedTarget)) mark(null);
+});
+
+on("drop", "#conversations [data-pinned]", (place, event) => {
+  if (!dragged) return;
+  event.preventDefault();
+  const values = { conversation: dragged.querySelector("[data-room]").dataset.room, place: placeAt(event.clientY) };
+  // Where it was dropped, at once; the list follows.
+  place.insertBefore(dragged, lines()[values.place] ?? null);
+  htmx.ajax("POST", list.dataset.pin, { source: list, swap: "none", values });
+});
+
+on("dragend", "#conversations [data-room]", () => {
+  if (pinned()) mark(null);
+  dragged = null;
+});

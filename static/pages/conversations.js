@@ -1,0 +1,3 @@
+/* All, archived and deleted conversations. */
+import "../organization/chosen.js";
+import "./list.js";
