@@ -6,7 +6,7 @@ from django.urls import include, path
 # Each feature lists its own. No two of them have an address in common.
 FEATURES = (
     *("conversations", "run_details", "files", "artifacts", "questions", "notifications"),
-    *("tools", "accounts", "servers", "health", "web"),
+    *("search", "tools", "accounts", "servers", "health", "web"),
 )
 
 urlpatterns = [

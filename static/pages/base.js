@@ -4,3 +4,4 @@ import "../base/notices.js";
 import "../base/copy.js";
 import "../base/keys.js";
 import "../base/shell.js";
+import "../search/palette.js";

@@ -1,5 +1,5 @@
 /* Earlier turns of a conversation, as a page of their own. */
 import "../conversations/unread.js";
-import "../conversations/search.js";
 import "../conversations/list.js";
+import "../search/marks.js";
 import "./beside.js";

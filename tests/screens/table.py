@@ -56,7 +56,8 @@ SCREENS = (
     Screen("home-without-team", "Charlie", "/"),
     on_top("home-sidebar", "Alice", "/", states.open_sidebar),
     on_top("home-person-menu", "Ada", "/", states.open_person_menu),
-    on_top("home-search", "Alice", "/", states.open_search_results),
+    on_top("palette", "Ada", "/", states.open_palette),
+    on_top("palette-results", "Alice", "/", states.open_palette_results),
     on_top("home-model-picker", "Alice", "/", states.open_model_picker),
     on_top(
         "home-parameters",
@@ -112,6 +113,7 @@ SCREENS = (
     # --- the conversation around them
     on_top("conversation-menu", "Alice", "{room[text]}", states.open_room_menu),
     on_top("conversation-delete", "Alice", "{room[text]}", states.ask_to_delete),
+    on_top("conversation-find", "Alice", "{room[text]}", states.find_in_conversation),
     on_top("conversation-people", "Alice", "{room[text]}", states.open_people_panel),
     on_top("conversation-private", "Alice", "{room[private]}", states.open_people_panel),
     on_top("conversation-details", "Alice", "{room[tool]}", states.open_details_panel),
@@ -142,7 +144,9 @@ SCREENS = (
     # --- lists
     Screen("search", "Alice", "/c/search/?q=river"),
     Screen("search-start", "Alice", "/c/search/"),
+    Screen("search-filtered", "Alice", "/c/search/?q=river+from%3Aalice+has%3Afile+before%3Asoon"),
     Screen("search-empty", "Alice", "/c/search/?q=glacier"),
+    on_top("search-hit", "Alice", "/c/search/?q=hours", states.open_hit),
     Screen("inbox", "Alice", "/inbox/", needs=QUESTIONS, has_tabs=True),
     Screen("inbox-open", "Alice", "/inbox/", states.open_inbox_line, needs=QUESTIONS),
     Screen("inbox-empty", "Vera", "/inbox/"),
