@@ -21,6 +21,8 @@ HAS_LABELS = {
     "error": gettext_lazy("Error"),
 }
 Choices = list[tuple[str, Any]]
+# Of more people those whose names come first are offered; others can be typed.
+MOST_PEOPLE = 500
 AT_ONCE = {"data-submit": True}
 
 
@@ -32,7 +34,7 @@ class SearchForm(forms.Form):
     def __init__(self, user: User, query: Query) -> None:
         super().__init__(auto_id="search-%s")
         servers = list(access.usable_upstreams(user))
-        people = [str(person) for person in access.people_of_teams(user)]
+        people = [str(person) for person in access.people_of_teams(user)[:MOST_PEOPLE]]
         names = [server.name for server in servers]
         by_server: Choices = [
             (server.name, _named(entry["id"] for entry in server.model_list)) for server in servers

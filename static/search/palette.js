@@ -2,7 +2,7 @@
    htmx fetches what was found; commands and recent searches are here. Escape gives the focus back. */
 import { activate } from "../base/combobox.js";
 import { element, emit, hasModifier, isComposing, listen, on } from "../base/dom.js";
-import { AFTER_SWAP, BEFORE_SWAP, LIST_LOST, ROOM_GONE, SEARCH_OPEN, SEARCH_SHOWN } from "../base/events.js";
+import { AFTER_SWAP, BEFORE_SWAP, LIST_LOST, ROOM_GONE, SEARCH_OPEN, SEARCH_SHOWN, THEME_CHANGE } from "../base/events.js";
 import { recentSearches, remember } from "./recent.js";
 
 const dialog = document.getElementById("palette");
@@ -109,6 +109,7 @@ if (dialog) {
   on("click", "[data-palette-open]", () => emit(SEARCH_OPEN));
   on("click", "[data-palette-close]", () => dialog.close());
   on("click", "#palette [data-hit]", () => remember(typed()));
+  on("click", "#palette [data-theme]", line => emit(THEME_CHANGE, { theme: line.dataset.theme }));
   on("click", "#palette [data-search]", line => search(line.dataset.search));
   // Before the help on keys opens a dialog of its own; and a link may lead to this very page.
   on("click", "#palette [role=option]:not([data-search])", () => dialog.close(), true);

@@ -275,3 +275,23 @@ def test_clear_button_has_contrast(site: BrowserSite, tab: OpenTab, colours: Any
     assert tones["contrast"] > 60
     assert tones["colour"] < 24
     expect(words).to_have_value("")
+
+
+def test_theme_is_changed_and_remembered(site: BrowserSite, tab: OpenTab) -> None:
+    alice = tab("Alice", "/")
+    ground = "() => getComputedStyle(document.documentElement).backgroundColor"
+    light = alice.page.evaluate(ground)
+
+    alice.page.keyboard.press("Control+k")
+    alice.page.keyboard.type("theme dark")
+    alice.page.keyboard.press("Enter")
+
+    expect(alice.page.locator("html")).to_have_attribute("data-theme", "dark")
+    dark = alice.page.evaluate(ground)
+    assert dark != light
+    alice.reload()
+    assert alice.page.evaluate(ground) == dark
+    alice.page.keyboard.press("Control+k")
+    alice.page.keyboard.type("theme syst")
+    alice.page.keyboard.press("Enter")
+    assert alice.page.evaluate(ground) == light
