@@ -16,6 +16,8 @@ const wordsOf = text => text.toLowerCase().split(/\s+/);
 // What was found for these words; while others are being typed it stays, but Enter does not open it.
 const isCurrent = () => place("found").firstElementChild?.dataset.query.trim() === typed();
 
+// What somebody has gone to by an arrow stays active when results arrive.
+let hasMoved = false;
 let numbers = 0;
 function choose(option) {
   if (option && !option.id) option.id = `palette-option-${numbers += 1}`;
@@ -54,16 +56,21 @@ function show() {
   showCommands();
   showRecent();
   place("none").hidden = !typed() || !isCurrent() || options().length > 0;
-  choose(typed() ? options()[0] : null);
+  if (!hasMoved || !options().includes(active())) choose(typed() ? options()[0] : null);
+}
+
+// Other words: what was gone to among the results of those before does not count.
+function begin() {
+  hasMoved = false;
+  show();
 }
 
 /* --- opening and closing --- */
 function open() {
   if (dialog.open) return;
-  field.value = "";
   dialog.showModal();
   field.focus();
-  show();
+  begin();
   field.dispatchEvent(new CustomEvent(SEARCH_SHOWN));
 }
 
@@ -85,6 +92,7 @@ function search(text) {
 function step(by) {
   const all = options();
   const at = all.indexOf(active());
+  hasMoved = true;
   choose(all.at(at < 0 && by < 0 ? -1 : (at + by) % all.length));
 }
 
@@ -118,7 +126,7 @@ if (dialog) {
   dialog.addEventListener("close", onClose);
   dialog.addEventListener("keydown", onKey);
   field.form.addEventListener("submit", () => remember(typed()));
-  field.addEventListener("input", show);
+  field.addEventListener("input", begin);
 
   listen(BEFORE_SWAP, ({ ctx }, event) => {
     if (ctx.sourceElement === field && !dialog.open) event.preventDefault();

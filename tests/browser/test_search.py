@@ -54,8 +54,7 @@ def options(tab: Tab) -> Locator:
 
 
 def active(tab: Tab) -> Locator:
-    """What a screen reader says is active."""
-    return tab.page.locator(f"#{field(tab).get_attribute('aria-activedescendant')}")
+    return tab.page.locator("#palette .is-active")
 
 
 def search(tab: Tab, words: str) -> Tab:
@@ -100,6 +99,8 @@ def test_ctrl_k_finds_a_conversation(site: BrowserSite, tab: OpenTab, rooms: lis
     expect(alice.page.locator("#palette-said")).to_have_text("4 results")
     alice.page.keyboard.press("ArrowDown")
     expect(active(alice)).to_have_text("Osiers by the water")
+    name = active(alice).get_attribute("id") or ""
+    expect(field(alice)).to_have_attribute("aria-activedescendant", name)
     alice.page.keyboard.press("Enter")
 
     alice.page.wait_for_url(f"**{rooms[0]}")
@@ -173,6 +174,21 @@ def test_late_matches_are_not_shown(site: BrowserSite, tab: OpenTab, rooms: list
     alice.page.wait_for_timeout(100)
 
     expect(options(alice)).to_have_count(0)
+
+
+def test_line_that_was_gone_to_stays_active(
+    site: BrowserSite, tab: OpenTab, rooms: list[str]
+) -> None:
+    alice = tab("Alice", rooms[1]).until_ended()
+    alice.hold("**/palette/**")
+    alice.page.keyboard.press("Control+k")
+    alice.page.keyboard.press("ArrowDown")
+    expect(active(alice)).to_have_text("New conversation")
+
+    alice.release()
+
+    expect(options(alice).first).to_be_visible()
+    expect(active(alice)).to_have_text("New conversation")
 
 
 def test_commands_are_found_by_their_names(site: BrowserSite, tab: OpenTab) -> None:
