@@ -280,6 +280,14 @@ def managed_teams(user: User) -> QuerySet[Team]:
     ).order_by("name")
 
 
+def people_of_teams(user: User) -> QuerySet[User]:
+    """The people of the teams that a user is in, and the user."""
+    shared = Membership.objects.filter(
+        user=OuterRef("pk"), team__in=Membership.objects.filter(user=user).values("team")
+    )
+    return User.objects.filter(Exists(shared), is_active=True).order_by("name", "email")
+
+
 def teams_with_members(user: User) -> list[Team]:
     """The teams that a user sees, with members, open invitations and tools: their own, or all for an
     administrator. Each member has the time of their newest message for `last_active`."""

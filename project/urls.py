@@ -5,7 +5,7 @@ from django.urls import include, path
 
 # Each feature lists its own. No two of them have an address in common.
 FEATURES = (
-    *("conversations", "organization", "run_details", "files", "artifacts", "questions"),
+    *("conversations", "organization", "search", "run_details", "files", "artifacts", "questions"),
     *("notifications", "tools", "exports", "accounts", "servers", "health", "web"),
 )
 

@@ -329,7 +329,9 @@ def _preview_for_alice(world: World) -> Values:
 
 CONVERSATION_CASES = [
     Case("home", signed_in_only(200)),
-    Case("conversation_search", signed_in_only(200)),
+    Case("search", signed_in_only(200)),
+    Case("search_palette", signed_in_only(200)),
+    *shared_and_private("conversation_find", readers, 200, _conversation),
     Case("conversation_list", signed_in_only(200)),
     Case("inbox", signed_in_only(200)),
     # Without the id of a server.

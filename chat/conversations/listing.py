@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
@@ -26,9 +26,6 @@ from chat.models.run import LIVE_STATUSES
 PAGE_LINES = 50
 # A page that shows older lines gets as many again when the list changes, up to here.
 MOST_LINES = 500
-# Limits of a search: no title is longer, and each word is a condition of the query.
-SEARCH_CHARACTERS = 200
-SEARCH_WORDS = 8
 
 
 class ConversationLine(NamedTuple):
@@ -92,28 +89,6 @@ def _lines(user: User, before: str, count: int) -> list[ConversationLine]:
     else:
         rows = list(_recent(user)[: count + 1])
     return [ConversationLine._make(row) for row in rows]
-
-
-def found_by_title(user: User, query: str, *, limit: int) -> list[ConversationLine]:
-    """The newest visible conversations whose titles contain all words, archived ones as well.
-    Temporary ones are not searched."""
-    # PostgreSQL does not compare with NUL.
-    words = query[:SEARCH_CHARACTERS].replace("\x00", " ").split()[:SEARCH_WORDS]
-    if not words:
-        return []
-    rows = _visible(user).filter(expires_at__isnull=True)
-    for word in words:
-        rows = rows.filter(_in_title(word))
-    return [ConversationLine._make(row) for row in rows[:limit]]
-
-
-def _in_title(word: str) -> Q:
-    """A case-insensitive condition. SQLite folds the case of ASCII only, so other letters are searched both ways."""
-    condition = Q(title__icontains=word)
-    if not word.isascii():
-        for variant in {word.lower(), word.upper(), word.capitalize()} - {word}:
-            condition |= Q(title__icontains=variant)
-    return condition
 
 
 def _visible(user: Any) -> QuerySet[Any]:

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -67,10 +68,12 @@ def room_page(
     refusal: str = "",
     status: int = 200,
     amend: PageAmendment | None = None,
+    since: UUID | None = None,
 ) -> HttpResponse:
-    """The whole page. Without scripts, a refused form is shown again with its text."""
+    """The whole page. Without scripts, a refused form is shown again with its text. ``since``: as in
+    `last_page`."""
     path = read_path(request.user, conversation)
-    shown = last_page(path)
+    shown = last_page(path, since)
     turns = read_turns(path, shown)
     if amend is not None:
         amend.put_into(card for turn in turns for run in turn.runs for card in run.asked)

@@ -28,6 +28,9 @@ from chat.runs.outcomes import SERVER_IS_GONE, TOO_MANY_PAUSES
 
 # Turns of a new page; earlier ones are loaded when the reader scrolls up.
 PAGE_TURNS = 20
+# A page that is opened at a turn shows all from there to the end, if they are not more.
+MOST_TURNS = 100
+TURNS_ABOVE = 2
 FAILED_STATUSES = (RunStatus.FAILED, RunStatus.CUT, RunStatus.INTERRUPTED)
 PAUSES = (TOO_MANY_PAUSES, SERVER_IS_GONE)
 
@@ -345,14 +348,41 @@ def _later(runs: Sequence[Run], known_runs: Collection[str]) -> list[Run]:
     return [run for run in runs if run.position > newest.get(run.message_id, run.position)]
 
 
-def last_page(path: Path) -> range:
-    return range(max(0, len(path.places) - PAGE_TURNS), len(path.places))
+def last_page(path: Path, since: UUID | None = None) -> range:
+    """The turns at the end; if it is not far, those ``since`` a message of the path, too."""
+    count = len(path.places)
+    start = count - PAGE_TURNS
+    index = path.index_of(since.hex) if since else None
+    if index is not None and index >= count - MOST_TURNS:
+        start = min(start, index - TURNS_ABOVE)
+    return range(max(0, start), count)
 
 
-def page_before(path: Path, public_id: UUID) -> range | None:
-    """The turns before a message of the path; ``None`` if it is not on it."""
+def page_before(path: Path, public_id: UUID, after: UUID | None = None) -> range | None:
+    """The turns before a message of the path, and ``after`` another; ``None`` if one is not on it."""
     end = path.index_of(public_id.hex)
-    return None if end is None else range(max(0, end - PAGE_TURNS), end)
+    known = path.index_of(after.hex) if after else -1
+    if end is None or known is None:
+        return None
+    return range(max(0, end - PAGE_TURNS, known + 1), end)
+
+
+def page_around(path: Path, public_id: UUID) -> Message | None:
+    """For a turn that is too far from the end for the page of the conversation: the one for which
+    `page_before` is the page with it in the middle."""
+    index = path.index_of(public_id.hex)
+    if index is None or index >= len(path.places) - MOST_TURNS:
+        return None
+    return path.places[index + PAGE_TURNS // 2].message
+
+
+def page_after(path: Path, indices: range) -> Message | None:
+    """The one for which `page_before` is the page after these turns; ``None`` if that is the last
+    page of the conversation."""
+    last = last_page(path).start
+    if indices.stop >= last:
+        return None
+    return path.places[min(indices.stop + PAGE_TURNS, last)].message
 
 
 def last_run(path: Path, turns: Iterable[Turn] = ()) -> Run | None:

@@ -2,14 +2,13 @@
 
 from django.urls import URLPattern, path
 
-from chat.conversations.views import conversations, messages, search
+from chat.conversations.views import conversations, messages
 
 urlpatterns: list[URLPattern] = [
     path("", conversations.home, name="home"),
     path("c/", conversations.new, name="conversation_new"),
     path("c/list/", conversations.listing, name="conversation_list"),
     path("c/parameters/", conversations.parameters, name="conversation_parameters"),
-    path("c/search/", search.search, name="conversation_search"),
     path("c/<uuid:public_id>/", conversations.page, name="conversation"),
     path("c/<uuid:public_id>/changes/", conversations.changes, name="conversation_changes"),
     path(

@@ -38,6 +38,12 @@ SNIPPET_CHARACTERS = 200
 LEAD_CHARACTERS = 50
 # In longer texts words are marked up to here.
 MOST_READ = 100_000
+# What is written in Markdown, and of it what a snippet leaves out: marks of lines, emphasis, code.
+PROSE = frozenset({SearchKind.MESSAGE, SearchKind.ANSWER, SearchKind.REASONING})
+_MARKUP = re.compile(
+    r"^[ \t]*(?:#{1,6} |> |[-*+] |```.*$)|^[-|: ]+$|\*\*|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)|`",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,8 @@ class Hit:
     kind: str
     conversation: UUID
     title: str
-    visibility: str
+    # The team that reads it as well; empty if it is private.
+    team: str
     # The turn; ``None`` for a title.
     message: UUID | None
     author: str
@@ -86,9 +93,11 @@ def find(
     page: int = 1,
     by_date: bool = False,
     within: Conversation | None = None,
+    kinds: Iterable[str] = (),
     limit: int = PAGE_HITS,
 ) -> Hits:
-    """Hits for a query, best or newest first; only those ``within`` a conversation, if it is given.
+    """Hits for a query, best or newest first; only those ``within`` a conversation and of these
+    ``kinds``, if they are given.
 
     What the user may not read takes part in nothing: no count, order or snippet depends on it.
     """
@@ -97,6 +106,8 @@ def find(
     rows = found(user, query)
     if within is not None:
         rows = rows.filter(conversation=within)
+    if kinds:
+        rows = rows.filter(kind__in=kinds)
     # The parts of a long text are one hit.
     counted = rows.order_by().values("kind", "source").distinct()[: MOST_COUNTED + 1].count()
     is_frequent = counted > MOST_COUNTED
@@ -126,12 +137,12 @@ def _searched_by(user: User) -> QuerySet[Conversation]:
 
 
 def _conditions(query: Query) -> Iterable[Q]:
-    for person in query.people:
-        yield Q(author__name__icontains=person) | Q(author__email__istartswith=person)
-    for model in query.models:
-        yield Q(model__icontains=model)
-    for server in query.servers:
-        yield Q(upstream__name__icontains=server)
+    if query.person:
+        yield Q(author__name__icontains=query.person) | Q(author__email__istartswith=query.person)
+    if query.model:
+        yield Q(model__icontains=query.model)
+    if query.server:
+        yield Q(upstream__name__icontains=query.server)
     if query.before:
         yield Q(created_at__lt=_start_of(query.before))
     if query.after:
@@ -193,22 +204,26 @@ def _distinct(rows: QuerySet[Any, tuple[int, str, int]], limit: int) -> list[int
 
 
 def _hits(keys: Sequence[int], query: Query) -> list[Hit]:
-    rows = SearchRow.objects.select_related("conversation", "message", "author").in_bulk(keys)
+    rows = SearchRow.objects.select_related("conversation__team", "message", "author").in_bulk(keys)
     texts = _texts(rows.values())
     return [
         Hit(
             kind=row.kind,
             conversation=row.conversation.public_id,
             title=row.conversation.title,
-            visibility=row.conversation.visibility,
+            team=_team_of(row.conversation),
             message=row.message.public_id if row.message else None,
             author=str(row.author) if row.author else "",
             model=row.model,
             created_at=row.created_at,
-            snippet=snippet(texts.get((row.kind, row.source), ""), query.wanted),
+            snippet=snippet(_shown(row.kind, texts.get((row.kind, row.source), "")), query.wanted),
         )
         for row in (rows[key] for key in keys if key in rows)
     ]
+
+
+def _team_of(conversation: Conversation) -> str:
+    return conversation.team.name if conversation.visibility == Visibility.TEAM else ""
 
 
 def _texts(rows: Iterable[SearchRow]) -> Mapping[tuple[str, int], str]:
@@ -222,12 +237,16 @@ def _texts(rows: Iterable[SearchRow]) -> Mapping[tuple[str, int], str]:
     }
 
 
+def _shown(kind: str, text: str) -> str:
+    text = text[:MOST_READ]
+    return _MARKUP.sub("", text) if kind in PROSE else text
+
+
 Place = tuple[int, int]
 
 
 def snippet(text: str, phrases: Sequence[Phrase]) -> list[Mark]:
     """Where most of what was searched for stands together, with the words marked."""
-    text = text[:MOST_READ]
     places = _places(text, phrases)
     start = _start_of_snippet(text, places)
     end = start + SNIPPET_CHARACTERS

@@ -87,22 +87,28 @@ def located_tokens(text: str) -> Iterator[Token]:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Tokens that follow each other. The last one may be the beginning of a word."""
+    """Tokens that follow each other. The last one may be the beginning of a word. ``text`` is what
+    was typed."""
 
     tokens: tuple[str, ...]
     is_prefix: bool = False
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What a person searches for. ``ignored`` are operators whose value could not be understood."""
+    """What a person searches for. ``str`` gives a text that `parse` reads as the same query.
 
-    text: str = ""
+    ``words`` are what was typed without the filters. ``ignored`` are operators whose value could
+    not be understood.
+    """
+
+    words: str = ""
     wanted: tuple[Phrase, ...] = ()
     excluded: tuple[Phrase, ...] = ()
-    people: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
-    servers: tuple[str, ...] = ()
+    person: str = ""
+    model: str = ""
+    server: str = ""
     has: frozenset[str] = frozenset()
     states: frozenset[str] = frozenset()
     before: date | None = None
@@ -112,33 +118,53 @@ class Query:
     @property
     def is_empty(self) -> bool:
         """Whether it asks for nothing: neither words nor filters."""
-        return not (
-            self.wanted
-            or self.people
-            or self.models
-            or self.servers
-            or self.has
-            or self.states
-            or self.before
-            or self.after
-        )
+        return not (self.wanted or self.filters)
+
+    @property
+    def filters(self) -> list[tuple[str, str]]:
+        """Name and value of each filter."""
+        single = [
+            ("from", self.person),
+            ("model", self.model),
+            ("server", self.server),
+            ("before", self.before.isoformat() if self.before else ""),
+            ("after", self.after.isoformat() if self.after else ""),
+        ]
+        several = {"has": self.has, "is": self.states}
+        return [(name, value) for name, value in single if value] + [
+            (name, value) for name, values in several.items() for value in sorted(values)
+        ]
+
+    def __str__(self) -> str:
+        # The words come last: the last of them may be the beginning of a word.
+        return " ".join([*(operator(*each) for each in self.filters), self.words])
 
 
 # Of a longer query the beginning counts.
 QUERY_CHARACTERS = 1_000
 QUERY_PHRASES = 16
 PHRASE_TOKENS = 32
-HAS = frozenset({"file", "image", "artifact", "question", "tool", "error"})
-STATES = frozenset({"shared"})
+HAS = ("file", "image", "artifact", "question", "tool", "error")
+STATES = ("shared",)
 OPERATORS = ("from", "model", "server", "has", "is", "before", "after")
 _PART = re.compile(r'(-?)(?:([a-z]+):)?(?:"([^"]*)"?|([^\s"]+))', re.IGNORECASE)
 
 
+def operator(name: str, value: str) -> str:
+    """A filter as it is typed: ``from:"Ana Lima"``."""
+    value = value.replace('"', " ")
+    return f'{name}:"{value}"' if re.search(r"\s", value) else f"{name}:{value}"
+
+
 @dataclass(slots=True)
 class _Reading:
+    words: list[str] = field(default_factory=list)
+    # Whether a space follows the last word, which then is no prefix.
+    is_closed: bool = False
     wanted: list[Phrase] = field(default_factory=list)
     excluded: list[Phrase] = field(default_factory=list)
-    values: dict[str, list[str]] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
+    sets: dict[str, set[str]] = field(default_factory=lambda: {"has": set(), "is": set()})
     dates: dict[str, date] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
 
@@ -147,36 +173,47 @@ def parse(text: str) -> Query:
     """Reads ``willows "in autumn" -spring from:ana has:file before:2026-11-01``.
 
     A word must occur; a quoted phrase must occur as it stands; ``-`` excludes. The last word
-    matches as a prefix unless a space or a quotation mark closes it. Never raises.
+    matches as a prefix unless a space or a quotation mark closes it. Of several values for the same
+    person, model, server or day the last one counts. Never raises.
     """
     text = text[:QUERY_CHARACTERS].replace("\x00", " ")
     reading = _Reading()
     end = len(text)
     for part in _PART.finditer(text):
-        minus, name, quoted, bare = part.groups()
-        value = quoted if quoted is not None else bare
-        if name and _filter(reading, name.lower(), value, is_excluded=bool(minus)):
-            continue
-        if name:
-            value = f"{name}:{value}"
-        is_prefix = quoted is None and part.end() == end and not minus
-        phrase = _phrase(value, is_prefix=is_prefix)
-        if phrase is not None:
-            (reading.excluded if minus else reading.wanted).append(phrase)
+        _read(reading, part, is_last=part.end() == end)
     values = reading.values
     return Query(
-        text=text.strip(),
+        words=" ".join(reading.words) + (" " if reading.is_closed else ""),
         wanted=tuple(reading.wanted[:QUERY_PHRASES]),
         excluded=tuple(reading.excluded[:QUERY_PHRASES]),
-        people=tuple(values.get("from", ())),
-        models=tuple(values.get("model", ())),
-        servers=tuple(values.get("server", ())),
-        has=frozenset(values.get("has", ())),
-        states=frozenset(values.get("is", ())),
+        person=values.get("from", ""),
+        model=values.get("model", ""),
+        server=values.get("server", ""),
+        has=frozenset(reading.sets["has"]),
+        states=frozenset(reading.sets["is"]),
         before=reading.dates.get("before"),
         after=reading.dates.get("after"),
         ignored=tuple(reading.ignored),
     )
+
+
+def _read(reading: _Reading, part: re.Match[str], *, is_last: bool) -> None:
+    minus, name, quoted, bare = part.groups()
+    value = quoted if quoted is not None else bare
+    if name and _filter(reading, name.lower(), value, is_excluded=bool(minus)):
+        return
+    if name:
+        value = f"{name}:{value}"
+    if quoted is not None:
+        # A quotation mark that was not closed ends with the text.
+        reading.words.append(f'{minus}{f"{name}:" if name else ""}"{quoted}"')
+    else:
+        reading.words.append(part[0])
+    is_prefix = quoted is None and is_last and not minus
+    reading.is_closed = quoted is None and not is_last
+    phrase = _phrase(value, is_prefix=is_prefix)
+    if phrase is not None:
+        (reading.excluded if minus else reading.wanted).append(phrase)
 
 
 def _phrase(text: str, *, is_prefix: bool) -> Phrase | None:
@@ -185,31 +222,31 @@ def _phrase(text: str, *, is_prefix: bool) -> Phrase | None:
         return None
     last = tokens[-1]
     if not _IS_UNSPACED.match(last):
-        return Phrase(tokens, is_prefix)
+        return Phrase(tokens, is_prefix, text)
     # A single character stands in the index only where its word ends; the pair before it has it too.
     if len(tokens) > 1 and len(last) == 1 and tokens[-2][1:] == last:
-        return Phrase(tokens[:-1])
-    return Phrase(tokens, is_prefix=len(last) == 1)
+        return Phrase(tokens[:-1], text=text)
+    return Phrase(tokens, len(last) == 1, text)
 
 
 def _filter(reading: _Reading, name: str, value: str, *, is_excluded: bool) -> bool:
     """Whether ``name:`` is an operator. One that can't be understood, or is excluded, is noted."""
-    value = value.strip()
-    if is_excluded and name in OPERATORS:
-        reading.ignored.append(f"-{name}:{value}")
-        return True
-    if name in ("before", "after"):
-        try:
-            reading.dates[name] = date.fromisoformat(value)
-        except ValueError:
-            reading.ignored.append(f"{name}:{value}")
-        return True
-    known = {"has": HAS, "is": STATES}.get(name)
-    if known is None and name not in ("from", "model", "server"):
+    if name not in OPERATORS:
         return False
+    value = value.strip()
     lower = value.casefold()
-    if not lower or (known is not None and lower not in known):
-        reading.ignored.append(f"{name}:{value}")
-    else:
-        reading.values.setdefault(name, []).append(lower)
+    known = {"has": HAS, "is": STATES}.get(name)
+    try:
+        if is_excluded or not value:
+            raise ValueError
+        if name in ("before", "after"):
+            reading.dates[name] = date.fromisoformat(value)
+        elif known is None:
+            reading.values[name] = lower
+        elif lower in known:
+            reading.sets[name].add(lower)
+        else:
+            raise ValueError
+    except ValueError:
+        reading.ignored.append(f"{'-' if is_excluded else ''}{name}:{value}")
     return True

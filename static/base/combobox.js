@@ -17,7 +17,8 @@ export function showChosen(select) {
   place.querySelector(".combobox-group").textContent = groupOf(option);
 }
 
-function activate(place, option) {
+/* The option that Enter chooses, or none. */
+export function activate(place, option) {
   for (const each of place.querySelectorAll(".is-active")) each.classList.remove("is-active");
   option?.classList.add("is-active");
   option?.scrollIntoView({ block: "nearest" });

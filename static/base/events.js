@@ -13,7 +13,9 @@ export const LIST_LOST = "list:lost";  // {}: this person lost access to somethi
 export const SERVERS_DRAINING = "servers:draining";  // {draining}: ids of the servers that start no new answers
 export const CONNECTION_STATE = "connection:state";  // {isConnected, isStream, isStepwise, isAsking}: see live/connection.js
 export const PANEL_SHOWN = "panel:shown";  // {address}: a page was put into the panel
-export const SEARCH_OPEN = "search:open";  // {}: the field for searching conversations gets the focus
+export const SEARCH_OPEN = "search:open";  // {}: the palette opens
+export const SEARCH_SHOWN = "search:shown";  // at its field: it asks for what it shows first
+export const THEME_CHANGE = "theme:change";  // {theme}: "light", "dark" or "system"; base/theme.js has the name as well
 export const SIDEBAR_TOGGLE = "sidebar:toggle";  // {}: base/sidebar.js, a classic script, has the name as well
 
 // htmx: {ctx} with sourceElement, request, response, text, swap and hx.

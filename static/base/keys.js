@@ -23,7 +23,7 @@ const edit = () => actOnFocused("footer a[href$='/edit/']", gettext("Select a me
 // `on` are the keys, with Mod for Ctrl or Cmd; where `when` says no, the key is the browser's.
 const GROUPS = {
   [gettext("Everywhere")]: [
-    { on: ["Mod", "K"], says: gettext("Search conversations"), when: () => first("#find"), does: () => emit(SEARCH_OPEN) },
+    { on: ["Mod", "K"], says: gettext("Search and commands"), when: () => first("#palette"), does: () => emit(SEARCH_OPEN) },
     { on: ["Mod", "Shift", "O"], says: gettext("New conversation"), does: () => location.assign(first(".sidebar-new")?.href ?? "/") },
     { on: ["Mod", "Shift", "S"], says: gettext("Show or hide the sidebar"), does: () => emit(SIDEBAR_TOGGLE) },
     { on: ["g", "i"], says: gettext("Inbox"), does: () => first("[data-inbox]")?.click() },
@@ -51,6 +51,7 @@ const GROUPS = {
     { on: ["]"], says: gettext("Next version"), does: () => branch("last-child", gettext("No next version")) },
     { on: ["e"], says: gettext("Edit the selected message"), does: edit },
     { on: ["r"], says: gettext("Try the selected answer again"), does: () => retry(gettext("Select an answer with j or k first")) },
+    { on: ["f"], says: gettext("Find in conversation"), does: () => first("#to-find")?.click() },
     { on: ["a"], says: gettext("Files"), does: () => first("#to-files")?.click() },
     { on: ["i"], says: gettext("Run details"), does: () => act("[data-details]", gettext("No details here")) },
     { on: ["s"], says: gettext("Visibility"), does: () => first("#to-people")?.click() },

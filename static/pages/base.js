@@ -5,3 +5,4 @@ import "../organization/undo.js";
 import "../base/copy.js";
 import "../base/keys.js";
 import "../base/shell.js";
+import "../search/palette.js";

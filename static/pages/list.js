@@ -4,7 +4,6 @@ import "../base/combobox.js";
 import "../conversations/model_choice.js";
 import "../files/attach.js";
 import "../conversations/unread.js";
-import "../conversations/search.js";
 import "../conversations/list.js";
 import "../organization/line_menu.js";
 import "../organization/pins.js";

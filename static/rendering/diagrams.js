@@ -1,6 +1,7 @@
 /* Diagrams that are complete and come into view are drawn in a frame without an origin; what cannot be
    drawn stays its source and says why. */
-import { contentPlaces, element, matching, on, onAdded } from "../base/dom.js";
+import { contentPlaces, element, listen, matching, on, onAdded } from "../base/dom.js";
+import { THEME_CHANGE } from "../base/events.js";
 import { gettext, interpolate } from "../base/i18n.js";
 
 const SELECTOR = "#turns :is(.closed, .words) .codeblock.diagram, .preview-text .codeblock.diagram";
@@ -8,6 +9,7 @@ const LEAST = 24;
 const MOST = 2000;
 const PATIENCE_MS = 20000;
 const dark = matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => (document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark";
 const heights = new Map();   // source → how high it was: drawn again, it moves nothing
 
 const sourceOf = block => block.querySelector("pre").textContent;
@@ -29,7 +31,7 @@ const setHeight = (frame, height) => { if (height) frame.style.height = `${heigh
 
 function send(frame) {
   // A frame without an origin has no address but this.
-  frame.contentWindow.postMessage({ source: sourceOf(blockOf(frame)), isDark: dark.matches }, "*");
+  frame.contentWindow.postMessage({ source: sourceOf(blockOf(frame)), isDark: isDark() }, "*");
 }
 
 function fail(frame, reason) {
@@ -55,6 +57,7 @@ addEventListener("message", ({ source, data }) => {
 });
 
 dark.addEventListener("change", () => frames().forEach(send));
+listen(THEME_CHANGE, () => frames().forEach(send));
 
 on("click", ".codeblock.diagram .source", button => {
   button.ariaPressed = String(button.closest(".codeblock").classList.toggle("shows-source"));

@@ -13,7 +13,11 @@ from tests.administration.pages import text_of
 from tests.support.selection import sample
 
 # The frame's own, which do nothing by themselves.
-OWN_ATTRIBUTES = {("body", "hx-headers:inherited"), ("article", "hx-ignore")}
+OWN_ATTRIBUTES = {
+    *(("body", "hx-headers:inherited"), ("article", "hx-ignore")),
+    # The field of the palette, into which nobody has put anything.
+    *(("input", f"hx-{name}") for name in ("get", "trigger", "target", "swap", "sync")),
+}
 OWN_TAGS = {"script", "link", "meta", "style", "iframe", "object", "embed", "base", "form", "img"}
 
 

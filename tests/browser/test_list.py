@@ -72,13 +72,15 @@ def test_found_title_goes_with_its_conversation(site: BrowserSite, tab: OpenTab,
     site.fake.script(streams.telling("The answer."))
     run = site.send("To be taken back")
     alice = tab("Alice", site.room(run)).until_ended()
-    bob.page.get_by_label("Search conversations").fill("taken back")
-    expect(bob.page.locator("#found [data-room]")).to_have_count(1)
+    bob.page.keyboard.press("Control+k")
+    bob.page.keyboard.type("taken back")
+    found = bob.page.locator("#palette-found").get_by_text("To be taken back")
+    expect(found.first).to_be_visible()
 
     run_menu(alice, "Delete")
     alice.page.locator("#confirm-go").click()
 
-    expect(bob.page.locator("#found [data-room]")).to_have_count(0)
+    expect(found).to_have_count(0)
     expect(line(bob, "To be taken back")).to_have_count(0)
     assert "To be taken back" not in bob.page.content()
 

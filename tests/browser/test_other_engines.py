@@ -255,10 +255,10 @@ def test_search_palette(page: Page) -> None:
     page.open("/")
 
     page.press(Keys.CONTROL, "k")
-    page.find("#find input:focus").send_keys("willows")
+    page.find("#palette input:focus").send_keys("willows")
 
     # Those for the first letters may be shown before.
-    page.find("#found:has([data-query=willows]) a")
+    page.find("#palette-found > [data-query=willows] a.is-active")
     page.press(Keys.ENTER)
     soon(lambda: page.driver.current_url.endswith(page.site.room(run)))
 

@@ -7,21 +7,22 @@ import re
 
 Colour = tuple[float, float, float]
 
-DECLARATION = re.compile(r"--([\w-]+):\s*oklch\(([\d.]+) ([\d.]+) ([\d.]+)\);")
+COLOUR = r"oklch\(([\d.]+) ([\d.]+) ([\d.]+)\)"
+DECLARATION = re.compile(rf"--([\w-]+):\s*light-dark\({COLOUR}, {COLOUR}\);")
 
 
 def schemes(sheet: str) -> dict[str, dict[str, Colour]]:
-    """The colours of the light scheme, and of the dark one, which overrides it."""
-    light, dark = sheet.split("@media (prefers-color-scheme: dark)")
-    colours = _colours(light)
-    return {"light": colours, "dark": colours | _colours(dark)}
-
-
-def _colours(text: str) -> dict[str, Colour]:
+    """The colours of the light scheme and of the dark one."""
+    found = DECLARATION.findall(sheet)
     return {
-        name: (float(lightness), float(chroma), float(hue))
-        for name, lightness, chroma, hue in DECLARATION.findall(text)
+        "light": {name: _colour(parts[:3]) for name, *parts in found},
+        "dark": {name: _colour(parts[3:]) for name, *parts in found},
     }
+
+
+def _colour(parts: list[str]) -> Colour:
+    lightness, chroma, hue = map(float, parts)
+    return lightness, chroma, hue
 
 
 def linear_rgb(colour: Colour) -> Colour:

@@ -24,6 +24,8 @@ PAIRS = [
     *[(name, on, AA) for name in ("accent", "good", "wait", "bad") for on in SURFACES],
     *[(name, f"{name}-soft", AA) for name in ("accent", "good", "wait", "bad")],
     ("accent-ink", "accent", AA),
+    ("ink", "mark", AAA),
+    ("ink-2", "mark", AA),
 ]
 
 

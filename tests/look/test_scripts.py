@@ -12,8 +12,8 @@ from chat.web.scripts import imports_of, modules_of
 
 STATIC = Path(settings.BASE_DIR) / "static"
 TEMPLATES = Path(settings.BASE_DIR) / "templates"
-# A classic script, which runs before anything is drawn.
-CLASSIC = {"base/sidebar.js"}
+# Classic scripts, which run before anything is drawn.
+CLASSIC = {"base/sidebar.js", "base/theme.js"}
 SCRIPTS = sorted(
     path.relative_to(STATIC).as_posix()
     for path in STATIC.rglob("*.js")

@@ -174,7 +174,6 @@ open_person_menu = in_order(
     open_sidebar,
     press(".person > summary", "#sidebar [aria-haspopup=menu]", "#sidebar .menu > summary"),
 )
-open_search_results = in_order(open_sidebar, fill("river", "#find input", "[role=search] input"))
 
 
 def open_exported_file(page: Page) -> None:
@@ -194,6 +193,14 @@ archive_from_the_sidebar = in_order(
     open_line_menu, press("#line-menu form[action$='/archive/'] button", then="#toasts .undo")
 )
 select_all = press("[data-choose-all]")
+
+
+def open_palette(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    first_of(page, "#palette [role=combobox]")
+
+
+open_palette_results = in_order(open_palette, fill("river", "#palette [role=combobox]"))
 open_room_menu = press(
     ".room-menu > summary",
     "#room-head .menu > summary",
@@ -203,6 +210,10 @@ open_room_menu = press(
 ask_to_delete = in_order(
     open_room_menu, press("#room-head form[action$='/delete/'] button", then="dialog[open]")
 )
+find_in_conversation = in_order(
+    follow("#to-find", then=PANEL), fill("level", "[data-find-here] input")
+)
+open_hit = press(".hit[data-kind=answer] a", then="#turns")
 open_people_panel = follow("#to-people", "#room-head a[href$='/people/']", then=PANEL)
 open_details_panel = follow("#turns [data-details]", "#turns a[href$='/details/']", then=PANEL)
 open_files_panel = follow("#to-files", "#room-head a[href$='/files/']", then=PANEL)

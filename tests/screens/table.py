@@ -56,7 +56,8 @@ SCREENS = (
     Screen("home-without-team", "Charlie", "/"),
     on_top("home-sidebar", "Alice", "/", states.open_sidebar),
     on_top("home-person-menu", "Ada", "/", states.open_person_menu),
-    on_top("home-search", "Alice", "/", states.open_search_results),
+    on_top("palette", "Ada", "/", states.open_palette),
+    on_top("palette-results", "Alice", "/", states.open_palette_results),
     on_top("home-model-picker", "Alice", "/", states.open_model_picker),
     on_top(
         "home-parameters",
@@ -115,6 +116,7 @@ SCREENS = (
     Screen("conversation-exported", "Alice", "{room[artifacts]}", states.open_exported_file),
     Screen("conversation-printed", "Alice", "{room[question]}print/"),
     on_top("conversation-delete", "Alice", "{room[text]}", states.ask_to_delete),
+    on_top("conversation-find", "Alice", "{room[text]}", states.find_in_conversation),
     on_top("conversation-people", "Alice", "{room[text]}", states.open_people_panel),
     on_top("conversation-private", "Alice", "{room[private]}", states.open_people_panel),
     on_top("conversation-details", "Alice", "{room[tool]}", states.open_details_panel),
@@ -145,6 +147,7 @@ SCREENS = (
     # --- lists
     Screen("search", "Alice", "/c/search/?q=river"),
     Screen("search-start", "Alice", "/c/search/"),
+    Screen("search-filtered", "Alice", "/c/search/?q=river+from%3Aalice+has%3Afile+before%3Asoon"),
     Screen("search-empty", "Alice", "/c/search/?q=glacier"),
     on_top("sidebar-pinned", "Bob", "/", states.open_sidebar),
     on_top("sidebar-line-menu", "Bob", "/", states.open_line_menu),
@@ -156,6 +159,7 @@ SCREENS = (
     Screen("conversation-temporary", "Bob", "{link[temporary]}"),
     # Last of these, because it changes the others.
     on_top("undo", "Bob", "/", states.archive_from_the_sidebar),
+    on_top("search-hit", "Alice", "/c/search/?q=hours", states.open_hit),
     Screen("inbox", "Alice", "/inbox/", needs=QUESTIONS, has_tabs=True),
     Screen("inbox-open", "Alice", "/inbox/", states.open_inbox_line, needs=QUESTIONS),
     Screen("inbox-empty", "Vera", "/inbox/"),

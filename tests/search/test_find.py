@@ -199,6 +199,8 @@ def test_search_equals_a_full_scan_after_any_verbs(
 
     for step in range(20):
         club.chance.choice(VERBS)(club)
+        if step % 4 < 3:
+            continue
         everything = Everything()
         for user in people:
             for query, expected in zip(

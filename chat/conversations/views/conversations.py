@@ -22,7 +22,7 @@ from chat.conversations.actions import messages as message_actions
 from chat.conversations.composer import tools_for
 from chat.conversations.forms import ChoiceForm, StartForm, SwitchForm, TitleForm, VisibilityForm
 from chat.conversations.listing import listing_context
-from chat.conversations.transcript import page_before, read_path, read_turns
+from chat.conversations.transcript import page_after, page_before, read_path, read_turns
 from chat.core.errors import ActionRefused, InvalidForm
 from chat.files.actions import read_pictures, shows
 from chat.models import Conversation, Upstream, User, Visibility
@@ -265,7 +265,10 @@ def _not_started(
 def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
     conversation = access.get_conversation(request.user, public_id)
     return page_responses.room_page(
-        request, conversation, draft=request.GET.get("draft", "")[:10_000]
+        request,
+        conversation,
+        draft=request.GET.get("draft", "")[:10_000],
+        since=_as_uuid(request.GET.get("since")),
     )
 
 
@@ -277,17 +280,22 @@ def changes(request: HttpRequest, public_id: UUID) -> HttpResponse:
 
 @login_required
 @require_GET
+@frames_previews
 def earlier(request: HttpRequest, public_id: UUID, before: UUID) -> HttpResponse:
-    """Loads the turns above the first one on the page."""
+    """Loads the turns above the first one on the page; those ``after`` its last one, if it shows
+    turns in the middle."""
     conversation = access.get_conversation(request.user, public_id)
     path = read_path(request.user, conversation)
-    indices = page_before(path, before)
+    after = _as_uuid(request.GET.get("after"))
+    indices = page_before(path, before, after)
     if indices is None:
         raise Http404(access.NOT_HERE)
     context = {
         "conversation": conversation,
         "turns": read_turns(path, indices),
         "earlier": indices.start,
+        "later": page_after(path, indices),
+        "is_later": after is not None,
         "may_write": access.may_write(request.user, conversation),
     }
     return render(request, "conversations/earlier.html", context)

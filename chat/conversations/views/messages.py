@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_GET
 
@@ -17,6 +18,7 @@ from chat.conversations import composer, page
 from chat.conversations.actions import conversation as conversation_actions
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.forms import KeyForm, SendForm, WordsForm
+from chat.conversations.transcript import last_page, page_around, read_path
 from chat.core.errors import ActionRefused, InvalidForm, KeyReused, storage_errors
 from chat.events import Result
 from chat.files.actions import read_pictures, shows
@@ -171,10 +173,20 @@ def show(request: HttpRequest, message: Message) -> HttpResponse:
 def find(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """From a link to a turn, or to what is in it, to its page. It may stand in a branch that this
     person does not look at; then they do from here on. Which one is their own affair, and nobody
-    else's page changes, so a link may do that. The browser keeps what stands behind ``#``."""
+    else's page changes, so a link may do that. The browser keeps what stands behind ``#``, and the
+    page gets what the link says of its words (static/search/marks.js)."""
     message = access.get_message(request.user, public_id)
     message_actions.choose_path(request.user, message)
-    return redirect("conversation", message.conversation.public_id)
+    conversation = message.conversation
+    path = read_path(request.user, conversation)
+    query = request.GET.copy()
+    if end := page_around(path, public_id):
+        address = reverse("conversation_earlier", args=[conversation.public_id, end.public_id])
+    else:
+        address = reverse("conversation", args=[conversation.public_id])
+        if path.index_of(public_id.hex) not in last_page(path):
+            query["since"] = public_id.hex
+    return redirect(f"{address}?{query.urlencode()}" if query else address)
 
 
 @login_required

@@ -1,0 +1,3 @@
+/* The page of search results. */
+import "./list.js";
+import "../search/results.js";
