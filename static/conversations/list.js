@@ -50,7 +50,8 @@ async function fetchList() {
   await htmx.ajax("GET", address(), { source: list, swap: "innerHTML" });
   document.removeEventListener(BEFORE_SWAP, note);
   isFetching = false;
-  if (focused && !focused.isConnected) focusAgain(focused);
+  // Only if it was lost with the line: meanwhile somebody may have gone elsewhere.
+  if (focused && !focused.isConnected && document.activeElement === document.body) focusAgain(focused);
   if (!isFetched) told ||= asked;
   if (told) setTimeout(catchUp, isFetched ? 0 : AGAIN_MS * (0.5 + Math.random()));
 }

@@ -15,7 +15,7 @@ function putBeside(link) {
   const x = isRightToLeft ? right - width : left;
   const y = bottom + height + MARGIN > innerHeight ? top - height : bottom;
   menu.style.left = `${Math.max(MARGIN, Math.min(x, innerWidth - width - MARGIN))}px`;
-  menu.style.top = `${Math.max(MARGIN, y)}px`;
+  menu.style.top = `${Math.max(MARGIN, Math.min(y, innerHeight - height - MARGIN))}px`;
 }
 
 on("click", ".line-more", async (link, event) => {

@@ -134,6 +134,17 @@ def test_member_has_no_actions_of_the_owner(as_bob: Client, room: Room) -> None:
     assert page.xpath(owners) == []
 
 
+def test_owner_who_may_only_read_is_offered_nothing_that_is_refused(
+    as_alice: Client, alice: User, room: Room
+) -> None:
+    room.turn("First")
+    Membership.objects.filter(user=alice).update(role=TeamRole.VIEWER)
+
+    actions = room.page(as_alice).xpath("//div[@id='room-head']//form/@action")
+
+    assert actions == [reverse("conversations_change", args=["pin"])]
+
+
 # --- turns ----------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -50,12 +51,16 @@ def rooms(team: Team, alice: User, bob: User) -> dict[str, Conversation]:
         (bob, team, "Shared by Bob", Visibility.TEAM),
         (alice, left, "Of another time", Visibility.PRIVATE),
         (alice, team, "Deleted", Visibility.TEAM),
+        (alice, team, "Temporary", Visibility.TEAM),
     ]
     rows = {
         title: Conversation.objects.create(owner=owner, team=of, title=title, visibility=seen)
         for owner, of, title, seen in made
     }
     Conversation.objects.filter(title="Deleted").update(deleted_at=timezone.now())
+    Conversation.objects.filter(title="Temporary").update(
+        expires_at=timezone.now() + timedelta(days=1)
+    )
     return rows
 
 
@@ -76,10 +81,12 @@ def test_team_gets_what_is_shared_with_it(rooms: dict[str, Conversation], tmp_pa
     assert titles(report) == ["Shared by Alice", "Shared by Bob"]
 
 
-def test_all_are_all_but_deleted_ones(rooms: dict[str, Conversation], tmp_path: Path) -> None:
+def test_all_are_all_but_deleted_and_temporary_ones(
+    rooms: dict[str, Conversation], tmp_path: Path
+) -> None:
     report = report_of("--all", folder=tmp_path)
 
-    assert titles(report) == [title for title in rooms if title != "Deleted"]
+    assert titles(report) == [title for title in rooms if title not in ("Deleted", "Temporary")]
 
 
 def test_export_is_audited_without_titles(rooms: dict[str, Conversation], tmp_path: Path) -> None:
