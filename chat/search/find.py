@@ -103,9 +103,7 @@ def find(
     """
     if query.is_empty:
         return NOTHING
-    rows = found(user, query)
-    if within is not None:
-        rows = rows.filter(conversation=within)
+    rows = found(user, query, within=within)
     if kinds:
         rows = rows.filter(kind__in=kinds)
     # The parts of a long text are one hit.
@@ -125,15 +123,18 @@ def find(
     )
 
 
-def found(user: User, query: Query) -> QuerySet[SearchRow]:
-    """All rows that a query finds for a person."""
-    rows = SearchRow.objects.filter(conversation__in=_searched_by(user).values("pk"))
+def found(user: User, query: Query, *, within: Conversation | None = None) -> QuerySet[SearchRow]:
+    """All rows that a query finds for a person, everywhere or in one conversation."""
+    rows = SearchRow.objects.filter(conversation__in=_searched_by(user, within).values("pk"))
     return matching(rows.filter(*_conditions(query)), query)
 
 
-def _searched_by(user: User) -> QuerySet[Conversation]:
-    """What a person may read, without temporary conversations."""
-    return Conversation.objects.visible_to(user).filter(expires_at__isnull=True)
+def _searched_by(user: User, within: Conversation | None) -> QuerySet[Conversation]:
+    """What a person may read, without temporary conversations but the one that is searched."""
+    readable = Conversation.objects.visible_to(user)
+    if within is not None:
+        return readable.filter(pk=within.pk)
+    return readable.filter(expires_at__isnull=True)
 
 
 def _conditions(query: Query) -> Iterable[Q]:

@@ -150,7 +150,7 @@ def palette(request: HttpRequest) -> HttpResponse:
     query = parse(typed)
     titles = find(user, query, kinds=[SearchKind.TITLE], limit=PALETTE_TITLES)
     texts = find(user, query, kinds=TEXTS, limit=PALETTE_HITS)
-    recent = Conversation.objects.visible_to(user).order_by("-updated_at", "-pk")
+    recent = Conversation.objects.visible_to(user).filter(archived_at__isnull=True)
     context = {
         "typed": typed,
         "query": query,
@@ -160,7 +160,9 @@ def palette(request: HttpRequest) -> HttpResponse:
             (person, address_of(parse(operator("from", str(person)))))
             for person in _people(user, query)
         ],
-        "recent": recent[:PALETTE_TITLES] if not typed.strip() else (),
+        "recent": recent.order_by("-updated_at", "-pk")[:PALETTE_TITLES]
+        if not typed.strip()
+        else (),
         "count": in_words(
             titles.count + texts.count,
             is_more=titles.has_more_than_counted or texts.has_more_than_counted,

@@ -53,8 +53,6 @@ function showRecent() {
 }
 
 function show() {
-  showCommands();
-  showRecent();
   place("none").hidden = !typed() || !isCurrent() || options().length > 0;
   if (!hasMoved || !options().includes(active())) choose(typed() ? options()[0] : null);
 }
@@ -62,6 +60,8 @@ function show() {
 // Other words: what was gone to among the results of those before does not count.
 function begin() {
   hasMoved = false;
+  showCommands();
+  showRecent();
   show();
 }
 

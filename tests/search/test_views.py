@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from lxml import html
 
 from chat.conversations.actions import conversation as actions
@@ -307,6 +309,23 @@ def test_find_in_conversation_finds_all_branches_and_nothing_else(
         "One mill",
     ]
     assert find_here(as_alice, room.conversation, "elsewhere") == []
+
+
+def test_temporary_conversation_is_searched_only_in_itself(as_alice: Client, room: Room) -> None:
+    room.turn("A mill")
+    Conversation.objects.update(expires_at=timezone.now() + timedelta(days=1))
+
+    assert len(find_here(as_alice, room.conversation, "mill")) == 2
+    assert snippets(page(as_alice, q="mill")) == []
+    assert palette(as_alice, "mill").xpath("//@data-said") == ["No matches"]
+
+
+def test_archived_conversation_is_found_and_no_recent_one(as_alice: Client, room: Room) -> None:
+    room.turn("A mill")
+    Conversation.objects.update(archived_at=timezone.now())
+
+    assert palette(as_alice, "").xpath("//*[@role='option']") == []
+    assert palette(as_alice, "mill").xpath("//@data-said") == ["2 results"]
 
 
 def test_find_in_conversation_is_in_everybodys_menu(
