@@ -71,7 +71,7 @@ def listing_context(
     return {
         "list_version": version,
         "pinned": pinned,
-        "days": by_day(shown),
+        "days": by_day(shown, after=_moment(before)),
         "current": current,
         "older_than": shown[-1].updated_at.isoformat() if len(lines) > count else "",
         "is_first_page": not before,
@@ -141,10 +141,15 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
-def by_day(conversations: Iterable[ConversationLine]) -> list[Day]:
+def by_day(
+    conversations: Iterable[ConversationLine], *, after: datetime | None = None
+) -> list[Day]:
+    """The conversations under headings. What continues the page that ended ``after`` a moment has no
+    heading of its own."""
     today = timezone.localdate()
+    continued = _label(after, today) if after else None
     return [
-        Day(label=label, conversations=list(lines))
+        Day(label="" if label == continued else label, conversations=list(lines))
         for label, lines in groupby(conversations, lambda line: _label(line.updated_at, today))
     ]
 

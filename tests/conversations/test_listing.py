@@ -117,6 +117,8 @@ def test_older_conversations_are_on_a_second_page(
     shown = [*first.xpath("//a/@title"), *second.xpath("//a/@title")]
     assert shown == [str(number) for number in range(PAGE_LINES + 10)]
     assert second.xpath("//a[contains(@class, 'nav-more')]") == []
+    headings = [*first.xpath("//h2/text()"), *second.xpath("//h2/text()")]
+    assert len(headings) == len(set(headings)) >= 1
 
 
 @pytest.mark.databases
