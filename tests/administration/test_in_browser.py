@@ -68,8 +68,13 @@ def test_pages_have_the_colours_of_the_application(ada: Administrator, scheme: s
 
     colour = "getComputedStyle(document.documentElement).{}"
     surface = page.evaluate(colour.format("backgroundColor"))
+    # A color is computed where it is used.
     ours = page.evaluate(
-        "getComputedStyle(document.documentElement).getPropertyValue('--surface').trim()"
+        """() => {
+          const probe = document.body.appendChild(document.createElement("i"));
+          probe.style.backgroundColor = "var(--surface)";
+          return getComputedStyle(probe).backgroundColor;
+        }"""
     )
 
     assert surface == ours

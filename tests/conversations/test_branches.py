@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import uuid
 
 import pytest
@@ -180,6 +181,23 @@ def test_copied_text_has_a_blank_line_where_an_artifact_stands(
     copied = as_bob.get(url_of("message_source", run.message)).content.decode()
 
     assert copied == "Here it is.\n\nBoth stay."
+
+
+def test_answer_with_an_artifact_and_a_picture_is_copied(as_bob: Client, room: Room) -> None:
+    run = room.ask("Draw it.")
+    picture = base64.b64encode(b"no picture").decode()
+    end_run_with(
+        run,
+        [
+            *message_log("Here it is."),
+            events.ArtifactUpdate(op="created", artifact_id="a", title="Levels", content="1.2"),
+            events.MediaUpdate(item=1, media_id="m", media_type="image/png", data=picture),
+        ],
+    )
+
+    copied = as_bob.get(url_of("message_source", run.message)).content.decode()
+
+    assert copied == "Here it is."
 
 
 # --- stopping -------------------------------------------------------------------------------

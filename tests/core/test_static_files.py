@@ -72,7 +72,10 @@ def bodies() -> list[bytes]:
 
 
 @pytest.fixture
-def get(source: Path, bodies: list[bytes]) -> Callable[..., HttpResponseBase]:
+def get(source: Path, bodies: list[bytes], db: None) -> Callable[..., HttpResponseBase]:
+    """With a database, because the end of a response looks at the connection that an earlier test
+    may have left open."""
+
     def get(address: str, **headers: str) -> HttpResponseBase:
         def nothing(request: object) -> HttpResponseBase:
             raise Http404
