@@ -43,6 +43,8 @@ def test_picker_is_searched_and_brings_its_parameters(
     expect(button).to_be_focused()
     expect(button).to_contain_text(second)
     expect(button.locator(".combobox-group")).to_contain_text("Xerotier")
+    # The parameters of the chosen server's dialect come from the server and replace those before.
+    expect(page.get_by_label("Web search")).to_be_attached()
     page.get_by_label("Parameters and system prompt").click()
     page.get_by_text("Advanced").click()
     expect(page.get_by_label("Web search")).to_be_visible()
