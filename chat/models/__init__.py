@@ -17,6 +17,13 @@ from chat.models.file import AnswerFile, Attachment, StoredFile
 from chat.models.imports import Import, ImportedSource
 from chat.models.installation import CacheEntry, KeyKind, KeyMark
 from chat.models.organization import Pin
+from chat.models.project import (
+    Project,
+    ProjectAccess,
+    ProjectColor,
+    ProjectMember,
+    ProjectRole,
+)
 from chat.models.question import OPEN_STATUSES, Question, QuestionKind, QuestionStatus
 from chat.models.run import Attempt, RawSegment, Run, Runner, RunSegment, RunStatus
 from chat.models.search import SearchKind, SearchRow
@@ -51,6 +58,11 @@ __all__ = [
     "MockupFile",
     "MockupVersion",
     "Pin",
+    "Project",
+    "ProjectAccess",
+    "ProjectColor",
+    "ProjectMember",
+    "ProjectRole",
     "Question",
     "QuestionKind",
     "QuestionStatus",

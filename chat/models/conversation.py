@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from chat.core.prepared import PreparedUpdate
+from chat.models.project import Project
 from chat.models.team import WRITING_ROLES, Team
 from chat.models.tool import Tool
 from chat.models.upstream import Upstream
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 class Visibility(models.TextChoices):
     PRIVATE = "private", gettext_lazy("Private")
     TEAM = "team", gettext_lazy("Team")
+    # With those who see its project. Within a project it is this or private.
+    PROJECT = "project", gettext_lazy("Project")
 
 
 def is_read_by(member: int, *, owner: int | None, visibility: str | None) -> bool:
@@ -78,6 +81,15 @@ class Conversation(models.Model):
         choices=Visibility.choices,
         default=Visibility.PRIVATE,
     )
+    # An action takes the conversations out of a project before it deletes it.
+    project = models.ForeignKey(
+        Project,
+        null=True,
+        blank=True,
+        on_delete=models.RESTRICT,
+        related_name="conversations",
+        verbose_name=gettext_lazy("project"),
+    )
     title = models.CharField(gettext_lazy("title"), max_length=200)
     system_prompt = models.TextField(blank=True)
     # What the composer offers next: the last choice.
@@ -121,6 +133,14 @@ class Conversation(models.Model):
                 condition=Q(expires_at__isnull=False),
                 name="conversation_expiry",
             ),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(visibility=Visibility.PRIVATE)
+                | Q(visibility=Visibility.TEAM, project__isnull=True)
+                | Q(visibility=Visibility.PROJECT, project__isnull=False),
+                name="conversation_project_visibility",
+            )
         ]
 
     def __str__(self) -> str:

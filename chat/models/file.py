@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from chat.models.conversation import Conversation, Message
+from chat.models.project import Project
 from chat.models.run import Run
 from chat.models.user import User
 
@@ -53,6 +54,8 @@ class StoredFile(models.Model):
     conversation = models.ForeignKey(
         Conversation, null=True, on_delete=models.CASCADE, related_name="files"
     )
+    # Instead of a conversation: a file that each conversation of the project is offered.
+    project = models.ForeignKey(Project, null=True, on_delete=models.CASCADE, related_name="files")
     name = models.CharField(gettext_lazy("name"), max_length=255, blank=True)
     media_type = models.CharField(
         gettext_lazy("media type"), max_length=100, default="application/octet-stream"
