@@ -38,7 +38,10 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "artifacts": ("search.sources",),
     "files": ("artifacts.actions", "artifacts.file_rows", "search.sources"),
     "conversations": ("files.actions", "files.file_counts", "search.sources"),
-    "imports": ("conversations.actions", "conversations.titles", "files.actions", "search.sources"),
+    "imports": (
+        *("conversations.actions", "conversations.titles", "files.actions", "search.sources"),
+        *("artifacts.actions", "exports.format"),
+    ),
     "organization": ("conversations.actions",),
     "run_details": (),
     "questions": (

@@ -14,6 +14,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from chat.live.snapshot import render_unfolded
 from chat.models import Attempt, Conversation, Message, Role, Run
+from chat.models.imports import name_imported
 from chat.models.tree import Position, tree_order
 from chat.rendering.figures import count
 from chat.run_details.facts import figures_of, moments_of, outcome_label
@@ -108,12 +109,14 @@ def read_page(conversation: Conversation, page: int) -> PageRows:
     by_message: dict[int, list[Run]] = {}
     for run in runs:
         by_message.setdefault(run.message_id, []).append(run)
+    messages = Message.objects.select_related("author").in_bulk(keys)
+    name_imported(conversation.pk, messages=messages.values())
     return PageRows(
         positions=shown,
         turn_count=len(order),
         page=page,
         page_count=page_count,
-        messages=Message.objects.select_related("author").in_bulk(keys),
+        messages=messages,
         runs=by_message,
         logs=read_logs([run.pk for run in runs]),
     )
@@ -150,7 +153,7 @@ def _turn(position: Position, rows: PageRows) -> TranscriptTurn:
 def _author(message: Message, runs: Sequence[Run]) -> str:
     if message.role == Role.ASSISTANT:
         return runs[0].model if runs else gettext("Answer")
-    return str(message.author) if message.author else gettext("Deleted user")
+    return message.author_name
 
 
 def card_of(run: Run, log: Sequence[LogEntry], *, result_length: int | None = None) -> RunCard:

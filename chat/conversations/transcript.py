@@ -22,6 +22,8 @@ from chat.models import (
     RunStatus,
     User,
 )
+from chat.models.conversation import name_of
+from chat.models.imports import name_imported
 from chat.models.run import model_label
 from chat.models.tree import Place, visible_path
 from chat.runs.outcomes import SERVER_IS_GONE, TOO_MANY_PAUSES
@@ -109,18 +111,17 @@ class Turn:
     def name(self) -> str:
         """The author of a message, or the model of an answer."""
         if self.is_person:
-            author = self.message.author
-            return str(author) if author is not None else gettext("Deleted user")
+            return self.message.author_name
         return (self.last.model_label if self.last else "") or gettext("no model")
 
     @property
     def full_model_name(self) -> str:
         run = self.last.run if self.last else None
-        if run is None or run.upstream is None:
+        if run is None or (run.upstream is None and not run.imported_server):
             return run.model if run else ""
         return gettext("%(model)s on %(server)s") % {
             "model": run.model,
-            "server": run.upstream.name,
+            "server": name_of(run.upstream, run.imported_server),
         }
 
     @property
@@ -238,6 +239,7 @@ def read_turns(path: Path, indices: Sequence[int]) -> list[Turn]:
         .defer("result")
         .order_by("message_id", "position")
     )
+    name_imported(path.conversation.pk, messages=full.values(), runs=runs)
     shown = _shown(runs, render_answers(runs))
     newer = _newer(path, places)
     return [
@@ -279,6 +281,7 @@ def read_changed(path: Path, indices: Sequence[int], *, known_runs: Collection[s
     places = [path.places[index] for index in indices]
     answers = [place.message.pk for place in places if place.message.role == Role.ASSISTANT]
     runs = _runs_of(answers)
+    name_imported(path.conversation.pk, runs=runs)
     shown = _shown(runs, render_answers(_later(runs, known_runs)))
     newer = _newer(path, places)
     return [

@@ -11,23 +11,38 @@ from __future__ import annotations
 import json
 import sys
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from chat.events import JsonObject
 
 NAME = "tributary.conversation"
 VERSION = 1
 
+# The limits are those of the columns. With them the schema says what an import accepts.
+Time: TypeAlias = Annotated[datetime, Meta(tz=True)]
+Place: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Figure: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Word: TypeAlias = Annotated[str, Meta(max_length=20)]
+MediaType: TypeAlias = Annotated[str, Meta(max_length=100)]
+Name: TypeAlias = Annotated[str, Meta(max_length=200)]
+Heading: TypeAlias = Annotated[str, Meta(max_length=300)]
+FilePath: TypeAlias = Annotated[str, Meta(max_length=500)]
+Digest: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
 
 class Person(Struct, kw_only=True):
-    """Somebody with an account. ``null`` in place of a person: the account was deleted, or nobody."""
+    """Somebody with an account. ``null`` in place of a person: the account was deleted, or nobody.
+
+    Without ``email``: the name is that of a file from which the conversation was imported, and nobody
+    of the installation is meant.
+    """
 
     name: str
-    email: str
+    email: str | None
 
 
 class Tool(Struct, kw_only=True):
@@ -45,27 +60,27 @@ class Conversation(Struct, kw_only=True):
     """
 
     id: UUID
-    title: str
+    title: Name
     team: str
     owner: Person
-    visibility: Literal["private", "team"]
+    visibility: Literal["private", "team", "project"]
     system_prompt: str
     server: str | None
-    model: str
+    model: Name
     parameters: JsonObject
     tools: list[Tool]
-    created_at: datetime
-    updated_at: datetime
+    created_at: Time
+    updated_at: Time
     visible_turn: UUID | None
 
 
 class Attempt(Struct, kw_only=True):
     """One attempt to reach the server."""
 
-    number: int
-    started_at: datetime
-    outcome: str
-    error_kind: str
+    number: Place
+    started_at: Time
+    outcome: Word
+    error_kind: Word
     error_message: str
     retry_after_seconds: float | None
 
@@ -73,9 +88,9 @@ class Attempt(Struct, kw_only=True):
 class AnswerFile(Struct, kw_only=True):
     """A file that the answer contained as bytes: which medium of which item it is."""
 
-    choice: int
-    item: int
-    position: int
+    choice: Place
+    item: Place
+    position: Place
     file: UUID
     transcript: str
 
@@ -86,16 +101,16 @@ class Question(Struct, kw_only=True):
 
     id: UUID
     kind: Literal["ask", "approval", "tool"]
-    position: int
-    ask_id: str
+    position: Place
+    ask_id: Name
     body: JsonObject
     status: Literal["open", "claimed", "answered", "declined", "expired"]
     claimed_by: Person | None
-    claimed_at: datetime | None
+    claimed_at: Time | None
     answered_by: Person | None
-    answered_at: datetime | None
+    answered_at: Time | None
     answer: JsonObject
-    created_at: datetime
+    created_at: Time
 
 
 class Run(Struct, kw_only=True):
@@ -118,25 +133,27 @@ class Run(Struct, kw_only=True):
         "interrupted",
     ]
     server: str | None
-    dialect: str
-    model: str
+    dialect: Annotated[str, Meta(max_length=40)]
+    model: Name
+    # The model's name in the server's list, else its id.
+    model_label: str
     system_prompt: str
     parameters: JsonObject
     tools: list[JsonObject]
     inputs: list[JsonObject]
     requested_by: Person | None
     stop_requested_by: Person | None
-    stop_requested_at: datetime | None
-    queued_at: datetime
-    claimed_at: datetime | None
-    request_sent_at: datetime | None
-    first_event_at: datetime | None
-    first_token_at: datetime | None
-    finished_at: datetime | None
-    input_tokens: int | None
-    output_tokens: int | None
-    reasoning_tokens: int | None
-    error_kind: str
+    stop_requested_at: Time | None
+    queued_at: Time
+    claimed_at: Time | None
+    request_sent_at: Time | None
+    first_event_at: Time | None
+    first_token_at: Time | None
+    finished_at: Time | None
+    input_tokens: Figure | None
+    output_tokens: Figure | None
+    reasoning_tokens: Figure | None
+    error_kind: Word
     error_message: str
     notes: list[str]
     attempts: list[Attempt]
@@ -154,7 +171,7 @@ class Turn(Struct, kw_only=True):
     role: Literal["user", "assistant"]
     author: Person | None
     text: str
-    created_at: datetime
+    created_at: Time
     # Files that a person attached, in order.
     attachments: list[UUID]
     runs: list[Run]
@@ -163,55 +180,55 @@ class Turn(Struct, kw_only=True):
 class ArtifactVersion(Struct, kw_only=True):
     """``run`` and ``seq`` name the event that made it."""
 
-    number: int
+    number: Place
     run: UUID
-    seq: int
-    identifier: str
-    title: str
-    language: str
-    content_type: str
+    seq: Figure
+    identifier: Name
+    title: Heading
+    language: Annotated[str, Meta(max_length=60)]
+    content_type: MediaType
     content: str
-    created_at: datetime
+    created_at: Time
 
 
 class Artifact(Struct, kw_only=True):
     id: UUID
-    artifact_id: str
-    created_at: datetime
+    artifact_id: Name
+    created_at: Time
     versions: list[ArtifactVersion]
 
 
 class MockupFile(Struct, kw_only=True):
     """``file`` is null where the file was not downloaded; ``reason`` may say why."""
 
-    path: str
-    content_type: str
-    announced_bytes: int
+    path: FilePath
+    content_type: MediaType
+    announced_bytes: Figure
     status: Literal["wanted", "stored", "refused"]
     file: UUID | None
-    reason: str
+    reason: Heading
 
 
 class MockupVersion(Struct, kw_only=True):
     """``run`` and ``seq`` name the event that made it."""
 
-    number: int
+    number: Place
     run: UUID
-    seq: int
-    identifier: str
-    title: str
-    entry: str
+    seq: Figure
+    identifier: Name
+    title: Heading
+    entry: FilePath
     changed: list[str]
     deleted: list[str]
-    created_at: datetime
+    created_at: Time
     files: list[MockupFile]
 
 
 class Mockup(Struct, kw_only=True):
     id: UUID
-    bundle_id: str
+    bundle_id: Name
     server: str | None
-    created_at: datetime
+    created_at: Time
     versions: list[MockupVersion]
 
 
@@ -219,12 +236,12 @@ class File(Struct, kw_only=True):
     """A file of the conversation. Its bytes are in ``contents`` under ``sha256``."""
 
     id: UUID
-    name: str
-    media_type: str
-    size_bytes: int
-    sha256: str
+    name: Annotated[str, Meta(max_length=255)]
+    media_type: MediaType
+    size_bytes: Figure
+    sha256: Digest
     created_by: Person | None
-    created_at: datetime
+    created_at: Time
 
 
 class Export(Struct, kw_only=True):

@@ -54,7 +54,7 @@ def write_html(source: Source, *, is_page: bool = False) -> Iterator[bytes]:
     middle, _, end = rest.partition(places[1])
     yield begin.encode()
     for number, message in enumerate(
-        read_turns([position.pk for position in source.visible]), start=1
+        read_turns(source, [position.pk for position in source.visible]), start=1
     ):
         yield standalone.clean(_turn(message, number)).encode()
     yield f"{middle}{standalone.sprite()}{end}".encode()

@@ -17,6 +17,7 @@ from chat.exports.reading import Source, read_turns
 from chat.models import (
     Artifact,
     Conversation,
+    ImportedNames,
     Message,
     Mockup,
     Question,
@@ -26,6 +27,7 @@ from chat.models import (
     Upstream,
     User,
 )
+from chat.models.run import model_label
 from chat.run_details.log_pages import entries_behind
 from chat.runs.public_events import public_body, public_result
 
@@ -38,12 +40,12 @@ def write_json(source: Source, *, with_contents: bool = True) -> Iterator[bytes]
     yield b'{"format":%s,"version":%d,' % (_encode(form.NAME), form.VERSION)
     yield b'"conversation":%s,' % _encode(_conversation(source))
     keys = sorted(position.pk for position in source.order)
-    yield from _array(b"turns", map(_turn, read_turns(keys)))
+    yield from _array(b"turns", map(_turn, read_turns(source, keys)))
     yield b","
     yield from _array(b"artifacts", map(_artifact, room.artifacts.order_by("pk")))
     yield b","
     mockups = room.mockups.select_related("upstream").order_by("pk")
-    yield from _array(b"mockups", map(_mockup, mockups))
+    yield from _array(b"mockups", (_mockup(mockup, source.names) for mockup in mockups))
     yield b","
     files = list(room.files.select_related("created_by").order_by("pk"))
     yield from _array(b"files", map(_file, files))
@@ -81,12 +83,14 @@ def _contents(files: Iterable[StoredFile]) -> Iterator[bytes]:
 # --- the room -----------------------------------------------------------------------------------
 
 
-def _person(user: User | None) -> form.Person | None:
-    return form.Person(name=user.name, email=user.email) if user else None
+def _person(user: User | None, imported_name: str = "") -> form.Person | None:
+    if user is None:
+        return form.Person(name=imported_name, email=None) if imported_name else None
+    return form.Person(name=user.name, email=user.email)
 
 
-def _name(upstream: Upstream | None) -> str | None:
-    return upstream.name if upstream else None
+def _server(upstream: Upstream | None, imported_name: str | None) -> str | None:
+    return upstream.name if upstream else imported_name or None
 
 
 def _conversation(source: Source) -> form.Conversation:
@@ -100,7 +104,7 @@ def _conversation(source: Source) -> form.Conversation:
         owner=form.Person(name=room.owner.name, email=room.owner.email),
         visibility=cast(Any, room.visibility),
         system_prompt=room.system_prompt,
-        server=_name(room.upstream),
+        server=_server(room.upstream, source.names.get(("room_server", room.pk))),
         model=room.model,
         parameters=room.parameters,
         tools=[
@@ -121,7 +125,7 @@ def _turn(message: Any) -> form.Turn:
         id=message.public_id,
         parent=message.of_parent,
         role=cast(Any, message.role),
-        author=_person(message.author),
+        author=_person(message.author, message.imported_author),
         text=message.text,
         created_at=message.created_at,
         attachments=[each.file.public_id for each in message.attachments.all()],
@@ -133,9 +137,10 @@ def _run(run: Run) -> form.Run:
     return form.Run(
         id=run.public_id,
         status=cast(Any, run.status),
-        server=_name(run.upstream),
+        server=_server(run.upstream, run.imported_server),
         dialect=run.dialect,
         model=run.model,
+        model_label=model_label(run),
         system_prompt=run.system_prompt,
         parameters=run.parameters,
         tools=run.tools,
@@ -207,7 +212,7 @@ def _question(question: Question) -> form.Question:
         status=cast(Any, question.status),
         claimed_by=_person(question.claimed_by),
         claimed_at=question.claimed_at,
-        answered_by=_person(question.answered_by),
+        answered_by=_person(question.answered_by, question.imported_answerer),
         answered_at=question.answered_at,
         answer=answer,
         created_at=question.created_at,
@@ -241,12 +246,12 @@ def _artifact_version(version: Any) -> form.ArtifactVersion:
     )
 
 
-def _mockup(mockup: Mockup) -> form.Mockup:
+def _mockup(mockup: Mockup, names: ImportedNames) -> form.Mockup:
     versions = mockup.versions.annotate(of_run=F("run__public_id")).order_by("number")
     return form.Mockup(
         id=mockup.public_id,
         bundle_id=mockup.bundle_id,
-        server=_name(mockup.upstream),
+        server=_server(mockup.upstream, names.get(("mockup_server", mockup.pk))),
         created_at=mockup.created_at,
         versions=[_mockup_version(version) for version in versions],
     )

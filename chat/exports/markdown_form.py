@@ -46,7 +46,7 @@ def write_markdown(source: Source, *, with_all_branches: bool = False) -> Iterat
     """The document in pieces, one for each turn."""
     positions = source.order if with_all_branches else source.visible
     yield _joined(_head(source))
-    turns = read_turns([position.pk for position in positions])
+    turns = read_turns(source, [position.pk for position in positions])
     for position, message in zip(positions, turns, strict=False):
         heading = _heading(message, position, is_numbered=with_all_branches)
         yield _joined([heading, *_body(message)])
@@ -80,7 +80,7 @@ def _head(source: Source) -> list[str]:
 def author_of(message: Message) -> str:
     """The author of a message, or the model of an answer."""
     if message.role == Role.USER:
-        return str(message.author) if message.author else gettext("Deleted user")
+        return message.author_name
     runs = list(message.runs.all())
     return model_label(runs[-1]) if runs else gettext("Answer")
 

@@ -3,13 +3,14 @@ length of a conversation costs no memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from django.db.models import F, Prefetch, QuerySet
 
 from chat.conversations.transcript import read_path
-from chat.models import Attachment, Conversation, Message, Question, Run, User
+from chat.models import Attachment, Conversation, ImportedNames, Message, Question, Run, User
+from chat.models.imports import imported_names, name_answerers, name_imported
 from chat.models.tree import Position, tree_order
 
 # Turns in memory at a time. Logs are read run by run.
@@ -19,12 +20,14 @@ BATCH_TURNS = 10
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """A conversation as ``reader`` sees it: ``visible`` are the turns of their branch, ``order`` those
-    of all branches, each to its end before the next one."""
+    of all branches, each to its end before the next one. ``names`` are those of an imported
+    conversation."""
 
     conversation: Conversation
     reader: User
     visible: Sequence[Position]
     order: Sequence[Position]
+    names: ImportedNames
 
     @property
     def visible_keys(self) -> frozenset[int]:
@@ -53,16 +56,26 @@ def read_source(reader: User, conversation: Conversation) -> Source:
         reader=reader,
         visible=visible,
         order=tree_order(path.messages.values()),
+        names=imported_names(conversation.pk),
     )
 
 
-def read_turns(keys: Sequence[int]) -> Iterator[Message]:
+def read_turns(source: Source, keys: Sequence[int]) -> Iterator[Message]:
     """The messages with these keys, in this order, with everything that belongs to them but logs and
     the bytes of files."""
     for start in range(0, len(keys), BATCH_TURNS):
         batch = keys[start : start + BATCH_TURNS]
         found = _turns().in_bulk(batch)
+        _name(source, found.values())
         yield from (found[key] for key in batch if key in found)
+
+
+def _name(source: Source, messages: Collection[Message]) -> None:
+    if source.names:
+        runs = [run for message in messages for run in message.runs.all()]
+        questions = [question for run in runs for question in run.questions.all()]
+        name_imported(source.conversation.pk, messages=messages, runs=runs, names=source.names)
+        name_answerers(questions, source.names)
 
 
 def _turns() -> QuerySet[Message]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TypeAlias
-from uuid import uuid4
 
 import msgspec
 from django.db import IntegrityError, transaction
@@ -18,36 +16,28 @@ from django.utils.translation import gettext
 from chat import access, events
 from chat.conversations.actions.conversation import delete
 from chat.conversations.actions.messages import choose_path
-from chat.conversations.titles import title_of
 from chat.core import notify
 from chat.core.errors import ActionRefused
-from chat.core.text import clean, without_hidden
-from chat.files.actions import Picture, attach, check_picture_size, picture_of
+from chat.files.actions import Picture, check_picture_size, picture_of
 from chat.imports.archive import MOST_CONVERSATIONS, Archive, Document, ImportRefused, Item, parse
-from chat.imports.conversations import Call, File, Part, Reasoning, Text, Turn, Unreadable
 from chat.imports.conversations import Conversation as Imported
+from chat.imports.conversations import File, Part, Text, Unreadable
 from chat.imports.formats import FORMATS, Format, detect
+from chat.imports.formats.tributary import Exported
 from chat.imports.report import Note, Report
+from chat.imports.restoring import restore
+from chat.imports.writing import write
 from chat.models import (
     AuditEvent,
     Conversation,
     Import,
     ImportedSource,
     Message,
-    Role,
-    Run,
-    RunSegment,
-    SearchKind,
     Team,
     User,
 )
-from chat.result import Fold
-from chat.runs.outcomes import columns_of, prepare_outcome, record_outcome
-from chat.search.sources import index
 from chat.web.files import picture_name
 
-# Rows that are written, and answers that are held in memory, at once.
-BATCH = 400
 # Called with the numbers of conversations that are done, and of all. What it raises ends the import;
 # what was created until then stays, and can be undone.
 Progress: TypeAlias = Callable[[int, int], None]
@@ -56,9 +46,10 @@ Progress: TypeAlias = Callable[[int, int], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """A conversation that can be written. ``identity`` and ``digest`` are those of what was read.
-    ``pictures`` are of turns, by their ids; other files are lines of text."""
+    ``pictures`` are of turns, by their ids; other files are lines of text. Our own export has its
+    files in ``imported``."""
 
-    imported: Imported
+    imported: Imported | Exported
     identity: str
     digest: str
     pictures: dict[str, list[Picture]] = field(default_factory=dict)
@@ -177,7 +168,7 @@ class _Work:
         else:
             report.empty += 1
 
-    def _accept(self, imported: Imported, source_id: str, archive: Archive) -> None:
+    def _accept(self, imported: Imported | Exported, source_id: str, archive: Archive) -> None:
         report = self.report
         digest, title = imported.digest, imported.title
         identity = imported.source_id or f"content:{digest}"
@@ -217,7 +208,11 @@ class _Work:
 # --- pictures -------------------------------------------------------------------------------------
 
 
-def _prepared(imported: Imported, archive: Archive, *, identity: str, digest: str) -> Prepared:
+def _prepared(
+    imported: Imported | Exported, archive: Archive, *, identity: str, digest: str
+) -> Prepared:
+    if isinstance(imported, Exported):
+        return Prepared(imported=imported, identity=identity, digest=digest)
     pictures: dict[str, list[Picture]] = {}
     left_out: list[str] = []
     turns = []
@@ -279,238 +274,27 @@ def _written(batch: Import, prepared: Prepared) -> bool:
 
 def _write(batch: Import, prepared: Prepared) -> None:
     """Stores one conversation. Call this inside a transaction."""
-    imported, pictures = prepared.imported, prepared.pictures
-    user, turns = batch.user, _answered(imported.turns)
-    first, last = _times(imported)
-    room = Conversation.objects.create(
-        team=batch.team,
-        owner=user,
-        title=_title(imported),
-        system_prompt=imported.system_prompt,
-        created_at=first,
-        updated_at=last,
+    imported = prepared.imported
+    written = (
+        restore(batch, imported)
+        if isinstance(imported, Exported)
+        else write(batch, imported, prepared.pictures)
     )
-    index(SearchKind.TITLE, room)
-    messages = _messages(room, user, turns, first)
-    for turn in turns:
-        if turn.role == "user" and turn.source_id in pictures:
-            attach(messages[turn.source_id], user, pictures[turn.source_id])
-    index(SearchKind.MESSAGE, *(each for each in messages.values() if each.role == Role.USER))
-    answers = [turn for turn in turns if turn.role == "assistant"]
-    for start in range(0, len(answers), BATCH):
-        _store_answers(batch, messages, answers[start : start + BATCH], pictures)
-    leaf = messages.get(f"{imported.leaf}{_ANSWER}") or messages.get(imported.leaf)
-    if leaf is not None:
-        choose_path(user, leaf)
+    if written.leaf is not None:
+        choose_path(batch.user, written.leaf)
+    room = written.room
     ImportedSource.objects.create(
         batch=batch,
         team=batch.team,
-        user=user,
+        user=batch.user,
         format=batch.format,
         source_id=prepared.identity,
         digest=prepared.digest,
         conversation=room,
-        last_message=max(message.pk for message in messages.values()),
+        last_message=written.last_message,
+        names=written.names,
     )
     notify.publish_after_commit(notify.room_topic(room.public_id))
-
-
-# Behind the id of a message that has no answer.
-_ANSWER = "/answer"
-
-
-def _answered(turns: Sequence[Turn]) -> list[Turn]:
-    """With an empty answer below each message that has none: what is below a conversation's last
-    answer continues it, and an answer can be tried again."""
-    parents = {turn.parent for turn in turns}
-    return [
-        *turns,
-        *(
-            Turn(
-                source_id=f"{turn.source_id}{_ANSWER}",
-                role="assistant",
-                parts=(),
-                parent=turn.source_id,
-                created_at=turn.created_at,
-            )
-            for turn in turns
-            if turn.role == "user" and turn.source_id not in parents
-        ),
-    ]
-
-
-def _times(imported: Imported) -> tuple[datetime, datetime]:
-    """When it began and when it last changed. What is to come has not happened."""
-    now = timezone.now()
-    known = [turn.created_at for turn in imported.turns if turn.created_at]
-    first = min(imported.created_at or min(known, default=now), now)
-    last = imported.updated_at or max(known, default=first)
-    return first, max(first, min(last, now))
-
-
-def _title(imported: Imported) -> str:
-    title = without_hidden(clean(" ".join(imported.title.split())))[:200].strip()
-    said = (turn.text for turn in imported.turns if turn.role == "user" and turn.text.strip())
-    return title or title_of(next(said, ""))
-
-
-def _messages(
-    room: Conversation, user: User, turns: Sequence[Turn], first: datetime
-) -> dict[str, Message]:
-    """The messages by their source's ids, created in the order of the turns: siblings are shown in
-    the order of their keys."""
-    now = timezone.now()
-    messages: dict[str, Message] = {}
-    at = first
-    times: dict[str, datetime] = {}
-    for turn in turns:
-        at = min(turn.created_at or times.get(turn.parent, first), now)
-        times[turn.source_id] = at
-        is_person = turn.role == "user"
-        messages[turn.source_id] = Message(
-            conversation=room,
-            role=turn.role,
-            author=user if is_person else None,
-            text=clean(turn.text) if is_person else "",
-            created_at=at,
-        )
-    Message.objects.bulk_create(messages.values())
-    children = []
-    for turn in turns:
-        if turn.parent:
-            messages[turn.source_id].parent = messages[turn.parent]
-            children.append(messages[turn.source_id])
-    Message.objects.bulk_update(children, ["parent"], batch_size=BATCH)
-    return messages
-
-
-def _store_answers(
-    batch: Import,
-    messages: Mapping[str, Message],
-    turns: Sequence[Turn],
-    pictures: Mapping[str, Sequence[Picture]],
-) -> None:
-    """The runs of answers, with logs and results, as if they had ended when they were written."""
-    runs: list[Run] = []
-    segments: list[RunSegment] = []
-    with_pictures: list[tuple[Run, events.Result]] = []
-    for turn in turns:
-        message = messages[turn.source_id]
-        # Of an answer whose model is unknown, the product is known.
-        model = clean(turn.model or turn.author)[:200] or FORMATS[batch.format].label
-        log = _log(turn, pictures.get(turn.source_id, ()), model)
-        end = log[-1]
-        assert isinstance(end, events.ChatEnd)
-        run = Run(
-            conversation=message.conversation,
-            message=message,
-            model=model,
-            requested_by=batch.user,
-            idempotency_key=uuid4(),
-            queued_at=message.created_at,
-            **{**columns_of(end), "finished_at": message.created_at},
-        )
-        body = events.join_bodies(events.encode(event) for event in log)
-        runs.append(run)
-        segments.append(RunSegment(run=run, first_seq=1, last_seq=end.seq, body=body))
-        if turn.source_id in pictures:
-            with_pictures.append((run, end.result))
-    Run.objects.bulk_create(runs)
-    RunSegment.objects.bulk_create(segments)
-    index(SearchKind.ANSWER, *runs)
-    index(SearchKind.REASONING, *runs)
-    for run, result in with_pictures:
-        record_outcome(run.pk, result, prepare_outcome(run.pk, result))
-
-
-def _log(turn: Turn, pictures: Sequence[Picture], model: str) -> list[events.Event]:
-    log: list[events.Event] = [events.ChatStart(model_instance_id=model, requested_model=model)]
-    for item, part in enumerate(turn.parts):
-        log += _EVENTS[type(part)](item, part)
-    for item, picture in enumerate(pictures, start=len(turn.parts)):
-        log.append(
-            events.MediaUpdate(
-                item=item,
-                media_id=f"picture-{item}",
-                media_type=picture.media_type,
-                data=base64.b64encode(picture.body).decode(),
-            )
-        )
-    if turn.error:
-        log.append(events.Error(error=events.ErrorInfo(message=turn.error)))
-    fold = Fold()
-    fold.extend(log)
-    log.append(events.ChatEnd(result=fold.result(_ending(turn, pictures))))
-    for seq, event in enumerate(log, start=1):
-        event.seq = seq
-    return log
-
-
-def _ending(turn: Turn, pictures: Sequence[Picture]) -> events.Ending:
-    if turn.error:
-        return events.Ending(status="failed", stop=events.Stop(reason="error"))
-    if not turn.parts and not pictures:
-        return events.Ending(status="stopped", stop=events.Stop(reason="stopped"))
-    return events.Ending(status="completed", stop=events.Stop(reason="stop"))
-
-
-def _text(item: int, part: Text) -> list[events.Event]:
-    return [
-        events.MessageStart(item=item),
-        events.MessageDelta(item=item, content=part.text),
-        events.MessageEnd(item=item),
-    ]
-
-
-def _reasoning(item: int, part: Reasoning) -> list[events.Event]:
-    return [
-        events.ReasoningStart(item=item),
-        events.ReasoningDelta(item=item, content=part.text),
-        events.ReasoningEnd(item=item),
-    ]
-
-
-def _call(item: int, part: Call) -> list[events.Event]:
-    """A call that the product has executed. Other servers insist on an id."""
-    call_id = part.call_id or f"call_{item}"
-    start = events.ToolCallStart(
-        item=item,
-        tool=part.tool,
-        call_id=call_id,
-        executes="upstream",
-        id_synthesised=not part.call_id,
-    )
-    arguments = events.ToolCallArguments(
-        item=item,
-        tool=part.tool,
-        arguments=part.arguments,
-        call_id=call_id,
-        id_synthesised=not part.call_id,
-    )
-    end: events.Event = events.ToolCallSuccess(
-        item=item,
-        tool=part.tool,
-        arguments=part.arguments,
-        output=part.output or "",
-        call_id=call_id,
-    )
-    if part.has_failed:
-        end = events.ToolCallFailure(
-            item=item,
-            reason=part.output or gettext("The tool failed."),
-            metadata=events.FailureMetadata(
-                type="execution_failed", tool_name=part.tool, arguments=part.arguments
-            ),
-            call_id=call_id,
-        )
-    return [start, arguments, end]
-
-
-_EVENTS: dict[type, Callable[..., list[events.Event]]] = {
-    Text: _text,
-    Reasoning: _reasoning,
-    Call: _call,
-}
 
 
 # --- undoing --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from chat.models.artifact import (
 from chat.models.audit import AuditEvent
 from chat.models.conversation import BranchChoice, Conversation, Message, Role, Visibility
 from chat.models.file import AnswerFile, Attachment, StoredFile
-from chat.models.imports import Import, ImportedSource
+from chat.models.imports import Import, ImportedNames, ImportedSource
 from chat.models.installation import CacheEntry, KeyKind, KeyMark
 from chat.models.organization import Pin
 from chat.models.project import (
@@ -48,6 +48,7 @@ __all__ = [
     "Conversation",
     "FetchStatus",
     "Import",
+    "ImportedNames",
     "ImportedSource",
     "Invitation",
     "KeyKind",

@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 
 from chat.core.prepared import PreparedUpdate
 from chat.models.project import Project
@@ -232,12 +232,30 @@ class Message(models.Model):
     is_last: bool | None = None
     # For the user for whom it was loaded: `BranchChoice.is_kept`; ``None`` if they chose nothing.
     is_kept: bool | None = None
+    # The author in the source of an imported conversation, if that was loaded with it and nobody
+    # here is the author.
+    imported_author = ""
 
     class Meta:
         indexes = [models.Index(fields=["conversation", "parent", "id"])]
 
     def __str__(self) -> str:
         return f"{self.role} {self.public_id}"
+
+    @property
+    def author_name(self) -> str:
+        """The author of a person's message, as people read it."""
+        return name_of(self.author, self.imported_author)
+
+
+def name_of(known: User | Upstream | None, imported_name: str) -> str:
+    """The name of a person or a server. One that only the source of an imported conversation knows is
+    marked, so that nobody takes it for one of this installation."""
+    if known is not None:
+        return str(known)
+    if imported_name:
+        return gettext("%(name)s (imported)") % {"name": imported_name}
+    return gettext("Deleted user")
 
 
 class BranchChoice(models.Model):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from chat.models.conversation import Conversation
+from chat.models.conversation import Conversation, Message
+from chat.models.question import Question
+from chat.models.run import Run
 from chat.models.team import Team
 
 
@@ -57,6 +61,9 @@ class ImportedSource(models.Model):
     )
     # The newest message that was imported: a later one continues the conversation.
     last_message = models.PositiveBigIntegerField(default=0)
+    # Names in the source for which there is no record here: {kind: {name: [keys of records]}}. Kinds
+    # are those of `ImportedNames`.
+    names = models.JSONField(default=dict, blank=True)
 
     class Meta:
         constraints = [
@@ -67,3 +74,52 @@ class ImportedSource(models.Model):
 
     def __str__(self) -> str:
         return f"{self.format} {self.source_id}"
+
+
+# By kind and key of a record. Kinds: "author" of a message, "answered_by" of a question, "server" and
+# "model" (its label) of a run, "room_server" of the conversation, "mockup_server" of a mockup.
+ImportedNames: TypeAlias = Mapping[tuple[str, int], str]
+
+
+def imported_names(conversation_pk: int) -> ImportedNames:
+    """The names that the source of an imported conversation has for people and servers that have no
+    record here. Empty for every other conversation."""
+    rows = ImportedSource.objects.filter(conversation=conversation_pk)
+    return {
+        (kind, key): name
+        for names in rows.values_list("names", flat=True)
+        for kind, keys_by_name in names.items()
+        for name, keys in keys_by_name.items()
+        for key in keys
+    }
+
+
+def name_imported(
+    conversation_pk: int,
+    *,
+    messages: Iterable[Message] = (),
+    runs: Iterable[Run] = (),
+    names: ImportedNames | None = None,
+) -> None:
+    """Sets the imported names of records of one conversation that have no author or server. Without
+    ``names`` they are read, in one query, if any record lacks one."""
+    unnamed = [each for each in messages if each.role == "user" and each.author_id is None]
+    without_server = [each for each in runs if each.upstream_id is None]
+    if not unnamed and not without_server:
+        return
+    names = imported_names(conversation_pk) if names is None else names
+    for message in unnamed:
+        message.imported_author = names.get(("author", message.pk), "")
+    for run in without_server:
+        run.imported_server = names.get(("server", run.pk), "")
+        run.imported_label = names.get(("model", run.pk), "")
+
+
+def name_answerers(questions: Iterable[Question], names: ImportedNames | None = None) -> None:
+    """The same for questions, which may be of several conversations."""
+    unnamed = [each for each in questions if not each.is_open and each.answered_by_id is None]
+    for room in {each.conversation_id for each in unnamed}:
+        found = imported_names(room) if names is None else names
+        for question in unnamed:
+            if question.conversation_id == room:
+                question.imported_answerer = found.get(("answered_by", question.pk), "")

@@ -9,7 +9,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from chat.models.conversation import Conversation
+from chat.models.conversation import Conversation, name_of
 from chat.models.run import Run
 
 
@@ -60,6 +60,9 @@ class Question(models.Model):
     answer = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
+    # As `Message.imported_author`, for who answered.
+    imported_answerer = ""
+
     class Meta:
         ordering = ["run", "position"]
         indexes = [models.Index(fields=["conversation", "status"])]
@@ -73,3 +76,7 @@ class Question(models.Model):
     @property
     def is_open(self) -> bool:
         return self.status in OPEN_STATUSES
+
+    @property
+    def answerer_name(self) -> str:
+        return name_of(self.answered_by, self.imported_answerer)

@@ -129,6 +129,10 @@ class Run(models.Model):
     # Sentences for the run's details, such as "earlier turns were sent as text".
     notes = models.JSONField(default=list, blank=True)
 
+    # The server and the model's label in the source of an imported conversation, if they were loaded
+    # with it and the run has no server here.
+    imported_server = ""
+    imported_label = ""
     # Set on the object that an action returns: the idempotency key was known, and nothing was done
     # again.
     is_repeated = False
@@ -230,4 +234,5 @@ class Attempt(models.Model):
 def model_label(run: Run) -> str:
     """The model's name in its server's list, else its id."""
     entries = run.upstream.model_list if run.upstream else []
-    return next((e["label"] for e in entries if e["id"] == run.model and e.get("label")), run.model)
+    labels = (e["label"] for e in entries if e["id"] == run.model and e.get("label"))
+    return next(labels, run.imported_label or run.model)

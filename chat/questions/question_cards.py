@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus, User
+from chat.models.imports import name_answerers
 from chat.questions.actions import fields_of, options_of
 from chat.questions.forms import FORMS, ReasonForm, ReplyForm, value_label
 from chat.rendering.components import name_of, output_excerpt, pretty
@@ -112,7 +113,7 @@ class QuestionCard:
             if self.is_wrong
             else str(_OUTCOMES[self.question.kind, self.question.status])
         )
-        return sentence % {"person": self.question.answered_by or gettext("Deleted user")}
+        return sentence % {"person": self.question.answerer_name}
 
     @property
     def is_wrong(self) -> bool:
@@ -168,7 +169,9 @@ def cards_by_run(runs: Iterable[Run]) -> dict[int, tuple[QuestionCard, ...]]:
     if not keys:
         return {}
     rows = Question.objects.filter(run__in=keys).select_related("claimed_by", "answered_by")
+    questions = list(rows.order_by("run", "position", "pk"))
+    name_answerers(questions)
     asked: dict[int, list[QuestionCard]] = {}
-    for question in rows.order_by("run", "position", "pk"):
+    for question in questions:
         asked.setdefault(question.run_id, []).append(QuestionCard(question=question))
     return {run: tuple(questions) for run, questions in asked.items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from chat.events import Json, JsonObject
 from chat.imports.conversations import Conversation
-from chat.imports.formats import chatgpt, claude, librechat, open_webui
+from chat.imports.formats import chatgpt, claude, librechat, open_webui, tributary
 
 # The archive's member for a name or an id of a file; empty if it has none.
 FindMember = Callable[[str], str]
@@ -21,7 +21,7 @@ class Format:
     name: str
     label: str
     recognizes: Callable[[JsonObject], bool]
-    read: Callable[[JsonObject, FindMember], Conversation]
+    read: Callable[[JsonObject, FindMember], Conversation | tributary.Exported]
     name_of: Callable[[JsonObject], tuple[str, str]]
 
 
@@ -33,7 +33,7 @@ FORMATS: dict[str, Format] = {
         read=module.read,
         name_of=module.name_of,
     )
-    for module in (chatgpt, claude, librechat, open_webui)
+    for module in (tributary, chatgpt, claude, librechat, open_webui)
 }
 
 

@@ -1,4 +1,5 @@
-"""Imports the export of another product, or undoes an import, for scripts and administrators."""
+"""Imports an export of Tributary or another product, or undoes an import, for scripts and
+administrators."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ PROGRESS_STEP = 500
 
 class Command(BaseCommand):
     help = (
-        "Import the conversations of an export of ChatGPT, Claude, LibreChat or Open WebUI. They are "
-        "private. What was imported before is skipped. Exits with 1 if something isn’t understood."
+        "Import the conversations of an export of Tributary, ChatGPT, Claude, LibreChat or Open WebUI. "
+        "They are private. What was imported before is skipped. Exits with 1 if something isn’t understood."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

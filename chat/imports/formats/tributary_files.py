@@ -1,0 +1,92 @@
+"""The files of Tributary's own export: their bytes are checked, and what has none is left out."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+
+from django.conf import settings
+from django.utils.translation import gettext
+
+from chat.exports import format as form
+from chat.imports.archive import DOCUMENT_BYTES, shown
+from chat.imports.conversations import Unreadable
+from chat.rendering.media import read_picture
+from chat.web.files import may_be_shown
+
+
+def read_contents(document: form.Export) -> tuple[dict[str, bytes], list[str]]:
+    """The bytes by their digests, and sentences about files that are left out. These are removed from
+    the document with what refers to them. Raises ``Unreadable`` for bytes that are not those that the
+    file announces."""
+    contents = {
+        file.sha256: b"" for file in document.files if file.sha256 in (document.contents or {})
+    }
+    for digest in contents:
+        contents[digest] = _decoded(digest, (document.contents or {})[digest])
+    document.contents = None
+    left_out = []
+    kept = []
+    for file in document.files:
+        if file.sha256 not in contents:
+            words = gettext("“%(name)s”: the export doesn’t contain the file.")
+            left_out.append(words % {"name": shown(file.name)})
+            continue
+        if file.size_bytes != len(contents[file.sha256]):
+            raise Unreadable(_altered(file.name))
+        kept.append(file)
+    # Each file is stored with its bytes, but in the export files may share them.
+    if sum(file.size_bytes for file in kept) > DOCUMENT_BYTES:
+        raise Unreadable(gettext("The files are too large together."))
+    document.files = kept
+    left_out += _detach(document, contents)
+    return contents, left_out
+
+
+def _decoded(digest: str, text: str) -> bytes:
+    largest = max(settings.RUN_BYTES, settings.MOCKUP_FILE_BYTES, settings.PICTURE_BYTES)
+    if len(text) > largest * 4 // 3 + 4:
+        raise Unreadable(gettext("A file is too large."))
+    try:
+        body = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise Unreadable(_altered(digest)) from None
+    if hashlib.sha256(body).hexdigest() != digest:
+        raise Unreadable(_altered(digest))
+    return body
+
+
+def _altered(name: str) -> str:
+    words = gettext("“%(name)s”: the content isn’t the one that the export announces.")
+    return words % {"name": shown(name)}
+
+
+def _detach(document: form.Export, contents: dict[str, bytes]) -> list[str]:
+    """Removes references to files that are left out, and attachments that are no pictures."""
+    files = {file.id: file for file in document.files}
+    left_out = []
+    for turn in document.turns:
+        attached = [files[each] for each in turn.attachments if each in files]
+        pictures = [file for file in attached if _as_picture(file, contents[file.sha256])]
+        words = gettext("“%(name)s” isn’t an image that can be attached.")
+        left_out += [
+            words % {"name": shown(file.name)} for file in attached if file not in pictures
+        ]
+        turn.attachments = [file.id for file in pictures]
+        for run in turn.runs:
+            run.files = [each for each in run.files if each.file in files]
+    for mockup in document.mockups:
+        for version in mockup.versions:
+            for each in version.files:
+                each.file = each.file if each.file in files else None
+    return left_out
+
+
+def _as_picture(file: form.File, body: bytes) -> bool:
+    """Whether it can be attached to a message; its media type is then what the bytes say."""
+    facts = read_picture(body) if len(body) <= settings.PICTURE_BYTES else None
+    if facts is None or not may_be_shown(facts):
+        return False
+    file.media_type = facts.media_type
+    return True
