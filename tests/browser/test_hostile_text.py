@@ -180,13 +180,13 @@ def other_pages_of(site: BrowserSite, run: UUID) -> list[str]:
         key,
     )
     entries = site.entries(run)
-    some = [entry.seq for entry in entries[:: max(1, len(entries) // 12)]]
+    some = [entry.seq for entry in entries[:: max(1, len(entries) // 6)]]
     return [
         f"/c/{room}/files/",
         f"/c/{room}/people/",
         *(f"/r/{run}/details/?tab={tab}" for tab in TABS),
         *(f"/r/{run}/details/?at={seq}" for seq in some),
-        *(f"/r/{run}/replay/?at={seq}" for seq in some[::3]),
+        *(f"/r/{run}/replay/?at={seq}" for seq in some[::2]),
         *(
             f"/a/{UUID(row['public_id'])}/1/{page}"
             for row in artifacts
