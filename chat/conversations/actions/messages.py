@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.translation import gettext
@@ -259,12 +259,6 @@ _message_of = Prepared(
 
 
 # --- steps -----------------------------------------------------------------------
-
-
-def _count_withdrawal(conversation: Conversation) -> None:
-    """Counts that a shared conversation leaves the lists of the team (`chat.live.list_version`)."""
-    if conversation.visibility == Visibility.TEAM:
-        Team.objects.filter(pk=conversation.team_id).update(withdrawals=F("withdrawals") + 1)
 
 
 def _check_text(text: str) -> None:
