@@ -17,6 +17,7 @@ from chat.access.conversations import (
     questions_for,
     readers_of,
     roles_of,
+    writers_of,
     writes_in,
 )
 from chat.access.not_here import (
@@ -103,5 +104,6 @@ __all__ = [
     "usable_upstreams",
     "visible_projects",
     "writable_teams",
+    "writers_of",
     "writes_in",
 ]

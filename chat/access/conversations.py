@@ -44,6 +44,8 @@ from chat.models import (
     Visibility,
 )
 from chat.models.conversation import is_written_by
+from chat.models.project import PROJECT_WRITING_ROLES
+from chat.models.team import WRITING_ROLES
 
 
 def may_write(user: User, conversation: Conversation) -> bool:
@@ -113,6 +115,16 @@ def readers_of(conversation: Conversation) -> QuerySet[Membership]:
     """The memberships, with their users, by which a conversation may be read."""
     readers = Membership.objects.filter(team_id=conversation.team_id, user__is_active=True)
     return readers.filter(_reads(conversation)).select_related("user")
+
+
+def writers_of(conversation: Conversation) -> QuerySet[Membership]:
+    """Of `readers_of` those who may write in it: `is_written_by`."""
+    writers = readers_of(conversation).filter(role__in=WRITING_ROLES)
+    project = conversation.project
+    if project is None or project.access == ProjectAccess.TEAM:
+        return writers
+    selected = project.memberships.filter(role__in=PROJECT_WRITING_ROLES).values("user")
+    return writers.filter(Q(user=conversation.owner_id) | Q(user__in=selected))
 
 
 def _reads(conversation: Conversation) -> Q:

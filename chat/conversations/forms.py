@@ -278,7 +278,7 @@ class StartForm(SendForm):
     )
     visibility = forms.ChoiceField(
         label=gettext_lazy("Visibility"),
-        choices=Visibility.choices,
+        choices=[each for each in Visibility.choices if each[0] != Visibility.PROJECT],
         required=False,
         initial=Visibility.PRIVATE,
     )
@@ -318,7 +318,16 @@ class TitleForm(forms.Form):
 
 
 class VisibilityForm(forms.Form):
-    visibility = forms.ChoiceField(choices=Visibility.choices)
+    """Private, or shared: with the team, or in a project with those who see that."""
+
+    visibility = forms.ChoiceField()
+
+    def __init__(
+        self, data: Mapping[str, Any] | None = None, *, conversation: Conversation
+    ) -> None:
+        super().__init__(data)
+        choices = (Visibility.PRIVATE, conversation.shared_visibility)
+        self.fields["visibility"].choices = [(each.value, each.label) for each in choices]
 
 
 def group_label(upstream: Upstream) -> str:

@@ -101,8 +101,7 @@ def test_rights_in_a_conversation_of_a_project(
             assert queried(person) == expected
             assert loaded(person, room) == expected
             assert monitored(person, room) == expected
-            is_reader = access.readers_of(room).filter(user=person).exists()
-            assert is_reader == ("read" in expected)
+            assert listed(person, room) == expected
 
 
 def queried(person: User) -> set[str]:
@@ -120,6 +119,11 @@ def loaded(person: User, room: Conversation) -> set[str]:
         return set()
     assert access.may_write(person, known) == access.may_write(person, room)
     return {"read", "write"} if access.may_write(person, known) else {"read"}
+
+
+def listed(person: User, room: Conversation) -> set[str]:
+    rights = {"read": access.readers_of(room), "write": access.writers_of(room)}
+    return {right for right, members in rights.items() if members.filter(user=person).exists()}
 
 
 def monitored(person: User, room: Conversation) -> set[str]:

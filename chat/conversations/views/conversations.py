@@ -25,7 +25,7 @@ from chat.conversations.listing import listing_context
 from chat.conversations.transcript import page_after, page_before, read_path, read_turns
 from chat.core.errors import ActionRefused, InvalidForm
 from chat.files.actions import read_pictures, shows
-from chat.models import Conversation, Upstream, User, Visibility
+from chat.models import Conversation, Upstream, User
 from chat.web import responses
 from chat.web.decorators import frames_previews, login_required, post_action
 from chat.web.responses import beside_room
@@ -53,12 +53,13 @@ def people(request: HttpRequest, public_id: UUID) -> HttpResponse:
 
 def _sharing_context(user: User, conversation: Conversation) -> dict[str, Any]:
     readers = access.readers_of(conversation)
+    writers = set(access.writers_of(conversation).values_list("pk", flat=True))
     shown = sorted(
         (
             Reader(
                 person=membership.user,
                 role=membership.get_role_display(),
-                may_write=membership.may_write,
+                may_write=membership.pk in writers,
                 is_me=membership.user_id == user.pk,
                 is_owner=membership.user_id == conversation.owner_id,
             )
@@ -69,7 +70,8 @@ def _sharing_context(user: User, conversation: Conversation) -> dict[str, Any]:
     return {
         "people": shown,
         "more": readers.count() - len(shown),
-        "is_shared": conversation.visibility == Visibility.TEAM,
+        "conversation": conversation,
+        "is_shared": conversation.is_shared,
         "is_owner": conversation.owner_id == user.pk,
     }
 
@@ -338,15 +340,14 @@ def rename(request: HttpRequest, conversation: Conversation) -> HttpResponse:
 @post_action(access.get_own_conversation, page_responses.refuse_beside("sharing-note"))
 def visibility(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     """Shares the conversation or makes it private. The panel from which that is asked is patched as well."""
-    form = VisibilityForm(request.POST)
+    form = VisibilityForm(request.POST, conversation=conversation)
     if not form.is_valid():
         raise InvalidForm(gettext("Choose who can read this conversation."))
     if form.cleaned_data["visibility"] != conversation.visibility:
         actions.set_visibility(request.user, conversation, form.cleaned_data["visibility"])
     response = page_responses.accepted(request, conversation)
     if request.htmx:
-        context = {"conversation": conversation, "in_panel": True}
-        context |= _sharing_context(request.user, conversation)
+        context = {**_sharing_context(request.user, conversation), "in_panel": True}
         response.content += render(request, "conversations/sharing_patch.html", context).content
     return response
 

@@ -102,7 +102,7 @@ def _chosen(
             raise CommandError(gettext("There is no team with this name."))
         if len(teams) > 1:
             raise CommandError(gettext("Several teams have this name. Rename one of them first."))
-        shared = Conversation.objects.filter(team=teams[0], visibility=Visibility.TEAM)
+        shared = Conversation.objects.filter(team=teams[0]).exclude(visibility=Visibility.PRIVATE)
         return exportable(shared), None, teams[0]
     return exportable(Conversation.objects.all()), None, None
 
