@@ -18,6 +18,7 @@ from chat.models import (
     AnswerFile,
     Attachment,
     Conversation,
+    Pin,
     Run,
     RunStatus,
     SearchKind,
@@ -126,7 +127,7 @@ def find(
 def found(user: User, query: Query, *, within: Conversation | None = None) -> QuerySet[SearchRow]:
     """All rows that a query finds for a person, everywhere or in one conversation."""
     rows = SearchRow.objects.filter(conversation__in=_searched_by(user, within).values("pk"))
-    return matching(rows.filter(*_conditions(query)), query)
+    return matching(rows.filter(*_conditions(user, query)), query)
 
 
 def _searched_by(user: User, within: Conversation | None) -> QuerySet[Conversation]:
@@ -137,7 +138,7 @@ def _searched_by(user: User, within: Conversation | None) -> QuerySet[Conversati
     return readable.filter(expires_at__isnull=True)
 
 
-def _conditions(query: Query) -> Iterable[Q]:
+def _conditions(user: User, query: Query) -> Iterable[Q]:
     if query.person:
         yield Q(author__name__icontains=query.person) | Q(author__email__istartswith=query.person)
     if query.model:
@@ -148,14 +149,24 @@ def _conditions(query: Query) -> Iterable[Q]:
         yield Q(created_at__lt=_start_of(query.before))
     if query.after:
         yield Q(created_at__gte=_start_of(query.after))
-    if "shared" in query.states:
-        yield Q(conversation__visibility=Visibility.TEAM)
+    for name in query.states:
+        yield _STATES[name](user)
     for name in query.has:
         yield _HAS[name]()
 
 
 def _start_of(day: date) -> datetime:
     return timezone.make_aware(datetime.combine(day, time.min))
+
+
+_STATES: dict[str, Callable[[User], Q]] = {
+    # By whoever searches.
+    "pinned": lambda user: Q(
+        Exists(Pin.objects.filter(user=user, conversation=OuterRef("conversation")))
+    ),
+    "archived": lambda user: Q(conversation__archived_at__isnull=False),
+    "shared": lambda user: Q(conversation__visibility=Visibility.TEAM),
+}
 
 
 def _row_of(*kinds: str) -> Q:

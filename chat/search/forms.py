@@ -10,7 +10,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from chat import access
 from chat.models import User
-from chat.search.tokens import HAS, QUERY_CHARACTERS, Query
+from chat.search.tokens import HAS, QUERY_CHARACTERS, STATES, Query
 
 HAS_LABELS = {
     "file": gettext_lazy("File"),
@@ -19,6 +19,11 @@ HAS_LABELS = {
     "question": gettext_lazy("Question"),
     "tool": gettext_lazy("Tool call"),
     "error": gettext_lazy("Error"),
+}
+STATE_LABELS = {
+    "pinned": gettext_lazy("Pinned"),
+    "archived": gettext_lazy("Archived"),
+    "shared": gettext_lazy("Shared with a team"),
 }
 Choices = list[tuple[str, Any]]
 # Of more people those whose names come first are offered; others can be typed.
@@ -60,8 +65,8 @@ class SearchForm(forms.Form):
             widget=forms.CheckboxSelectMultiple(attrs=AT_ONCE),
         )
         self.fields["is"] = forms.MultipleChoiceField(
-            label=gettext("Shared"),
-            choices=[("shared", gettext("Shared with a team"))],
+            label=gettext("Is"),
+            choices=[(name, STATE_LABELS[name]) for name in STATES],
             initial=sorted(query.states),
             widget=forms.CheckboxSelectMultiple(attrs=AT_ONCE),
         )

@@ -145,7 +145,7 @@ QUERY_CHARACTERS = 1_000
 QUERY_PHRASES = 16
 PHRASE_TOKENS = 32
 HAS = ("file", "image", "artifact", "question", "tool", "error")
-STATES = ("shared",)
+STATES = ("pinned", "archived", "shared")
 OPERATORS = ("from", "model", "server", "has", "is", "before", "after")
 _PART = re.compile(r'(-?)(?:([a-z]+):)?(?:"([^"]*)"?|([^\s"]+))', re.IGNORECASE)
 

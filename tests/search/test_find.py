@@ -157,6 +157,12 @@ class Club:
         if room := self.conversation():
             organization.archive(room.owner, room)
 
+    def pin(self) -> None:
+        user = self.chance.choice(self.people)
+        rooms = list(Conversation.objects.visible_to(user).order_by("pk"))
+        if rooms:
+            organization.pin(user, self.chance.choice(rooms), None)
+
     def expire(self) -> None:
         """Begins to be temporary, is kept, or has ended a while ago."""
         if room := self.conversation():
@@ -181,11 +187,14 @@ class Club:
 
 VERBS = (
     *(Club.start, Club.start, Club.edit, Club.rename, Club.share, Club.delete),
-    *(Club.leave, Club.join, Club.restore, Club.archive, Club.expire, Club.purge),
+    *(Club.leave, Club.join, Club.restore, Club.archive, Club.pin, Club.expire, Club.purge),
 )
 
 
-ASKED = ("willow -river", '"willow river"', "東京 aut")
+ASKED = (
+    *("willow -river", '"willow river"', "is:pinned", "is:archived", "is:shared is:pinned river"),
+    "東京 aut",
+)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -211,6 +220,31 @@ def test_search_equals_a_full_scan_after_any_verbs(
             hits = find(user, parse(ASKED[-1]), limit=1)
             assert hits.count == len(expected)
             assert hits.has_next == (len(expected) > 1)
+
+
+def test_states_are_those_of_whoever_searches(
+    alice: User, bob: User, team: Team, upstream: Upstream
+) -> None:
+    rooms = {
+        name: Conversation.objects.create(
+            owner=alice, team=team, title=f"Mill, {name}", visibility=Visibility.TEAM
+        )
+        for name in ("of Alice", "of Bob", "archived", "other")
+    }
+    index(SearchKind.TITLE, *rooms.values())
+    organization.pin(alice, rooms["of Alice"], None)
+    organization.pin(bob, rooms["of Bob"], None)
+    organization.pin(bob, rooms["archived"], None)
+    organization.archive(alice, rooms["archived"])
+
+    def names(user: User, query: str) -> set[str]:
+        return {hit.title.removeprefix("Mill, ") for hit in find(user, parse(query)).hits}
+
+    assert names(alice, "mill is:pinned") == {"of Alice"}
+    assert names(bob, "is:pinned") == {"of Bob", "archived"}
+    assert names(bob, "mill is:pinned is:archived") == {"archived"}
+    assert names(alice, "is:archived is:shared mill") == {"archived"}
+    assert names(alice, "is:pinned is:archived") == set()
 
 
 def test_index_of_an_older_installation_is_filled(room: Room, alice: User) -> None:

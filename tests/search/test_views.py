@@ -111,14 +111,14 @@ def test_filters_of_controls_and_of_words_are_one_query(
     write(conversation, "A mill of Bob’s")
 
     typed = page(as_alice, q="mill from:bob")
-    chosen = page(as_alice, q="mill", **{"from": "Bob", "has": ["file", "error"], "before": ""})
+    chosen = page(as_alice, q="mill", **{"from": "Bob", "has": ["file", "error"], "is": "archived"})
     both = page(as_alice, q="mill from:bob", **{"from": "Alice", "after": "2026-01-02"})
 
     assert typed.xpath("//input[@id='search-q']/@value") == ["mill "]
     for each in (typed, both, chosen):
         assert each.xpath("//select[@name='from']/option[@selected]/@value") == ["Bob"]
     assert both.xpath("//input[@name='after']/@value") == ["2026-01-02"]
-    assert chosen.xpath("//input[@checked]/@value") == ["file", "error"]
+    assert chosen.xpath("//input[@checked]/@value") == ["file", "error", "archived"]
     assert "No matches" in chosen.text_content()
 
 
