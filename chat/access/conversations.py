@@ -65,10 +65,17 @@ def get_conversation(user: User, public_id: UUID, *, for_write: bool = False) ->
         raise Http404(NOT_HERE)
     conversation.writing_of = (user.pk, writes_in(user, conversation))
     if for_write and not may_write(user, conversation):
-        raise PermissionDenied(
-            gettext("You have read-only access. Ask a team owner for write access.")
-        )
+        raise PermissionDenied(_read_only(conversation))
     return conversation
+
+
+def _read_only(conversation: Conversation) -> str:
+    project = conversation.project
+    if project is not None and project.access == ProjectAccess.MEMBERS:
+        return gettext(
+            "You have read-only access. Ask a manager of the project %(project)s for write access."
+        ) % {"project": project.name}
+    return gettext("You have read-only access. Ask a team owner for write access.")
 
 
 _visible_conversation = Prepared(
@@ -87,8 +94,12 @@ _visible_conversation = Prepared(
 def roles_of(user: Any) -> dict[str, Any]:
     """Columns of `Conversation.objects.visible_to` this user: the role in the team by which a
     conversation is visible, and that in its project (`is_read_by`)."""
-    selected = ProjectMember.objects.filter(project=OuterRef("project"), user=user)
-    everyone = When(project__access=ProjectAccess.TEAM, then=Value(ProjectRole.WRITER))
+    selected = ProjectMember.objects.filter(
+        project=OuterRef("project"), project__team=OuterRef("team"), user=user
+    )
+    everyone = When(
+        project__access=ProjectAccess.TEAM, project__team=F("team"), then=Value(ProjectRole.WRITER)
+    )
     return {
         "role": F("team__memberships__role"),
         "project_role": Case(everyone, default=Subquery(selected.values("role")[:1])),

@@ -323,9 +323,10 @@ _ROWS = """
     LEFT JOIN chat_conversation room ON room.public_id = asked.room
     LEFT JOIN chat_membership member
         ON member.user_id = asked.person_id AND member.team_id = room.team_id
-    LEFT JOIN chat_project project ON project.id = room.project_id
+    LEFT JOIN chat_project project
+        ON project.id = room.project_id AND project.team_id = room.team_id
     LEFT JOIN chat_projectmember selected
-        ON selected.user_id = asked.person_id AND selected.project_id = room.project_id
+        ON selected.user_id = asked.person_id AND selected.project_id = project.id
     ORDER BY asked.place
 """
 _ROWS_IN_POSTGRES = _ROWS.format(

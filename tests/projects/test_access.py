@@ -11,7 +11,7 @@ from django.http import Http404
 from chat import access
 from chat.live import access_monitor
 from chat.live.access_monitor import Identity
-from chat.models import Conversation, Project, ProjectAccess, StoredFile, User, Visibility
+from chat.models import Conversation, Project, ProjectAccess, StoredFile, Team, User, Visibility
 from tests.projects.conftest import Scene
 
 pytestmark = pytest.mark.databases
@@ -152,3 +152,25 @@ def test_inactive_person_has_no_project(scene: Scene) -> None:
 
     assert not access.visible_projects(manager)
     assert not access.managed_projects(manager)
+
+
+def test_project_of_another_team_gives_nothing(
+    scene: Scene, other_team: Team, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """No action makes this; whoever changes rows by hand must not open a conversation with it."""
+    monkeypatch.setattr(access_monitor, "_is_signed_in", lambda *_: True)
+    for kind in KINDS:
+        scene.is_for(kind)
+        Project.objects.update(team=other_team)
+        room = Conversation.objects.get()
+        for name in ("manager", "reader", "team owner", "not on the team"):
+            with subtests.test(name, kind=kind):
+                person = scene.people[name]
+                assert queried(person) == loaded(person, room) == monitored(person, room) == set()
+
+
+def test_team_goes_with_its_projects(scene: Scene, team: Team) -> None:
+    team.delete()
+
+    assert not Project.objects.exists()
+    assert not Conversation.objects.exists()
