@@ -216,4 +216,28 @@ class Migration(migrations.Migration):
                 fields=("project", "user"), name="project_member_unique"
             ),
         ),
+        migrations.CreateModel(
+            name="RunInstructions",
+            fields=[
+                (
+                    "run",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="project_instructions",
+                        serialize=False,
+                        to="chat.run",
+                    ),
+                ),
+                ("text", models.TextField()),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="chat.project",
+                    ),
+                ),
+            ],
+        ),
     ]
