@@ -13,7 +13,8 @@ from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from chat import access
-from chat.conversations.forms import ChoiceForm, SendForm
+from chat.conversations.choice_form import ChoiceForm
+from chat.conversations.forms import SendForm
 from chat.conversations.transcript import Path
 from chat.core.prepared import Prepared
 from chat.dialects import DIALECTS

@@ -57,11 +57,13 @@ class Assignment:
 
 # The conversation may be in a project, whose instructions come with it in the same statement.
 _with_server: Prepared[Any] = Prepared(
-    lambda run: Run.objects.filter(pk=run)
-    .select_related("upstream")
-    .annotate(
-        of_project=F("conversation__project"),
-        instructions=F("conversation__project__instructions"),
+    lambda run: (
+        Run.objects.filter(pk=run)
+        .select_related("upstream")
+        .annotate(
+            of_project=F("conversation__project"),
+            instructions=F("conversation__project__instructions"),
+        )
     )
 )
 

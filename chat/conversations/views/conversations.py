@@ -19,8 +19,9 @@ from chat import access
 from chat.conversations import page as page_responses
 from chat.conversations.actions import conversation as actions
 from chat.conversations.actions import messages as message_actions
+from chat.conversations.choice_form import ChoiceForm
 from chat.conversations.composer import tools_for
-from chat.conversations.forms import ChoiceForm, StartForm, SwitchForm, TitleForm, VisibilityForm
+from chat.conversations.forms import StartForm, SwitchForm, TitleForm, VisibilityForm
 from chat.conversations.listing import listing_context
 from chat.conversations.transcript import page_after, page_before, read_path, read_turns
 from chat.core.errors import ActionRefused, InvalidForm
