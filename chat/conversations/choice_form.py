@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
+from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.conversations.actions.messages import ModelChoice
 from chat.conversations.parameter_groups import ParameterGroups, grouped
 from chat.dialects import DIALECTS
 from chat.dialects.parameters import Parameter
-from chat.models import Conversation, Upstream
+from chat.models import Conversation, Project, Upstream
 from chat.web.forms import JsonField, Sentences, WordsField
 
 MODEL_LENGTH = 200
@@ -70,6 +71,9 @@ class ToolsField(forms.ModelMultipleChoiceField):
 
 class ChoiceForm(Sentences):
     """Server, model, parameters and system prompt: everything of a request but the text."""
+
+    # The label of an option that chooses nothing; without one, a model must be chosen.
+    no_choice_label: ClassVar[Promise | None] = None
 
     # Not a choice field, because the name of a model may be typed.
     choice = forms.CharField(
@@ -139,6 +143,8 @@ class ChoiceForm(Sentences):
         last = self.remembered.upstream if self.remembered else None
         if last and last.dialect in DIALECTS:
             return last
+        if self.no_choice_label is not None:
+            return None
         return next(iter(self._with_models()), None)
 
     def _with_models(self) -> list[Upstream]:
@@ -158,6 +164,8 @@ class ChoiceForm(Sentences):
             label = kept.model or gettext("No model")
             option = (choice_value(kept.upstream, kept.model), label)
             groups.insert(0, (f"{kept.upstream.name} {UNAVAILABLE}", [option]))
+        if self.no_choice_label is not None:
+            groups.insert(0, ("", self.no_choice_label))
         return groups or [("", gettext("No models available"))]
 
     def _models(self, upstream: Upstream) -> dict[str, str]:
@@ -225,19 +233,30 @@ class ChoiceForm(Sentences):
         cleaned["upstream"], cleaned["model"] = upstream, model
         return cleaned
 
-    def model_choice(self) -> ModelChoice:
-        """The choice of a valid form, without empty parameters."""
-        upstream: Upstream = self.cleaned_data["upstream"]
+    def chosen_parameters(self) -> dict[str, object]:
+        """The parameters of a valid form with a server, without empty ones."""
+        dialect = self.cleaned_data["upstream"].dialect
         values = {
-            parameter.name: self.cleaned_data[field_name(upstream.dialect, parameter.name)]
-            for parameter in DIALECTS[upstream.dialect].parameters
+            parameter.name: self.cleaned_data[field_name(dialect, parameter.name)]
+            for parameter in DIALECTS[dialect].parameters
         }
+        return {name: value for name, value in values.items() if value not in (None, "")}
+
+    def model_choice(self) -> ModelChoice:
+        """The choice of a valid form."""
         return ModelChoice(
-            upstream=upstream,
+            upstream=self.cleaned_data["upstream"],
             model=self.cleaned_data["model"],
-            parameters={name: value for name, value in values.items() if value not in (None, "")},
+            parameters=self.chosen_parameters(),
             system_prompt=self.cleaned_data["system_prompt"].strip(),
         )
+
+
+def offered_in(project: Project) -> Conversation:
+    """The defaults of a project as a conversation that isn't stored, for forms."""
+    return Conversation(
+        upstream=project.upstream, model=project.model, parameters=project.parameters
+    )
 
 
 def group_label(upstream: Upstream) -> str:

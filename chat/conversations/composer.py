@@ -18,7 +18,7 @@ from chat.conversations.forms import SendForm
 from chat.conversations.transcript import Path
 from chat.core.prepared import Prepared
 from chat.dialects import DIALECTS
-from chat.models import Conversation, Role, Team, Tool, Upstream, User
+from chat.models import Conversation, Project, Role, Team, Tool, Upstream, User
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +74,19 @@ def tools_of(conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolC
     )
 
 
-def tools_for(teams: Sequence[Team], upstreams: Iterable[Upstream]) -> ToolChoice:
-    """The tools that a new conversation in one of these teams may use."""
+def tools_for(
+    teams: Sequence[Team], upstreams: Iterable[Upstream], project: Project | None = None
+) -> ToolChoice:
+    """The tools that a new conversation in one of these teams may use. Those of the project are
+    switched on."""
+    enabled = set(project.tools.values_list("pk", flat=True)) if project else ()
     tools = (
         Tool.objects.filter(team__in=teams).select_related("team").order_by("team__name", "name")
     )
     is_mixed = len(teams) > 1
     return ToolChoice(
         lines=[
-            ToolLine(tool=tool, is_on=False, team=tool.team.name if is_mixed else "")
+            ToolLine(tool=tool, is_on=tool.pk in enabled, team=tool.team.name if is_mixed else "")
             for tool in tools
         ],
         upstreams=upstreams,

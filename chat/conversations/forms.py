@@ -12,7 +12,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from chat.conversations.actions.messages import TEXT_LIMIT
 from chat.conversations.choice_form import ChoiceForm, ToolsField
-from chat.models import Conversation, Team, Tool, Upstream, Visibility
+from chat.models import Conversation, Project, Team, Tool, Upstream, Visibility
 from chat.web.forms import Sentences, WordsField
 
 RELOAD = gettext_lazy("Reload the page and try again.")
@@ -46,8 +46,15 @@ class SendForm(ChoiceForm, WordsForm):
     parent = forms.UUIDField(required=False)
 
 
+# Who can read a conversation in a project.
+IN_PROJECT = (
+    (Visibility.PROJECT, gettext_lazy("Shared with the project")),
+    (Visibility.PRIVATE, gettext_lazy("Private")),
+)
+
+
 class StartForm(SendForm):
-    """The first message of a new conversation."""
+    """The first message of a new conversation, perhaps in a ``project`` of the only team."""
 
     team = forms.ModelChoiceField(
         queryset=Team.objects.none(), to_field_name="public_id", empty_label=None
@@ -79,10 +86,14 @@ class StartForm(SendForm):
         upstreams: Iterable[Upstream],
         teams: QuerySet[Team],
         remembered: Conversation | None = None,
+        project: Project | None = None,
     ) -> None:
         super().__init__(data, upstreams=upstreams, remembered=remembered)
         self.fields["team"].queryset = teams
         self.fields["tools"].queryset = Tool.objects.filter(team__in=teams)
+        if project is not None:
+            self.fields["visibility"].choices = IN_PROJECT
+            self.fields["visibility"].initial = Visibility.PROJECT
         for code in ("required", "invalid_choice"):
             self.fields["team"].error_messages[code] = gettext(
                 "You have read-only access. Ask a team owner for write access."

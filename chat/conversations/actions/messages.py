@@ -24,6 +24,7 @@ from chat.models import (
     BranchChoice,
     Conversation,
     Message,
+    Project,
     Role,
     Run,
     RunStatus,
@@ -77,7 +78,7 @@ class ModelChoice:
 
 def start_conversation(
     user: User,
-    team: Team,
+    place: Team | Project,
     *,
     text: str,
     choice: ModelChoice,
@@ -89,10 +90,15 @@ def start_conversation(
 ) -> Run:
     """A new conversation with its first message and the run that answers it.
 
-    ``tools`` are those of the team that are switched on from the start. With ``expires_in`` it is
-    temporary.
+    In a project it is private or shared with the project, elsewhere private or shared with the
+    team. ``tools`` are those of the team that are switched on from the start. With ``expires_in``
+    it is temporary.
     """
     _check_text(text)
+    project = place if isinstance(place, Project) else None
+    team = place.team if isinstance(place, Project) else place
+    if visibility == (Visibility.TEAM if project else Visibility.PROJECT):
+        raise ActionRefused(gettext("Choose who can read this conversation."))
     with storage_errors():
         if earlier := _earlier_run(user, idempotency_key):
             return earlier
@@ -102,6 +108,7 @@ def start_conversation(
                     team=team,
                     owner=user,
                     visibility=visibility,
+                    project=project,
                     title=title_of(text),
                     expires_at=timezone.now() + expires_in if expires_in else None,
                 )
