@@ -5,7 +5,6 @@ from chat.access.conversations import (
     count_of_questions,
     get_artifact,
     get_conversation,
-    get_file,
     get_message,
     get_mockup,
     get_own_conversation,
@@ -19,6 +18,12 @@ from chat.access.conversations import (
     roles_of,
     writers_of,
     writes_in,
+)
+from chat.access.files import (
+    conversations_with,
+    get_file,
+    get_shared_file,
+    shared_files,
 )
 from chat.access.not_here import (
     NOT_HERE,
@@ -62,6 +67,7 @@ __all__ = [
     "NOT_HERE",
     "all_accounts",
     "answered_questions_for",
+    "conversations_with",
     "count_of_questions",
     "get_artifact",
     "get_conversation",
@@ -77,6 +83,7 @@ __all__ = [
     "get_project_with_members",
     "get_question",
     "get_run",
+    "get_shared_file",
     "get_team",
     "get_token",
     "get_tool",
@@ -100,6 +107,7 @@ __all__ = [
     "readers_of",
     "readers_of_project",
     "roles_of",
+    "shared_files",
     "teams_with_members",
     "usable_upstreams",
     "visible_projects",

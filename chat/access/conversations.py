@@ -24,7 +24,7 @@ from django.http import Http404
 from django.utils.translation import gettext
 
 from chat.access.not_here import NOT_HERE
-from chat.access.projects import get_project, readers_of_project
+from chat.access.projects import readers_of_project
 from chat.core.prepared import Prepared
 from chat.models import (
     OPEN_STATUSES,
@@ -39,7 +39,6 @@ from chat.models import (
     ProjectRole,
     Question,
     Run,
-    StoredFile,
     User,
     Visibility,
 )
@@ -248,23 +247,6 @@ def count_of_questions(user: Any) -> Subquery:
     """The number of `questions_for`, as a column of another query."""
     counted = _questions_for(user).order_by().annotate(count=Func(F("pk"), function="COUNT"))
     return Subquery(counted.values("count"), output_field=IntegerField())
-
-
-def get_file(user: User, public_id: UUID) -> StoredFile:
-    """A file of a conversation or of a project that the user may see. A file without both belongs
-    to nobody."""
-    file = (
-        StoredFile.objects.filter(public_id=public_id)
-        .select_related("conversation", "project")
-        .first()
-    )
-    if file is not None and file.conversation is not None:
-        file.conversation = get_conversation(user, file.conversation.public_id)
-    elif file is not None and file.project is not None:
-        file.project = get_project(user, file.project.public_id)
-    else:
-        raise Http404(NOT_HERE)
-    return file
 
 
 def get_artifact(user: User, public_id: UUID) -> Artifact:

@@ -12,9 +12,10 @@ from django.utils.translation import gettext, gettext_lazy
 
 from chat.conversations.actions.messages import TEXT_LIMIT
 from chat.conversations.choice_form import ChoiceForm, ToolsField
-from chat.models import Conversation, Project, Team, Tool, Upstream, Visibility
+from chat.models import Conversation, Project, StoredFile, Team, Tool, Upstream, Visibility
 from chat.web.forms import Sentences, WordsField
 
+NO_SUCH_FILE = gettext_lazy("A selected file is no longer in the project. Reload the page.")
 RELOAD = gettext_lazy("Reload the page and try again.")
 
 
@@ -40,10 +41,37 @@ class WordsForm(KeyForm):
     )
 
 
+class FilesField(forms.ModelMultipleChoiceField):
+    """Files that the project shares, by the ids that the page has for them."""
+
+    default_error_messages = {
+        "invalid_choice": NO_SUCH_FILE,
+        "invalid_pk_value": NO_SUCH_FILE,
+        "invalid_list": NO_SUCH_FILE,
+    }
+
+    def __init__(self) -> None:
+        nothing = StoredFile.objects.none()
+        super().__init__(nothing, to_field_name="public_id", required=False)
+
+
 class SendForm(ChoiceForm, WordsForm):
-    """A message in a conversation, below the answer ``parent``."""
+    """A message in a conversation, below the answer ``parent``, with some of the ``shared`` files."""
 
     parent = forms.UUIDField(required=False)
+    project_files = FilesField()
+
+    def __init__(
+        self,
+        data: Mapping[str, Any] | None = None,
+        *,
+        upstreams: Iterable[Upstream],
+        remembered: Conversation | None = None,
+        shared: QuerySet[StoredFile] | None = None,
+    ) -> None:
+        super().__init__(data, upstreams=upstreams, remembered=remembered)
+        if shared is not None:
+            self.fields["project_files"].queryset = shared
 
 
 # Who can read a conversation in a project.
@@ -87,8 +115,9 @@ class StartForm(SendForm):
         teams: QuerySet[Team],
         remembered: Conversation | None = None,
         project: Project | None = None,
+        shared: QuerySet[StoredFile] | None = None,
     ) -> None:
-        super().__init__(data, upstreams=upstreams, remembered=remembered)
+        super().__init__(data, upstreams=upstreams, remembered=remembered, shared=shared)
         self.fields["team"].queryset = teams
         self.fields["tools"].queryset = Tool.objects.filter(team__in=teams)
         if project is not None:

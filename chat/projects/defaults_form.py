@@ -1,5 +1,5 @@
-"""The part of a project's settings that its conversations begin with: instructions, server and model,
-parameters, tools."""
+"""The part of a project's settings that new conversations begin with: server and model, parameters,
+tools."""
 
 from __future__ import annotations
 
@@ -12,10 +12,6 @@ from django.utils.translation import gettext_lazy
 
 from chat.conversations.choice_form import ChoiceForm, ToolsField, offered_in
 from chat.models import Project, Tool, Upstream
-from chat.web.forms import WordsField
-
-# They are sent with every request of the project, so they are shorter than a system prompt may be.
-INSTRUCTIONS_LIMIT = 32_000
 
 
 class DefaultsForm(ChoiceForm):
@@ -26,16 +22,6 @@ class DefaultsForm(ChoiceForm):
     system_prompt = None
     typed_model = None
 
-    instructions = WordsField(
-        label=gettext_lazy("Instructions"),
-        required=False,
-        strip=False,
-        max_length=INSTRUCTIONS_LIMIT,
-        widget=forms.Textarea(attrs={"rows": 6}),
-        help_text=gettext_lazy(
-            "For every answer in this project, before the system prompt of its conversation."
-        ),
-    )
     tools = ToolsField(
         label=gettext_lazy("Tools"),
         queryset=Tool.objects.none(),
@@ -51,26 +37,20 @@ class DefaultsForm(ChoiceForm):
         upstreams: Iterable[Upstream],
     ) -> None:
         super().__init__(data, upstreams=upstreams, remembered=offered_in(project))
-        self.initial["instructions"] = project.instructions
-        self.fields["choice"].label = gettext_lazy("Default model")
         self.fields["tools"].queryset = Tool.objects.filter(team=project.team_id)
         if project.pk is not None:
             self.initial["tools"] = [tool.public_id for tool in project.tools.all()]
 
     def clean(self) -> dict[str, Any]:
-        if self._posted_choice():
+        if self.cleaned_data.get("choice"):
             return super().clean()
         return {**self.cleaned_data, "upstream": None, "model": ""}
-
-    def _posted_choice(self) -> str:
-        return str(self.cleaned_data.get("choice") or "")
 
     def values(self) -> dict[str, Any]:
         """What `actions.change_project` takes. A model that was chosen earlier and is unavailable now
         must be replaced, as in a conversation."""
         said = self.cleaned_data
         return {
-            "instructions": said["instructions"].strip(),
             "upstream": said["upstream"],
             "model": said["model"],
             "parameters": self.chosen_parameters() if said["upstream"] else {},

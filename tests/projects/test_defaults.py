@@ -10,7 +10,7 @@ from django.test import Client
 from lxml import html
 
 from chat.models import Conversation, Project, Team, Tool, Upstream, User, Visibility
-from chat.projects.defaults_form import INSTRUCTIONS_LIMIT, DefaultsForm
+from chat.projects.defaults_form import DefaultsForm
 from tests.support.rooms import filled_form, get_page
 
 SignIn = Callable[[User], Client]
@@ -83,8 +83,7 @@ def test_conversation_starts_in_the_project(
 
 
 @pytest.mark.parametrize(
-    ("fields", "status"),
-    [({"visibility": "team"}, 422), ({"project": "", "visibility": "project"}, 422)],
+    "fields", [{"visibility": "team"}, {"project": "", "visibility": "project"}]
 )
 def test_visibility_must_fit_the_project(
     signed_in: SignIn,
@@ -92,13 +91,12 @@ def test_visibility_must_fit_the_project(
     project: Project,
     upstream: Upstream,
     fields: dict[str, str],
-    status: int,
 ) -> None:
     data = filled_form(upstream, team=project.team.public_id, project=project.public_id)
 
     response = signed_in(bob).post("/c/", {**data, **fields})
 
-    assert (response.status_code, Conversation.objects.count()) == (status, 0)
+    assert (response.status_code, Conversation.objects.count()) == (422, 0)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +137,6 @@ def test_settings_become_fields_of_the_project(
     form = settings_form(
         project,
         upstream,
-        instructions="  Answer in German.\r\n",
         choice=f"{upstream.public_id.hex}:demo/model",
         tools=[str(tools[1].public_id)],
         **{f"{upstream.dialect}-temperature": "0.7"},
@@ -147,7 +144,6 @@ def test_settings_become_fields_of_the_project(
 
     assert form.is_valid()
     assert form.values() == {
-        "instructions": "Answer in German.",
         "upstream": upstream,
         "model": "demo/model",
         "parameters": {"temperature": 0.7},
@@ -156,11 +152,10 @@ def test_settings_become_fields_of_the_project(
 
 
 def test_settings_may_name_no_model(project: Project, upstream: Upstream) -> None:
-    form = settings_form(project, upstream, choice="", instructions="")
+    form = settings_form(project, upstream, choice="")
 
     assert form.is_valid()
     assert form.values() == {
-        "instructions": "",
         "upstream": None,
         "model": "",
         "parameters": {},
@@ -171,7 +166,6 @@ def test_settings_may_name_no_model(project: Project, upstream: Upstream) -> Non
 @pytest.mark.parametrize(
     "data",
     [
-        {"instructions": "x" * (INSTRUCTIONS_LIMIT + 1)},
         {"choice": "unknown:model"},
         {"tools": ["00000000-0000-0000-0000-000000000000"]},
     ],
@@ -188,11 +182,8 @@ def test_bad_settings_are_refused(
 def test_settings_show_what_is_stored(
     project: Project, upstream: Upstream, tools: list[Tool]
 ) -> None:
-    project.instructions = "Answer in German."
-
     form = DefaultsForm(project=project, upstreams=[upstream])
 
-    assert form["instructions"].value() == "Answer in German."
     assert form["choice"].value() == f"{upstream.public_id.hex}:demo/other"
     assert form[f"{upstream.dialect}-temperature"].value() == 0.3
     assert form["tools"].value() == [tools[0].public_id]

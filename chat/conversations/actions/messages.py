@@ -19,7 +19,7 @@ from chat.core import notify
 from chat.core.errors import ActionRefused, AnswerLive, Overtaken, storage_errors
 from chat.core.prepared import Prepared, PreparedDelete, insert
 from chat.events import JsonObject
-from chat.files.actions import Picture, attach
+from chat.files.actions import Attachable, attach
 from chat.models import (
     BranchChoice,
     Conversation,
@@ -86,7 +86,7 @@ def start_conversation(
     visibility: str = Visibility.PRIVATE,
     expires_in: timedelta | None = None,
     tools: Iterable[Tool] = (),
-    pictures: Sequence[Picture] = (),
+    pictures: Sequence[Attachable] = (),
 ) -> Run:
     """A new conversation with its first message and the run that answers it.
 
@@ -129,7 +129,7 @@ def send_message(
     text: str,
     choice: ModelChoice,
     idempotency_key: UUID,
-    pictures: Sequence[Picture] = (),
+    pictures: Sequence[Attachable] = (),
     pictures_of: Message | None = None,
     is_last: bool = False,
 ) -> Run:
@@ -324,7 +324,7 @@ def _append(
     choice: ModelChoice,
     idempotency_key: UUID,
     *,
-    pictures: Sequence[Picture] = (),
+    pictures: Sequence[Attachable] = (),
     pictures_of: Message | None = None,
     is_last: bool = False,
 ) -> Run:

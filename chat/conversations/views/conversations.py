@@ -20,12 +20,12 @@ from chat.conversations import page as page_responses
 from chat.conversations.actions import conversation as actions
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.choice_form import ChoiceForm, offered_in
-from chat.conversations.composer import tools_for
+from chat.conversations.composer import files_offered, tools_for
 from chat.conversations.forms import StartForm, SwitchForm, TitleForm, VisibilityForm
 from chat.conversations.listing import listing_context
 from chat.conversations.transcript import page_after, page_before, read_path, read_turns
 from chat.core.errors import ActionRefused, InvalidForm
-from chat.files.actions import read_pictures, shows
+from chat.files.actions import read_attachments, shows
 from chat.models import Conversation, Project, Upstream, User
 from chat.web import responses
 from chat.web.decorators import frames_previews, login_required, post_action
@@ -183,6 +183,8 @@ def _home_page(
         "form": form,
         "teams": teams,
         "project": project,
+        "instructing": project if project and project.instructions else None,
+        "project_files": files_offered(user, project.pk) if project else None,
         "tool_choice": tools_for(teams, form.upstreams, project),
         "key": uuid.uuid4(),
         "action": reverse("conversation_new"),
@@ -207,6 +209,7 @@ def _start_form(user: User, data: Any, project: Project | None) -> StartForm:
         teams=teams.filter(pk=project.team_id) if project else teams,
         remembered=offered_in(project) if project and has_default else _last_used(user),
         project=project,
+        shared=files_offered(user, project.pk) if project else None,
     )
 
 
@@ -247,7 +250,7 @@ def new(request: HttpRequest) -> HttpResponse:
         return _not_started(request, project, form.first_error(), 422)
     said = form.cleaned_data
     try:
-        pictures = read_pictures(request.FILES.getlist("pictures"))
+        pictures = read_attachments(said["project_files"], request.FILES.getlist("pictures"))
         run = message_actions.start_conversation(
             request.user,
             project or said["team"],
