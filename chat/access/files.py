@@ -27,7 +27,9 @@ def get_file(user: User, public_id: UUID) -> StoredFile:
 
 
 def _shares(user: User, file: StoredFile) -> bool:
-    return visible_projects(user).filter(pk=file.project_id).exists()
+    return file.project_id is not None and (
+        visible_projects(user).filter(pk=file.project_id).exists()
+    )
 
 
 def conversations_with(user: User, file: StoredFile) -> QuerySet[Conversation]:

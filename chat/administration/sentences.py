@@ -53,6 +53,8 @@ SENTENCES = {
     "project.changed:team": gettext_lazy("%(actor)s opened the project %(target)s to everyone on the team"),
     "project.created": gettext_lazy("%(actor)s created the project %(target)s in %(team)s"),
     "project.deleted": gettext_lazy("%(actor)s deleted the project %(target)s"),
+    "project.file_added": gettext_lazy("%(actor)s added the file %(file)s to the project %(target)s"),
+    "project.file_removed": gettext_lazy("%(actor)s removed the file %(file)s from the project %(target)s"),
     "project.member_added": gettext_lazy("%(actor)s added %(subject)s to the project %(target)s (role: %(role)s)"),
     "project.member_removed": gettext_lazy("%(actor)s removed %(subject)s from the project %(target)s"),
     "project.member_removed:self": gettext_lazy("%(actor)s left the project %(target)s"),
@@ -112,6 +114,8 @@ ACTIONS = {
     "project.changed": gettext_lazy("Project changed"),
     "project.created": gettext_lazy("Project created"),
     "project.deleted": gettext_lazy("Project deleted"),
+    "project.file_added": gettext_lazy("Project file added"),
+    "project.file_removed": gettext_lazy("Project file removed"),
     "project.member_added": gettext_lazy("Project member added"),
     "project.member_removed": gettext_lazy("Project member removed"),
     "project.role_changed": gettext_lazy("Project role changed"),
@@ -166,7 +170,7 @@ ICONS = {
     "user": "user",
 }
 # Values that have no name of their own stand in quotation marks.
-_DETAILS = ("email", "token", "tool", "words", "count", "project", "team")
+_DETAILS = ("email", "token", "tool", "words", "count", "project", "team", "file")
 QUOTED = ("conversation", "words", "token")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 

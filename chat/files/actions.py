@@ -72,7 +72,7 @@ def read_attachments(
 ) -> list[Attachable]:
     """The shared files that a form names, then the pictures that it brings. Raises
     ``ActionRefused``."""
-    found = [*shared, *read_pictures(uploads)]
+    found: list[Attachable] = [*shared, *read_pictures(uploads)]
     check_picture_count(len(found))
     return found
 

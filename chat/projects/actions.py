@@ -32,6 +32,7 @@ from chat.models import (
     User,
     Visibility,
 )
+from chat.projects.files import release_files
 
 # --- projects -----------------------------------------------------------------------------------
 
@@ -80,7 +81,8 @@ def change_project(user: User, project: Project, **fields: Any) -> None:
 
 
 def delete_project(user: User, project: Project) -> None:
-    """Its conversations move out and are private to their owners; its files are deleted."""
+    """Its conversations move out and are private to their owners. Its files are deleted, but for those
+    that messages have."""
     with transaction.atomic():
         current = _locked(project)
         if not access.may_manage_project(user, current):
@@ -91,6 +93,7 @@ def delete_project(user: User, project: Project) -> None:
         )
         count_withdrawal(current.team_id)
         AuditEvent.objects.record(user, "project.deleted", target=current.name, count=count)
+        release_files(current.files.all())
         current.delete()
     notify.publish_after_commit(notify.ROOMS)
 

@@ -8,12 +8,25 @@ from typing import Any
 
 import msgspec
 import pytest
+from django.test import Client
 
 from chat.dialects import DIALECTS
-from chat.models import Conversation, Project, Run, RunInstructions, RunStatus, Team, Visibility
+from chat.models import (
+    Conversation,
+    Project,
+    ProjectAccess,
+    Run,
+    RunInstructions,
+    RunStatus,
+    Team,
+    User,
+    Visibility,
+)
 from chat.runs.prompt import prepare
 from tests.runs.helpers import send_below
 from tests.support.run_fixtures import MakeRun
+
+SignIn = Callable[[User], Client]
 
 pytestmark = pytest.mark.databases
 
@@ -109,3 +122,42 @@ def test_only_runs_with_instructions_cost_a_statement(
     for run, statements in ((outside, 2), (silent, 2), (inside, 3)):
         with django_assert_num_queries(statements):
             prepare(run.pk)
+
+
+# --- who reads what was sent -------------------------------------------------------------------
+
+
+@pytest.mark.databases(only="sqlite")
+def test_details_show_them_to_readers_of_the_project(
+    signed_in: SignIn, make_run: MakeRun, project: Project, alice: User
+) -> None:
+    run = make_run(choice={"system_prompt": OWN})
+    put_into(run, project)
+    prepare(run.pk)
+    address = f"/r/{run.public_id}/details/?tab=request"
+
+    as_reader = signed_in(alice).get(address).content.decode()
+    Project.objects.update(access=ProjectAccess.MEMBERS)
+    as_owner = signed_in(alice).get(address).content.decode()
+
+    assert (OURS in as_reader, project.name in as_reader) == (True, True)
+    assert (OURS in as_owner, project.name in as_owner) == (False, False)
+    assert "You don’t have access to the project." in as_owner
+
+
+@pytest.mark.databases(only="sqlite")
+def test_composer_names_the_project_to_its_readers(
+    signed_in: SignIn, make_run: MakeRun, project: Project, alice: User
+) -> None:
+    run = make_run()
+    put_into(run, project)
+    address = f"/c/{run.conversation.public_id}/"
+
+    as_reader = signed_in(alice).get(address).content.decode()
+    Project.objects.update(access=ProjectAccess.MEMBERS)
+    as_owner = signed_in(alice).get(address).content.decode()
+    Project.objects.update(access=ProjectAccess.TEAM, instructions="")
+    without = signed_in(alice).get(address).content.decode()
+
+    said = "Project instructions apply:"
+    assert [said in page for page in (as_reader, as_owner, without)] == [True, False, False]
