@@ -38,6 +38,7 @@ from chat.access.projects import (
     may_write_in_project,
     readers_of_project,
     visible_projects,
+    writable_projects,
 )
 from chat.access.servers import (
     get_upstream,
@@ -111,6 +112,7 @@ __all__ = [
     "teams_with_members",
     "usable_upstreams",
     "visible_projects",
+    "writable_projects",
     "writable_teams",
     "writers_of",
     "writes_in",

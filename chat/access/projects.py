@@ -27,6 +27,13 @@ def visible_projects(user: User) -> QuerySet[Project]:
     return Project.objects.visible_to(user)
 
 
+def writable_projects(user: User) -> QuerySet[Project]:
+    """The projects in which this user may write, and into which they may move conversations."""
+    if not user.is_authenticated or not user.is_active:
+        return Project.objects.none()
+    return Project.objects.written_by(user)
+
+
 def managed_projects(user: User) -> QuerySet[Project]:
     """The projects that this user may change and delete."""
     if not user.is_authenticated or not user.is_active:
