@@ -76,6 +76,7 @@ requests = URLRouter(
         path("metrics", endpoints.metrics_or(request_pool)),
         # Programs authenticate with a token; cookies are ignored.
         path("api/v1/models", programs.Models.as_asgi()),
+        path("api/v1/projects", programs.Projects.as_asgi()),
         path("api/v1/chat", programs.Chat.as_asgi()),
         path("api/v1/runs/<run:run_id>", programs.RunState.as_asgi()),
         path("api/v1/runs/<run:run_id>/stop", programs.RunStop.as_asgi()),

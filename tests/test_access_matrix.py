@@ -35,6 +35,8 @@ from chat.models import (
     Message,
     Mockup,
     MockupVersion,
+    Project,
+    ProjectMember,
     Question,
     QuestionKind,
     Role,
@@ -186,6 +188,26 @@ def _conversation_of_a_viewer(world: World) -> Values:
     return _conversation(world.shared)
 
 
+def _in_project(kwargs: MakeInThread) -> Make:
+    """In a project of selected people: Alice's, with Bob as a reader."""
+
+    def make(world: World) -> Values:
+        project = Project.objects.create(team=world.team, name="Bridge", access="members")
+        for person, role in ((world.alice, "manager"), (world.bob, "reader")):
+            ProjectMember.objects.create(project=project, user=person, role=role)
+        Conversation.objects.filter(pk=world.shared.conversation.pk).update(
+            project=project, visibility=Visibility.PROJECT
+        )
+        return kwargs(world.shared)
+
+    return make
+
+
+def selected_only(outcome: Outcome, reader: Outcome = 403) -> Outcomes:
+    """Alice, who owns the conversation, and Bob, who only reads it; not the rest of the team."""
+    return signed_in_only(404, alice=outcome, bob=reader)
+
+
 def _question(thread: Thread) -> Values:
     return {"public_id": thread.question.public_id}
 
@@ -271,6 +293,10 @@ def _first_message(world: World) -> Values:
 
 def _title(world: World) -> Values:
     return {"title": "Springs"}
+
+
+def _private(world: World) -> Values:
+    return {"visibility": "private"}
 
 
 def _team_visibility(world: World) -> Values:
@@ -376,6 +402,34 @@ CONVERSATION_CASES = [
         "post",
         _team_visibility,
     ),
+    Case(
+        "conversation_visibility",
+        selected_only(422),
+        "in a project, with the team",
+        _in_project(_conversation),
+        "post",
+        _team_visibility,
+    ),
+    Case(
+        "conversation_visibility",
+        selected_only(302),
+        "in a project",
+        _in_project(_conversation),
+        "post",
+        _private,
+    ),
+    Case("conversation", selected_only(200, 200), "in a project", _in_project(_conversation)),
+    Case(
+        "conversation_send",
+        selected_only(302),
+        "in a project",
+        _in_project(_conversation),
+        "post",
+        _reply_to_shared,
+    ),
+    Case("file", selected_only(200, 200), "in a project", _in_project(_file)),
+    Case("run_log", selected_only(200, 200), "in a project", _in_project(_run)),
+    Case("run_stop", selected_only(302), "in a project", _in_project(_run), "post"),
     Case("message_edit", writers(200), "shared", in_shared(_question)),
     Case("message_edit", writers(302), "shared", in_shared(_question), "post", _new_message),
     *shared_and_private("message_retry", writers, 302, _answer, "post", _new_message),

@@ -43,6 +43,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
         *("artifacts.actions", "exports.format"),
     ),
     "organization": ("conversations.actions",),
+    "projects": ("conversations.actions", "conversations.choice_form", "files.actions"),
     "run_details": (),
     "questions": (
         "search.sources",

@@ -43,7 +43,7 @@ def test_query_readers_and_monitor_agree(
         "expired": {"expires_at": now - timedelta(days=1)},
         "erased": {"deleted_at": now - timedelta(days=2), "expires_at": now - timedelta(days=1)},
     }
-    for visibility, end in product(Visibility, ends):
+    for visibility, end in product((Visibility.PRIVATE, Visibility.TEAM), ends):
         is_deleted = end not in ("present", "temporary")
         room = Conversation.objects.create(
             team=team,

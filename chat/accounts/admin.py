@@ -27,6 +27,7 @@ from chat.models import (
     Conversation,
     Invitation,
     Membership,
+    ProjectMember,
     Team,
     TeamRole,
     User,
@@ -302,6 +303,8 @@ class TeamAdmin(AdministratorsOnly):
             ),
             *(("membership.removed", row, {"role": row.role}) for row in formset.deleted_objects),
         ]
+        removed = [row.user_id for row in formset.deleted_objects]
+        ProjectMember.objects.filter(project__team=team, user__in=removed).delete()
         for verb, row, detail in changes:
             AuditEvent.objects.record(
                 request.user, verb, subject=row.user, target=team.name, **detail

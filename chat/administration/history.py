@@ -33,6 +33,11 @@ from chat.web.components import badge
 # A longer list does not help; the search field finds the rest.
 CHOICE_LIMIT = 200
 
+VISIBILITY_ICONS = {
+    Visibility.PRIVATE: "lock",
+    Visibility.TEAM: "users",
+    Visibility.PROJECT: "folder",
+}
 Choices = Iterable[tuple[object, str]]
 
 
@@ -265,11 +270,8 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
 
     @admin.display(description=gettext_lazy("Visibility"), ordering="visibility")
     def visibility_cell(self, conversation: Conversation) -> SafeString:
-        is_shared = conversation.visibility == Visibility.TEAM
-        return badge(
-            gettext("Team") if is_shared else gettext("Private"),
-            icon="users" if is_shared else "lock",
-        )
+        icon = VISIBILITY_ICONS[Visibility(conversation.visibility)]
+        return badge(conversation.get_visibility_display(), icon=icon)
 
     @admin.display(description=gettext_lazy("Owner"), ordering="owner__name")
     def owner_cell(self, conversation: Conversation) -> str:

@@ -14,7 +14,7 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
-from chat.models import AuditEvent, Conversation, TeamRole
+from chat.models import AuditEvent, Conversation, ProjectRole, TeamRole
 from chat.web.admin import cell
 
 # A verb, with what tells two of its sentences apart after a colon (`_variant`).
@@ -24,11 +24,14 @@ SENTENCES = {
     "conversation.export:team": gettext_lazy("The shared conversations of %(target)s were exported from the command line"),
     "conversation.export:user": gettext_lazy("%(subject)s’s conversations were exported from the command line"),
     "conversation.erase": gettext_lazy("%(actor)s deleted %(subject)s’s conversation %(conversation)s forever"),
+    "conversation.move:in": gettext_lazy("%(actor)s moved %(subject)s’s conversation %(conversation)s into the project %(project)s"),
+    "conversation.move:out": gettext_lazy("%(actor)s moved %(subject)s’s conversation %(conversation)s out of the project %(project)s"),
     "conversation.purge": gettext_lazy("A conversation of %(subject)s was deleted forever because its time was over"),
     "conversation.read_by_administrator": gettext_lazy("%(actor)s read %(subject)s’s conversation %(conversation)s"),
     "conversation.restore": gettext_lazy("%(actor)s restored %(subject)s’s conversation %(conversation)s"),
     "conversation.search_by_administrator": gettext_lazy("%(actor)s searched all conversations for %(words)s"),
     "conversation.set_visibility:private": gettext_lazy("%(actor)s made %(subject)s’s conversation %(conversation)s private"),
+    "conversation.set_visibility:project": gettext_lazy("%(actor)s shared %(subject)s’s conversation %(conversation)s with its project"),
     "conversation.set_visibility:team": gettext_lazy("%(actor)s shared %(subject)s’s conversation %(conversation)s with the team"),
     "import.created": gettext_lazy("%(actor)s imported %(count)s conversations into %(target)s"),
     "import.undone": gettext_lazy("%(actor)s undid an import into %(target)s: %(count)s conversations were deleted"),
@@ -45,6 +48,17 @@ SENTENCES = {
     "membership.removed": gettext_lazy("%(actor)s removed %(subject)s from %(target)s"),
     "membership.removed:self": gettext_lazy("%(actor)s left %(target)s"),
     "membership.role_changed": gettext_lazy("%(actor)s changed %(subject)s’s role in %(target)s from %(before)s to %(after)s"),
+    "project.changed": gettext_lazy("%(actor)s changed the project %(target)s"),
+    "project.changed:members": gettext_lazy("%(actor)s limited the project %(target)s to selected people"),
+    "project.changed:team": gettext_lazy("%(actor)s opened the project %(target)s to everyone on the team"),
+    "project.created": gettext_lazy("%(actor)s created the project %(target)s in %(team)s"),
+    "project.deleted": gettext_lazy("%(actor)s deleted the project %(target)s"),
+    "project.file_added": gettext_lazy("%(actor)s added the file %(file)s to the project %(target)s"),
+    "project.file_removed": gettext_lazy("%(actor)s removed the file %(file)s from the project %(target)s"),
+    "project.member_added": gettext_lazy("%(actor)s added %(subject)s to the project %(target)s (role: %(role)s)"),
+    "project.member_removed": gettext_lazy("%(actor)s removed %(subject)s from the project %(target)s"),
+    "project.member_removed:self": gettext_lazy("%(actor)s left the project %(target)s"),
+    "project.role_changed": gettext_lazy("%(actor)s changed %(subject)s’s role in the project %(target)s from %(before)s to %(after)s"),
     "question.approved": gettext_lazy("%(actor)s approved a tool call in %(subject)s’s conversation %(conversation)s"),
     "question.declined": gettext_lazy("%(actor)s declined a tool call in %(subject)s’s conversation %(conversation)s"),
     "team.changed": gettext_lazy("%(actor)s renamed the team %(target)s"),
@@ -79,6 +93,7 @@ ACTIONS = {
     "conversation.delete": gettext_lazy("Conversation deleted"),
     "conversation.export": gettext_lazy("Conversations exported"),
     "conversation.erase": gettext_lazy("Conversation deleted forever"),
+    "conversation.move": gettext_lazy("Conversation moved"),
     "conversation.purge": gettext_lazy("Conversation deleted automatically"),
     "conversation.read_by_administrator": gettext_lazy("Conversation read by an administrator"),
     "conversation.restore": gettext_lazy("Conversation restored"),
@@ -96,6 +111,14 @@ ACTIONS = {
     "membership.added": gettext_lazy("Member added"),
     "membership.removed": gettext_lazy("Member removed"),
     "membership.role_changed": gettext_lazy("Role changed"),
+    "project.changed": gettext_lazy("Project changed"),
+    "project.created": gettext_lazy("Project created"),
+    "project.deleted": gettext_lazy("Project deleted"),
+    "project.file_added": gettext_lazy("Project file added"),
+    "project.file_removed": gettext_lazy("Project file removed"),
+    "project.member_added": gettext_lazy("Project member added"),
+    "project.member_removed": gettext_lazy("Project member removed"),
+    "project.role_changed": gettext_lazy("Project role changed"),
     "question.approved": gettext_lazy("Tool call approved"),
     "question.declined": gettext_lazy("Tool call declined"),
     "team.changed": gettext_lazy("Team renamed"),
@@ -127,6 +150,9 @@ ROLES = {
     TeamRole.ADMIN: gettext_lazy("admin"),
     TeamRole.MEMBER: gettext_lazy("member"),
     TeamRole.VIEWER: gettext_lazy("viewer"),
+    ProjectRole.MANAGER: gettext_lazy("manager"),
+    ProjectRole.WRITER: gettext_lazy("writer"),
+    ProjectRole.READER: gettext_lazy("reader"),
 }
 ICONS = {
     "conversation": "message-square",
@@ -135,6 +161,7 @@ ICONS = {
     "invitation": "mail",
     "keys": "key",
     "membership": "users",
+    "project": "folder",
     "question": "wrench",
     "team": "users",
     "token": "key",
@@ -143,6 +170,7 @@ ICONS = {
     "user": "user",
 }
 # Values that have no name of their own stand in quotation marks.
+_DETAILS = ("email", "token", "tool", "words", "count", "project", "team", "file")
 QUOTED = ("conversation", "words", "token")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
@@ -210,6 +238,10 @@ def _outcome(event: AuditEvent, detail: Mapping[str, Any]) -> str:
     return "failed" if isinstance(steps, dict) and "failed" in steps.values() else ""
 
 
+def _is_by_themselves(event: AuditEvent, detail: Mapping[str, Any]) -> str:
+    return "self" if event.actor_id and event.actor_id == event.subject_id else ""
+
+
 _KINDS = {
     "conversation.export": lambda event, detail: (
         "user" if event.subject_id else "team" if event.target else ""
@@ -217,9 +249,12 @@ _KINDS = {
     "conversation.set_visibility": lambda event, detail: detail.get("visibility"),
     "invitation.created": lambda event, detail: "email" if detail.get("email") else "",
     "invitation.revoked": lambda event, detail: "email" if detail.get("email") else "",
-    "membership.removed": lambda event, detail: (
-        "self" if event.actor_id and event.actor_id == event.subject_id else ""
+    "conversation.move": lambda event, detail: detail.get("direction"),
+    "membership.removed": _is_by_themselves,
+    "project.changed": lambda event, detail: (
+        detail.get("access") if detail.get("fields") == ["access"] else ""
     ),
+    "project.member_removed": _is_by_themselves,
     "upstream.test": _outcome,
     "user.changed": _administrator,
 }
@@ -240,7 +275,7 @@ def _values(event: AuditEvent, title: str) -> dict[str, str]:
         "verb": event.verb,
         "target": _UUID.sub("", event.target).strip() or event.target,
         "conversation": title,
-        **{name: detail.get(name, "") for name in ("email", "token", "tool", "words", "count")},
+        **{name: detail.get(name, "") for name in _DETAILS},
         "made_at": _moment(detail.get("made_at")),
         **role,
     }

@@ -124,7 +124,8 @@ def read_page(conversation: Conversation, page: int) -> PageRows:
 
 def runs_for_cards() -> QuerySet[Run]:
     return Run.objects.select_related(
-        "upstream", "requested_by", "stop_requested_by", "runner", "conversation"
+        *("upstream", "requested_by", "stop_requested_by", "runner", "conversation"),
+        "project_instructions",
     ).prefetch_related("attempts")
 
 

@@ -6,18 +6,20 @@ import uuid
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from chat import access
-from chat.conversations.forms import ChoiceForm, SendForm
+from chat.conversations.choice_form import ChoiceForm
+from chat.conversations.forms import SendForm
 from chat.conversations.transcript import Path
 from chat.core.prepared import Prepared
 from chat.dialects import DIALECTS
-from chat.models import Conversation, Role, Team, Tool, Upstream, User
+from chat.models import Conversation, Project, Role, StoredFile, Team, Tool, Upstream, User
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +75,19 @@ def tools_of(conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolC
     )
 
 
-def tools_for(teams: Sequence[Team], upstreams: Iterable[Upstream]) -> ToolChoice:
-    """The tools that a new conversation in one of these teams may use."""
+def tools_for(
+    teams: Sequence[Team], upstreams: Iterable[Upstream], project: Project | None = None
+) -> ToolChoice:
+    """The tools that a new conversation in one of these teams may use. Those of the project are
+    switched on."""
+    enabled = set(project.tools.values_list("pk", flat=True)) if project else ()
     tools = (
         Tool.objects.filter(team__in=teams).select_related("team").order_by("team__name", "name")
     )
     is_mixed = len(teams) > 1
     return ToolChoice(
         lines=[
-            ToolLine(tool=tool, is_on=False, team=tool.team.name if is_mixed else "")
+            ToolLine(tool=tool, is_on=tool.pk in enabled, team=tool.team.name if is_mixed else "")
             for tool in tools
         ],
         upstreams=upstreams,
@@ -100,7 +106,21 @@ def composer_context(user: User, conversation: Conversation, path: Path) -> dict
         "parent": tail.public_id.hex if tail and tail.role == Role.ASSISTANT else "",
         "action": reverse("conversation_send", args=[conversation.public_id]),
         "room": conversation.public_id.hex,
+        "project_files": files_offered(user, conversation.project_id),
+        "instructing": partial(instructing_project, user, conversation.project_id),
     }
+
+
+def instructing_project(user: User, project_pk: int | None) -> Project | None:
+    """The project whose instructions apply, where the person may read them."""
+    if project_pk is None:
+        return None
+    return access.visible_projects(user).exclude(instructions="").filter(pk=project_pk).first()
+
+
+def files_offered(user: User, project_pk: int | None) -> QuerySet[StoredFile] | None:
+    """What the project shares with its conversations, where the person reads the project."""
+    return None if project_pk is None else access.shared_files(user, project_pk)
 
 
 def remembered_choice(

@@ -1,245 +1,22 @@
-"""Forms of the conversation page. Their parameters are those that the dialects declare."""
+"""Forms of the conversation page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from functools import cache, cached_property
 from typing import Any
 
 from django import forms
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from chat.conversations.actions.messages import TEXT_LIMIT, ModelChoice
-from chat.conversations.parameter_groups import ParameterGroups, grouped
-from chat.dialects import DIALECTS
-from chat.dialects.parameters import Parameter
-from chat.models import Conversation, Team, Tool, Upstream, Visibility
-from chat.web.forms import JsonField, Sentences, WordsField
+from chat.conversations.actions.messages import TEXT_LIMIT
+from chat.conversations.choice_form import ChoiceForm, ToolsField
+from chat.models import Conversation, Project, StoredFile, Team, Tool, Upstream, Visibility
+from chat.web.forms import Sentences, WordsField
 
-MODEL_LENGTH = 200
-SYSTEM_PROMPT_LIMIT = 100_000
-# Maximum lengths of text parameters (a stop sequence, a format) and of multi-line ones (a template).
-PARAMETER_TEXT_LIMIT = 10_000
-PARAMETER_LINES_LIMIT = 100_000
-# Follows the name of a paused server. The page has it for its script.
-PAUSED = gettext_lazy("(paused)")
-# Follows the name of a server or model that was chosen once and is switched off now.
-UNAVAILABLE = gettext_lazy("(unavailable)")
-SERVER_GONE = gettext_lazy("This server is no longer available. Choose another model.")
-MODEL_GONE = gettext_lazy("This model is no longer available. Choose another model.")
-NO_MODELS = gettext_lazy("No models available. Ask an administrator.")
-NO_CHOICE = ("", gettext_lazy("Server default"))
-NO_SUCH_TOOL = gettext_lazy("One of these tools no longer exists. Reload the page.")
+NO_SUCH_FILE = gettext_lazy("A selected file is no longer in the project. Reload the page.")
 RELOAD = gettext_lazy("Reload the page and try again.")
-
-
-class ModelSelect(forms.Select):
-    """A select whose options say of their server what the page's scripts need: its dialect, for the
-    parameters, whether it takes pictures, and whether it is a demo or can't be used."""
-
-    upstreams: Mapping[str, Upstream] = {}
-    unavailable = ""
-
-    def create_option(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        option = super().create_option(*args, **kwargs)
-        identity = str(option["value"]).partition(":")[0]
-        attributes = option["attrs"]
-        upstream = self.upstreams.get(identity)
-        attributes["data-dialect"] = upstream.dialect if upstream else ""
-        if upstream and not DIALECTS[upstream.dialect].takes_images:
-            attributes["data-images"] = "no"
-        if upstream and upstream.is_demo:
-            attributes["data-demo"] = True
-        if self.unavailable and option["value"] == self.unavailable:
-            attributes["data-unavailable"] = True
-        return option
-
-
-class ToolsField(forms.ModelMultipleChoiceField):
-    """Tools, by the ids that the page has for them."""
-
-    default_error_messages = {
-        "invalid_choice": NO_SUCH_TOOL,
-        "invalid_pk_value": NO_SUCH_TOOL,
-        "invalid_list": NO_SUCH_TOOL,
-    }
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(to_field_name="public_id", **kwargs)
-
-
-class ChoiceForm(Sentences):
-    """Server, model, parameters and system prompt: everything of a request but the text."""
-
-    # Not a choice field, because the name of a model may be typed.
-    choice = forms.CharField(
-        label=gettext_lazy("Model"),
-        required=False,
-        widget=ModelSelect(
-            attrs={"aria-label": gettext_lazy("Model"), "data-draining-mark": PAUSED}
-        ),
-    )
-    typed_model = forms.CharField(
-        label=gettext_lazy("Custom model"),
-        required=False,
-        max_length=MODEL_LENGTH,
-        help_text=gettext_lazy(
-            "The name of a model that isn’t in the list. Leave empty to use the selected one."
-        ),
-    )
-    system_prompt = WordsField(
-        label=gettext_lazy("System prompt"),
-        required=False,
-        strip=False,
-        max_length=SYSTEM_PROMPT_LIMIT,
-        widget=forms.Textarea(attrs={"rows": 4}),
-        help_text=gettext_lazy("Instructions for every answer in this conversation."),
-    )
-
-    def __init__(
-        self,
-        data: Mapping[str, Any] | None = None,
-        *,
-        upstreams: Iterable[Upstream],
-        remembered: Conversation | None = None,
-        chosen: Upstream | None = None,
-    ) -> None:
-        super().__init__(data, prefix=None)
-        self.upstreams = [upstream for upstream in upstreams if upstream.dialect in DIALECTS]
-        self.remembered = remembered
-        if remembered is not None:
-            self.initial = {
-                "system_prompt": remembered.system_prompt,
-                "choice": choice_value(remembered.upstream, remembered.model),
-            }
-        select = self.fields["choice"].widget
-        # Queried only if the form is shown.
-        select.choices = self._groups
-        select.upstreams = {each.public_id.hex: each for each in self.upstreams}
-        if self.unavailable and remembered:
-            select.unavailable = choice_value(remembered.upstream, remembered.model)
-        self.chosen = (
-            self._posted_upstream() if self.is_bound else chosen or self._offered_upstream()
-        )
-        if self.chosen:
-            self._add_parameters(self.chosen.dialect)
-
-    @cached_property
-    def unavailable(self) -> str:
-        """The server of the last choice, or its model, if it can't be used any more."""
-        kept = self.remembered
-        if kept is None or kept.upstream is None:
-            return ""
-        if kept.upstream not in self.upstreams:
-            return kept.upstream.name
-        return kept.model if kept.upstream.is_off(kept.model) else ""
-
-    def _offered_upstream(self) -> Upstream | None:
-        """The server that the form shows as chosen."""
-        last = self.remembered.upstream if self.remembered else None
-        if last and last.dialect in DIALECTS:
-            return last
-        return next(iter(self._with_models()), None)
-
-    def _with_models(self) -> list[Upstream]:
-        """The servers of which a model can be chosen."""
-        return [each for each in self.upstreams if self._models(each)]
-
-    @property
-    def has_models(self) -> bool:
-        return any(self._models(each) for each in self.upstreams)
-
-    def _groups(self) -> list[tuple[str, Any]]:
-        groups: list[tuple[str, Any]] = [
-            (group_label(each), self._options(each)) for each in self._with_models()
-        ]
-        kept = self.remembered
-        if self.unavailable and kept and kept.upstream:
-            label = kept.model or gettext("No model")
-            option = (choice_value(kept.upstream, kept.model), label)
-            groups.insert(0, (f"{kept.upstream.name} {UNAVAILABLE}", [option]))
-        return groups or [("", gettext("No models available"))]
-
-    def _models(self, upstream: Upstream) -> dict[str, str]:
-        models = {entry["id"]: entry.get("label") or entry["id"] for entry in chat_models(upstream)}
-        kept = self.remembered
-        if kept and kept.upstream_id == upstream.pk and kept.model and not self.unavailable:
-            models.setdefault(kept.model, kept.model)
-        return models
-
-    def _options(self, upstream: Upstream) -> list[tuple[str, str]]:
-        models = self._models(upstream)
-        return [(choice_value(upstream, model), label) for model, label in models.items()]
-
-    def _posted_upstream(self) -> Upstream | None:
-        identity = str((self.data or {}).get("choice", "")).partition(":")[0]
-        return next((each for each in self.upstreams if each.public_id.hex == identity), None)
-
-    def _add_parameters(self, dialect: str) -> None:
-        kept = self.remembered.parameters if self.remembered else {}
-        for parameter in DIALECTS[dialect].parameters:
-            name = field_name(dialect, parameter.name)
-            self.fields[name] = parameter_field(parameter)
-            if parameter.name in kept and parameter.accepts(kept[parameter.name]):
-                self.initial[name] = _as_typed(kept[parameter.name])
-
-    @property
-    def draining(self) -> str:
-        """The servers offered that begin nothing at present, as the page's scripts know them."""
-        return " ".join(each.public_id.hex for each in self.upstreams if each.is_draining)
-
-    @property
-    def parameter_groups(self) -> ParameterGroups | None:
-        """The parameters of the chosen server's dialect."""
-        if self.chosen is None:
-            return None
-        dialect = self.chosen.dialect
-        return grouped(
-            dialect,
-            (
-                (each.name, self[field_name(dialect, each.name)])
-                for each in DIALECTS[dialect].parameters
-            ),
-        )
-
-    @property
-    def is_adjusted(self) -> bool:
-        """Whether anything differs from the server's defaults."""
-        groups = self.parameter_groups
-        return bool(self["system_prompt"].value() or (groups and groups.is_adjusted))
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
-        upstream = self._posted_upstream()
-        if upstream is None:
-            # A page that offers no model posts none.
-            self.add_error("choice", SERVER_GONE if cleaned.get("choice") else NO_MODELS)
-            return cleaned
-        model = (cleaned.get("typed_model") or cleaned.get("choice", "").partition(":")[2]).strip()
-        if not model or len(model) > MODEL_LENGTH or not model.isprintable():
-            self.add_error(
-                "choice", gettext("Choose a model, or enter a custom model in the parameters.")
-            )
-        elif upstream.is_off(model):
-            self.add_error("choice", MODEL_GONE)
-        cleaned["upstream"], cleaned["model"] = upstream, model
-        return cleaned
-
-    def model_choice(self) -> ModelChoice:
-        """The choice of a valid form, without empty parameters."""
-        upstream: Upstream = self.cleaned_data["upstream"]
-        values = {
-            parameter.name: self.cleaned_data[field_name(upstream.dialect, parameter.name)]
-            for parameter in DIALECTS[upstream.dialect].parameters
-        }
-        return ModelChoice(
-            upstream=upstream,
-            model=self.cleaned_data["model"],
-            parameters={name: value for name, value in values.items() if value not in (None, "")},
-            system_prompt=self.cleaned_data["system_prompt"].strip(),
-        )
 
 
 class KeyForm(Sentences):
@@ -264,21 +41,55 @@ class WordsForm(KeyForm):
     )
 
 
+class FilesField(forms.ModelMultipleChoiceField):
+    """Files that the project shares, by the ids that the page has for them."""
+
+    default_error_messages = {
+        "invalid_choice": NO_SUCH_FILE,
+        "invalid_pk_value": NO_SUCH_FILE,
+        "invalid_list": NO_SUCH_FILE,
+    }
+
+    def __init__(self) -> None:
+        nothing = StoredFile.objects.none()
+        super().__init__(nothing, to_field_name="public_id", required=False)
+
+
 class SendForm(ChoiceForm, WordsForm):
-    """A message in a conversation, below the answer ``parent``."""
+    """A message in a conversation, below the answer ``parent``, with some of the ``shared`` files."""
 
     parent = forms.UUIDField(required=False)
+    project_files = FilesField()
+
+    def __init__(
+        self,
+        data: Mapping[str, Any] | None = None,
+        *,
+        upstreams: Iterable[Upstream],
+        remembered: Conversation | None = None,
+        shared: QuerySet[StoredFile] | None = None,
+    ) -> None:
+        super().__init__(data, upstreams=upstreams, remembered=remembered)
+        if shared is not None:
+            self.fields["project_files"].queryset = shared
+
+
+# Who can read a conversation in a project.
+IN_PROJECT = (
+    (Visibility.PROJECT, gettext_lazy("Shared with the project")),
+    (Visibility.PRIVATE, gettext_lazy("Private")),
+)
 
 
 class StartForm(SendForm):
-    """The first message of a new conversation."""
+    """The first message of a new conversation, perhaps in a ``project`` of the only team."""
 
     team = forms.ModelChoiceField(
         queryset=Team.objects.none(), to_field_name="public_id", empty_label=None
     )
     visibility = forms.ChoiceField(
         label=gettext_lazy("Visibility"),
-        choices=Visibility.choices,
+        choices=[each for each in Visibility.choices if each[0] != Visibility.PROJECT],
         required=False,
         initial=Visibility.PRIVATE,
     )
@@ -303,10 +114,15 @@ class StartForm(SendForm):
         upstreams: Iterable[Upstream],
         teams: QuerySet[Team],
         remembered: Conversation | None = None,
+        project: Project | None = None,
+        shared: QuerySet[StoredFile] | None = None,
     ) -> None:
-        super().__init__(data, upstreams=upstreams, remembered=remembered)
+        super().__init__(data, upstreams=upstreams, remembered=remembered, shared=shared)
         self.fields["team"].queryset = teams
         self.fields["tools"].queryset = Tool.objects.filter(team__in=teams)
+        if project is not None:
+            self.fields["visibility"].choices = IN_PROJECT
+            self.fields["visibility"].initial = Visibility.PROJECT
         for code in ("required", "invalid_choice"):
             self.fields["team"].error_messages[code] = gettext(
                 "You have read-only access. Ask a team owner for write access."
@@ -318,99 +134,16 @@ class TitleForm(forms.Form):
 
 
 class VisibilityForm(forms.Form):
-    visibility = forms.ChoiceField(choices=Visibility.choices)
+    """Private, or shared: with the team, or in a project with those who see that."""
 
+    visibility = forms.ChoiceField()
 
-def group_label(upstream: Upstream) -> str:
-    return f"{upstream.name} {PAUSED}" if upstream.is_draining else upstream.name
-
-
-def choice_value(upstream: Upstream | None, model: str) -> str:
-    return f"{upstream.public_id.hex}:{model}" if upstream else ""
-
-
-def chat_models(upstream: Upstream) -> list[dict[str, Any]]:
-    """The server's enabled models that can chat."""
-    return upstream.chat_models
-
-
-def field_name(dialect: str, parameter: str) -> str:
-    return f"{dialect}-{parameter}"
-
-
-@cache
-def parameter_field(parameter: Parameter) -> forms.Field:
-    """A form field that accepts what the parameter declares. Cached, because forms do not change their fields
-    and each message needs about twenty."""
-    common: dict[str, Any] = {
-        "label": gettext_lazy(parameter.label),
-        "help_text": gettext_lazy(parameter.help),
-        "required": False,
-    }
-    field = _FIELDS[parameter.kind](parameter, common)
-    # Multi-line fields take the full width of the panel.
-    field.kind = parameter.kind
-    return field
-
-
-def _number(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    field = forms.FloatField(min_value=parameter.minimum, max_value=parameter.maximum, **common)
-    field.widget.attrs["step"] = parameter.step or "any"
-    return field
-
-
-def _integer(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    return forms.IntegerField(
-        min_value=_whole(parameter.minimum), max_value=_whole(parameter.maximum), **common
-    )
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
-
-
-def _choice(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    labels = ((each, gettext_lazy(parameter.choice_label(each))) for each in parameter.choices)
-    choices = [NO_CHOICE, *labels]
-    return forms.ChoiceField(choices=choices, **common)
-
-
-def _text(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    lines = forms.Textarea(attrs={"rows": 2})
-    return forms.CharField(max_length=PARAMETER_TEXT_LIMIT, widget=lines, **common)
-
-
-def _lines(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    lines = forms.Textarea(attrs={"rows": 4})
-    return WordsField(max_length=PARAMETER_LINES_LIMIT, strip=False, widget=lines, **common)
-
-
-def _json(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    return JsonField(max_length=PARAMETER_LINES_LIMIT, **common)
-
-
-def _boolean(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    return forms.TypedChoiceField(
-        choices=[NO_CHOICE, ("true", gettext_lazy("Yes")), ("false", gettext_lazy("No"))],
-        coerce=lambda value: value == "true",
-        empty_value=None,
-        **common,
-    )
-
-
-_FIELDS = {
-    "number": _number,
-    "integer": _integer,
-    "choice": _choice,
-    "text": _text,
-    "lines": _lines,
-    "json": _json,
-    "boolean": _boolean,
-}
-
-
-def _as_typed(value: object) -> object:
-    return str(value).lower() if isinstance(value, bool) else value
+    def __init__(
+        self, data: Mapping[str, Any] | None = None, *, conversation: Conversation
+    ) -> None:
+        super().__init__(data)
+        choices = (Visibility.PRIVATE, conversation.shared_visibility)
+        self.fields["visibility"].choices = [(each.value, each.label) for each in choices]
 
 
 class SwitchForm(Sentences):

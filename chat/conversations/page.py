@@ -36,7 +36,7 @@ from chat.core.deadline import is_over
 from chat.core.errors import ActionRefused, KeyReused
 from chat.files.file_counts import count_files, has_no_files, once
 from chat.live.snapshot import render_answer
-from chat.models import Conversation, Message, Question, Run, RunStatus, User, Visibility
+from chat.models import Conversation, Message, Question, Run, RunStatus, User
 from chat.runs.queue import read_queue
 from chat.web.decorators import Refuse
 from chat.web.responses import refusal_patch
@@ -246,7 +246,7 @@ def _room_context(
         "conversation": conversation,
         "may_write": may_write,
         "is_owner": conversation.owner_id == user.pk,
-        "is_shared": conversation.visibility == Visibility.TEAM,
+        "is_shared": conversation.is_shared,
         "head_mark": head_mark(conversation, may_write),
         "running": running,
         "strip_mark": strip_mark(running, waiting),
@@ -276,7 +276,13 @@ def _place_of(running: Run | None) -> str:
 def head_mark(conversation: Conversation, may_write: bool) -> str:
     """A hash of the heading, to detect changes."""
     files = once(conversation, count_files)
-    states = (conversation.archived_at, conversation.expires_at, conversation.is_pinned)
+    project = conversation.project
+    states = (
+        conversation.archived_at,
+        conversation.expires_at,
+        conversation.is_pinned,
+        (project.pk, project.name, project.color) if project else None,
+    )
     shown = f"{conversation.title}\n{conversation.visibility}\n{may_write}\n{files}\n{states}"
     return f"{zlib.crc32(shown.encode()):08x}"
 

@@ -56,7 +56,8 @@ class Tool(Struct, kw_only=True):
 class Conversation(Struct, kw_only=True):
     """The room itself. ``server``, ``model`` and ``parameters`` are what the composer offers next.
 
-    ``visible_turn`` is the last turn of the branch that the person who exported it saw.
+    ``project`` is the name of its project, for a person who reads the project. ``visible_turn`` is
+    the last turn of the branch that the person who exported it saw.
     """
 
     id: UUID
@@ -64,6 +65,7 @@ class Conversation(Struct, kw_only=True):
     team: str
     owner: Person
     visibility: Literal["private", "team", "project"]
+    project: str | None = None
     system_prompt: str
     server: str | None
     model: Name
@@ -117,7 +119,9 @@ class Run(Struct, kw_only=True):
     """One request to a server. An answer that was continued has several.
 
     ``events`` is the log, each event as it was stored; ``result`` what the run ended with. Both are
-    without what only the server itself can use (signatures, encrypted reasoning).
+    without what only the server itself can use (signatures, encrypted reasoning). ``instructions``
+    are those of the project, which the request had before ``system_prompt``; empty for a person
+    who doesn't read the project.
     """
 
     id: UUID
@@ -137,6 +141,7 @@ class Run(Struct, kw_only=True):
     model: Name
     # The model's name in the server's list, else its id.
     model_label: str
+    instructions: str = ""
     system_prompt: str
     parameters: JsonObject
     tools: list[JsonObject]

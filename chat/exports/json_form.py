@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator
+from functools import partial
 from hashlib import sha256
 from typing import Any, cast
 
 import msgspec
-from django.db.models import F
+from django.db.models import F, Q, QuerySet
 
 from chat import events as canonical
 from chat.exports import format as form
 from chat.exports.reading import Source, read_turns
 from chat.models import (
     Artifact,
+    Attachment,
     Conversation,
     ImportedNames,
     Message,
@@ -23,6 +25,7 @@ from chat.models import (
     Question,
     QuestionKind,
     Run,
+    RunInstructions,
     StoredFile,
     Upstream,
     User,
@@ -40,14 +43,14 @@ def write_json(source: Source, *, with_contents: bool = True) -> Iterator[bytes]
     yield b'{"format":%s,"version":%d,' % (_encode(form.NAME), form.VERSION)
     yield b'"conversation":%s,' % _encode(_conversation(source))
     keys = sorted(position.pk for position in source.order)
-    yield from _array(b"turns", map(_turn, read_turns(source, keys)))
+    yield from _array(b"turns", map(partial(_turn, source), read_turns(source, keys)))
     yield b","
     yield from _array(b"artifacts", map(_artifact, room.artifacts.order_by("pk")))
     yield b","
     mockups = room.mockups.select_related("upstream").order_by("pk")
     yield from _array(b"mockups", (_mockup(mockup, source.names) for mockup in mockups))
     yield b","
-    files = list(room.files.select_related("created_by").order_by("pk"))
+    files = list(_files_of(room))
     yield from _array(b"files", map(_file, files))
     yield b',"contents":'
     yield from _contents(files) if with_contents else [b"null"]
@@ -60,6 +63,13 @@ def _array(name: bytes, values: Iterable[object]) -> Iterator[bytes]:
     for number, value in enumerate(values):
         yield (b",\n" if number else b"\n") + _encode(value)
     yield b"]"
+
+
+def _files_of(room: Conversation) -> QuerySet[StoredFile]:
+    """Its own, and those of projects that were sent in it."""
+    sent = Attachment.objects.filter(message__conversation=room)
+    files = StoredFile.objects.filter(Q(conversation=room) | Q(pk__in=sent.values("file")))
+    return files.select_related("created_by").order_by("pk")
 
 
 def _contents(files: Iterable[StoredFile]) -> Iterator[bytes]:
@@ -103,6 +113,7 @@ def _conversation(source: Source) -> form.Conversation:
         team=room.team.name,
         owner=form.Person(name=room.owner.name, email=room.owner.email),
         visibility=cast(Any, room.visibility),
+        project=room.project.name if room.project and source.reads(room.project_id) else None,
         system_prompt=room.system_prompt,
         server=_server(room.upstream, source.names.get(("room_server", room.pk))),
         model=room.model,
@@ -120,7 +131,7 @@ def _conversation(source: Source) -> form.Conversation:
 # --- turns --------------------------------------------------------------------------------------
 
 
-def _turn(message: Any) -> form.Turn:
+def _turn(source: Source, message: Any) -> form.Turn:
     return form.Turn(
         id=message.public_id,
         parent=message.of_parent,
@@ -129,11 +140,11 @@ def _turn(message: Any) -> form.Turn:
         text=message.text,
         created_at=message.created_at,
         attachments=[each.file.public_id for each in message.attachments.all()],
-        runs=[_run(run) for run in message.runs.all()],
+        runs=[_run(source, run) for run in message.runs.all()],
     )
 
 
-def _run(run: Run) -> form.Run:
+def _run(source: Source, run: Run) -> form.Run:
     return form.Run(
         id=run.public_id,
         status=cast(Any, run.status),
@@ -141,6 +152,7 @@ def _run(run: Run) -> form.Run:
         dialect=run.dialect,
         model=run.model,
         model_label=model_label(run),
+        instructions=_instructions(source, run),
         system_prompt=run.system_prompt,
         parameters=run.parameters,
         tools=run.tools,
@@ -189,6 +201,11 @@ def _run(run: Run) -> form.Run:
             [msgspec.Raw(public_body(entry, run.public_id)) for entry in entries_behind(run.pk)],
         ),
     )
+
+
+def _instructions(source: Source, run: Run) -> str:
+    sent: RunInstructions | None = getattr(run, "project_instructions", None)
+    return sent.text if sent is not None and source.reads(sent.project_id) else ""
 
 
 def _result(run: Run) -> Any:

@@ -6,10 +6,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from django.db.models import F, Prefetch, QuerySet
+from django.db.models import F, Prefetch, Q, QuerySet
 
+from chat import access
 from chat.conversations.transcript import read_path
-from chat.models import Attachment, Conversation, ImportedNames, Message, Question, Run, User
+from chat.models import (
+    Attachment,
+    Conversation,
+    ImportedNames,
+    Message,
+    Question,
+    Run,
+    RunInstructions,
+    User,
+)
 from chat.models.imports import imported_names, name_answerers, name_imported
 from chat.models.tree import Position, tree_order
 
@@ -21,17 +31,21 @@ BATCH_TURNS = 10
 class Source:
     """A conversation as ``reader`` sees it: ``visible`` are the turns of their branch, ``order`` those
     of all branches, each to its end before the next one. ``names`` are those of an imported
-    conversation."""
+    conversation; ``projects`` the keys of the projects that it has been in and that they read."""
 
     conversation: Conversation
     reader: User
     visible: Sequence[Position]
     order: Sequence[Position]
     names: ImportedNames
+    projects: frozenset[int]
 
     @property
     def visible_keys(self) -> frozenset[int]:
         return frozenset(position.pk for position in self.visible)
+
+    def reads(self, project_pk: int | None) -> bool:
+        return project_pk in self.projects
 
 
 def exportable(conversations: QuerySet[Conversation]) -> QuerySet[Conversation]:
@@ -57,6 +71,15 @@ def read_source(reader: User, conversation: Conversation) -> Source:
         visible=visible,
         order=tree_order(path.messages.values()),
         names=imported_names(conversation.pk),
+        projects=_projects_of(reader, conversation),
+    )
+
+
+def _projects_of(reader: User, conversation: Conversation) -> frozenset[int]:
+    sent = RunInstructions.objects.filter(run__conversation=conversation)
+    of_conversation = Q(pk=conversation.project_id) | Q(pk__in=sent.values("project"))
+    return frozenset(
+        access.visible_projects(reader).filter(of_conversation).values_list("pk", flat=True)
     )
 
 
@@ -80,7 +103,9 @@ def _name(source: Source, messages: Collection[Message]) -> None:
 
 def _turns() -> QuerySet[Message]:
     questions = Question.objects.select_related("claimed_by", "answered_by")
-    runs = Run.objects.select_related("upstream", "requested_by", "stop_requested_by")
+    runs = Run.objects.select_related(
+        "upstream", "requested_by", "stop_requested_by", "project_instructions"
+    )
     turns = Message.objects.select_related("author").annotate(of_parent=F("parent__public_id"))
     return turns.prefetch_related(
         Prefetch("attachments", Attachment.objects.prefetch_related("file")),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import PurePosixPath
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
@@ -34,7 +34,7 @@ from chat.models import (
 from chat.rendering.media import read_picture
 from chat.result import media_name
 from chat.runs.outcomes import OutcomeStep
-from chat.search.sources import index
+from chat.search.sources import index, index_missing
 from chat.web.files import SUFFIXES, may_be_shown, picture_name
 
 MEGABYTE = 1024 * 1024
@@ -56,11 +56,25 @@ class Picture:
         object.__setattr__(self, "sha256", hashlib.sha256(self.body).hexdigest())
 
 
+# What a message can have: a new picture, or a file that its project shares.
+Attachable: TypeAlias = Picture | StoredFile
+
+
 def read_pictures(uploads: Sequence[UploadedFile[Any]]) -> list[Picture]:
     """The pictures of a form. Raises ``ActionRefused`` for a file that is no picture or too large,
     and for too many."""
     check_picture_count(len(uploads))
     return [_read_picture(upload) for upload in uploads]
+
+
+def read_attachments(
+    shared: Iterable[StoredFile], uploads: Sequence[UploadedFile[Any]]
+) -> list[Attachable]:
+    """The shared files that a form names, then the pictures that it brings. Raises
+    ``ActionRefused``."""
+    found: list[Attachable] = [*shared, *read_pictures(uploads)]
+    check_picture_count(len(found))
+    return found
 
 
 def check_picture_count(count: int) -> None:
@@ -107,30 +121,49 @@ def check_picture_size(name: str, size_bytes: int | None) -> None:
 
 
 def attach(
-    message: Message, user: User, pictures: Iterable[Picture], *, earlier: Message | None = None
+    message: Message, user: User, pictures: Sequence[Attachable], *, earlier: Message | None = None
 ) -> None:
     """Attaches the pictures of an ``earlier`` version of the turn (the same bytes), then the new
-    ones. Call this in the transaction that creates the message."""
+    ones. Call this in the transaction that creates the message. Raises ``ActionRefused``."""
     kept = [each.file for each in earlier.attachments.all()] if earlier else []
+    shared = [each for each in pictures if isinstance(each, StoredFile)]
+    if shared:
+        _check_shared(message, shared)
     new = [
-        StoredFile.objects.store(
-            message.conversation_id,
-            name=picture.name,
-            media_type=picture.media_type,
-            body=picture.body,
-            sha256=picture.sha256,
-            by=user,
-        )
-        for picture in pictures
+        each if isinstance(each, StoredFile) else _stored(message, user, each) for each in pictures
     ]
     Attachment.objects.bulk_create(
         Attachment(message=message, file=file, position=position)
         for position, file in enumerate([*kept, *new])
     )
-    index(SearchKind.FILE, *new)
+    index(SearchKind.FILE, *(each for each in new if each.conversation_id is not None))
+    # A shared file is found in the first conversation that it was sent in.
+    index_missing(SearchKind.FILE, shared)
 
 
-def shows(run: Run, pictures: Sequence[Picture]) -> bool:
+def _stored(message: Message, user: User, picture: Picture) -> StoredFile:
+    return StoredFile.objects.store(
+        message.conversation_id,
+        name=picture.name,
+        media_type=picture.media_type,
+        body=picture.body,
+        sha256=picture.sha256,
+        by=user,
+    )
+
+
+def _check_shared(message: Message, shared: Sequence[StoredFile]) -> None:
+    """Raises ``ActionRefused`` for files that the project doesn't have any more. They can't be removed
+    until the transaction ends."""
+    project = message.conversation.project_id
+    known = StoredFile.objects.filter(pk__in={file.pk for file in shared}, project=project)
+    if project is None or len(known.select_for_update()) < len({file.pk for file in shared}):
+        raise ActionRefused(
+            gettext("A selected file is no longer in the project. Reload the page.")
+        )
+
+
+def shows(run: Run, pictures: Sequence[Attachable]) -> bool:
     """Whether the message of the run has exactly these pictures: a repeated key may come with other
     ones."""
     stored = Attachment.objects.filter(message=run.message.parent_id).order_by("position")

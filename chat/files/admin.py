@@ -161,7 +161,9 @@ class StoredFileAdmin(KeptAdmin):
     list_display = ("name_cell", "media_type", "size_cell", "conversation_cell", _CREATED)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[StoredFile]:
-        return super().get_queryset(request).select_related("conversation__owner", "created_by")
+        """Not those that projects share: what is read here is read under the rules of a conversation."""
+        rows = super().get_queryset(request).filter(conversation__isnull=False)
+        return rows.select_related("conversation__owner", "created_by")
 
     def conversation_of(self, thing: StoredFile) -> Conversation:
         if thing.conversation is None:

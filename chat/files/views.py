@@ -247,13 +247,16 @@ def medium(
 @require_safe
 def file_source(request: HttpRequest, public_id: UUID) -> HttpResponse:
     stored = access.get_file(request.user, public_id)
-    assert stored.conversation is not None
+    # A shared file is shown beside a conversation that it was sent in.
+    room = stored.conversation or access.conversations_with(request.user, stored).first()
+    if room is None:
+        raise Http404(access.NOT_HERE)
     body = bytes(stored.body)
     text = read_text(body)
     return _page(
         request,
         "file",
-        stored.conversation,
+        room,
         file=stored,
         name=name_of(stored.name) or gettext("Untitled"),
         media_type=name_of(stored.media_type),

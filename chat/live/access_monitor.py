@@ -30,8 +30,7 @@ from chat.core.waiting import wait_at_most
 from chat.live.broadcaster import broadcasters
 from chat.live.list_version import read_list_versions
 from chat.models import AccessToken
-from chat.models.conversation import is_read_by
-from chat.models.team import WRITING_ROLES
+from chat.models.conversation import is_read_by, is_written_by
 from chat.runs.queue import QueuePositions, read_queue
 
 logger = logging.getLogger(__name__)
@@ -302,6 +301,8 @@ class _Row(NamedTuple):
     is_deleted: bool
     is_expired: bool
     role: str | None
+    # As in `is_read_by`.
+    project_role: str | None
     has_queue: bool
     is_draining: bool
 
@@ -312,7 +313,7 @@ _ROWS = """
         room.team_id, room.owner_id, room.visibility, room.revision,
         room.deleted_at IS NOT NULL AND (room.expires_at IS NULL OR room.deleted_at < room.expires_at),
         room.expires_at <= %s,
-        member.role,
+        member.role, CASE WHEN project.access = 'team' THEN 'writer' ELSE selected.role END,
         EXISTS (SELECT 1 FROM chat_run WHERE status = 'queued'),
         EXISTS (SELECT 1 FROM chat_upstream WHERE is_draining)
     FROM {asked}
@@ -322,6 +323,10 @@ _ROWS = """
     LEFT JOIN chat_conversation room ON room.public_id = asked.room
     LEFT JOIN chat_membership member
         ON member.user_id = asked.person_id AND member.team_id = room.team_id
+    LEFT JOIN chat_project project
+        ON project.id = room.project_id AND project.team_id = room.team_id
+    LEFT JOIN chat_projectmember selected
+        ON selected.user_id = asked.person_id AND selected.project_id = project.id
     ORDER BY asked.place
 """
 _ROWS_IN_POSTGRES = _ROWS.format(
@@ -366,12 +371,30 @@ def _verdict(
         if row.is_expired:
             return GONE_EXPIRED
         is_elsewhere = identity.team_pk not in (None, row.team_pk)
-        is_read = is_read_by(identity.user_pk, owner=row.owner_pk, visibility=row.visibility)
-        if row.role is None or is_elsewhere or not is_read:
+        if row.role is None or is_elsewhere or not _is_read(identity, row):
             return GONE_ACCESS
-        may_write = row.role in WRITING_ROLES
+        may_write = _is_written(identity, row)
         seen.append(Room(conversation_id=key, revision=row.revision, may_write=may_write))
     return seen
+
+
+def _is_read(identity: Identity, row: _Row) -> bool:
+    return is_read_by(
+        identity.user_pk,
+        owner=row.owner_pk,
+        visibility=row.visibility,
+        project_role=row.project_role,
+    )
+
+
+def _is_written(identity: Identity, row: _Row) -> bool:
+    return is_written_by(
+        identity.user_pk,
+        owner=row.owner_pk,
+        visibility=row.visibility,
+        role=row.role,
+        project_role=row.project_role,
+    )
 
 
 def _is_signed_in(identity: Identity, row: _Row, tokens: set[int]) -> bool:

@@ -1,9 +1,9 @@
 """The version of a person's list of conversations: it changes with whatever the list shows.
 
 It is read once a second for everybody who has a page open, so it reads no list. Each part of it is
-the first entry of an index: the newest change among what is shared in a team, the newest among what
-is one's own. What was taken away need not have been the newest: each team counts that. Pins belong to
-no conversation's time: each person counts them.
+the first entry of an index: the newest change among what is shared in a team, in each project that
+the person sees, and among what is one's own. What was taken away need not have been the newest: each
+team counts that. Pins belong to no conversation's time: each person counts them.
 """
 
 from __future__ import annotations
@@ -11,16 +11,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
+from operator import itemgetter
+from typing import Any
 
 from django.db import connection
 
 from chat.core.prepared import fetch
 
-_OWN, _MEMBER, _TEAM = range(3)
-# Each team once, however many of its people are asked about.
+_OWN, _MEMBER, _TEAM, _TEAM_PROJECT, _PROJECT_MEMBER = range(5)
+# Each team and its projects once, however many of its people are asked about.
 _ROWS = """
-    WITH asked AS ({asked})
+    WITH asked AS ({asked}), teams AS (
+        SELECT DISTINCT member.team_id AS id
+        FROM asked JOIN chat_membership member ON member.user_id = asked.person_id
+    )
     SELECT 0, asked.person_id,
         (SELECT pin_changes FROM chat_user WHERE id = asked.person_id),
         (SELECT updated_at FROM chat_conversation
@@ -33,14 +39,29 @@ _ROWS = """
     SELECT 2, team.id, team.withdrawals,
         (SELECT updated_at FROM chat_conversation
             WHERE team_id = team.id AND visibility = 'team' ORDER BY updated_at DESC LIMIT 1)
-    FROM chat_team team
-    WHERE team.id IN (
-        SELECT member.team_id
-        FROM asked JOIN chat_membership member ON member.user_id = asked.person_id
-    )
+    FROM chat_team team JOIN teams ON teams.id = team.id
+    UNION ALL
+    SELECT 3, project.team_id, project.id, {newest_of_project}
+    FROM chat_project project JOIN teams ON teams.id = project.team_id
+    WHERE project.access = 'team'
+    UNION ALL
+    SELECT 4, asked.person_id, project.id, {newest_of_project}
+    FROM asked
+    JOIN chat_projectmember selected ON selected.user_id = asked.person_id
+    JOIN chat_project project ON project.id = selected.project_id AND project.access = 'members'
+    JOIN chat_membership member
+        ON member.user_id = asked.person_id AND member.team_id = project.team_id
 """
-_ROWS_IN_POSTGRES = _ROWS.format(asked="SELECT unnest(%s::bigint[]) AS person_id")
-_ROWS_IN_SQLITE = _ROWS.format(asked="SELECT value AS person_id FROM json_each(%s)")
+_NEWEST_OF_PROJECT = """(
+    SELECT updated_at FROM chat_conversation
+    WHERE project_id = project.id AND visibility = 'project' ORDER BY updated_at DESC LIMIT 1
+)"""
+_ROWS_IN_POSTGRES = _ROWS.format(
+    asked="SELECT unnest(%s::bigint[]) AS person_id", newest_of_project=_NEWEST_OF_PROJECT
+)
+_ROWS_IN_SQLITE = _ROWS.format(
+    asked="SELECT value AS person_id FROM json_each(%s)", newest_of_project=_NEWEST_OF_PROJECT
+)
 
 
 def read_list_versions(people: Collection[int]) -> dict[int, str]:
@@ -51,19 +72,37 @@ def read_list_versions(people: Collection[int]) -> dict[int, str]:
         rows = fetch(_ROWS_IN_POSTGRES, [list(people)])
     else:
         rows = fetch(_ROWS_IN_SQLITE, [json.dumps(list(people))])
-    newest_of_team = {team: newest for kind, team, _, newest in rows if kind == _TEAM}
-    withdrawals = {team: count for kind, team, count, _ in rows if kind == _TEAM}
-    teams = defaultdict(list)
-    for person, team in sorted((one, two) for kind, one, two, _ in rows if kind == _MEMBER):
-        teams[person].append(team)
-    return {
-        person: _version(
-            [(team, withdrawals[team]) for team in teams[person]],
-            [own, pins, *(newest_of_team[team] for team in teams[person])],
-        )
-        for kind, person, pins, own in rows
-        if kind == _OWN
-    }
+    shared = {team: (count, newest) for kind, team, count, newest in rows if kind == _TEAM}
+    teams = _grouped(rows, _MEMBER)
+    projects_of_team = _grouped(rows, _TEAM_PROJECT)
+    projects_of_person = _grouped(rows, _PROJECT_MEMBER)
+    versions = {}
+    for kind, person, pins, own in rows:
+        if kind == _OWN:
+            seen = sorted(team for team, _ in teams[person])
+            projects = sorted(
+                chain(projects_of_person[person], *(projects_of_team[team] for team in seen)),
+                key=itemgetter(0),
+            )
+            versions[person] = _version(
+                [*((team, shared[team][0]) for team in seen), *(key for key, _ in projects)],
+                [
+                    own,
+                    pins,
+                    *(shared[team][1] for team in seen),
+                    *(newest for _, newest in projects),
+                ],
+            )
+    return versions
+
+
+def _grouped(rows: Iterable[tuple[Any, ...]], wanted: int) -> Mapping[int, list[tuple[int, Any]]]:
+    """The last two columns of the rows of one kind, by the second."""
+    groups = defaultdict(list)
+    for kind, key, second, third in rows:
+        if kind == wanted:
+            groups[key].append((second, third))
+    return groups
 
 
 def read_list_version(person: int) -> str:
@@ -76,7 +115,7 @@ def access_part(version: str) -> str:
     return version.partition("-")[0]
 
 
-def _version(access: list[tuple[int, int]], newest: list[object]) -> str:
+def _version(access: list[object], newest: list[object]) -> str:
     return f"{_digest(access)}-{_digest(newest)}"
 
 

@@ -147,6 +147,7 @@ class Migration(migrations.Migration):
             name="project",
             field=models.ForeignKey(
                 blank=True,
+                db_index=False,
                 null=True,
                 on_delete=django.db.models.deletion.RESTRICT,
                 related_name="conversations",
@@ -162,6 +163,14 @@ class Migration(migrations.Migration):
                 on_delete=django.db.models.deletion.CASCADE,
                 related_name="files",
                 to="chat.project",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="conversation",
+            index=models.Index(
+                condition=models.Q(("project__isnull", False)),
+                fields=["project", "-updated_at"],
+                name="conversation_project",
             ),
         ),
         migrations.AddConstraint(
@@ -206,5 +215,29 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(
                 fields=("project", "user"), name="project_member_unique"
             ),
+        ),
+        migrations.CreateModel(
+            name="RunInstructions",
+            fields=[
+                (
+                    "run",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="project_instructions",
+                        serialize=False,
+                        to="chat.run",
+                    ),
+                ),
+                ("text", models.TextField()),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="chat.project",
+                    ),
+                ),
+            ],
         ),
     ]

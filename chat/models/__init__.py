@@ -25,7 +25,15 @@ from chat.models.project import (
     ProjectRole,
 )
 from chat.models.question import OPEN_STATUSES, Question, QuestionKind, QuestionStatus
-from chat.models.run import Attempt, RawSegment, Run, Runner, RunSegment, RunStatus
+from chat.models.run import (
+    Attempt,
+    RawSegment,
+    Run,
+    RunInstructions,
+    Runner,
+    RunSegment,
+    RunStatus,
+)
 from chat.models.search import SearchKind, SearchRow
 from chat.models.team import Invitation, Membership, Team, TeamRole
 from chat.models.token import AccessToken
@@ -70,6 +78,7 @@ __all__ = [
     "RawSegment",
     "Role",
     "Run",
+    "RunInstructions",
     "RunSegment",
     "RunStatus",
     "Runner",

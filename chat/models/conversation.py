@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.core.prepared import PreparedUpdate
-from chat.models.project import Project
+from chat.models.project import PROJECT_WRITING_ROLES, Project, ProjectQuerySet
 from chat.models.team import WRITING_ROLES, Team
 from chat.models.tool import Tool
 from chat.models.upstream import Upstream
@@ -29,10 +29,33 @@ class Visibility(models.TextChoices):
     PROJECT = "project", gettext_lazy("Project")
 
 
-def is_read_by(member: int, *, owner: int | None, visibility: str | None) -> bool:
-    """The one rule of reading: members of the team read what is shared and what is their own.
-    Arguments are primary keys. `ConversationQuerySet.visible_to` is the same rule as a query."""
-    return visibility == Visibility.TEAM or owner == member
+def is_read_by(
+    member: int, *, owner: int | None, visibility: str | None, project_role: str | None
+) -> bool:
+    """The one rule of reading: members of the team read what is shared with them and what is their
+    own. Keys of people; ``project_role`` is the member's role in the conversation's project, that of
+    a writer in a project for the whole team. `ConversationQuerySet.visible_to` is the same rule as a
+    query."""
+    if owner == member or visibility == Visibility.TEAM:
+        return True
+    return visibility == Visibility.PROJECT and project_role is not None
+
+
+def is_written_by(
+    member: int,
+    *,
+    owner: int | None,
+    visibility: str | None,
+    role: str | None,
+    project_role: str | None,
+) -> bool:
+    """Whether a member who may read the conversation may write in it, too. ``role`` is theirs in the
+    team. `ConversationQuerySet.written_by` is the same rule as a query."""
+    if role not in WRITING_ROLES:
+        return False
+    if owner == member or visibility == Visibility.TEAM:
+        return True
+    return visibility == Visibility.PROJECT and project_role in PROJECT_WRITING_ROLES
 
 
 class ConversationQuerySet(models.QuerySet["Conversation"]):
@@ -40,9 +63,19 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         """What this user may read: `is_read_by` in their teams, without the trash, and without
         temporary conversations whose time is over."""
         return self.filter(
-            Q(owner=user) | Q(visibility=Visibility.TEAM),
+            _is_shared_with(user, Project.objects.visible_to(user)),
             _HAS_NOT_EXPIRED,
             team__memberships__user=user,
+            deleted_at__isnull=True,
+        )
+
+    def written_by(self, user: User) -> ConversationQuerySet:
+        """What this user may read and write in: `is_written_by` of `visible_to`."""
+        return self.filter(
+            _is_shared_with(user, Project.objects.written_by(user)),
+            _HAS_NOT_EXPIRED,
+            team__memberships__user=user,
+            team__memberships__role__in=WRITING_ROLES,
             deleted_at__isnull=True,
         )
 
@@ -55,6 +88,14 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
             team__memberships__role__in=WRITING_ROLES,
             deleted_at__isnull=False,
         )
+
+
+def _is_shared_with(user: User, projects: ProjectQuerySet) -> Q:
+    return (
+        Q(owner=user)
+        | Q(visibility=Visibility.TEAM)
+        | Q(visibility=Visibility.PROJECT, project__in=projects.values("pk"))
+    )
 
 
 # The database's clock is used, because the clocks of hosts differ.
@@ -87,6 +128,8 @@ class Conversation(models.Model):
         null=True,
         blank=True,
         on_delete=models.RESTRICT,
+        # The index below does this, too.
+        db_index=False,
         related_name="conversations",
         verbose_name=gettext_lazy("project"),
     )
@@ -109,8 +152,8 @@ class Conversation(models.Model):
     # The end of a temporary conversation. What is deleted for ever expires at that moment.
     expires_at = models.DateTimeField(gettext_lazy("expires"), null=True, blank=True)
 
-    # The key of the user for whom this object was loaded, and their role in the team then.
-    role_of: tuple[int, str] | None = None
+    # The key of the user for whom this object was loaded, and whether they might write in it then.
+    writing_of: tuple[int, bool] | None = None
     # Whether that user has pinned it.
     is_pinned: bool = False
 
@@ -122,6 +165,11 @@ class Conversation(models.Model):
         indexes = [
             models.Index(fields=["owner", "-updated_at"]),
             models.Index(fields=["team", "visibility", "-updated_at"]),
+            models.Index(
+                fields=["project", "-updated_at"],
+                condition=Q(project__isnull=False),
+                name="conversation_project",
+            ),
             # Few conversations are in the trash, and few are temporary.
             models.Index(
                 fields=["deleted_at"],
@@ -145,6 +193,15 @@ class Conversation(models.Model):
 
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def is_shared(self) -> bool:
+        return self.visibility != Visibility.PRIVATE
+
+    @property
+    def shared_visibility(self) -> Visibility:
+        """What it is when it is not private: in a project it is shared with those who see that."""
+        return Visibility.TEAM if self.project_id is None else Visibility.PROJECT
 
     def touch(self) -> int:
         """Increases the revision in the database, and returns the new one."""

@@ -24,7 +24,7 @@ class StoredFileManager(models.Manager["StoredFile"]):
 
     def store(
         self,
-        conversation_id: int,
+        conversation_id: int | None,
         *,
         name: str,
         media_type: str,
@@ -32,11 +32,13 @@ class StoredFileManager(models.Manager["StoredFile"]):
         sha256: str,
         by: User | None = None,
         public_id: UUID | None = None,
+        project: Project | None = None,
     ) -> StoredFile:
-        """Creates a file. ``sha256`` is that of ``body``: callers hash before their transaction."""
+        """Creates a file of a conversation, or of a ``project``. ``sha256`` is that of ``body``: callers hash before their transaction."""
         return self.create(
             public_id=public_id or uuid4(),
             conversation_id=conversation_id,
+            project=project,
             name=name[:255],
             media_type=media_type[:100] or "application/octet-stream",
             size_bytes=len(body),
@@ -54,7 +56,8 @@ class StoredFile(models.Model):
     conversation = models.ForeignKey(
         Conversation, null=True, on_delete=models.CASCADE, related_name="files"
     )
-    # Instead of a conversation: a file that each conversation of the project is offered.
+    # Instead of a conversation: a file that each conversation of the project is offered. One that was
+    # sent and then removed from the project has neither, and is kept for its attachments.
     project = models.ForeignKey(Project, null=True, on_delete=models.CASCADE, related_name="files")
     name = models.CharField(gettext_lazy("name"), max_length=255, blank=True)
     media_type = models.CharField(
@@ -81,7 +84,7 @@ class StoredFile(models.Model):
 
 
 class Attachment(models.Model):
-    """A picture in a user's message."""
+    """A picture in a user's message: a file of the conversation, or a shared one."""
 
     message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="attachments")
     file = models.ForeignKey(StoredFile, on_delete=models.CASCADE, related_name="attachments")

@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from chat.models.conversation import Conversation, Message
+from chat.models.project import Project
 from chat.models.upstream import Upstream
 
 
@@ -229,6 +230,21 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_id} attempt {self.number}"
+
+
+class RunInstructions(models.Model):
+    """The shared instructions of a project, as the request of a run was sent with them. Runs outside
+    of projects have no row. The text is content of the project: its readers may read it, and it goes
+    with the project."""
+
+    run = models.OneToOneField(
+        Run, on_delete=models.CASCADE, primary_key=True, related_name="project_instructions"
+    )
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
+    text = models.TextField()
+
+    def __str__(self) -> str:
+        return f"{self.run_id}: instructions of {self.project_id}"
 
 
 def model_label(run: Run) -> str:

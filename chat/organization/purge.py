@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from chat.conversations.actions.conversation import delete
 from chat.core.threads import DatabaseThreads
-from chat.models import AuditEvent, Conversation, Run
+from chat.models import AuditEvent, Conversation, Run, StoredFile
 from chat.models.run import LIVE_STATUSES
 from chat.organization import actions
 from chat.runs.runner import Job
@@ -83,8 +83,15 @@ def erase_one() -> bool:
                 target=str(conversation.public_id),
             )
         conversation.delete()
+        _erase_unsent_files()
     logger.info("conversation.erased conversation=%s", conversation.public_id)
     return True
+
+
+def _erase_unsent_files() -> None:
+    """Files that projects shared and removed are kept for the messages that have them."""
+    loose = StoredFile.objects.filter(conversation__isnull=True, project__isnull=True)
+    loose.filter(attachments__isnull=True).delete()
 
 
 def _is_chosen(conversation: Conversation) -> bool:

@@ -24,7 +24,7 @@ from django.views.decorators.http import require_GET, require_POST
 from chat import access
 from chat.conversations.actions import conversation as conversation_actions
 from chat.core.errors import ActionRefused
-from chat.models import Conversation, User, Visibility
+from chat.models import Conversation, User
 from chat.models.team import WRITING_ROLES
 from chat.organization import actions
 from chat.organization.forms import ChangeForm
@@ -72,7 +72,9 @@ def trash(request: HttpRequest) -> HttpResponse:
 def _page(
     request: HttpRequest, name: str, rows: QuerySet[Conversation], *, by: str
 ) -> HttpResponse:
-    rows = rows.annotate(role=F("team__memberships__role")).select_related("team", "owner")
+    rows = rows.annotate(role=F("team__memberships__role")).select_related(
+        "team", "owner", "project"
+    )
     rows = rows.order_by(f"-{by}", "-pk").defer("system_prompt", "parameters")
     page = Paginator(rows, PAGE_LINES).get_page(request.GET.get("page"))
     context = {
@@ -109,7 +111,7 @@ def options(request: HttpRequest, public_id: UUID) -> HttpResponse:
         "conversation": conversation,
         "may_write": may_write,
         "may_change": may_write and conversation.owner_id == request.user.pk,
-        "is_shared": conversation.visibility == Visibility.TEAM,
+        "is_shared": conversation.is_shared,
         "above": place - 1 if place else None,
         "below": place + 1 if place is not None and place + 1 < len(pins) else None,
     }

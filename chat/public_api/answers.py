@@ -120,10 +120,12 @@ def _error_of(run: Run, result: Result) -> tuple[ErrorInfo, int] | None:
 def run_state(run: Run, *, place: int | None = None) -> JsonObject:
     """The response of ``GET /api/v1/runs/<id>``. ``place`` is the place in the queue, counted from
     1."""
+    project = run.conversation.project
     return {
         "run": str(run.public_id),
         "response_id": response_id_of(run.public_id),
         "conversation": str(run.conversation.public_id),
+        "project": str(project.public_id) if project else None,
         "url": settings.SITE_URL + reverse("conversation", args=[run.conversation.public_id]),
         "status": run.status,
         "place": place,

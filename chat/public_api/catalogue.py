@@ -1,4 +1,4 @@
-"""The models that a program may use, and their keys."""
+"""What a program may use: models with their keys, and projects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from chat import access
 from chat.dialects import DIALECTS
 from chat.events import Json, JsonObject
-from chat.models import Upstream, User
+from chat.models import AccessToken, Upstream, User
 from chat.public_api.requests import unknown_model
 
 # What is copied of an upstream's list is limited to the size of a list entry.
@@ -110,6 +110,18 @@ def _has(upstream: Upstream, model: str) -> bool:
 def model_list(user: User) -> JsonObject:
     """The response of ``GET /api/v1/models``."""
     return {"models": [_described(offer) for offer in offers(user)]}
+
+
+def project_list(token: AccessToken) -> JsonObject:
+    """The response of ``GET /api/v1/projects``: those of the token's team in which its user may
+    start conversations."""
+    projects = access.writable_projects(token.user).filter(team=token.team_id)
+    return {
+        "projects": [
+            {"id": str(each.public_id), "name": each.name, "description": each.description}
+            for each in projects.order_by("name", "pk")
+        ]
+    }
 
 
 def _described(offer: Offer) -> JsonObject:

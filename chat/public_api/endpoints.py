@@ -26,7 +26,7 @@ from chat.live.sse import AWAY, DATA_HEADERS, STREAM_HEADERS, Refused, Stream
 from chat.models import AccessToken, Run
 from chat.public_api import answers
 from chat.public_api.answer_stream import AnswerStream, stopping, threads
-from chat.public_api.catalogue import model_list
+from chat.public_api.catalogue import model_list, project_list
 from chat.public_api.errors import (
     TOO_MANY_STREAMS,
     ApiError,
@@ -114,6 +114,14 @@ class Models(Program):
 
     async def serve(self) -> None:
         found = await threads.call(model_list, self.token.user)
+        await self.say(200, msgspec.json.encode(found))
+
+
+class Projects(Program):
+    """``GET /api/v1/projects``."""
+
+    async def serve(self) -> None:
+        found = await threads.call(project_list, self.token)
         await self.say(200, msgspec.json.encode(found))
 
 

@@ -8,7 +8,7 @@ import binascii
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from uuid import UUID
 
 from django.utils.translation import gettext, gettext_lazy
@@ -31,7 +31,7 @@ MODEL_LENGTH = 400
 MOST_NOTES = 20
 NAME_LENGTH = 60
 
-Visibility = Literal["private", "team"]
+Visibility = Literal["private", "team", "project"]
 # An unclosed string ends at the end of the text, so each byte is looked at once.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\(?:.|\Z)[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 UNKNOWN_MEMBER = gettext_lazy("Unknown parameter “%(name)s” was ignored.")
@@ -72,6 +72,7 @@ class ChatRequest:
     stores: bool = True
     previous: UUID | None = None
     visibility: Visibility | None = None
+    project: UUID | None = None
     stops_on_disconnect: bool = False
     notes: tuple[str, ...] = ()
 
@@ -96,6 +97,7 @@ def read_request(body: bytes) -> ChatRequest:
         stores=_flag(data, "store", default=True),
         previous=_previous(data),
         visibility=_visibility(data),
+        project=_project(data),
         stops_on_disconnect=_flag(data, "stop_on_disconnect", default=False),
         notes=tuple(_unknown(data)),
     )
@@ -236,10 +238,33 @@ def unknown_response() -> ApiError:
 
 def _visibility(data: JsonObject) -> Visibility | None:
     value = data.get("visibility")
-    if value is None or value == "private" or value == "team":
-        return value
-    message = gettext('"visibility" must be "private" or "team".')
+    in_project = data.get("project") is not None
+    shared = "project" if in_project else "team"
+    if value is None or value == "private" or value == shared:
+        return cast(Visibility | None, value)
+    if in_project:
+        message = gettext(
+            '"visibility" of a conversation in a project must be "private" or "project".'
+        )
+    else:
+        message = gettext('"visibility" must be "private" or "team".')
     raise invalid(message, param="visibility", code="invalid_value")
+
+
+def _project(data: JsonObject) -> UUID | None:
+    value = data.get("project")
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise _wrong(gettext('"%(name)s" must be a string.'), "project")
+    try:
+        return UUID(value)
+    except ValueError:
+        raise unknown_project() from None
+
+
+def unknown_project() -> ApiError:
+    return ApiError(404, gettext("Project not found."), code="project_not_found", param="project")
 
 
 def _number(name: str, value: Json) -> None:
@@ -274,7 +299,7 @@ _PARAMETERS: Mapping[str, Callable[[str, Json], None]] = {
 }
 _KNOWN = frozenset(_PARAMETERS) | {
     *("model", "input", "system_prompt", "integrations", "stream", "store"),
-    *("previous_response_id", "parameters", "visibility", "stop_on_disconnect"),
+    *("previous_response_id", "parameters", "visibility", "project", "stop_on_disconnect"),
 }
 
 

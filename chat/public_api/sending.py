@@ -23,10 +23,10 @@ from chat.dialects.base import Dialect
 from chat.dialects.parameters import Parameter, read_parameters
 from chat.events import Json
 from chat.files.actions import Picture, check_picture_count, picture_of, shows
-from chat.models import AccessToken, Question, QuestionKind, Run, Tool
+from chat.models import AccessToken, Project, Question, QuestionKind, Run, Team, Tool
 from chat.public_api.catalogue import Chosen, find_model
 from chat.public_api.errors import ApiError, invalid, no_such_run, of_refusal
-from chat.public_api.requests import ChatRequest, ProgramReply, unknown_response
+from chat.public_api.requests import ChatRequest, ProgramReply, unknown_project, unknown_response
 from chat.questions import actions as question_verbs
 
 # LM Studio's name, and the dialects' names for the same parameter, of which the first is used.
@@ -115,6 +115,9 @@ KEPT_ANYWAY = gettext_lazy(
 VISIBILITY_LATER = gettext_lazy(
     "Parameter “visibility” was ignored: it only applies to the first message of a conversation."
 )
+PROJECT_LATER = gettext_lazy(
+    "Parameter “project” was ignored: it only applies to the first message of a conversation."
+)
 SAID_OTHERWISE = gettext_lazy("This Idempotency-Key was already used for a different request.")
 LONGEST_KEY = 255
 
@@ -180,19 +183,32 @@ def _say(token: AccessToken, request: ChatRequest, previous: Run | None, key: UU
     choice = _choice(request, chosen, previous, tools.notes)
     pictures = _pictures(request.pictures)
     if previous is None:
+        place = _place(token, request)
+        shared = "project" if isinstance(place, Project) else "private"
         run = message_actions.start_conversation(
             token.user,
-            token.team,
+            place,
             text=request.text,
             choice=choice,
             idempotency_key=key,
-            visibility=request.visibility or "private",
+            visibility=request.visibility or shared,
             tools=tools.chosen or (),
             pictures=pictures,
         )
         _check_same(run, request, choice, pictures, previous)
         return run
     return _follow(token, request, previous, choice, tools, pictures, key)
+
+
+def _place(token: AccessToken, request: ChatRequest) -> Team | Project:
+    """Where a new conversation is: in the team, or in a project of it that the person may write in."""
+    if request.project is None:
+        return token.team
+    projects = access.writable_projects(token.user).filter(team=token.team_id)
+    project = projects.select_related("team").filter(public_id=request.project).first()
+    if project is None:
+        raise unknown_project()
+    return project
 
 
 def _follow(
@@ -235,6 +251,8 @@ def _choice(
     said = [chosen.note] if chosen.note else []
     if previous is not None and request.visibility is not None:
         said.append(str(VISIBILITY_LATER))
+    if previous is not None and request.project is not None:
+        said.append(str(PROJECT_LATER))
     return ModelChoice(
         upstream=chosen.upstream,
         model=chosen.model,

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 import msgspec
+from django.db.models import F
 from django.utils.translation import gettext
 
 from chat import events as canonical
@@ -54,11 +55,22 @@ class Assignment:
     key: str
 
 
-_with_server = Prepared(lambda run: Run.objects.filter(pk=run).select_related("upstream"))
+# The conversation may be in a project, whose instructions come with it in the same statement.
+_with_server: Prepared[Any] = Prepared(
+    lambda run: (
+        Run.objects.filter(pk=run)
+        .select_related("upstream")
+        .annotate(
+            of_project=F("conversation__project"),
+            instructions=F("conversation__project__instructions"),
+        )
+    )
+)
 
 
 def prepare(run_pk: int) -> Assignment:
-    """Reads the run with its conversation. Raises ``NotReady``."""
+    """Reads the run with its conversation, and records the instructions that its project adds now.
+    Raises ``NotReady``."""
     run = _with_server.first(run=run_pk)
     if run is None:
         raise Run.DoesNotExist
@@ -87,13 +99,23 @@ def prepare(run_pk: int) -> Assignment:
             "The server’s API key can’t be decrypted. Ask an administrator to enter it again."
         )
         raise _locked(run, text) from None
+    instructions = run.instructions or ""
+    if instructions:
+        fetch(_RECORD_INSTRUCTIONS, [run.pk, run.of_project, instructions])
     return Assignment(
         run=run,
         upstream=upstream,
         dialect=dialect,
-        prompt=_prompt_of(run, upstream, dialect, options),
+        prompt=_prompt_of(run, upstream, dialect, options, instructions),
         key=key,
     )
+
+
+# A run that is queued again before it was sent takes the instructions of its next attempt.
+_RECORD_INSTRUCTIONS = """
+    INSERT INTO chat_runinstructions (run_id, project_id, text) VALUES (%s, %s, %s)
+    ON CONFLICT (run_id) DO UPDATE SET project_id = excluded.project_id, text = excluded.text
+"""
 
 
 def _locked(run: Run, message: str) -> NotReady:
@@ -107,7 +129,7 @@ def _problem(run: Run, message: str) -> NotReady:
 
 
 def _prompt_of(
-    run: Run, upstream: Upstream, dialect: Dialect, options: dict[str, object]
+    run: Run, upstream: Upstream, dialect: Dialect, options: dict[str, object], instructions: str
 ) -> Prompt:
     path = _path_to(run)
     images = _images(path)
@@ -115,7 +137,8 @@ def _prompt_of(
     return Prompt(
         model=run.model,
         turns=tuple(turns),
-        system=run.system_prompt,
+        # Those of the project come first, so that those of the conversation can narrow them.
+        system="\n\n".join(filter(None, (instructions, run.system_prompt))),
         parameters=run.parameters,
         options=options,
         tools=tuple(msgspec.convert(run.tools, list[ToolDefinition])),

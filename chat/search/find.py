@@ -14,10 +14,12 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
+from chat import access
 from chat.models import (
     AnswerFile,
     Attachment,
     Conversation,
+    Pin,
     Run,
     RunStatus,
     SearchKind,
@@ -27,7 +29,7 @@ from chat.models import (
 )
 from chat.search.index import MOST_PARTS, by_relevance, matching
 from chat.search.sources import KINDS
-from chat.search.tokens import Phrase, Query, Token, located_tokens
+from chat.search.tokens import Phrase, Query, Token, located_tokens, name_key
 
 PAGE_HITS = 20
 # A count goes no further. Of words that are found more often, the newest come first: what is in
@@ -59,8 +61,8 @@ class Hit:
     kind: str
     conversation: UUID
     title: str
-    # The team that reads it as well; empty if it is private.
-    team: str
+    # The project or the team that reads it as well; empty if it is private.
+    room: str
     # The turn; ``None`` for a title.
     message: UUID | None
     author: str
@@ -126,7 +128,7 @@ def find(
 def found(user: User, query: Query, *, within: Conversation | None = None) -> QuerySet[SearchRow]:
     """All rows that a query finds for a person, everywhere or in one conversation."""
     rows = SearchRow.objects.filter(conversation__in=_searched_by(user, within).values("pk"))
-    return matching(rows.filter(*_conditions(query)), query)
+    return matching(rows.filter(*_conditions(user, query)), query)
 
 
 def _searched_by(user: User, within: Conversation | None) -> QuerySet[Conversation]:
@@ -137,9 +139,11 @@ def _searched_by(user: User, within: Conversation | None) -> QuerySet[Conversati
     return readable.filter(expires_at__isnull=True)
 
 
-def _conditions(query: Query) -> Iterable[Q]:
+def _conditions(user: User, query: Query) -> Iterable[Q]:
     if query.person:
         yield Q(author__name__icontains=query.person) | Q(author__email__istartswith=query.person)
+    if query.project:
+        yield Q(conversation__project__in=_projects_called(user, query.project))
     if query.model:
         yield Q(model__icontains=query.model)
     if query.server:
@@ -148,14 +152,30 @@ def _conditions(query: Query) -> Iterable[Q]:
         yield Q(created_at__lt=_start_of(query.before))
     if query.after:
         yield Q(created_at__gte=_start_of(query.after))
-    if "shared" in query.states:
-        yield Q(conversation__visibility=Visibility.TEAM)
+    for name in query.states:
+        yield _STATES[name](user)
     for name in query.has:
         yield _HAS[name]()
 
 
+def _projects_called(user: User, name: str) -> list[int]:
+    """Compared here, because SQLite knows the case of ASCII letters only. A person sees few."""
+    projects = access.visible_projects(user).order_by().values_list("pk", "name")
+    return [pk for pk, each in projects if name_key(each) == name_key(name)]
+
+
 def _start_of(day: date) -> datetime:
     return timezone.make_aware(datetime.combine(day, time.min))
+
+
+_STATES: dict[str, Callable[[User], Q]] = {
+    # By whoever searches.
+    "pinned": lambda user: Q(
+        Exists(Pin.objects.filter(user=user, conversation=OuterRef("conversation")))
+    ),
+    "archived": lambda user: Q(conversation__archived_at__isnull=False),
+    "shared": lambda user: ~Q(conversation__visibility=Visibility.PRIVATE),
+}
 
 
 def _row_of(*kinds: str) -> Q:
@@ -205,14 +225,16 @@ def _distinct(rows: QuerySet[Any, tuple[int, str, int]], limit: int) -> list[int
 
 
 def _hits(keys: Sequence[int], query: Query) -> list[Hit]:
-    rows = SearchRow.objects.select_related("conversation__team", "message", "author").in_bulk(keys)
+    rows = SearchRow.objects.select_related(
+        "conversation__team", "conversation__project", "message", "author"
+    ).in_bulk(keys)
     texts = _texts(rows.values())
     return [
         Hit(
             kind=row.kind,
             conversation=row.conversation.public_id,
             title=row.conversation.title,
-            team=_team_of(row.conversation),
+            room=_room_of(row.conversation),
             message=row.message.public_id if row.message else None,
             author=str(row.author) if row.author else "",
             model=row.model,
@@ -223,8 +245,10 @@ def _hits(keys: Sequence[int], query: Query) -> list[Hit]:
     ]
 
 
-def _team_of(conversation: Conversation) -> str:
-    return conversation.team.name if conversation.visibility == Visibility.TEAM else ""
+def _room_of(conversation: Conversation) -> str:
+    if not conversation.is_shared:
+        return ""
+    return str(conversation.project or conversation.team)
 
 
 def _texts(rows: Iterable[SearchRow]) -> Mapping[tuple[str, int], str]:

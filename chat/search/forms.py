@@ -10,7 +10,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from chat import access
 from chat.models import User
-from chat.search.tokens import HAS, QUERY_CHARACTERS, Query
+from chat.search.tokens import HAS, QUERY_CHARACTERS, STATES, Query, name_key
 
 HAS_LABELS = {
     "file": gettext_lazy("File"),
@@ -19,6 +19,11 @@ HAS_LABELS = {
     "question": gettext_lazy("Question"),
     "tool": gettext_lazy("Tool call"),
     "error": gettext_lazy("Error"),
+}
+STATE_LABELS = {
+    "pinned": gettext_lazy("Pinned"),
+    "archived": gettext_lazy("Archived"),
+    "shared": gettext_lazy("Shared"),
 }
 Choices = list[tuple[str, Any]]
 # Of more people those whose names come first are offered; others can be typed.
@@ -45,6 +50,11 @@ class SearchForm(forms.Form):
         self.fields["from"] = _choice(
             gettext("From"), gettext("Anyone"), [("", _named(people))], query.person
         )
+        projects = [project.name for project in access.visible_projects(user)]
+        self.has_projects = bool(projects or query.project)
+        self.fields["in"] = _choice(
+            gettext("Project"), gettext("Any project"), [("", _named(projects))], query.project
+        )
         self.fields["model"] = _choice(
             gettext("Model"), gettext("Any model"), by_server, query.model
         )
@@ -60,8 +70,8 @@ class SearchForm(forms.Form):
             widget=forms.CheckboxSelectMultiple(attrs=AT_ONCE),
         )
         self.fields["is"] = forms.MultipleChoiceField(
-            label=gettext("Shared"),
-            choices=[("shared", gettext("Shared with a team"))],
+            label=gettext("Is"),
+            choices=[(name, STATE_LABELS[name]) for name in STATES],
             initial=sorted(query.states),
             widget=forms.CheckboxSelectMultiple(attrs=AT_ONCE),
         )
@@ -69,7 +79,9 @@ class SearchForm(forms.Form):
     @property
     def selects(self) -> list[tuple[forms.BoundField, str]]:
         """Each with its icon."""
-        icons = {"from": "user", "model": "sparkles", "server": "server"}
+        icons = {"from": "user", "in": "folder", "model": "sparkles", "server": "server"}
+        if not self.has_projects:
+            del icons["in"]
         return [(self[name], icon) for name, icon in icons.items()]
 
     @property
@@ -88,7 +100,7 @@ def _named(values: Iterable[str]) -> Choices:
 def _choice(label: str, anything: str, groups: Sequence[Any], value: str) -> forms.ChoiceField:
     """A select. A value that was typed and is none of the choices is one more."""
     known = {each: each for _, choices in groups for each, _ in choices}
-    chosen = next((each for each in known if each.casefold() == value), value)
+    chosen = next((each for each in known if name_key(each) == name_key(value)), value)
     if chosen and chosen not in known:
         groups = [("", [(chosen, chosen)]), *groups]
     choices: Choices = [("", anything)]

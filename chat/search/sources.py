@@ -20,6 +20,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from chat.events import MediaItem, ReasoningItem, Result
 from chat.models import (
     ArtifactVersion,
+    Attachment,
     Conversation,
     Message,
     MockupVersion,
@@ -50,8 +51,8 @@ class Kind:
     records: Callable[[], QuerySet[Any]]
     text: Callable[[Any], str]
     place: Callable[[Any], dict[str, Any]]
-    # The lookup of a record's conversation.
-    room: str = "conversation"
+    # Which records are in these conversations.
+    within: Callable[[Sequence[int]], Q] = lambda rooms: Q(conversation__in=rooms)
 
 
 def entry_of(kind: str, record: Any) -> Entry:
@@ -64,6 +65,14 @@ def entry_of(kind: str, record: Any) -> Entry:
 def index(kind: str, *records: Any) -> None:
     """Indexes new records. Call it in the transaction that stores them."""
     put(entry_of(kind, record) for record in records)
+
+
+def index_missing(kind: str, records: Sequence[Any]) -> None:
+    """Indexes those of the records that have no row yet."""
+    if records:
+        rows = SearchRow.objects.filter(kind=kind, source__in=[record.pk for record in records])
+        known = set(rows.values_list("source", flat=True))
+        index(kind, *(record for record in records if record.pk not in known))
 
 
 def index_again(kind: str, record: Any) -> None:
@@ -148,15 +157,18 @@ def _place_in_run(record: ArtifactVersion | Question) -> dict[str, Any]:
 
 
 def _place_of_file(file: StoredFile) -> dict[str, Any]:
-    """The turn that shows it first: the message to which it is attached, or the answer that made it."""
+    """The turn that shows it first: the message to which it is attached, or the answer that made it.
+    A shared file is found in that turn's conversation only: rows are unique."""
+    made = MockupVersion.objects.filter(files__file=file)
     turns = [
-        *file.attachments.values_list("message", flat=True),
-        *file.answers.values_list("run__message", flat=True),
-        *MockupVersion.objects.filter(files__file=file).values_list("run__message", flat=True),
+        *file.attachments.values_list("message", "message__conversation"),
+        *file.answers.values_list("run__message", "run__conversation"),
+        *made.values_list("run__message", "run__conversation"),
     ]
+    message, room = min(turns, default=(None, None))
     return {
-        "conversation": file.conversation_id,
-        "message": min(turns, default=None),
+        "conversation": file.conversation_id or room,
+        "message": message,
         "author": file.created_by_id,
         "created_at": file.created_at,
     }
@@ -177,7 +189,14 @@ def _latest_versions() -> QuerySet[ArtifactVersion]:
 
 
 def _files() -> QuerySet[StoredFile]:
-    return StoredFile.objects.filter(conversation__isnull=False)
+    """Of the files that projects share, those that were sent."""
+    sent = Attachment.objects.filter(file=OuterRef("pk"))
+    return StoredFile.objects.filter(Q(conversation__isnull=False) | Exists(sent))
+
+
+def _files_within(rooms: Sequence[int]) -> Q:
+    sent = Attachment.objects.filter(message__conversation__in=rooms)
+    return Q(conversation__in=rooms) | Q(pk__in=sent.values("file"))
 
 
 KINDS: dict[str, Kind] = {
@@ -185,7 +204,7 @@ KINDS: dict[str, Kind] = {
         records=Conversation.objects.all,
         text=lambda room: room.title,
         place=_place_of_title,
-        room="pk",
+        within=lambda rooms: Q(pk__in=rooms),
     ),
     SearchKind.MESSAGE: Kind(
         records=lambda: Message.objects.filter(role=Role.USER),
@@ -195,9 +214,17 @@ KINDS: dict[str, Kind] = {
     SearchKind.ANSWER: Kind(records=_ended_runs, text=answer_text, place=_place_of_run),
     SearchKind.REASONING: Kind(records=_ended_runs, text=reasoning_text, place=_place_of_run),
     SearchKind.ARTIFACT: Kind(
-        records=_latest_versions, text=artifact_text, place=_place_in_run, room="run__conversation"
+        records=_latest_versions,
+        text=artifact_text,
+        place=_place_in_run,
+        within=lambda rooms: Q(run__conversation__in=rooms),
     ),
-    SearchKind.FILE: Kind(records=_files, text=file_text, place=_place_of_file),
+    SearchKind.FILE: Kind(
+        records=_files,
+        text=file_text,
+        place=_place_of_file,
+        within=_files_within,
+    ),
     # What a tool returned is for whoever ran it.
     SearchKind.QUESTION: Kind(
         records=lambda: Question.objects.exclude(kind=QuestionKind.TOOL).select_related("run"),
@@ -311,9 +338,9 @@ def backfill() -> Iterator[tuple[int, Counter[str]]]:
 
 
 def _backfill(kind: str, rooms: Sequence[int]) -> int:
-    of_rooms = {f"{KINDS[kind].room}__in": rooms}
+    lacking = missing(kind).filter(KINDS[kind].within(rooms))
     count = after = 0
-    while records := list(missing(kind).filter(pk__gt=after, **of_rooms)[:RECORDS_AT_ONCE]):
+    while records := list(lacking.filter(pk__gt=after)[:RECORDS_AT_ONCE]):
         try:
             with transaction.atomic():
                 index(kind, *records)

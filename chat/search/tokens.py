@@ -107,6 +107,7 @@ class Query:
     wanted: tuple[Phrase, ...] = ()
     excluded: tuple[Phrase, ...] = ()
     person: str = ""
+    project: str = ""
     model: str = ""
     server: str = ""
     has: frozenset[str] = frozenset()
@@ -125,6 +126,7 @@ class Query:
         """Name and value of each filter."""
         single = [
             ("from", self.person),
+            ("in", self.project),
             ("model", self.model),
             ("server", self.server),
             ("before", self.before.isoformat() if self.before else ""),
@@ -145,8 +147,8 @@ QUERY_CHARACTERS = 1_000
 QUERY_PHRASES = 16
 PHRASE_TOKENS = 32
 HAS = ("file", "image", "artifact", "question", "tool", "error")
-STATES = ("shared",)
-OPERATORS = ("from", "model", "server", "has", "is", "before", "after")
+STATES = ("pinned", "archived", "shared")
+OPERATORS = ("from", "in", "model", "server", "has", "is", "before", "after")
 _PART = re.compile(r'(-?)(?:([a-z]+):)?(?:"([^"]*)"?|([^\s"]+))', re.IGNORECASE)
 
 
@@ -154,6 +156,12 @@ def operator(name: str, value: str) -> str:
     """A filter as it is typed: ``from:"Ana Lima"``."""
     value = value.replace('"', " ")
     return f'{name}:"{value}"' if re.search(r"\s", value) else f"{name}:{value}"
+
+
+def name_key(name: str) -> str:
+    """The same for a name and for the value of a filter that stands for it, in which no quotation
+    mark can be."""
+    return " ".join(name.replace('"', " ").split()).casefold()
 
 
 @dataclass(slots=True)
@@ -174,7 +182,7 @@ def parse(text: str) -> Query:
 
     A word must occur; a quoted phrase must occur as it stands; ``-`` excludes. The last word
     matches as a prefix unless a space or a quotation mark closes it. Of several values for the same
-    person, model, server or day the last one counts. Never raises.
+    person, project, model, server or day the last one counts. Never raises.
     """
     text = text[:QUERY_CHARACTERS].replace("\x00", " ")
     reading = _Reading()
@@ -187,6 +195,7 @@ def parse(text: str) -> Query:
         wanted=tuple(reading.wanted[:QUERY_PHRASES]),
         excluded=tuple(reading.excluded[:QUERY_PHRASES]),
         person=values.get("from", ""),
+        project=values.get("in", ""),
         model=values.get("model", ""),
         server=values.get("server", ""),
         has=frozenset(reading.sets["has"]),

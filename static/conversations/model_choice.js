@@ -28,6 +28,8 @@ function show() {
 function fetchParameters() {
   const { dialect } = chosenModel()?.dataset ?? {};
   const place = document.getElementById("parameter-fields");
+  // In a project's settings no model needs to be chosen.
+  if (chosenModel()?.value === "") place?.replaceChildren();
   if (!dialect || !place || place.querySelector("[data-dialect]")?.dataset.dialect === dialect) return;
   const address = `${place.dataset.address}&server=${serverOf(chosenModel())}`;
   htmx.ajax("GET", address, { source: place, target: place, swap: "innerHTML" });

@@ -1,4 +1,4 @@
-/* Pictures of a message: picked, pasted or dropped; shown before they are sent. */
+/* Pictures of a message: picked, pasted, dropped, or of the project; shown before they are sent. */
 import { announce, element, listen, on, showIf } from "../base/dom.js";
 import { AFTER_REQUEST, AFTER_SWAP, BEFORE_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
 import { gettext, interpolate, megabytes, ngettext } from "../base/i18n.js";
@@ -6,8 +6,10 @@ import { chosenModel } from "../conversations/model_choice.js";
 
 const composer = () => document.getElementById("composer");
 const input = () => document.getElementById("pictures");
+const shared = () => [...document.querySelectorAll("#composer [name=project_files]:checked")];
 let chosen = [];
 let sent = [];
+let sentShared = [];
 const say = text => { document.getElementById("attach-note").textContent = text; };
 
 /* --- the list, and the field that is posted: always the same files --- */
@@ -16,7 +18,12 @@ function set(files) {
   const transfer = new DataTransfer();
   for (const file of files) transfer.items.add(file);
   input().files = transfer.files;
-  composer().querySelector(".attaching").replaceChildren(...chosen.map(preview));
+  show();
+}
+
+function show() {
+  const pictures = [...shared().map(sharedPreview), ...chosen.map(preview)];
+  composer().querySelector(".attaching").replaceChildren(...pictures);
   showLimits();
 }
 
@@ -28,7 +35,7 @@ function refusal(files) {
   const large = files.find(file => file.size > Number(dataset.mostBytes));
   if (wrong) return interpolate(gettext("“%(name)s” isn’t a PNG, JPEG, WebP or GIF image."), wrong);
   if (large) return interpolate(gettext("“%(name)s” is larger than %(size)s."), { name: large.name, size: megabytes(dataset.mostBytes) });
-  if (chosen.length + files.length > Number(dataset.most)) {
+  if (shared().length + chosen.length + files.length > Number(dataset.most)) {
     return ngettext("A message can have up to %(count)s image.", "A message can have up to %(count)s images.", Number(dataset.most));
   }
   return total > Number(dataset.mostTotal) ? gettext("Together, these images are too large for one message.") : "";
@@ -44,6 +51,10 @@ function add(files) {
 function remove(index) {
   const [{ name }] = chosen.splice(index, 1);
   set(chosen);
+  removed(name, shared().length + index);
+}
+
+function removed(name, index) {
   say("");
   announce(interpolate(gettext("%(name)s removed."), { name }));
   const buttons = composer().querySelectorAll(".attaching button");
@@ -63,18 +74,32 @@ function preview(file, index) {
   const reader = new FileReader();
   reader.addEventListener("load", () => { image.src = reader.result; });
   reader.readAsDataURL(file);
-  const ariaLabel = interpolate(gettext("Remove %(name)s"), { name: file.name });
+  return removable(image, () => remove(index));
+}
+
+function sharedPreview(box, index) {
+  const { src } = box.parentElement.querySelector("img");
+  const name = box.parentElement.textContent.trim();
+  return removable(element("img", { src, alt: name }), () => {
+    box.checked = false;
+    show();
+    removed(name, index);
+  });
+}
+
+function removable(image, onRemove) {
+  const ariaLabel = interpolate(gettext("Remove %(name)s"), { name: image.alt });
   const button = element("button", { type: "button", className: "attaching-remove", ariaLabel, title: gettext("Remove") }, cross());
-  button.addEventListener("click", () => remove(index));
+  button.addEventListener("click", onRemove);
   return element("li", {}, image, button);
 }
 
 // A server may not take pictures at all: then they stay here, and that is said before sending.
 function showLimits() {
-  showIf("attach-unsent", chosen.length && chosenModel()?.dataset.images === "no");
+  showIf("attach-unsent", (chosen.length || shared().length) && chosenModel()?.dataset.images === "no");
 }
 
-/* --- three ways in --- */
+/* --- four ways in --- */
 const filesOf = transfer => [...(transfer?.files ?? [])];
 const hasFiles = event => [...(event.dataTransfer?.types ?? [])].includes("Files");
 on("change", "#id_choice", showLimits);
@@ -83,6 +108,13 @@ on("change", "#pictures", ({ files }) => {
   const picked = [...files];
   if (picked.length) add(picked);
   else set(chosen);
+});
+
+on("change", "[name=project_files]", box => {
+  const reason = refusal([]);
+  if (reason) box.checked = false;
+  say(reason);
+  show();
 });
 
 document.addEventListener("paste", event => {
@@ -105,11 +137,16 @@ for (const type of ["dragover", "drop", "dragleave"]) {
 }
 
 /* --- sent: what was added meanwhile stays --- */
-listen(BEFORE_REQUEST, (_, { target }) => { if (target === composer()) sent = [...chosen]; });
+listen(BEFORE_REQUEST, (_, { target }) => {
+  if (target !== composer()) return;
+  sent = [...chosen];
+  sentShared = shared();
+});
 
 listen(AFTER_REQUEST, ({ ctx }, { target }) => {
   if (target !== composer() || ctx.hx.trigger !== ROOM_ACCEPTED) return;
   say("");
+  for (const box of sentShared) box.checked = false;
   set(chosen.filter(file => !sent.includes(file)));
 });
 

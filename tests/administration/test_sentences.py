@@ -14,7 +14,7 @@ from chat.models import AuditEvent, Conversation, User
 from tests.administration.pages import list_url, text_of
 
 VERB = re.compile(r'"((?:user|team|membership|invitation|token|upstream|tool|question|conversation'
-                  r'|keys|installation)\.[a-z_]+)"')  # fmt: skip
+                  r'|keys|installation|project)\.[a-z_]+)"')  # fmt: skip
 
 
 def test_every_recorded_action_has_a_sentence_and_a_name() -> None:

@@ -16,6 +16,7 @@ from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from chat.conversations.actions.conversation import set_visibility
 from chat.live import access_monitor
 from chat.live.access_monitor import Identity
 from chat.live.viewer import (
@@ -25,7 +26,20 @@ from chat.live.viewer import (
     CLOSE_LATER,
     CLOSE_SIGNED_OUT,
 )
-from chat.models import Conversation, Membership, Run, Team, TeamRole, User, Visibility
+from chat.models import (
+    Conversation,
+    Membership,
+    Project,
+    ProjectAccess,
+    ProjectMember,
+    ProjectRole,
+    Run,
+    Team,
+    TeamRole,
+    User,
+    Visibility,
+)
+from chat.projects import actions as projects
 from tests.conftest import MakeUser
 from tests.live.conftest import (
     Begin,
@@ -43,12 +57,14 @@ pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("lost_notifications
 
 @dataclass(frozen=True)
 class Scene:
-    """A team of its own with one member, who looks at a run in Alice's shared conversation."""
+    """A team of its own with one member, who looks at a run in Alice's shared conversation. Both may
+    be in a project of the team."""
 
     member: User
     session: str
     conversation: Conversation
     run: LiveRun
+    project: Project | None = None
 
     @property
     def conversations(self) -> "QuerySet[Conversation]":
@@ -70,12 +86,13 @@ class Scene:
             rows.delete()
 
 
-MakeScene = Callable[[str], Scene]
+MakeScene = Callable[..., Scene]
 
 
 @pytest.fixture
 def make_scene(begin: Begin, alice: User, make_user: MakeUser, sign_in: SignIn) -> MakeScene:
-    def make(name: str) -> Scene:
+    def make(end_access: Callable[[Scene], None]) -> Scene:
+        name = end_access.__name__
         team = Team.objects.create(name=name)
         member = make_user(name)
         Membership.objects.create(team=team, user=alice, role=TeamRole.OWNER)
@@ -83,7 +100,12 @@ def make_scene(begin: Begin, alice: User, make_user: MakeUser, sign_in: SignIn) 
         conversation = Conversation.objects.create(
             team=team, owner=alice, visibility=Visibility.TEAM, title=name
         )
-        return Scene(member, sign_in(member), conversation, begin(room=conversation))
+        project = None
+        if end_access in PROJECT_ENDINGS:
+            project = projects.create_project(alice, team, name=name, access=ProjectAccess.MEMBERS)
+            projects.set_member(alice, project, member, ProjectRole.READER)
+            projects.move_conversation(alice, conversation, project)
+        return Scene(member, sign_in(member), conversation, begin(room=conversation), project)
 
     return make
 
@@ -102,6 +124,42 @@ def make_private(scene: Scene) -> None:
 
 def move_to_another_team(scene: Scene) -> None:
     scene.conversations.update(team=Team.objects.create(name="Another"))
+
+
+def leave_project(scene: Scene) -> None:
+    projects.remove_member(scene.member, scene.project, scene.member)
+
+
+def limit_project(scene: Scene) -> None:
+    """It was for everyone on the team, and the member is not one of those selected now."""
+    Project.objects.update(access=ProjectAccess.TEAM)
+    ProjectMember.objects.filter(user=scene.member).delete()
+    projects.change_project(scene.conversation.owner, scene.project, access=ProjectAccess.MEMBERS)
+
+
+def move_out(scene: Scene) -> None:
+    projects.move_conversation(scene.conversation.owner, scene.conversation, None)
+
+
+def move_to_another_project(scene: Scene) -> None:
+    owner = scene.conversation.owner
+    another = projects.create_project(
+        owner, scene.conversation.team, name="Another", access=ProjectAccess.MEMBERS
+    )
+    projects.move_conversation(owner, scene.conversation, another)
+
+
+def make_private_in_project(scene: Scene) -> None:
+    set_visibility(scene.conversation.owner, scene.conversation, Visibility.PRIVATE)
+
+
+def delete_project(scene: Scene) -> None:
+    projects.delete_project(scene.conversation.owner, scene.project)
+
+
+def leave_team_of_project(scene: Scene) -> None:
+    """A row of the project alone gives nothing."""
+    Membership.objects.filter(user=scene.member).delete()
 
 
 def delete_conversation(scene: Scene) -> None:
@@ -142,7 +200,17 @@ def delete_person(scene: Scene) -> None:
     User.objects.filter(pk=scene.member.pk).delete()
 
 
-ENDINGS: list[tuple[Callable[[Scene], None], str, int]] = [
+PROJECT_ENDINGS = (
+    leave_project,
+    limit_project,
+    move_out,
+    move_to_another_project,
+    make_private_in_project,
+    delete_project,
+    leave_team_of_project,
+)
+Endings = list[tuple[Callable[[Scene], None], str, int]]
+ENDINGS: Endings = [
     (remove_member, "access", CLOSE_ACCESS),
     (delete_team, "deleted", CLOSE_DELETED),
     (make_private, "access", CLOSE_ACCESS),
@@ -157,6 +225,12 @@ ENDINGS: list[tuple[Callable[[Scene], None], str, int]] = [
     (change_password, "signed-out", CLOSE_SIGNED_OUT),
     (delete_person, "signed-out", CLOSE_SIGNED_OUT),
 ]
+
+
+OF_PROJECTS = [(end, "access", CLOSE_ACCESS) for end in PROJECT_ENDINGS]
+each_kind_of_ending = pytest.mark.parametrize(
+    "endings", [ENDINGS, OF_PROJECTS], ids=["outside of projects", "in a project"]
+)
 
 
 @asynccontextmanager
@@ -176,16 +250,18 @@ async def growing(run: LiveRun) -> AsyncIterator[None]:
         await adding
 
 
+@each_kind_of_ending
 async def test_lost_access_ends_every_connection(
+    endings: Endings,
     make_scene: MakeScene,
     open_tab: OpenTab,
     open_stream: OpenStream,
     open_program: OpenProgram,
     subtests: pytest.Subtests,
 ) -> None:
-    for end_access, reason, code in ENDINGS:
+    for end_access, reason, code in endings:
         with subtests.test(msg=end_access.__name__):
-            scene = await threads.call(make_scene, end_access.__name__)
+            scene = await threads.call(make_scene, end_access)
             run = scene.run
             tab, program = (
                 open_tab(session=scene.session),
@@ -362,14 +438,18 @@ async def test_foreign_and_missing_rooms_look_the_same(
     assert foreign.close_code == CLOSE_ACCESS
 
 
+@each_kind_of_ending
 async def test_check_reports_why_access_just_ended(
-    make_scene: MakeScene, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+    endings: Endings,
+    make_scene: MakeScene,
+    monkeypatch: pytest.MonkeyPatch,
+    subtests: pytest.Subtests,
 ) -> None:
     read_now = access_monitor._read
 
     def check(end_access: Callable[[Scene], None]) -> object:
         """Access ends when the check has begun and just before it reads."""
-        scene = make_scene(end_access.__name__)
+        scene = make_scene(end_access)
         identity = Identity(
             user_pk=scene.member.pk, session_key=scene.session, password=scene.member.password
         )
@@ -381,7 +461,7 @@ async def test_check_reports_why_access_just_ended(
         monkeypatch.setattr(access_monitor, "_read", change_and_read)
         return access_monitor.check([(identity, frozenset([scene.run.room]))]).verdicts
 
-    for end_access, reason, _ in ENDINGS:
+    for end_access, reason, _ in endings:
         with subtests.test(msg=end_access.__name__):
             assert await threads.call(check, end_access) == [reason]
 

@@ -6,7 +6,9 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 
 from chat.conversations.actions import conversation as actions_conversation
@@ -14,9 +16,20 @@ from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.live import access_monitor as watch_module
 from chat.live.list_version import access_part, read_list_version, read_list_versions
-from chat.models import Conversation, Membership, Team, Upstream, User
+from chat.live.viewer import CLOSE_ACCESS
+from chat.models import (
+    Conversation,
+    Membership,
+    ProjectAccess,
+    ProjectMember,
+    ProjectRole,
+    Team,
+    Upstream,
+    User,
+)
 from chat.organization import actions as organization
-from tests.live.conftest import OpenTab, threads
+from chat.projects import actions as projects
+from tests.live.conftest import OpenTab, SignIn, threads
 from tests.live.connection import StreamTab, Tab
 
 Change = Callable[[User, Conversation], object]
@@ -121,6 +134,63 @@ def test_version_tells_news_from_losses(
     assert kind(before, read_list_version(bob.pk)) == expected
 
 
+def move_out(owner: User, room: Conversation) -> None:
+    projects.move_conversation(owner, room, None)
+
+
+def limit_project(owner: User, room: Conversation) -> None:
+    projects.change_project(owner, room.project, access=ProjectAccess.MEMBERS)
+
+
+def rename_project(owner: User, room: Conversation) -> None:
+    projects.change_project(owner, room.project, name="Tunnel")
+
+
+def delete_project(owner: User, room: Conversation) -> None:
+    projects.delete_project(owner, room.project)
+
+
+def select_bob(owner: User, room: Conversation) -> None:
+    projects.set_member(owner, room.project, User.objects.get(name="Bob"), ProjectRole.READER)
+
+
+def remove_bob(owner: User, room: Conversation) -> None:
+    ProjectMember.objects.filter(user__name="Bob").delete()
+
+
+# The same, with the room in a project: for everyone on the team, with Bob as a reader, without him.
+PROJECT_CHANGES: list[tuple[str, Change, str]] = [
+    ("team", rename, "news"),
+    ("team", make_private, "loss"),
+    ("team", move_out, "loss"),
+    ("team", limit_project, "loss"),
+    ("team", rename_project, "loss"),
+    ("team", delete_project, "loss"),
+    ("reader", rename, "news"),
+    ("reader", move_out, "loss"),
+    ("reader", remove_bob, "loss"),
+    ("nothing", rename, "same"),
+    ("nothing", select_bob, "loss"),
+]
+
+
+@pytest.mark.databases
+@pytest.mark.parametrize(("relation", "change", "expected"), PROJECT_CHANGES)
+def test_version_knows_the_projects_that_a_person_sees(
+    older: Conversation, alice: User, bob: User, relation: str, change: Change, expected: str
+) -> None:
+    access = ProjectAccess.TEAM if relation == "team" else ProjectAccess.MEMBERS
+    project = projects.create_project(alice, older.team, name="Bridge", access=access)
+    if relation == "reader":
+        projects.set_member(alice, project, bob, ProjectRole.READER)
+    projects.move_conversation(alice, older, project)
+    before = read_list_version(bob.pk)
+
+    change(alice, older)
+
+    assert kind(before, read_list_version(bob.pk)) == expected
+
+
 @pytest.mark.databases
 def test_versions_of_everybody_are_one_query(
     conversation: Conversation, alice: User, bob: User, charlie: User
@@ -152,6 +222,40 @@ async def test_page_is_told_of_each_change(
         await until_told(tab, await threads.call(read_list_version, bob.pk))
 
     assert len(tab.said) == 2
+
+
+@pytest.mark.usefixtures("lost_notifications")
+async def test_both_readers_lose_what_is_moved_out_of_a_project(
+    open_tab: OpenTab, older: Conversation, alice: User, bob: User, viewer: User, sign_in: SignIn
+) -> None:
+    """One reads it, the other has it in their list only."""
+
+    def begin() -> tuple[str, dict[User, str]]:
+        project = projects.create_project(alice, older.team, name="Bridge")
+        projects.move_conversation(alice, older, project)
+        return sign_in(viewer), {one: read_list_version(one.pk) for one in (bob, viewer)}
+
+    session, versions = await threads.call(begin)
+    reading, listing = open_tab(), open_tab(session=session)
+    reading.hello(older.public_id)
+    await reading.until(lambda tab: any("room" in message for message in tab.messages))
+    listing.say(type="hello", list_version=versions[viewer], runs=[])
+
+    await threads.call(move_out, alice, older)
+    await reading.until_closed()
+    await listing.until(lambda tab: tab.said)
+
+    def shown(person: User) -> str:
+        client = Client()
+        client.force_login(person)
+        return client.get(reverse("conversation_list")).content.decode()
+
+    assert reading.close_code == CLOSE_ACCESS
+    for person in (bob, viewer):
+        page = await threads.call(shown, person)
+        assert "Shared" in page
+        assert "Older" not in page
+    assert "Older" in await threads.call(shown, alice)
 
 
 @pytest.mark.usefixtures("lost_notifications")

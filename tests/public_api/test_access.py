@@ -13,7 +13,7 @@ from tests.public_api.site import CHAT, ProgramSite, StreamClient
 from tests.support.processes.site import soon
 
 MODEL = "tributary/demo-reasoner"
-ADDRESSES = ("models", "chat", "continue", "state", "stop", "events")
+ADDRESSES = ("models", "projects", "chat", "continue", "state", "stop", "events")
 # No token, a cookie instead of one, and tokens that are not valid any more.
 UNAUTHENTICATED = (
     *("anonymous", "session cookie", "invented token", "basic"),
@@ -35,6 +35,7 @@ def statuses(site: ProgramSite, actor: str, run: str) -> dict[str, int]:
     previous = {"previous_response_id": f"resp_{run.replace('-', '')}"}
     requests = {
         "models": ("GET", "/api/v1/models", None),
+        "projects": ("GET", "/api/v1/projects", None),
         "chat": ("POST", CHAT, question),
         "continue": ("POST", CHAT, {**question, **previous}),
         "state": ("GET", f"/api/v1/runs/{run}", None),
@@ -70,7 +71,12 @@ def test_run_of_another_person_is_404(
             missing = statuses(site, actor, str(uuid.uuid4()))
 
             assert foreign == missing
-            assert foreign == {**dict.fromkeys(ADDRESSES, 404), "models": 200, "chat": 200}
+            assert foreign == {
+                **dict.fromkeys(ADDRESSES, 404),
+                "models": 200,
+                "projects": 200,
+                "chat": 200,
+            }
 
 
 def test_owner_gets_everything(site: ProgramSite, private_run: str) -> None:

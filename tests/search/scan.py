@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from chat.models import Membership, User, Visibility
+from chat.models import (
+    Conversation,
+    Membership,
+    Pin,
+    Project,
+    ProjectAccess,
+    ProjectMember,
+    User,
+    Visibility,
+)
 from chat.search.sources import KINDS
 from chat.search.tokens import Phrase, Query, tokens_of
 
@@ -21,21 +30,56 @@ class Everything:
 
     def scan(self, user: User, *queries: Query) -> list[Found]:
         """For each query kind and key of every record that the person may read and that has the
-        words."""
+        words, in a conversation that has the states and is in the project."""
         readable = [each for each in self._records if may_read(user, each[1])]
         return [
-            {(kind, record.pk) for kind, record, tokens in readable if has_words(tokens, query)}
+            {
+                (kind, record.pk)
+                for kind, record, tokens in readable
+                if has_words(tokens, query) and is_where(user, room_of(record), query)
+            }
             for query in queries
         ]
 
 
 def may_read(user: User, record: object) -> bool:
     """Temporary conversations are not searched, whoever may read them."""
-    run = getattr(record, "run", None)
-    room = getattr(run or record, "conversation", record)
+    room = room_of(record)
     is_member = Membership.objects.filter(user=user, team_id=room.team_id).exists()
-    is_shared = room.visibility == Visibility.TEAM or room.owner_id == user.pk
-    return is_member and is_shared and room.deleted_at is None and room.expires_at is None
+    is_readable = (
+        room.owner_id == user.pk
+        or room.visibility == Visibility.TEAM
+        or (room.visibility == Visibility.PROJECT and sees(user, room.project))
+    )
+    return is_member and is_readable and room.deleted_at is None and room.expires_at is None
+
+
+def sees(user: User, project: Project | None) -> bool:
+    """Whether the project is one of this user's."""
+    if project is None or not Membership.objects.filter(user=user, team=project.team).exists():
+        return False
+    return (
+        project.access == ProjectAccess.TEAM
+        or ProjectMember.objects.filter(user=user, project=project).exists()
+    )
+
+
+def room_of(record: object) -> Conversation:
+    run = getattr(record, "run", None)
+    room: Conversation = getattr(run or record, "conversation", record)
+    return room
+
+
+def is_where(user: User, room: Conversation, query: Query) -> bool:
+    if query.project:
+        project = room.project
+        if not sees(user, project) or project.name.casefold() != query.project:
+            return False
+    return query.states <= {
+        "archived" if room.archived_at else "",
+        "pinned" if Pin.objects.filter(user=user, conversation=room).exists() else "",
+        "" if room.visibility == Visibility.PRIVATE else "shared",
+    }
 
 
 def has_words(tokens: list[str], query: Query) -> bool:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.utils import timezone
 
 from chat.conversations.actions import conversation as actions
 from chat.conversations.actions.messages import ModelChoice, edit_message, start_conversation
+from chat.core.errors import ActionRefused
 from chat.models import (
     Conversation,
     Membership,
     Message,
+    Project,
+    ProjectAccess,
+    ProjectRole,
     Role,
     SearchKind,
     Team,
@@ -27,13 +33,15 @@ from chat.models import (
 )
 from chat.organization import actions as organization
 from chat.organization.purge import end_expired, erase_one
+from chat.projects import actions as projects
 from chat.search.find import Hits, find, found
 from chat.search.index import MOST_PARTS, PART_TOKENS
 from chat.search.sources import backfill, clear, index, missing, outdated
-from chat.search.tokens import parse
+from chat.search.tokens import operator, parse
 from tests.search.documents import QUERIES, documents
 from tests.search.scan import Everything, Found
 from tests.support.rooms import Room, end_run
+from tests.support.selection import sample
 
 pytestmark = pytest.mark.databases
 
@@ -119,7 +127,7 @@ class Club:
             text=self.text(),
             choice=self.choice(),
             idempotency_key=uuid.UUID(int=self.chance.getrandbits(128)),
-            visibility=self.chance.choice(Visibility.values),
+            visibility=self.chance.choice([Visibility.PRIVATE, Visibility.TEAM]),
         )
         end_run(run, self.text())
 
@@ -140,7 +148,9 @@ class Club:
 
     def share(self) -> None:
         if room := self.conversation():
-            actions.set_visibility(room.owner, room, self.chance.choice(Visibility.values))
+            visibility = self.chance.choice([Visibility.PRIVATE, room.shared_visibility])
+            with suppress(ActionRefused):
+                actions.set_visibility(room.owner, room, visibility)
 
     def delete(self) -> None:
         if room := self.conversation():
@@ -157,6 +167,12 @@ class Club:
         if room := self.conversation():
             organization.archive(room.owner, room)
 
+    def pin(self) -> None:
+        user = self.chance.choice(self.people)
+        rooms = list(Conversation.objects.visible_to(user).order_by("pk"))
+        if rooms:
+            organization.pin(user, self.chance.choice(rooms), None)
+
     def expire(self) -> None:
         """Begins to be temporary, is kept, or has ended a while ago."""
         if room := self.conversation():
@@ -172,6 +188,59 @@ class Club:
     def leave(self) -> None:
         Membership.objects.filter(team=self.team, user=self.chance.choice(self.people)).delete()
 
+    def demote(self) -> None:
+        members = Membership.objects.filter(team=self.team, user=self.chance.choice(self.people))
+        members.update(role=self.chance.choice(TeamRole.values))
+
+    def project(self) -> Project | None:
+        found = list(Project.objects.order_by("pk"))
+        return self.chance.choice(found) if found else None
+
+    def found_project(self) -> None:
+        with suppress(PermissionDenied):
+            projects.create_project(
+                self.chance.choice(self.people),
+                self.team,
+                name=self.chance.choice(["Bridge", "High Mill"]),
+                access=self.chance.choice(ProjectAccess.values),
+            )
+
+    def move(self) -> None:
+        """Into a project that its owner writes in, or out of one."""
+        if room := self.conversation():
+            written = Project.objects.written_by(room.owner).order_by("-pk")
+            target = self.chance.choice([*written, *written, None])
+            with suppress(PermissionDenied):
+                projects.move_conversation(room.owner, room, target)
+
+    def open_or_limit(self) -> None:
+        if project := self.project():
+            with suppress(PermissionDenied):
+                projects.change_project(
+                    self.chance.choice(self.people),
+                    project,
+                    access=self.chance.choice(ProjectAccess.values),
+                )
+
+    def select(self) -> None:
+        if project := self.project():
+            role = self.chance.choice(ProjectRole.values)
+            with suppress(PermissionDenied, ActionRefused):
+                projects.set_member(
+                    self.chance.choice(self.people), project, self.chance.choice(self.people), role
+                )
+
+    def leave_project(self) -> None:
+        user = self.chance.choice(self.people)
+        if project := self.project():
+            with suppress(ActionRefused):
+                projects.remove_member(user, project, user)
+
+    def delete_project(self) -> None:
+        if project := self.project():
+            with suppress(PermissionDenied):
+                projects.delete_project(self.chance.choice(self.people), project)
+
     def join(self) -> None:
         user = self.chance.choice(self.people)
         Membership.objects.get_or_create(
@@ -181,21 +250,30 @@ class Club:
 
 VERBS = (
     *(Club.start, Club.start, Club.edit, Club.rename, Club.share, Club.delete),
-    *(Club.leave, Club.join, Club.restore, Club.archive, Club.expire, Club.purge),
+    *(Club.leave, Club.join, Club.restore, Club.archive, Club.pin, Club.expire, Club.purge),
+    *(Club.demote, Club.found_project, Club.move, Club.move, Club.move, Club.open_or_limit),
+    *(Club.select, Club.leave_project, Club.delete_project),
 )
 
 
-ASKED = ("willow -river", '"willow river"', "東京 aut")
+ASKED = (
+    *("willow -river", '"willow river"', "is:pinned", "is:archived", "is:shared is:pinned river"),
+    *("is:shared", "in:bridge", 'in:"high MILL" river', "is:shared in:Bridge autumn"),
+    "東京 aut",
+)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", sample(range(12), 3))
 def test_search_equals_a_full_scan_after_any_verbs(
     seed: int, team: Team, alice: User, bob: User, charlie: User, upstream: Upstream
 ) -> None:
     people = [alice, bob, charlie]
     club = Club(team, people, upstream, seed)
-    for _ in range(3):
+    for access in ProjectAccess.values:
+        projects.create_project(alice, team, name="Bridge", access=access)
+    for _ in range(6):
         club.start()
+        club.move()
 
     for step in range(20):
         club.chance.choice(VERBS)(club)
@@ -211,6 +289,51 @@ def test_search_equals_a_full_scan_after_any_verbs(
             hits = find(user, parse(ASKED[-1]), limit=1)
             assert hits.count == len(expected)
             assert hits.has_next == (len(expected) > 1)
+
+
+def test_states_are_those_of_whoever_searches(
+    alice: User, bob: User, team: Team, upstream: Upstream
+) -> None:
+    rooms = {
+        name: Conversation.objects.create(
+            owner=alice, team=team, title=f"Mill, {name}", visibility=Visibility.TEAM
+        )
+        for name in ("of Alice", "of Bob", "archived", "other")
+    }
+    index(SearchKind.TITLE, *rooms.values())
+    organization.pin(alice, rooms["of Alice"], None)
+    organization.pin(bob, rooms["of Bob"], None)
+    organization.pin(bob, rooms["archived"], None)
+    organization.archive(alice, rooms["archived"])
+
+    def names(user: User, query: str) -> set[str]:
+        return {hit.title.removeprefix("Mill, ") for hit in find(user, parse(query)).hits}
+
+    assert names(alice, "mill is:pinned") == {"of Alice"}
+    assert names(bob, "is:pinned") == {"of Bob", "archived"}
+    assert names(bob, "mill is:pinned is:archived") == {"archived"}
+    assert names(alice, "is:archived is:shared mill") == {"archived"}
+    assert names(alice, "is:pinned is:archived") == set()
+
+
+def test_filter_of_a_project_is_its_name(alice: User, bob: User, team: Team) -> None:
+    names = {"Neue Brücke": "A", 'The "Old" Mill': "B", "NEUE BRÜCKE": "C"}
+    for name, title in names.items():
+        project = projects.create_project(alice, team, name=name)
+        room = Conversation.objects.create(owner=alice, team=team, title=f"Mill, {title}")
+        projects.move_conversation(alice, room, project)
+        index(SearchKind.TITLE, room)
+    projects.change_project(alice, project, access=ProjectAccess.MEMBERS)
+
+    def found_in(user: User, query: str) -> dict[str, str]:
+        hits = find(user, parse(query)).hits
+        return {hit.title.removeprefix("Mill, "): hit.room for hit in hits}
+
+    assert found_in(alice, 'in:"neue brücke"') == {"A": "Neue Brücke", "C": "NEUE BRÜCKE"}
+    assert found_in(bob, 'mill in:"neue brücke"') == {"A": "Neue Brücke"}
+    assert found_in(bob, operator("in", 'The "Old" Mill')) == {"B": 'The "Old" Mill'}
+    assert found_in(bob, "mill in:neue") == {}
+    assert set(found_in(bob, "mill is:shared")) == {"A", "B"}
 
 
 def test_index_of_an_older_installation_is_filled(room: Room, alice: User) -> None:

@@ -14,7 +14,16 @@ PIECES = st.sampled_from(
     [
         *("willow", "in autumn", '"in autumn"', "-spring", '-"late spring"', "東京都", "a:b", "x:"),
         *("from:ana", 'from:"Ana Lima"', "FROM:Ben", "model:demo/writer", 'server:"LM Studio"'),
-        *("has:file", "has:image", "is:shared", "before:2026-11-01", "after:2026-02-03"),
+        *(
+            "has:file",
+            "has:image",
+            "is:shared",
+            "is:pinned",
+            "in:Bridge",
+            'in:"Neue Brücke"',
+            "before:2026-11-01",
+            "after:2026-02-03",
+        ),
         *('"', "-", "has:nothing", "-from:ana", "before:soon", "from:", 'from:""', "\x00", "  "),
     ]
 )

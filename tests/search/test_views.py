@@ -15,7 +15,17 @@ from lxml import html
 
 from chat.conversations.actions import conversation as actions
 from chat.conversations.transcript import MOST_TURNS, PAGE_TURNS
-from chat.models import Conversation, Message, Role, SearchKind, Team, User, Visibility
+from chat.models import (
+    Conversation,
+    Message,
+    ProjectAccess,
+    Role,
+    SearchKind,
+    Team,
+    User,
+    Visibility,
+)
+from chat.projects.actions import create_project
 from chat.search.find import MOST_COUNTED, PAGE_HITS
 from chat.search.sources import index
 from tests.support.rooms import HTMX, Room, queries_of, text_of, url_of
@@ -111,14 +121,14 @@ def test_filters_of_controls_and_of_words_are_one_query(
     write(conversation, "A mill of Bob’s")
 
     typed = page(as_alice, q="mill from:bob")
-    chosen = page(as_alice, q="mill", **{"from": "Bob", "has": ["file", "error"], "before": ""})
+    chosen = page(as_alice, q="mill", **{"from": "Bob", "has": ["file", "error"], "is": "archived"})
     both = page(as_alice, q="mill from:bob", **{"from": "Alice", "after": "2026-01-02"})
 
     assert typed.xpath("//input[@id='search-q']/@value") == ["mill "]
     for each in (typed, both, chosen):
         assert each.xpath("//select[@name='from']/option[@selected]/@value") == ["Bob"]
     assert both.xpath("//input[@name='after']/@value") == ["2026-01-02"]
-    assert chosen.xpath("//input[@checked]/@value") == ["file", "error"]
+    assert chosen.xpath("//input[@checked]/@value") == ["file", "error", "archived"]
     assert "No matches" in chosen.text_content()
 
 
@@ -126,6 +136,18 @@ def test_unknown_person_or_model_stays_a_choice(as_alice: Client) -> None:
     found = page(as_alice, q="mill from:zoe model:acme/none")
 
     assert found.xpath("//select/option[@selected]/@value") == ["zoe", "acme/none", ""]
+
+
+def test_projects_are_a_choice_for_those_who_see_them(
+    as_alice: Client, as_bob: Client, alice: User, team: Team
+) -> None:
+    assert not page(as_alice).xpath("//select[@name='in']")
+    create_project(alice, team, name="Bridge", access=ProjectAccess.MEMBERS)
+
+    chosen = page(as_alice, **{"in": "Bridge"})
+    assert chosen.xpath("//select[@name='in']/option[@selected]/@value") == ["Bridge"]
+    assert page(as_alice).xpath("//select[@name='in']/option/@value") == ["", "Bridge"]
+    assert not page(as_bob).xpath("//select[@name='in']")
 
 
 def test_people_of_other_teams_are_no_choice(

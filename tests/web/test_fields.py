@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.core.exceptions import ValidationError
 
-from chat.conversations.forms import parameter_field
+from chat.conversations.choice_form import parameter_field
 from chat.dialects.parameters import Parameter
 from chat.web.forms import JsonField
 

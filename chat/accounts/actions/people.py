@@ -24,7 +24,16 @@ from chat import access
 from chat.accounts import adapter
 from chat.core.errors import ActionRefused
 from chat.core.notify import QUEUED, publish_after_commit
-from chat.models import Announcements, AuditEvent, Invitation, Membership, Team, TeamRole, User
+from chat.models import (
+    Announcements,
+    AuditEvent,
+    Invitation,
+    Membership,
+    ProjectMember,
+    Team,
+    TeamRole,
+    User,
+)
 
 # The roles that each role may give, take and change. Administrators act as owners.
 GRANTS: dict[str, tuple[TeamRole, ...]] = {
@@ -95,6 +104,8 @@ def remove_member(user: User, membership: Membership) -> None:
             _check_grant(user, team, role)
         _keep_an_owner(team, without=membership)
         Membership.objects.filter(pk=membership.pk).delete()
+        # Whoever comes back to the team is selected anew.
+        ProjectMember.objects.filter(project__team=team, user=membership.user_id).delete()
         AuditEvent.objects.record(
             user, "membership.removed", subject=membership.user, target=team.name, role=role
         )

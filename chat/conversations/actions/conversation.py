@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 
-from chat.conversations.actions.messages import _count_withdrawal
+from chat import access
 from chat.core import notify
 from chat.core.errors import ActionRefused, storage_errors
 from chat.core.text import without_hidden
 from chat.models import (
     AuditEvent,
     Conversation,
+    Project,
     Run,
     RunStatus,
     SearchKind,
+    Team,
     Tool,
     User,
     Visibility,
@@ -99,11 +102,20 @@ def rename(conversation: Conversation, title: str) -> None:
 
 
 def set_visibility(user: User, conversation: Conversation, visibility: str) -> None:
-    """Shares the conversation with the team or makes it private; connections without access are closed."""
+    """Shares the conversation, with the team or with the people of its project, or makes it private;
+    connections without access are closed."""
+    project = conversation.project
+    if project is not None and visibility != Visibility.PRIVATE:
+        _check_may_share(user, project)
     with transaction.atomic():
-        Conversation.objects.filter(pk=conversation.pk).update(visibility=Visibility(visibility))
+        # Somebody may have moved it meanwhile, and with that the other readers are others.
+        unmoved = Conversation.objects.filter(pk=conversation.pk, project=conversation.project_id)
+        is_possible = visibility in (Visibility.PRIVATE, conversation.shared_visibility)
+        if not is_possible or not unmoved.update(visibility=Visibility(visibility)):
+            raise ActionRefused(gettext("This conversation was moved. Reload the page."))
         conversation.touch()
-        _count_withdrawal(conversation)
+        if conversation.is_shared:
+            count_withdrawal(conversation.team_id)
         AuditEvent.objects.record(
             user,
             "conversation.set_visibility",
@@ -115,6 +127,19 @@ def set_visibility(user: User, conversation: Conversation, visibility: str) -> N
     notify.publish_after_commit(notify.room_topic(conversation.public_id))
 
 
+def _check_may_share(user: User, project: Project) -> None:
+    if not access.may_write_in_project(user, project):
+        raise ActionRefused(
+            gettext("You can’t share with %(project)s, because you can’t write in it.")
+            % {"project": project.name}
+        )
+
+
+def count_withdrawal(team_id: int) -> None:
+    """Counts that something that was shared leaves the lists of a team (`chat.live.list_version`)."""
+    Team.objects.filter(pk=team_id).update(withdrawals=F("withdrawals") + 1)
+
+
 def delete(user: User | None, conversation: Conversation) -> None:
     """Moves the conversation to the trash and stops its runs. Without a user, because its time is
     over, which nobody has to answer for."""
@@ -123,7 +148,8 @@ def delete(user: User | None, conversation: Conversation) -> None:
         if not present.update(deleted_at=timezone.now()):
             return
         conversation.touch()
-        _count_withdrawal(conversation)
+        if conversation.is_shared:
+            count_withdrawal(conversation.team_id)
         if user is not None:
             AuditEvent.objects.record(
                 user,

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.translation import gettext
@@ -19,11 +19,12 @@ from chat.core import notify
 from chat.core.errors import ActionRefused, AnswerLive, Overtaken, storage_errors
 from chat.core.prepared import Prepared, PreparedDelete, insert
 from chat.events import JsonObject
-from chat.files.actions import Picture, attach
+from chat.files.actions import Attachable, attach
 from chat.models import (
     BranchChoice,
     Conversation,
     Message,
+    Project,
     Role,
     Run,
     RunStatus,
@@ -77,7 +78,7 @@ class ModelChoice:
 
 def start_conversation(
     user: User,
-    team: Team,
+    place: Team | Project,
     *,
     text: str,
     choice: ModelChoice,
@@ -85,14 +86,19 @@ def start_conversation(
     visibility: str = Visibility.PRIVATE,
     expires_in: timedelta | None = None,
     tools: Iterable[Tool] = (),
-    pictures: Sequence[Picture] = (),
+    pictures: Sequence[Attachable] = (),
 ) -> Run:
     """A new conversation with its first message and the run that answers it.
 
-    ``tools`` are those of the team that are switched on from the start. With ``expires_in`` it is
-    temporary.
+    In a project it is private or shared with the project, elsewhere private or shared with the
+    team. ``tools`` are those of the team that are switched on from the start. With ``expires_in``
+    it is temporary.
     """
     _check_text(text)
+    project = place if isinstance(place, Project) else None
+    team = place.team if isinstance(place, Project) else place
+    if visibility == (Visibility.TEAM if project else Visibility.PROJECT):
+        raise ActionRefused(gettext("Choose who can read this conversation."))
     with storage_errors():
         if earlier := _earlier_run(user, idempotency_key):
             return earlier
@@ -102,6 +108,7 @@ def start_conversation(
                     team=team,
                     owner=user,
                     visibility=visibility,
+                    project=project,
                     title=title_of(text),
                     expires_at=timezone.now() + expires_in if expires_in else None,
                 )
@@ -122,7 +129,7 @@ def send_message(
     text: str,
     choice: ModelChoice,
     idempotency_key: UUID,
-    pictures: Sequence[Picture] = (),
+    pictures: Sequence[Attachable] = (),
     pictures_of: Message | None = None,
     is_last: bool = False,
 ) -> Run:
@@ -261,12 +268,6 @@ _message_of = Prepared(
 # --- steps -----------------------------------------------------------------------
 
 
-def _count_withdrawal(conversation: Conversation) -> None:
-    """Counts that a shared conversation leaves the lists of the team (`chat.live.list_version`)."""
-    if conversation.visibility == Visibility.TEAM:
-        Team.objects.filter(pk=conversation.team_id).update(withdrawals=F("withdrawals") + 1)
-
-
 def _check_text(text: str) -> None:
     if not text.strip():
         raise ActionRefused(gettext("Enter a message."))
@@ -323,7 +324,7 @@ def _append(
     choice: ModelChoice,
     idempotency_key: UUID,
     *,
-    pictures: Sequence[Picture] = (),
+    pictures: Sequence[Attachable] = (),
     pictures_of: Message | None = None,
     is_last: bool = False,
 ) -> Run:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.functional import Promise
@@ -19,13 +19,14 @@ from chat import access
 from chat.conversations import page as page_responses
 from chat.conversations.actions import conversation as actions
 from chat.conversations.actions import messages as message_actions
-from chat.conversations.composer import tools_for
-from chat.conversations.forms import ChoiceForm, StartForm, SwitchForm, TitleForm, VisibilityForm
+from chat.conversations.choice_form import ChoiceForm, offered_in
+from chat.conversations.composer import files_offered, tools_for
+from chat.conversations.forms import StartForm, SwitchForm, TitleForm, VisibilityForm
 from chat.conversations.listing import listing_context
 from chat.conversations.transcript import page_after, page_before, read_path, read_turns
 from chat.core.errors import ActionRefused, InvalidForm
-from chat.files.actions import read_pictures, shows
-from chat.models import Conversation, Upstream, User, Visibility
+from chat.files.actions import read_attachments, shows
+from chat.models import Conversation, Project, Upstream, User
 from chat.web import responses
 from chat.web.decorators import frames_previews, login_required, post_action
 from chat.web.responses import beside_room
@@ -53,12 +54,13 @@ def people(request: HttpRequest, public_id: UUID) -> HttpResponse:
 
 def _sharing_context(user: User, conversation: Conversation) -> dict[str, Any]:
     readers = access.readers_of(conversation)
+    writers = set(access.writers_of(conversation).values_list("pk", flat=True))
     shown = sorted(
         (
             Reader(
                 person=membership.user,
                 role=membership.get_role_display(),
-                may_write=membership.may_write,
+                may_write=membership.pk in writers,
                 is_me=membership.user_id == user.pk,
                 is_owner=membership.user_id == conversation.owner_id,
             )
@@ -69,7 +71,8 @@ def _sharing_context(user: User, conversation: Conversation) -> dict[str, Any]:
     return {
         "people": shown,
         "more": readers.count() - len(shown),
-        "is_shared": conversation.visibility == Visibility.TEAM,
+        "conversation": conversation,
+        "is_shared": conversation.is_shared,
         "is_owner": conversation.owner_id == user.pk,
     }
 
@@ -150,22 +153,42 @@ def starter_lists(form: StartForm) -> list[StarterList]:
 @login_required
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
-    return _home_page(request, draft=request.GET.get("draft", "")[:10_000])
+    project = _project_in(request.user, request.GET)
+    return _home_page(request, project, draft=request.GET.get("draft", "")[:10_000])
+
+
+def _project_in(user: User, data: QueryDict) -> Project | None:
+    """The project in which a conversation is to be started. Raises ``Http404`` and
+    ``PermissionDenied``."""
+    if not data.get("project"):
+        return None
+    public_id = _as_uuid(data["project"])
+    if public_id is None:
+        raise Http404(access.NOT_HERE)
+    return access.get_project(user, public_id, for_write=True)
 
 
 def _home_page(
-    request: HttpRequest, *, draft: str = "", refusal: str = "", status: int = 200
+    request: HttpRequest,
+    project: Project | None,
+    *,
+    draft: str = "",
+    refusal: str = "",
+    status: int = 200,
 ) -> HttpResponse:
     user = request.user
-    form = _start_form(user, None)
+    form = _start_form(user, None, project)
     teams = list(form.fields["team"].queryset)
     context: dict[str, Any] = {
         "form": form,
         "teams": teams,
-        "tool_choice": tools_for(teams, form.upstreams),
+        "project": project,
+        "instructing": project if project and project.instructions else None,
+        "project_files": files_offered(user, project.pk) if project else None,
+        "tool_choice": tools_for(teams, form.upstreams, project),
         "key": uuid.uuid4(),
         "action": reverse("conversation_new"),
-        "room": "new",
+        "room": f"new-{project.public_id.hex}" if project else "new",
         "draft": draft,
         "refusal": refusal,
         # Asked only by a page without models, which says why.
@@ -177,12 +200,16 @@ def _home_page(
     return render(request, "conversations/home.html", context, status=status)
 
 
-def _start_form(user: User, data: Any) -> StartForm:
+def _start_form(user: User, data: Any, project: Project | None) -> StartForm:
+    teams = access.writable_teams(user)
+    has_default = project is not None and project.upstream is not None
     return StartForm(
         data,
         upstreams=access.usable_upstreams(user),
-        teams=access.writable_teams(user),
-        remembered=_last_used(user),
+        teams=teams.filter(pk=project.team_id) if project else teams,
+        remembered=offered_in(project) if project and has_default else _last_used(user),
+        project=project,
+        shared=files_offered(user, project.pk) if project else None,
     )
 
 
@@ -217,27 +244,29 @@ def _last_used(user: User) -> Conversation | None:
 @login_required
 @require_POST
 def new(request: HttpRequest) -> HttpResponse:
-    form = _start_form(request.user, request.POST)
+    project = _project_in(request.user, request.POST)
+    form = _start_form(request.user, request.POST, project)
     if not form.is_valid():
-        return _not_started(request, form.first_error(), 422)
+        return _not_started(request, project, form.first_error(), 422)
     said = form.cleaned_data
     try:
-        pictures = read_pictures(request.FILES.getlist("pictures"))
+        pictures = read_attachments(said["project_files"], request.FILES.getlist("pictures"))
         run = message_actions.start_conversation(
             request.user,
-            said["team"],
+            project or said["team"],
             text=said["text"],
             choice=form.model_choice(),
             idempotency_key=said["key"],
-            visibility=said["visibility"] or "private",
+            visibility=said["visibility"] or form.fields["visibility"].initial,
             expires_in=said["expires"],
             pictures=pictures,
             tools=said["tools"],
         )
     except ActionRefused as refusal:
-        return _not_started(request, str(refusal), refusal.status)
+        return _not_started(request, project, str(refusal), refusal.status)
     if not (page_responses.says(run, said["text"]) and shows(run, pictures)):
-        return _not_started(request, str(page_responses.SAID_OTHERWISE), 409, new_key=True)
+        refusal_text = str(page_responses.SAID_OTHERWISE)
+        return _not_started(request, project, refusal_text, 409, new_key=True)
     return _started(request, run.conversation)
 
 
@@ -249,14 +278,19 @@ def _started(request: HttpRequest, conversation: Conversation) -> HttpResponse:
 
 
 def _not_started(
-    request: HttpRequest, refusal: str, status: int, *, new_key: bool = False
+    request: HttpRequest,
+    project: Project | None,
+    refusal: str,
+    status: int,
+    *,
+    new_key: bool = False,
 ) -> HttpResponse:
     if request.htmx:
         return responses.refusal_patch(
             request, refusal, status=status, place="composer-note", new_key=new_key
         )
     draft = request.POST.get("text", "")
-    return _home_page(request, draft=draft, refusal=refusal, status=status)
+    return _home_page(request, project, draft=draft, refusal=refusal, status=status)
 
 
 @login_required
@@ -338,15 +372,14 @@ def rename(request: HttpRequest, conversation: Conversation) -> HttpResponse:
 @post_action(access.get_own_conversation, page_responses.refuse_beside("sharing-note"))
 def visibility(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     """Shares the conversation or makes it private. The panel from which that is asked is patched as well."""
-    form = VisibilityForm(request.POST)
+    form = VisibilityForm(request.POST, conversation=conversation)
     if not form.is_valid():
         raise InvalidForm(gettext("Choose who can read this conversation."))
     if form.cleaned_data["visibility"] != conversation.visibility:
         actions.set_visibility(request.user, conversation, form.cleaned_data["visibility"])
     response = page_responses.accepted(request, conversation)
     if request.htmx:
-        context = {"conversation": conversation, "in_panel": True}
-        context |= _sharing_context(request.user, conversation)
+        context = {**_sharing_context(request.user, conversation), "in_panel": True}
         response.content += render(request, "conversations/sharing_patch.html", context).content
     return response
 

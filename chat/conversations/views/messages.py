@@ -21,7 +21,7 @@ from chat.conversations.forms import KeyForm, SendForm, WordsForm
 from chat.conversations.transcript import last_page, page_around, read_path
 from chat.core.errors import ActionRefused, InvalidForm, KeyReused, storage_errors
 from chat.events import Result
-from chat.files.actions import read_pictures, shows
+from chat.files.actions import read_attachments, shows
 from chat.live.snapshot import render_part
 from chat.models import Conversation, Message, Role, Run, Upstream
 from chat.rendering.copied_text import divided
@@ -49,11 +49,15 @@ def _result_of(run: Run) -> Result:
 
 @post_action(partial(access.get_conversation, for_write=True), page.refuse_beside())
 def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
-    form = SendForm(request.POST, upstreams=upstreams_of_choice(request, conversation))
+    form = SendForm(
+        request.POST,
+        upstreams=upstreams_of_choice(request, conversation),
+        shared=composer.files_offered(request.user, conversation.project_id),
+    )
     if not form.is_valid():
         raise InvalidForm(form.first_error())
     said = form.cleaned_data
-    pictures = read_pictures(request.FILES.getlist("pictures"))
+    pictures = read_attachments(said["project_files"], request.FILES.getlist("pictures"))
     run = message_actions.send_message(
         request.user,
         conversation,

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext, ngettext
 from msgspec import MsgspecError
 
@@ -20,7 +20,7 @@ from chat.exports.forms import FORMS
 from chat.exports.json_form import write_json
 from chat.exports.names import unique_stem_of
 from chat.exports.reading import Source, exportable, read_source
-from chat.models import AuditEvent, Conversation, Team, User, Visibility
+from chat.models import AuditEvent, Conversation, ProjectAccess, Team, User, Visibility
 
 
 class Command(BaseCommand):
@@ -102,9 +102,14 @@ def _chosen(
             raise CommandError(gettext("There is no team with this name."))
         if len(teams) > 1:
             raise CommandError(gettext("Several teams have this name. Rename one of them first."))
-        shared = Conversation.objects.filter(team=teams[0], visibility=Visibility.TEAM)
+        shared = Conversation.objects.filter(_is_shared_with_team(), team=teams[0])
         return exportable(shared), None, teams[0]
     return exportable(Conversation.objects.all()), None, None
+
+
+def _is_shared_with_team() -> Q:
+    in_open_project = Q(visibility=Visibility.PROJECT, project__access=ProjectAccess.TEAM)
+    return Q(visibility=Visibility.TEAM) | in_open_project
 
 
 def _one_by_one(chosen: QuerySet[Conversation]) -> Iterator[Conversation]:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET
 
 from chat import access, events
 from chat.dialects import DIALECTS
-from chat.models import Attempt, Run, RunStatus
+from chat.models import Attempt, Run, RunInstructions, RunStatus
 from chat.models.run import model_label
 from chat.rendering import final_comparison
 from chat.rendering.figures import clock, decimal, duration, milliseconds_of
@@ -91,7 +91,13 @@ def usage_context(run: Run, request: HttpRequest) -> dict[str, Any]:
 
 
 def request_context(run: Run, request: HttpRequest) -> dict[str, Any]:
-    return {"parameters": parameters_of(run)}
+    sent = RunInstructions.objects.filter(run=run).select_related("project").first()
+    is_readable = sent is not None and access.may_read_project(request.user, sent.project)
+    return {
+        "parameters": parameters_of(run),
+        "has_instructions": sent is not None,
+        "instructions": sent if is_readable else None,
+    }
 
 
 def recording_context(run: Run, request: HttpRequest) -> dict[str, Any]:

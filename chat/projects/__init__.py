@@ -1,0 +1,1 @@
+"""Projects of teams: what belongs together, with its own members."""

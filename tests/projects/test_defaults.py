@@ -1,0 +1,189 @@
+"""What a new conversation in a project begins with, and the settings that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from lxml import html
+
+from chat.models import Conversation, Project, Team, Tool, Upstream, User, Visibility
+from chat.projects.defaults_form import DefaultsForm
+from tests.support.rooms import filled_form, get_page
+
+SignIn = Callable[[User], Client]
+
+
+@pytest.fixture
+def tools(team: Team) -> list[Tool]:
+    return [Tool.objects.create(team=team, name=name) for name in ("lookup", "weather")]
+
+
+@pytest.fixture
+def project(team: Team, upstream: Upstream, tools: list[Tool]) -> Project:
+    project = Project.objects.create(
+        team=team,
+        name="Rivers",
+        upstream=upstream,
+        model="demo/other",
+        parameters={"temperature": 0.3},
+    )
+    project.tools.set(tools[:1])
+    return project
+
+
+def home_of(project: Project) -> str:
+    return f"/?project={project.public_id}"
+
+
+def field(page: html.HtmlElement, name: str) -> html.HtmlElement:
+    (found,) = page.xpath(f"//form[@id='composer']//*[@name='{name}']")
+    return found
+
+
+def test_composer_shows_the_defaults(
+    signed_in: SignIn, bob: User, project: Project, upstream: Upstream, tools: list[Tool]
+) -> None:
+    page = get_page(signed_in(bob), home_of(project))
+
+    assert field(page, "choice").value == f"{upstream.public_id.hex}:demo/other"
+    assert field(page, f"{upstream.dialect}-temperature").value == "0.3"
+    assert field(page, "project").value == project.public_id.hex
+    assert field(page, "visibility").value_options == ["project", "private"]
+    assert page.xpath("//*[@name='tools'][@checked]/@value") == [str(tools[0].public_id)]
+
+
+def test_without_defaults_it_offers_the_last_choice(
+    signed_in: SignIn, bob: User, project: Project, upstream: Upstream, conversation: Conversation
+) -> None:
+    Project.objects.update(upstream=None)
+    Conversation.objects.update(owner=bob, upstream=upstream, model="last/model")
+
+    page = get_page(signed_in(bob), home_of(project))
+
+    assert field(page, "choice").value == f"{upstream.public_id.hex}:last/model"
+
+
+@pytest.mark.parametrize("visibility", ["project", "private", ""])
+def test_conversation_starts_in_the_project(
+    signed_in: SignIn, bob: User, project: Project, upstream: Upstream, visibility: str
+) -> None:
+    data = filled_form(
+        upstream, team=project.team.public_id, project=project.public_id, visibility=visibility
+    )
+
+    response = signed_in(bob).post("/c/", data)
+
+    room = Conversation.objects.get()
+    assert response.status_code == 302
+    assert (room.project, room.team, room.owner) == (project, project.team, bob)
+    assert room.visibility == (visibility or Visibility.PROJECT)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"visibility": "team"}, {"project": "", "visibility": "project"}]
+)
+def test_visibility_must_fit_the_project(
+    signed_in: SignIn,
+    bob: User,
+    project: Project,
+    upstream: Upstream,
+    fields: dict[str, str],
+) -> None:
+    data = filled_form(upstream, team=project.team.public_id, project=project.public_id)
+
+    response = signed_in(bob).post("/c/", {**data, **fields})
+
+    assert (response.status_code, Conversation.objects.count()) == (422, 0)
+
+
+@pytest.mark.parametrize(
+    ("person", "status"),
+    [("alice", 200), ("bob", 200), ("viewer", 403), ("dana", 404), ("charlie", 404)],
+)
+def test_only_writers_start_conversations(
+    request: pytest.FixtureRequest,
+    signed_in: SignIn,
+    project: Project,
+    upstream: Upstream,
+    person: str,
+    status: int,
+) -> None:
+    client = signed_in(request.getfixturevalue(person))
+    data = filled_form(upstream, team=project.team.public_id, project=project.public_id)
+
+    assert client.get(home_of(project)).status_code == status
+    assert client.post("/c/", data).status_code == (302 if status == 200 else status)
+    assert Conversation.objects.count() == (status == 200)
+
+
+@pytest.mark.parametrize("public_id", ["x", "00000000-0000-0000-0000-000000000000"])
+def test_unknown_project_is_not_found(signed_in: SignIn, bob: User, public_id: str) -> None:
+    assert signed_in(bob).get(f"/?project={public_id}").status_code == 404
+
+
+# --- the settings ------------------------------------------------------------------------------
+
+
+def settings_form(project: Project, upstream: Upstream, **data: Any) -> DefaultsForm:
+    return DefaultsForm(data, project=project, upstreams=[upstream])
+
+
+def test_settings_become_fields_of_the_project(
+    project: Project, upstream: Upstream, tools: list[Tool]
+) -> None:
+    form = settings_form(
+        project,
+        upstream,
+        choice=f"{upstream.public_id.hex}:demo/model",
+        tools=[str(tools[1].public_id)],
+        **{f"{upstream.dialect}-temperature": "0.7"},
+    )
+
+    assert form.is_valid()
+    assert form.values() == {
+        "upstream": upstream,
+        "model": "demo/model",
+        "parameters": {"temperature": 0.7},
+        "tools": [tools[1]],
+    }
+
+
+def test_settings_may_name_no_model(project: Project, upstream: Upstream) -> None:
+    form = settings_form(project, upstream, choice="")
+
+    assert form.is_valid()
+    assert form.values() == {
+        "upstream": None,
+        "model": "",
+        "parameters": {},
+        "tools": [],
+    }
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"choice": "unknown:model"},
+        {"tools": ["00000000-0000-0000-0000-000000000000"]},
+    ],
+)
+def test_bad_settings_are_refused(
+    project: Project, upstream: Upstream, data: dict[str, Any]
+) -> None:
+    form = settings_form(project, upstream, **data)
+
+    assert not form.is_valid()
+    assert form.first_error()
+
+
+def test_settings_show_what_is_stored(
+    project: Project, upstream: Upstream, tools: list[Tool]
+) -> None:
+    form = DefaultsForm(project=project, upstreams=[upstream])
+
+    assert form["choice"].value() == f"{upstream.public_id.hex}:demo/other"
+    assert form[f"{upstream.dialect}-temperature"].value() == 0.3
+    assert form["tools"].value() == [tools[0].public_id]
