@@ -21,7 +21,7 @@ class ChatConfig(AppConfig):
         from chat.questions.question_cards import cards_by_run
         from chat.rendering.icons import use_sprite
         from chat.runs.outcomes import CONTINUE_PAUSED, use_ending_rows, use_steps
-        from chat.runs.runner import register_job
+        from chat.runs.runner import register_periodic_task
         from chat.search.sources import INDEX_ANSWER, INDEX_MORE
 
         use_steps(
@@ -29,8 +29,8 @@ class ChatConfig(AppConfig):
             INDEX_MORE,
         )
         use_ending_rows(INDEX_ANSWER)
-        register_job(FETCH_FILES)
-        register_job(PURGE)
+        register_periodic_task(FETCH_FILES)
+        register_periodic_task(PURGE)
         use_cards(cards_by_run)
         use_sprite(lambda: static("icons.svg"))
 

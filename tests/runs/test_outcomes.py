@@ -10,4 +10,4 @@ def test_steps_run_in_their_order() -> None:
 
 
 def test_runners_fetch_files_and_erase_what_is_due() -> None:
-    assert list(runner.jobs()) == ["files", "purge"]
+    assert list(runner.periodic_tasks()) == ["files", "purge"]
