@@ -15,7 +15,12 @@ class ChatConfig(AppConfig):
         from chat.artifacts.actions import STORE_ARTIFACTS, STORE_MOCKUPS
         from chat.artifacts.fetching import FETCH_FILES
         from chat.conversations.page_parts import use_cards
+        from chat.exports.zip_job import make_zip
         from chat.files.actions import STORE_OUTPUT_FILES
+        from chat.imports import jobs as import_jobs
+        from chat.jobs.kinds import register_kind
+        from chat.jobs.worker import JOBS, PURGE_JOBS
+        from chat.models import JobKind
         from chat.organization.purge import PURGE
         from chat.questions.asking import ASK_PEOPLE
         from chat.questions.question_cards import cards_by_run
@@ -31,6 +36,12 @@ class ChatConfig(AppConfig):
         use_ending_rows(INDEX_ANSWER)
         register_periodic_task(FETCH_FILES)
         register_periodic_task(PURGE)
+        register_periodic_task(JOBS)
+        register_periodic_task(PURGE_JOBS)
+        register_kind(JobKind.EXPORT, make_zip)
+        register_kind(JobKind.CHECK, import_jobs.check)
+        register_kind(JobKind.IMPORT, import_jobs.run_import)
+        register_kind(JobKind.UNDO, import_jobs.run_undo)
         use_cards(cards_by_run)
         use_sprite(lambda: static("icons.svg"))
 

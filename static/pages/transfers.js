@@ -1,0 +1,3 @@
+/* Exports and imports. */
+import "../transfers/upload.js";
+import "./base.js";
