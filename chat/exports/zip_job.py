@@ -62,6 +62,9 @@ def make_zip(task: Task) -> JsonObject:
     job = task.job
     chosen = allowed_to(job.user, job.scope, job.team)
     keys = keys_of(chosen)
+    if not keys:
+        # They were deleted, or this user lost the right to export them.
+        raise ActionRefused(gettext("There are no conversations to export."))
     task.advance(0, len(keys))
     sink = ChunkWriter(job, task.lease, most_bytes=settings.EXPORT_BYTES)
     refused: list[JsonObject] = []
@@ -75,10 +78,10 @@ def make_zip(task: Task) -> JsonObject:
                     if reason:
                         refused.append({"title": conversation.title, "reason": reason})
                 task.advance(number, len(keys))
+        sink.close()
     except TooLarge:
         words = gettext("The export is larger than %(limit)s. Ask an administrator to make it.")
         raise ActionRefused(words % {"limit": size(settings.EXPORT_BYTES)}) from None
-    sink.close()
     _renew_expiry(task)
     return {
         "exported": exported,
