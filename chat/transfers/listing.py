@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.http import HttpRequest
 from django.utils.translation import gettext, ngettext
 
 from chat import access
@@ -108,9 +107,10 @@ def _import_row(job: Job, batch: Import | None, user: User, teams: int) -> JobRo
 
 
 def earlier_imports(user: User) -> list[tuple[Import, str]]:
-    """Those without a row of their own: made by a command, or long ago. With their product's name."""
+    """Those that can be undone and have no job any more: made by a command, or long ago. Each with
+    the name of its product."""
     rows = Import.objects.filter(user=user).exclude(job__in=access.jobs_of(user))
-    rows = rows.filter(finished_at__isnull=False).select_related("team")
+    rows = rows.filter(finished_at__isnull=False, undone_at__isnull=True).select_related("team")
     return [
         (row, FORMATS[row.format].label if row.format in FORMATS else row.format)
         for row in rows[:MOST_EARLIER]
@@ -136,32 +136,32 @@ def _step(job: Job) -> str:
     return words[JobKind(job.kind)]
 
 
-def is_active(rows: Sequence[JobRow]) -> bool:
-    """Whether the list changes by itself. An upload is followed by the script that sends it."""
-    return any(row.job.is_active for row in rows)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobList:
+    """``earlier``: imports without a job, each with the name of its product."""
+
+    rows: Sequence[JobRow]
+    earlier: Sequence[tuple[Import, str]] = ()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it changes by itself."""
+        return any(row.job.is_active for row in self.rows)
 
 
-def lists(request: HttpRequest) -> dict[str, Any]:
-    exports, imports = exports_of(request.user), imports_of(request.user)
-    return {
-        "exports": exports,
-        "imports": imports,
-        "earlier": earlier_imports(request.user),
-        "is_active": is_active([*exports, *imports]),
-    }
+def list_of(user: User, name: str) -> JobList:
+    if name == "exports":
+        return JobList(rows=exports_of(user))
+    return JobList(rows=imports_of(user), earlier=earlier_imports(user))
 
 
 def page(
-    request: HttpRequest,
-    *,
-    exporting: ExportForm | None = None,
-    importing: ImportForm | None = None,
+    user: User, *, exporting: ExportForm | None = None, importing: ImportForm | None = None
 ) -> dict[str, Any]:
-    user = request.user
-    importing = importing or ImportForm(user=user)
     return {
         "export_form": exporting or ExportForm(user=user),
-        "import_form": importing,
+        "import_form": importing or ImportForm(user=user),
         "has_team": access.writable_teams(user).exists(),
-        **lists(request),
+        "exports": list_of(user, "exports"),
+        "imports": list_of(user, "imports"),
     }

@@ -6,7 +6,8 @@ from chat.transfers import views
 
 urlpatterns: list[URLPattern] = [
     path("settings/data/", views.page, name="data"),
-    path("settings/data/jobs/", views.lists, name="jobs"),
+    path("settings/data/exports/", views.jobs, {"name": "exports"}, name="exports"),
+    path("settings/data/imports/", views.jobs, {"name": "imports"}, name="imports"),
     path("settings/data/export/", views.export, name="export_start"),
     path("settings/data/import/", views.import_file, name="import_file"),
     path("settings/data/upload/", views.upload, name="import_upload"),

@@ -29,14 +29,21 @@ refuse = refuse_with_message("data")
 @login_required
 @require_GET
 def page(request: HttpRequest) -> HttpResponse:
-    return render(request, "transfers/page.html", listing.page(request))
+    return render(request, "transfers/page.html", listing.page(request.user))
 
 
 @login_required
 @require_GET
-def lists(request: HttpRequest) -> HttpResponse:
-    """Both lists, which the page fetches while something is in progress."""
-    return render(request, "transfers/_lists.html", listing.lists(request))
+def jobs(request: HttpRequest, name: str) -> HttpResponse:
+    """One of the two lists, which the page fetches while something in it is in progress."""
+    found = listing.list_of(request.user, name)
+    context = {
+        "name": name,
+        "rows": found.rows,
+        "earlier": found.earlier,
+        "is_active": found.is_active,
+    }
+    return render(request, "transfers/_list.html", context)
 
 
 # --- exports --------------------------------------------------------------------------------------
@@ -180,7 +187,7 @@ def _refused(
     importing: ImportForm | None = None,
     status: int = 422,
 ) -> HttpResponse:
-    context = listing.page(request, exporting=exporting, importing=importing)
+    context = listing.page(request.user, exporting=exporting, importing=importing)
     return render(request, "transfers/page.html", context, status=status)
 
 

@@ -37,7 +37,7 @@ NOT_PAGES = {
     "frames/diagram/",
     *("admin/autocomplete/", "admin/jsi18n/", "m/<uuid:public_id>/source/"),
     *("a/<uuid:public_id>/<int:number>/raw/", "f/<uuid:public_id>/"),
-    "c/<uuid:public_id>/export/<slug:form>/",
+    *("c/<uuid:public_id>/export/<slug:form>/", "settings/data/<uuid:public_id>/file/"),
     *("c/<uuid:public_id>/files.zip", "k/<uuid:public_id>/<int:number>/zip/"),
     *("preview/<str:token>/", "preview/<str:token>/<path:path>"),
     *("r/<uuid:public_id>/export/<slug:form>/", "r/<uuid:public_id>/part/<slug:part_id>/"),
