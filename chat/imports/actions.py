@@ -76,8 +76,6 @@ def import_archive(
         words = gettext("You have read-only access. Ask a team owner for write access.")
         raise ActionRefused(words)
     found, names, total = _examine(archive, format_name)
-    if progress is not None:
-        progress(0, total)
     work = _Work.begin(user, team, found, is_dry_run=is_dry_run, job=job)
     try:
         for document in archive.documents():
@@ -146,7 +144,7 @@ class _Work:
 
     @classmethod
     def begin(
-        cls, user: User, team: Team, found: Format, *, is_dry_run: bool, job: Job | None
+        cls, user: User, team: Team, found: Format, *, is_dry_run: bool, job: Job | None = None
     ) -> _Work:
         sources = ImportedSource.objects.filter(user=user, team=team, format=found.name)
         report = Report(format=found.name, is_dry_run=is_dry_run)

@@ -11,6 +11,7 @@ from django.utils.http import content_disposition_header
 from chat.core.threads import DatabaseThreads
 from chat.jobs.chunks import CHUNK_BYTES, read_chunk
 from chat.models import Job
+from chat.web.files import POLICY
 
 # Slow downloads wait between their pieces, so that a few threads are enough for many.
 _threads = DatabaseThreads("downloads", size=2)
@@ -54,6 +55,7 @@ def etag_of(job: Job) -> str:
 def _described(response: HttpResponseBase, job: Job) -> HttpResponseBase:
     response["Accept-Ranges"] = "bytes"
     response["ETag"] = etag_of(job)
+    response["Content-Security-Policy"] = POLICY
     response["X-Content-Type-Options"] = "nosniff"
     return response
 

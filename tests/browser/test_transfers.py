@@ -74,6 +74,7 @@ def test_export_shows_its_progress_and_is_downloaded(
     cancel.click()
     expect(job).to_contain_text("Canceling")
     set_job(site, status="done")
+    expect(alice.page.locator("#polite")).to_have_text("My conversations as JSON: Done")
 
     with alice.page.expect_download() as saved:
         job.get_by_role("link", name="Download").click()
