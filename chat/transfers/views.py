@@ -154,7 +154,12 @@ def check(request: HttpRequest, job: Job) -> HttpResponse:
 
 @post_action(access.get_job, refuse)
 def confirm(request: HttpRequest, job: Job) -> HttpResponse:
-    import_jobs.start_import(job)
+    """Imports into the team of the report. If another one was chosen, that one gets its report."""
+    form = TeamForm(request.POST, user=request.user)
+    if form.is_valid() and form.cleaned_data["team"] != job.team:
+        import_jobs.check_again(job, form.cleaned_data["team"])
+    else:
+        import_jobs.start_import(job)
     return redirect("data")
 
 

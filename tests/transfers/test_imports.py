@@ -122,6 +122,12 @@ def test_report_says_what_was_imported_before_into_this_team(
     job = work_once()
     assert (job.team, job.result["created"], job.result["skipped"]) == (other, 2, 0)
 
+    # Chosen beside the button that imports.
+    assert post(client, "import_confirm", job.public_id, team=team.public_id.hex) == 302
+    job = work_once()
+    assert (job.kind, job.team, job.result["created"]) == (JobKind.CHECK, team, 1)
+    assert Conversation.objects.count() == 1
+
 
 def test_whole_file_is_refused_in_words(client: Client, team: Team) -> None:
     upload(client, team, b"[{")
