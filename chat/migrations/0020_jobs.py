@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('chat', '0018_projects'),
+        ('chat', '0019_imported_names'),
     ]
 
     operations = [
