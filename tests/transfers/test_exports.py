@@ -25,6 +25,7 @@ from chat.models import (
     Job,
     JobStatus,
     Membership,
+    Project,
     RunSegment,
     Team,
     TeamRole,
@@ -97,6 +98,20 @@ def test_team_is_exported_by_its_owner_alone(
     assert start(signed_in(alice), team.public_id.hex) == 302
 
     assert titles_in(work_once()) == SHARED
+
+
+def test_team_export_has_what_its_open_projects_share(
+    rooms: Rooms, team: Team, alice: User, bob: User, signed_in: SignedIn
+) -> None:
+    for access, title in (("team", "In an open project"), ("members", "In a closed project")):
+        project = Project.objects.create(team=team, name=title, access=access)
+        Conversation.objects.create(
+            team=team, owner=bob, title=title, visibility=Visibility.PROJECT, project=project
+        )
+
+    start(signed_in(alice), team.public_id.hex)
+
+    assert titles_in(work_once()) == {*SHARED, "In an open project"}
 
 
 def test_everything_is_exported_by_administrators_alone(
