@@ -15,13 +15,18 @@ class ChatConfig(AppConfig):
         from chat.artifacts.actions import STORE_ARTIFACTS, STORE_MOCKUPS
         from chat.artifacts.fetching import FETCH_FILES
         from chat.conversations.page_parts import use_cards
+        from chat.exports.zip_job import make_zip
         from chat.files.actions import STORE_OUTPUT_FILES
+        from chat.imports import jobs as import_jobs
+        from chat.jobs.kinds import register_kind
+        from chat.jobs.worker import JOBS, PURGE_JOBS
+        from chat.models import JobKind
         from chat.organization.purge import PURGE
         from chat.questions.asking import ASK_PEOPLE
         from chat.questions.question_cards import cards_by_run
         from chat.rendering.icons import use_sprite
         from chat.runs.outcomes import CONTINUE_PAUSED, use_ending_rows, use_steps
-        from chat.runs.runner import register_job
+        from chat.runs.runner import register_periodic_task
         from chat.search.sources import INDEX_ANSWER, INDEX_MORE
 
         use_steps(
@@ -29,8 +34,14 @@ class ChatConfig(AppConfig):
             INDEX_MORE,
         )
         use_ending_rows(INDEX_ANSWER)
-        register_job(FETCH_FILES)
-        register_job(PURGE)
+        register_periodic_task(FETCH_FILES)
+        register_periodic_task(PURGE)
+        register_periodic_task(JOBS)
+        register_periodic_task(PURGE_JOBS)
+        register_kind(JobKind.EXPORT, make_zip)
+        register_kind(JobKind.CHECK, import_jobs.check)
+        register_kind(JobKind.IMPORT, import_jobs.run_import)
+        register_kind(JobKind.UNDO, import_jobs.run_undo)
         use_cards(cards_by_run)
         use_sprite(lambda: static("icons.svg"))
 

@@ -300,6 +300,9 @@ ANSWER_CACHE_MB = env.number("ANSWER_CACHE_MB", 32)
 RAW_FRAMES_DAYS = env.number("RAW_FRAMES_DAYS", 30, at_most=_MOST_DAYS)
 # Days for which deleted conversations can be restored.
 TRASH_DAYS = env.number("TRASH_DAYS", 30, at_least=0, at_most=_MOST_DAYS)
+# Days for which the file of an export can be downloaded, and its largest size.
+EXPORT_DAYS = env.number("EXPORT_DAYS", 7, at_least=0.01, at_most=_MOST_DAYS)
+EXPORT_BYTES = int(env.number("EXPORT_BYTES", 10 * 1024 * _MEBIBYTE, at_least=_MEBIBYTE))
 
 # --- people ------------------------------------------------------------------------------
 
@@ -382,6 +385,9 @@ PICTURE_FETCH_SECONDS = env.number("PICTURE_FETCH_SECONDS", 15, at_least=0.1)
 PICTURES_PER_MINUTE = int(env.number("PICTURES_PER_MINUTE", 20))
 PICTURE_PRIVATE_NETWORKS = env.text("PICTURE_PRIVATE_NETWORKS", "")
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+# Size of a file with conversations to import, which the browser sends in pieces. 2 GB is also the
+# most that the readers accept.
+IMPORT_BYTES = int(env.number("IMPORT_BYTES", 2048 * _MEBIBYTE))
 # Websockets and streams that one person may have open at each process; a tab needs one.
 CONNECTIONS_PER_PERSON = int(env.number("CONNECTIONS_PER_PERSON", 200, at_least=1))
 # Runs that one person may have in progress or queued.

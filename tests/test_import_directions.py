@@ -38,9 +38,10 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "artifacts": ("search.sources",),
     "files": ("artifacts.actions", "artifacts.file_rows", "search.sources"),
     "conversations": ("files.actions", "files.file_counts", "search.sources"),
+    "jobs": (),
     "imports": (
         *("conversations.actions", "conversations.titles", "files.actions", "search.sources"),
-        *("artifacts.actions", "exports.format"),
+        *("artifacts.actions", "exports.format", "jobs"),
     ),
     "organization": ("conversations.actions",),
     "projects": ("conversations.actions", "conversations.choice_form", "files.actions"),
@@ -54,7 +55,11 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "notifications": ("questions.question_cards",),
     "exports": (
         *("conversations.transcript", "conversations.tags", "questions.question_cards"),
-        "run_details.log_pages",
+        *("run_details.log_pages", "jobs"),
+    ),
+    "transfers": (
+        *("exports.many", "exports.zip_job", "imports.formats", "imports.jobs", "imports.uploads"),
+        "jobs",
     ),
     "public_api": (
         *("accounts.actions", "conversations.actions", "files.actions", "questions.actions"),

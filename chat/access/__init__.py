@@ -25,6 +25,12 @@ from chat.access.files import (
     get_shared_file,
     shared_files,
 )
+from chat.access.jobs import (
+    get_exported_file,
+    get_job,
+    jobs_of,
+    owned_teams,
+)
 from chat.access.not_here import (
     NOT_HERE,
 )
@@ -72,9 +78,11 @@ __all__ = [
     "count_of_questions",
     "get_artifact",
     "get_conversation",
+    "get_exported_file",
     "get_file",
     "get_import",
     "get_invitation",
+    "get_job",
     "get_member",
     "get_message",
     "get_mockup",
@@ -91,6 +99,7 @@ __all__ = [
     "get_trashed_conversation",
     "get_upstream",
     "get_usable_upstream",
+    "jobs_of",
     "known_membership_of",
     "last_active",
     "managed_people",
@@ -103,6 +112,7 @@ __all__ = [
     "may_write",
     "may_write_in_project",
     "membership_of",
+    "owned_teams",
     "people_of_teams",
     "questions_for",
     "readers_of",

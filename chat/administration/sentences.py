@@ -23,6 +23,9 @@ SENTENCES = {
     "conversation.export": gettext_lazy("All conversations were exported from the command line"),
     "conversation.export:team": gettext_lazy("The shared conversations of %(target)s were exported from the command line"),
     "conversation.export:user": gettext_lazy("%(subject)s’s conversations were exported from the command line"),
+    "conversation.export:all_on_page": gettext_lazy("%(actor)s exported all conversations"),
+    "conversation.export:team_on_page": gettext_lazy("%(actor)s exported the shared conversations of %(target)s"),
+    "conversation.export:user_on_page": gettext_lazy("%(actor)s exported their own conversations"),
     "conversation.erase": gettext_lazy("%(actor)s deleted %(subject)s’s conversation %(conversation)s forever"),
     "conversation.move:in": gettext_lazy("%(actor)s moved %(subject)s’s conversation %(conversation)s into the project %(project)s"),
     "conversation.move:out": gettext_lazy("%(actor)s moved %(subject)s’s conversation %(conversation)s out of the project %(project)s"),
@@ -242,10 +245,16 @@ def _is_by_themselves(event: AuditEvent, detail: Mapping[str, Any]) -> str:
     return "self" if event.actor_id and event.actor_id == event.subject_id else ""
 
 
+def _export_kind(event: AuditEvent, detail: Mapping[str, Any]) -> str:
+    """Whose conversations, and whether a command exported them: those have no actor."""
+    whose = "user" if event.subject_id else "team" if event.target else "all"
+    if event.actor_id:
+        return f"{whose}_on_page"
+    return "" if whose == "all" else whose
+
+
 _KINDS = {
-    "conversation.export": lambda event, detail: (
-        "user" if event.subject_id else "team" if event.target else ""
-    ),
+    "conversation.export": _export_kind,
     "conversation.set_visibility": lambda event, detail: detail.get("visibility"),
     "invitation.created": lambda event, detail: "email" if detail.get("email") else "",
     "invitation.revoked": lambda event, detail: "email" if detail.get("email") else "",

@@ -30,7 +30,7 @@ from chat.models import (
     StoredFile,
     Upstream,
 )
-from chat.runs.runner import Job
+from chat.runs.runner import PeriodicTask
 from chat.search.sources import index
 from chat.upstreams.client import Client, fetch_file
 from chat.upstreams.failures import UpstreamError
@@ -108,7 +108,7 @@ class MockupFetcher:
             await self._threads.call(_store_body, job, body)
 
 
-FETCH_FILES = Job(
+FETCH_FILES = PeriodicTask(
     topic=FILES,
     seconds=FETCH_SECONDS,
     make=lambda client, threads: MockupFetcher(client=client, threads=threads).fetch_due,

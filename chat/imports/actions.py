@@ -32,6 +32,7 @@ from chat.models import (
     Conversation,
     Import,
     ImportedSource,
+    Job,
     Message,
     Team,
     User,
@@ -64,16 +65,18 @@ def import_archive(
     format_name: str = "",
     is_dry_run: bool = False,
     progress: Progress | None = None,
+    job: Job | None = None,
 ) -> Report:
     """Creates a private conversation of this user for each one in the export that they have not
     imported into this team before. Each is a transaction: what is interrupted is continued by
-    importing the same file again. Raises ``ActionRefused``, before anything is written, for a file
-    that is damaged, too large or unknown; a single conversation that can't be read is reported."""
+    importing the same file again, and for the same ``job`` it is the same import. Raises
+    ``ActionRefused``, before anything is written, for a file that is damaged, too large or unknown;
+    a single conversation that can't be read is reported."""
     if not access.writable_teams(user).filter(pk=team.pk).exists():
         words = gettext("You have read-only access. Ask a team owner for write access.")
         raise ActionRefused(words)
     found, names, total = _examine(archive, format_name)
-    work = _Work.begin(user, team, found, is_dry_run=is_dry_run)
+    work = _Work.begin(user, team, found, is_dry_run=is_dry_run, job=job)
     try:
         for document in archive.documents():
             for item in document.items if document.name in names else ():
@@ -128,7 +131,8 @@ def _values(document: Document) -> Iterator[events.Json]:
 
 @dataclass(slots=True, kw_only=True)
 class _Work:
-    """An import under way. ``known``: the digest of what was imported before, by its source id."""
+    """An import under way. ``known``: the digest of what was imported before, by its source id;
+    ``written``: the ids of what this import had created when it was interrupted."""
 
     user: User
     team: Team
@@ -136,17 +140,24 @@ class _Work:
     report: Report
     batch: Import | None
     known: dict[str, str] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
 
     @classmethod
-    def begin(cls, user: User, team: Team, found: Format, *, is_dry_run: bool) -> _Work:
+    def begin(
+        cls, user: User, team: Team, found: Format, *, is_dry_run: bool, job: Job | None = None
+    ) -> _Work:
         sources = ImportedSource.objects.filter(user=user, team=team, format=found.name)
         report = Report(format=found.name, is_dry_run=is_dry_run)
-        batch = None
-        known = dict(sources.values_list("source_id", "digest"))
+        work = cls(user=user, team=team, format=found, report=report, batch=None)
+        work.known = dict(sources.values_list("source_id", "digest"))
         if not is_dry_run:
-            batch = Import.objects.create(user=user, team=team, format=found.name)
+            before = Import.objects.filter(job=job).first() if job is not None else None
+            work.batch = batch = before or Import.objects.create(
+                user=user, team=team, format=found.name, job=job
+            )
+            work.written = set(batch.sources.values_list("source_id", flat=True))
             report.import_id = str(batch.public_id)
-        return cls(user=user, team=team, format=found, report=report, batch=batch, known=known)
+        return work
 
     def take(self, item: Item, archive: Archive) -> None:
         report = self.report
@@ -173,6 +184,10 @@ class _Work:
         digest, title = imported.digest, imported.title
         identity = imported.source_id or f"content:{digest}"
         before = self.known.get(identity)
+        if identity in self.written:
+            self.written.remove(identity)
+            report.created += 1
+            return
         if before is not None:
             report.skipped += 1
             if before != digest:
@@ -308,12 +323,16 @@ class Undone:
     kept: Sequence[Conversation]
 
 
-def undo(user: User, batch: Import) -> Undone:
+def undo(user: User, batch: Import, *, progress: Progress | None = None) -> Undone:
     """Deletes the conversations of an import that nobody has continued. They can be imported again.
     May be interrupted and repeated. The caller has loaded the import through `access.get_import`."""
     deleted = 0
     kept = []
-    for source in batch.sources.select_related("conversation").order_by("pk"):
+    total = batch.sources.count()
+    sources = batch.sources.select_related("conversation").order_by("pk")
+    for number, source in enumerate(sources):
+        if progress is not None:
+            progress(number, total)
         room = source.conversation
         with transaction.atomic():
             is_here = room is not None and room.deleted_at is None

@@ -16,6 +16,14 @@ from chat.models.conversation import BranchChoice, Conversation, Message, Role, 
 from chat.models.file import AnswerFile, Attachment, StoredFile
 from chat.models.imports import Import, ImportedNames, ImportedSource
 from chat.models.installation import CacheEntry, KeyKind, KeyMark
+from chat.models.jobs import (
+    ACTIVE_JOB_STATUSES,
+    Job,
+    JobChunk,
+    JobKind,
+    JobScope,
+    JobStatus,
+)
 from chat.models.organization import Pin
 from chat.models.project import (
     Project,
@@ -42,6 +50,7 @@ from chat.models.upstream import SeenEvent, Upstream
 from chat.models.user import Announcements, User
 
 __all__ = [
+    "ACTIVE_JOB_STATUSES",
     "OPEN_STATUSES",
     "AccessToken",
     "Announcements",
@@ -59,6 +68,11 @@ __all__ = [
     "ImportedNames",
     "ImportedSource",
     "Invitation",
+    "Job",
+    "JobChunk",
+    "JobKind",
+    "JobScope",
+    "JobStatus",
     "KeyKind",
     "KeyMark",
     "Membership",

@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from chat.models.conversation import Conversation, Message
+from chat.models.jobs import Job
 from chat.models.question import Question
 from chat.models.run import Run
 from chat.models.team import Team
@@ -25,6 +26,8 @@ class Import(models.Model):
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="imports"
     )
+    # The job that imports, or undoes, while it is stored. None: imported by a command.
+    job = models.OneToOneField(Job, null=True, on_delete=models.SET_NULL, related_name="batch")
     # The name of a format in `chat.imports.formats`.
     format = models.CharField(max_length=40)
     # Conversations: in the file, created, imported before, of these changed since, and not readable.

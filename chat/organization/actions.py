@@ -14,7 +14,7 @@ from chat.core import notify
 from chat.core.errors import ActionRefused
 from chat.models import AuditEvent, Conversation, Pin, User
 
-# The topic of the job that erases what nobody can restore any more.
+# The topic of the task that erases what nobody can restore any more.
 PURGE = "purge"
 # As many as fit on a screen and a half; more would push the recent ones out of sight.
 MOST_PINS = 50
@@ -107,7 +107,7 @@ def restore(user: User, conversation: Conversation) -> None:
 
 
 def erase(user: User, conversation: Conversation) -> None:
-    """Deletes what is in the trash for ever: from now on nobody can restore it, and a job removes
+    """Deletes what is in the trash for ever: from now on nobody can restore it, and a runner removes
     its rows, as soon as no answer is written into them."""
     with transaction.atomic():
         _change_trashed(user, conversation, expires_at=Now())

@@ -1,4 +1,4 @@
-"""The job of the runner that ends temporary conversations and erases what was in the trash too long."""
+"""The periodic task of runners that ends temporary conversations and erases old trash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chat.core.threads import DatabaseThreads
 from chat.models import AuditEvent, Conversation, Run, StoredFile
 from chat.models.run import LIVE_STATUSES
 from chat.organization import actions
-from chat.runs.runner import Job
+from chat.runs.runner import PeriodicTask
 from chat.upstreams.client import Client
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ def _make(client: Client, threads: DatabaseThreads) -> Callable[[], Awaitable[No
     return purge
 
 
-PURGE = Job(topic=actions.PURGE, seconds=PURGE_SECONDS, make=_make, follows_answers=False)
+PURGE = PeriodicTask(topic=actions.PURGE, seconds=PURGE_SECONDS, make=_make, follows_answers=False)
 
 
 # --- in a database thread -----------------------------------------------------------------------

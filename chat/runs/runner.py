@@ -49,7 +49,7 @@ COMPACT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class PeriodicTask:
     """Work of a feature that every runner repeats: when ``topic`` is published, and every
     ``seconds`` in any case. ``make`` gives the coroutine function that does one round."""
 
@@ -60,16 +60,16 @@ class Job:
     follows_answers: bool = True
 
 
-# By topic. A feature's job is registered when the process starts (`chat.apps`).
-_jobs: dict[str, Job] = {}
+# By topic. A feature's task is registered when the process starts (`chat.apps`).
+_periodic_tasks: dict[str, PeriodicTask] = {}
 
 
-def register_job(job: Job) -> None:
-    _jobs[job.topic] = job
+def register_periodic_task(task: PeriodicTask) -> None:
+    _periodic_tasks[task.topic] = task
 
 
-def jobs() -> Mapping[str, Job]:
-    return _jobs
+def periodic_tasks() -> Mapping[str, PeriodicTask]:
+    return _periodic_tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,8 +156,8 @@ class Runner:
             self._repeating(self._tidy, min(TIDY_SECONDS, settings.LEASE_SECONDS / 3)),
             self._repeating(self._compactor.compact_due, COMPACT_SECONDS),
             *(
-                self._repeating(job.make(client, self._threads), job.seconds, topic=job.topic)
-                for job in _jobs.values()
+                self._repeating(task.make(client, self._threads), task.seconds, topic=task.topic)
+                for task in _periodic_tasks.values()
             ),
         ]
         logger.info("runner.started runner=%s pid=%d", self.uuid, os.getpid())
@@ -242,8 +242,8 @@ class Runner:
         if execution.run_id is not None:
             # Followers that are late by a few seconds still read from memory.
             asyncio.get_running_loop().call_later(5, self._buffer.forget, execution.run_id)
-        # The server has a free place now, and the answer may need a job, such as fetching files.
-        due = (job.topic for job in _jobs.values() if job.follows_answers)
+        # The server has a free place now, and the answer may need a task, such as fetching files.
+        due = (task.topic for task in _periodic_tasks.values() if task.follows_answers)
         for topic in (QUEUED, *due):
             self._notifier.dispatch(topic)
 

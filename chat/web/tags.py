@@ -20,6 +20,7 @@ from django.utils.translation import gettext
 from chat.core import style_bundles
 from chat.core.static_files import is_built
 from chat.models import User
+from chat.rendering import figures
 from chat.web import scripts
 
 register = template.Library()
@@ -147,6 +148,12 @@ def _in_words(local: datetime, style: str, this_year: int) -> str:
     if style == "full":
         return gettext("%(day)s, %(time)s %(zone)s") % values
     return gettext("%(day)s, %(time)s") % values
+
+
+@register.filter
+def grouped(number: int | None) -> str:
+    """A number with its digits in groups."""
+    return figures.count(number or 0)
 
 
 @register.inclusion_tag("base/nav_link.html", takes_context=True)

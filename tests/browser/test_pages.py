@@ -37,12 +37,14 @@ NOT_PAGES = {
     "frames/diagram/",
     *("admin/autocomplete/", "admin/jsi18n/", "m/<uuid:public_id>/source/"),
     *("a/<uuid:public_id>/<int:number>/raw/", "f/<uuid:public_id>/"),
-    "c/<uuid:public_id>/export/<slug:form>/",
+    *("c/<uuid:public_id>/export/<slug:form>/", "settings/data/<uuid:public_id>/file/"),
     *("c/<uuid:public_id>/files.zip", "k/<uuid:public_id>/<int:number>/zip/"),
     *("preview/<str:token>/", "preview/<str:token>/<path:path>"),
     *("r/<uuid:public_id>/export/<slug:form>/", "r/<uuid:public_id>/part/<slug:part_id>/"),
     "r/<uuid:public_id>/text/",
     "r/<uuid:public_id>/pictures/",
+    # Lists that are empty here; test_transfers looks at them.
+    *("settings/data/exports/", "settings/data/imports/"),
     "r/<uuid:public_id>/media/<int:choice>/<int:item>/<int:position>/",
     *("r/<uuid:public_id>/replay/frames/", "r/<uuid:public_id>/replay/moment/"),
 }

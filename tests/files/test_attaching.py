@@ -150,3 +150,11 @@ def test_server_accepts_large_bodies_where_the_composer_posts(conversation: Conv
 
     assert all(re.fullmatch(UPLOADS, address) for address in addresses)
     assert not re.fullmatch(UPLOADS, reverse("conversation", args=[conversation.public_id]))
+
+
+def test_files_to_import_are_accepted_too() -> None:
+    job = uuid.uuid4()
+
+    assert re.fullmatch(UPLOADS, reverse("import_file"))
+    assert re.fullmatch(UPLOADS, reverse("import_piece", args=[job, 2047]))
+    assert not re.fullmatch(UPLOADS, reverse("import_confirm", args=[job]))

@@ -19,7 +19,7 @@ from tests.support.run_fixtures import Execute
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     often = replace(PURGE, seconds=0.05)
-    monkeypatch.setattr("chat.runs.runner._jobs", {often.topic: often})
+    monkeypatch.setattr("chat.runs.runner._periodic_tasks", {often.topic: often})
 
 
 @pytest.fixture

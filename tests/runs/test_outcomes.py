@@ -9,5 +9,5 @@ def test_steps_run_in_their_order() -> None:
     assert [step.name for step in outcomes.steps()] == STEPS
 
 
-def test_runners_fetch_files_and_erase_what_is_due() -> None:
-    assert list(runner.jobs()) == ["files", "purge"]
+def test_runners_repeat_the_tasks_of_features() -> None:
+    assert list(runner.periodic_tasks()) == ["files", "purge", "jobs", "jobs.purge"]

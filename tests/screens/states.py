@@ -6,7 +6,9 @@ interface are taken by the same code.
 """
 
 import contextlib
+import json
 from collections.abc import Callable
+from uuid import uuid4
 
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Locator, Page
@@ -256,3 +258,35 @@ def send_empty_server_form(page: Page) -> None:
     """Shows how a form says what is wrong with it."""
     page.locator("form:has([name=base_url])").evaluate("form => { form.noValidate = true; }")
     page.locator("form:has([name=base_url]) .form-actions button").last.click()
+
+
+# --- exports and imports --------------------------------------------------------------------------
+
+SAID = {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["Which river?"]}}
+MAPPING = {"a": {"id": "a", "message": {"id": "a", **SAID}, "parent": None}}
+NOT_UNDERSTOOD = {"id": "c-9", "title": "Without messages"}
+
+
+def upload_conversations(page: Page) -> None:
+    """Until the report is there. They are others each time, so that none was imported before."""
+    known = {"mapping": MAPPING, "current_node": "a"}
+    found = [{"id": uuid4().hex, "title": f"Rivers {each}", **known} for each in (1, 2, 3)]
+    body = json.dumps([*found, NOT_UNDERSTOOD]).encode()
+    file = {"name": "conversations.json", "mimeType": "application/json", "buffer": body}
+    page.locator("#import-file").set_input_files(file)
+    with page.expect_event("load"):
+        page.locator("form[data-upload] .button-primary").click()
+    page.locator("#imports .job:first-child .job-figures").wait_for()
+
+
+def export_and_check_import(page: Page) -> None:
+    page.locator("form[action$='/export/'] .button-primary").click()
+    page.locator(".job a[download]").first.wait_for()
+    upload_conversations(page)
+    page.locator(".job-notes").first.evaluate(UNFOLD)
+
+
+def import_conversations(page: Page) -> None:
+    upload_conversations(page)
+    page.locator("form[action$='/confirm/'] .button").first.click()
+    page.locator("#imports .job:first-child .job-good").wait_for()

@@ -30,8 +30,12 @@ from project.startup import (
 # What a runner may need after its drain, to interrupt runs and for a last commit on a slow
 # database.
 DRAIN_MARGIN_SECONDS = 20
-# Addresses that accept messages with pictures: a new conversation, an existing one, and the API.
-UPLOADS = r"/(c/([0-9a-f-]{36}/send/)?|api/v1/chat)(\?.*)?"
+# Addresses that accept messages with pictures (a new conversation, an existing one, the API), and
+# files to import, whole or in pieces.
+UPLOADS = (
+    r"/(c/([0-9a-f-]{36}/send/)?|api/v1/chat"
+    r"|settings/data/(import|[0-9a-f-]{36}/piece/[0-9]+)/)(\?.*)?"
+)
 
 
 class Command(BaseCommand):

@@ -88,6 +88,40 @@ def inside_last_commit() -> None:
     segments._end = stopping
 
 
+def during_export() -> None:
+    """Two conversations are in the archive, and a piece of it is in the database."""
+    from chat.exports import zip_job
+
+    add, added = zip_job._add, 0
+
+    def stopping(*args: Any) -> str:
+        nonlocal added
+        reason = add(*args)
+        added += 1
+        if added == 2:
+            stop_here()
+        return reason
+
+    zip_job._add = stopping
+
+
+def during_import() -> None:
+    """Two conversations were imported."""
+    from chat.imports import actions
+
+    write, written = actions._written, 0
+
+    def stopping(*args: Any) -> bool:
+        nonlocal written
+        is_written = write(*args)
+        written += 1
+        if written == 2:
+            stop_here()
+        return is_written
+
+    actions._written = stopping
+
+
 # --- other changes ------------------------------------------------------------------------
 
 
@@ -114,6 +148,8 @@ CHANGES = {
         before_last_commit,
         inside_last_commit,
         after_last_commit,
+        during_export,
+        during_import,
         small_send_buffers,
     )
 }

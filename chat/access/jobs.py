@@ -1,0 +1,40 @@
+"""Access to a person's exports and imports."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import Http404
+
+from chat.access.not_here import NOT_HERE
+from chat.models import Job, JobKind, JobStatus, Team, TeamRole, User
+
+
+def owned_teams(user: User) -> QuerySet[Team]:
+    """The teams whose shared conversations a user may export."""
+    owned = Team.objects.filter(memberships__user=user, memberships__role=TeamRole.OWNER)
+    return owned.order_by("name")
+
+
+def jobs_of(user: User) -> QuerySet[Job]:
+    """The user's own jobs, the newest first."""
+    if not user.is_authenticated or not user.is_active:
+        return Job.objects.none()
+    return Job.objects.visible_to(user).select_related("team")
+
+
+def get_job(user: User, public_id: UUID) -> Job:
+    """The user's own export or import, in any state. Raises ``Http404``."""
+    job = jobs_of(user).filter(public_id=public_id).first()
+    if job is None:
+        raise Http404(NOT_HERE)
+    return job
+
+
+def get_exported_file(user: User, public_id: UUID) -> Job:
+    """The user's own export, if its file is complete and they may still make it."""
+    job = get_job(user, public_id)
+    if job.kind != JobKind.EXPORT or job.status != JobStatus.DONE:
+        raise Http404(NOT_HERE)
+    return job

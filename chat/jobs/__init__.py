@@ -1,0 +1,1 @@
+"""Background jobs of people: the queue, the worker in each runner, and the files of jobs."""

@@ -1,0 +1,188 @@
+"""The queue of jobs: created and canceled by people, claimed and ended by runners."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.translation import gettext, ngettext
+
+from chat.core import notify
+from chat.core.errors import ActionRefused
+from chat.events import JsonObject
+from chat.jobs.kinds import StopReason
+from chat.models import ACTIVE_JOB_STATUSES, Job, JobChunk, JobKind, JobStatus, User
+
+logger = logging.getLogger(__name__)
+
+# Published when a job is queued, and when files may have become unnecessary.
+TOPIC = "jobs"
+PURGE = "jobs.purge"
+# Jobs that one person may have uploading, queued or running.
+MOST_ACTIVE = 3
+# A job during which so many processes died will not succeed, and must not end the next one.
+MOST_ATTEMPTS = 3
+# Pieces that are deleted in one transaction. On SQLite all other writers wait meanwhile.
+PURGED_CHUNKS = 32
+
+_ENDED = (JobStatus.DONE, JobStatus.FAILED, JobStatus.CANCELED)
+
+
+# --- of people ------------------------------------------------------------------------------------
+
+
+def create(user: User, kind: JobKind, *, days: float, **values: Any) -> Job:
+    """Queues a job, unless ``status`` says that its file is still to come. It expires after
+    ``days``. Raises ``ActionRefused`` if the person has too many. Call this in a transaction."""
+    # Of two requests of one person the second waits here, and counts the first.
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    active = Job.objects.filter(user=user, status__in=ACTIVE_JOB_STATUSES, expires_at__gt=Now())
+    if active.count() >= MOST_ACTIVE:
+        words = ngettext(
+            "You already have %(count)d export or import in progress. Wait for it, or cancel it.",
+            "You already have %(count)d exports or imports in progress. Wait for one, or cancel one.",
+            MOST_ACTIVE,
+        )
+        raise ActionRefused(words % {"count": MOST_ACTIVE})
+    expires_at = timezone.now() + timedelta(days=days)
+    job = Job.objects.create(user=user, kind=kind, expires_at=expires_at, **values)
+    notify.publish_after_commit(TOPIC)
+    return job
+
+
+def queue(job: Job, kind: JobKind, *, days: float, **changes: Any) -> bool:
+    """Queues an ended or uploaded job again, as one of this kind. Whether it was still as the
+    caller has seen it."""
+    queued = Job.objects.filter(pk=job.pk, kind=job.kind, status=job.status).update(
+        kind=kind,
+        status=JobStatus.QUEUED,
+        queued_at=timezone.now(),
+        expires_at=timezone.now() + timedelta(days=days),
+        **{**_FRESH, **changes},
+    )
+    notify.publish_after_commit(TOPIC)
+    return bool(queued)
+
+
+_FRESH: Mapping[str, Any] = {
+    "done": 0,
+    "total": 0,
+    "attempts": 0,
+    "lease": None,
+    "error": "",
+    "finished_at": None,
+    "cancel_requested_at": None,
+}
+
+
+def cancel(job: Job) -> None:
+    """What waits is canceled at once; what runs stops at its next step, within about a second."""
+    waiting = Job.objects.filter(pk=job.pk, status__in=(JobStatus.UPLOADING, JobStatus.QUEUED))
+    if waiting.update(status=JobStatus.CANCELED, finished_at=timezone.now()):
+        logger.info("job.canceled job=%s kind=%s", job.public_id, job.kind)
+        notify.publish_after_commit(PURGE)
+        return
+    running = Job.objects.filter(pk=job.pk, status=JobStatus.RUNNING)
+    running.update(cancel_requested_at=Now())
+
+
+def remove(job: Job) -> None:
+    """The job is gone for its person, and a runner deletes its rows. Raises ``ActionRefused`` for
+    one that is active."""
+    if not Job.objects.filter(pk=job.pk, status__in=_ENDED).update(expires_at=Now()):
+        raise ActionRefused(gettext("This is still in progress. Cancel it first."))
+    notify.publish_after_commit(PURGE)
+
+
+# --- of runners -----------------------------------------------------------------------------------
+
+
+def claim(lease: UUID) -> Job | None:
+    """The next job that waits, or whose runner was lost: it is this runner's from now on, as long
+    as the lease is renewed."""
+    for job in _due().select_related("user")[:20]:
+        held = Job.objects.filter(pk=job.pk, status=job.status, lease=job.lease)
+        if job.cancel_requested_at is not None or not job.user.is_active:
+            held.update(status=JobStatus.CANCELED, finished_at=timezone.now(), lease=None)
+        elif job.attempts >= MOST_ATTEMPTS:
+            words = gettext("The server stopped several times while this was in progress.")
+            held.update(
+                status=JobStatus.FAILED, finished_at=timezone.now(), lease=None, error=words
+            )
+            logger.error("job.abandoned job=%s kind=%s", job.public_id, job.kind)
+        elif held.update(
+            status=JobStatus.RUNNING, lease=lease, heartbeat_at=Now(), attempts=F("attempts") + 1
+        ):
+            logger.info("job.claimed job=%s kind=%s", job.public_id, job.kind)
+            return Job.objects.select_related("user", "team").get(pk=job.pk)
+    return None
+
+
+def _due() -> QuerySet[Job]:
+    silent = Q(heartbeat_at__lt=Now() - timedelta(seconds=settings.LEASE_SECONDS))
+    due = Q(status=JobStatus.QUEUED) | Q(silent, status=JobStatus.RUNNING)
+    return Job.objects.filter(due).order_by("queued_at", "pk")
+
+
+def held_by(job: Job, lease: UUID) -> QuerySet[Job]:
+    """The job's row, as long as this lease holds it."""
+    return Job.objects.filter(pk=job.pk, lease=lease, status=JobStatus.RUNNING)
+
+
+def renew(job: Job, lease: UUID, *, done: int, total: int) -> StopReason | None:
+    """Renews the lease and writes the progress. Returns why the job must stop, if it must."""
+    held = held_by(job, lease)
+    if not held.update(heartbeat_at=Now(), done=done, total=total):
+        return "lost"
+    return "canceled" if held.filter(cancel_requested_at__isnull=False).exists() else None
+
+
+def end(job: Job, lease: UUID, status: JobStatus, **values: Any) -> bool:
+    """Ends the job, if this runner still has it."""
+    with transaction.atomic():
+        ended = held_by(job, lease).update(
+            status=status, finished_at=timezone.now(), lease=None, **values
+        )
+        notify.publish_after_commit(PURGE)
+    if ended:
+        logger.info("job.ended job=%s kind=%s status=%s", job.public_id, job.kind, status)
+    return bool(ended)
+
+
+def end_done(job: Job, lease: UUID, *, done: int, total: int, result: JsonObject) -> bool:
+    return end(job, lease, JobStatus.DONE, done=done, total=total, result=result)
+
+
+def give_back(job: Job, lease: UUID) -> None:
+    """Queues the job again, because this process stops. It keeps its place."""
+    held_by(job, lease).update(status=JobStatus.QUEUED, lease=None, attempts=F("attempts") - 1)
+    logger.info("job.requeued job=%s kind=%s", job.public_id, job.kind)
+    notify.publish_after_commit(TOPIC)
+
+
+# --- what is not needed any more ------------------------------------------------------------------
+
+
+def purge_some() -> bool:
+    """Deletes some of the pieces that nobody needs, or a few expired jobs. Says whether there may
+    be more."""
+    is_expired = Q(expires_at__lte=Now()) & ~Q(status=JobStatus.RUNNING)
+    # Of what has ended, the file of an export is downloaded, and one that was checked is imported.
+    is_wanted = Q(status=JobStatus.DONE, kind__in=(JobKind.EXPORT, JobKind.CHECK))
+    unneeded = Job.objects.filter(is_expired | (Q(status__in=_ENDED) & ~is_wanted))
+    chunks = JobChunk.objects.filter(job__in=unneeded).values_list("pk", flat=True)[:PURGED_CHUNKS]
+    keys = list(chunks)
+    if keys:
+        JobChunk.objects.filter(pk__in=keys).delete()
+        return True
+    expired = list(Job.objects.filter(is_expired).values_list("pk", flat=True)[:PURGED_CHUNKS])
+    Job.objects.filter(is_expired, pk__in=expired).delete()
+    return bool(expired)

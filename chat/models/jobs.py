@@ -1,0 +1,128 @@
+"""Background jobs that people start, watch and cancel, and the files that jobs read or make."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.translation import gettext_lazy
+
+from chat.models.team import Membership, Team, TeamRole
+from chat.models.user import User
+
+
+class JobKind(models.TextChoices):
+    """An uploaded export of another product goes through the last three: it is checked, imported
+    and maybe undone, in one row."""
+
+    EXPORT = "export", gettext_lazy("Export")
+    CHECK = "check", gettext_lazy("Check of an import")
+    IMPORT = "import", gettext_lazy("Import")
+    UNDO = "undo", gettext_lazy("Undo of an import")
+
+
+class JobStatus(models.TextChoices):
+    UPLOADING = "uploading", gettext_lazy("Uploading")
+    QUEUED = "queued", gettext_lazy("Queued")
+    RUNNING = "running", gettext_lazy("Running")
+    DONE = "done", gettext_lazy("Done")
+    FAILED = "failed", gettext_lazy("Failed")
+    CANCELED = "canceled", gettext_lazy("Canceled")
+
+
+ACTIVE_JOB_STATUSES = (JobStatus.UPLOADING, JobStatus.QUEUED, JobStatus.RUNNING)
+
+
+class JobScope(models.TextChoices):
+    """Whose conversations an export has."""
+
+    OWN = "own", gettext_lazy("My conversations")
+    TEAM = "team", gettext_lazy("Shared conversations of a team")
+    ALL = "all", gettext_lazy("All conversations")
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    def visible_to(self, user: User) -> JobQuerySet:
+        """A person's own jobs that have not expired, without exports that they may not make any
+        more: those of a team for its owners, those of everything for administrators."""
+        owned = Membership.objects.filter(user=user, team=OuterRef("team"), role=TeamRole.OWNER)
+        mine = self.filter(~Q(scope=JobScope.TEAM) | Exists(owned), user=user, expires_at__gt=Now())
+        return mine if user.is_staff else mine.exclude(scope=JobScope.ALL)
+
+
+class Job(models.Model):
+    """One job of a person. A runner that works on it holds a lease, which it renews every second;
+    a job whose lease was not renewed is begun again by another runner."""
+
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    kind = models.CharField(max_length=10, choices=JobKind.choices)
+    status = models.CharField(max_length=10, choices=JobStatus.choices, default=JobStatus.QUEUED)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="jobs"
+    )
+    # Where to import to, or whose shared conversations are exported.
+    team = models.ForeignKey(Team, null=True, on_delete=models.CASCADE, related_name="+")
+    # Of exports only.
+    scope = models.CharField(max_length=10, choices=JobScope.choices, blank=True)
+    # A name of `chat.exports.forms.FORMS`, for exports.
+    form = models.CharField(max_length=20, blank=True)
+    done = models.PositiveIntegerField(default=0)
+    total = models.PositiveIntegerField(default=0)
+    # What the page shows of it at the end, as its kind wants.
+    result = models.JSONField(default=dict, blank=True)
+    # A sentence for the person, if it failed.
+    error = models.TextField(blank=True)
+
+    # The file that it reads or makes. Its bytes are in `JobChunk`.
+    file_name = models.CharField(max_length=255, blank=True)
+    size_bytes = models.PositiveBigIntegerField(default=0)
+
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    queued_at = models.DateTimeField(default=timezone.now)
+    finished_at = models.DateTimeField(null=True)
+    cancel_requested_at = models.DateTimeField(null=True)
+    # Then it is gone for its person, and a runner deletes it with its file.
+    expires_at = models.DateTimeField()
+
+    # A new one for each claim, so that a runner that has lost the job can't write about it.
+    lease = models.UUIDField(null=True)
+    # By the database's clock.
+    heartbeat_at = models.DateTimeField(null=True)
+    attempts = models.PositiveSmallIntegerField(default=0)
+
+    objects = JobQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(
+                fields=["queued_at"], name="job_due", condition=Q(status__in=("queued", "running"))
+            ),
+            models.Index(fields=["expires_at"], name="job_expiry"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.public_id}"
+
+    @property
+    def is_active(self) -> bool:
+        return self.status in ACTIVE_JOB_STATUSES
+
+
+class JobChunk(models.Model):
+    """A piece of a job's file, in the database so that any web process and any runner can read it.
+    All pieces but the last have the same length."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="chunks")
+    number = models.PositiveIntegerField()
+    body = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "number"], name="job_chunk_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.job_id}: {self.number}"
