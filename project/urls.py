@@ -6,18 +6,8 @@ from django.urls import include, path
 # Each feature lists its own. No two of them have an address in common.
 FEATURES = (
     *("conversations", "organization", "projects", "search", "run_details", "files"),
-    *(
-        "artifacts",
-        "questions",
-        "notifications",
-        "tools",
-        "exports",
-        "transfers",
-        "accounts",
-        "servers",
-        "health",
-        "web",
-    ),
+    *("artifacts", "questions", "notifications", "tools", "exports", "transfers"),
+    *("accounts", "servers", "health", "web"),
 )
 
 urlpatterns = [
