@@ -38,9 +38,9 @@ def recent(tab: Tab) -> Locator:
 def create(tab: Tab, name: str) -> str:
     """A project for everyone on the team; returns its address."""
     tab.open("/projects/new/")
-    tab.page.get_by_label("Name").fill(name)
-    tab.page.get_by_label("Teal").check(force=True)
-    tab.page.get_by_role("button", name="Create project").click()
+    tab.page.locator("#id_name").fill(name)
+    tab.page.locator("main").get_by_label("Teal").check(force=True)
+    tab.page.locator("main").get_by_role("button", name="Create project").click()
     expect(tab.page.locator("main h1")).to_contain_text(name)
     return tab.page.url.removeprefix(tab.site.url)
 
