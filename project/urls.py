@@ -5,8 +5,9 @@ from django.urls import include, path
 
 # Each feature lists its own. No two of them have an address in common.
 FEATURES = (
-    *("conversations", "organization", "search", "run_details", "files", "artifacts", "questions"),
-    *("notifications", "tools", "exports", "transfers", "accounts", "servers", "health", "web"),
+    *("conversations", "organization", "projects", "search", "run_details", "files"),
+    *("artifacts", "questions", "notifications", "tools", "exports", "transfers"),
+    *("accounts", "servers", "health", "web"),
 )
 
 urlpatterns = [

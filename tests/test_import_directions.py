@@ -44,7 +44,10 @@ FEATURES: dict[str, tuple[str, ...]] = {
         *("artifacts.actions", "exports.format", "jobs"),
     ),
     "organization": ("conversations.actions",),
-    "projects": ("conversations.actions", "conversations.choice_form", "files.actions"),
+    "projects": (
+        *("conversations.actions", "conversations.choice_form", "files.actions"),
+        *("organization.change_responses", "organization.lines"),
+    ),
     "run_details": (),
     "questions": (
         "search.sources",

@@ -1,31 +1,50 @@
-"""The list of conversations in the sidebar: what one has pinned, then one's own and those shared in
-teams, grouped by day."""
+"""The list of conversations in the sidebar: what one has pinned, those of projects, then one's own and
+those shared in teams, grouped by day."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
 from django.utils.translation import gettext
 
 from chat import access
-from chat.core.prepared import Prepared
+from chat.conversations.project_lines import (
+    NO_FOLDS,
+    Folds,
+    ProjectGroup,
+    project_groups,
+    project_query,
+)
+from chat.core.prepared import ListOfKeys, Prepared
 from chat.live.list_version import read_list_version
-from chat.models import OPEN_STATUSES, Conversation, Pin, Question, Run, User
+from chat.models import (
+    OPEN_STATUSES,
+    Conversation,
+    Membership,
+    Pin,
+    Project,
+    Question,
+    Run,
+    User,
+)
 from chat.models.run import LIVE_STATUSES
+from chat.models.team import WRITING_ROLES
 
 # Conversations per page of the list; about one and a half screens.
 PAGE_LINES = 50
 # A page that shows older lines gets as many again when the list changes, up to here.
 MOST_LINES = 500
+# The id of no conversation.
+NOBODY = UUID(int=0)
 
 
 class ConversationLine(NamedTuple):
@@ -45,6 +64,7 @@ class ConversationLine(NamedTuple):
     waiting_count: int = 0
     # Of a temporary conversation.
     expires_at: datetime | None = None
+    pk: int = 0
 
     @property
     def owner(self) -> str:
@@ -59,24 +79,48 @@ class Day:
 
 
 def listing_context(
-    user: User, current: Conversation | None = None, before: str = "", count: int = PAGE_LINES
+    user: User,
+    current: Conversation | None = None,
+    before: str = "",
+    count: int = PAGE_LINES,
+    folds: Folds = NO_FOLDS,
 ) -> dict[str, Any]:
     """The first page, or that ``before`` a moment. ``count``: how many lines it has at most, up to
-    `MOST_LINES`, without those that are pinned."""
+    `MOST_LINES`, without those that are pinned and those of projects."""
     version = "" if before else read_list_version(user.pk)
     count = max(PAGE_LINES, min(count, MOST_LINES))
     pinned = [] if before else [ConversationLine._make(row) for row in _pinned.all(person=user.pk)]
+    shown_room = current.public_id if current else None
+    projects = [] if before else _groups(user, shown_room, folds)
     lines = _lines(user, before, count)
     shown = lines[:count]
+    in_projects = (line for group in projects for line in group.lines)
     return {
         "list_version": version,
         "pinned": pinned,
+        "projects": projects,
+        "may_create_project": not before and _may_create_project(user, projects),
         "days": by_day(shown, after=_moment(before)),
         "current": current,
         "older_than": shown[-1].updated_at.isoformat() if len(lines) > count else "",
         "is_first_page": not before,
-        "waiting_count": next((line.waiting_count for line in (*pinned, *lines)), 0),
+        "waiting_count": next((line.waiting_count for line in (*pinned, *in_projects, *lines)), 0),
     }
+
+
+def _may_create_project(user: User, projects: Iterable[ProjectGroup]) -> bool:
+    """In a team in which they may write; whoever may write in a project is in such a team."""
+    if any(group.project.may_write for group in projects):
+        return True
+    return _team_written_in.first(person=user.pk) is not None
+
+
+def _groups(user: User, shown: UUID | None, folds: Folds) -> list[ProjectGroup]:
+    def read_lines(keys: Sequence[int]) -> list[ConversationLine]:
+        return [ConversationLine._make(row) for row in _chosen.all(person=user.pk, keys=keys)]
+
+    rows = _projects.all(person=user.pk, shown=shown or NOBODY)
+    return project_groups(rows, read_lines, shown=shown, folds=folds)
 
 
 def _lines(user: User, before: str, count: int) -> list[ConversationLine]:
@@ -115,16 +159,31 @@ def _listed(user: Any) -> QuerySet[Any]:
     return _visible(user).filter(archived_at__isnull=True)
 
 
-def _recent(user: Any) -> QuerySet[Any]:
+def _unpinned(user: Any) -> QuerySet[Any]:
     return _listed(user).filter(~Exists(Pin.objects.filter(user=user, conversation=OuterRef("pk"))))
+
+
+def _recent(user: Any) -> QuerySet[Any]:
+    """Without those that stand under a project. One's own in a project that one has left stays."""
+    readable = Project.objects.visible_to(user).filter(pk=OuterRef("project"))
+    return _unpinned(user).filter(Q(project__isnull=True) | ~Exists(readable))
 
 
 COLUMNS = (
     *("public_id", "title", "visibility", "updated_at", "revision"),
     *("owner_id", "owner__name", "owner__email", "is_running", "is_waiting", "waiting_count"),
-    "expires_at",
+    *("expires_at", "pk"),
 )
 _newest: Prepared[Any] = Prepared(lambda person: _recent(person)[: PAGE_LINES + 1])
+_projects = project_query(_unpinned)
+_chosen: Prepared[Any] = Prepared(
+    lambda person, keys: _visible(person).filter(pk__in=ListOfKeys(keys))
+)
+_team_written_in: Prepared[Any] = Prepared(
+    lambda person: Membership.objects.filter(user=person, role__in=WRITING_ROLES).values_list(
+        "pk", flat=True
+    )[:1]
+)
 _pinned: Prepared[Any] = Prepared(
     lambda person: _listed(person).filter(pins__user=person).order_by("pins__position", "pins__pk")
 )

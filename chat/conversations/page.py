@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy
 
 from chat import access
@@ -20,6 +21,7 @@ from chat.conversations.listing import listing_context
 from chat.conversations.page_diff import changed_turns, difference
 from chat.conversations.page_parts import PageAmendment
 from chat.conversations.page_state import PageState, page_state_of
+from chat.conversations.project_lines import folds_of
 from chat.conversations.transcript import (
     Path,
     Turn,
@@ -36,7 +38,7 @@ from chat.core.deadline import is_over
 from chat.core.errors import ActionRefused, KeyReused
 from chat.files.file_counts import count_files, has_no_files, once
 from chat.live.snapshot import render_answer
-from chat.models import Conversation, Message, Question, Run, RunStatus, User
+from chat.models import Conversation, Message, Project, Question, Run, RunStatus, User
 from chat.runs.queue import read_queue
 from chat.web.decorators import Refuse
 from chat.web.responses import refusal_patch
@@ -114,7 +116,12 @@ def changes(
         "changed": changed,
         "settled_now": asked,
         "is_accepted": is_accepted,
-        **listing_context(request.user, conversation, count=position.lines if position else 0),
+        **listing_context(
+            request.user,
+            conversation,
+            count=position.lines if position else 0,
+            folds=folds_of(request.COOKIES),
+        ),
     }
     response = render(request, "conversations/changes.html", context)
     response["X-Room-Revision"] = str(conversation.revision)
@@ -247,6 +254,7 @@ def _room_context(
         "may_write": may_write,
         "is_owner": conversation.owner_id == user.pk,
         "is_shared": conversation.is_shared,
+        "project": SimpleLazyObject(partial(project_shown, user, conversation)),
         "head_mark": head_mark(conversation, may_write),
         "running": running,
         "strip_mark": strip_mark(running, waiting),
@@ -256,6 +264,13 @@ def _room_context(
         "action_mark": action_mark(running),
         **(composer_context(user, conversation, path) if may_write else {}),
     }
+
+
+def project_shown(user: User, conversation: Conversation) -> Project | None:
+    """The conversation's project, where its reader sees that. Who has left it does not."""
+    if conversation.project is None or not access.may_read_project(user, conversation.project):
+        return None
+    return conversation.project
 
 
 def _phase_of(running: Run | None, turns: Sequence[Turn]) -> str:

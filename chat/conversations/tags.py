@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 
 from chat.conversations.listing import ConversationLine, listing_context
+from chat.conversations.project_lines import folds_of
 from chat.files.file_counts import (
     attachments_by_message,
     count_files,
@@ -63,8 +64,9 @@ def picture_limits() -> dict[str, int]:
 def sidebar_list(context: Context) -> dict[str, Any]:
     """The search field and the list of conversations, with the one that the page shows marked."""
     user = context["user"]
+    folds = folds_of(context["request"].COOKIES)
     return {
-        **listing_context(user, context.get("conversation")),
+        **listing_context(user, context.get("conversation"), folds=folds),
         "user": user,
         "sidebar_page": context.get("sidebar_page", ""),
     }
@@ -76,26 +78,36 @@ LINES_KEPT = 4000
 
 @register.simple_tag
 def conversation_line(
-    line: ConversationLine, current: Conversation | None, user: User, *, has_menu: bool = True
+    line: ConversationLine,
+    current: Conversation | None,
+    user: User,
+    *,
+    has_menu: bool = True,
+    in_project: bool = False,
 ) -> SafeString:
     is_current = current is not None and current.public_id == line.public_id
     updated = int(line.updated_at.timestamp() * 1000)
-    mark, owner = _mark_of(line, user)
+    mark, owner = _mark_of(line, user, in_project=in_project)
     state = (updated, line.revision)
     flags = (is_current, has_menu)
     return _rendered(line.public_id, line.title, state, mark, owner, flags)
 
 
-def _mark_of(line: ConversationLine, user: User) -> tuple[str, str]:
-    """The mark beside the title, and the owner's name if it is shown."""
+def _mark_of(line: ConversationLine, user: User, *, in_project: bool) -> tuple[str, str]:
+    """The mark beside the title, and the owner's name if it is shown. Under its project a line says
+    only if it is not shared."""
     if line.is_running:
         return "running", ""
     if line.is_waiting:
         return "waiting", ""
     if line.expires_at is not None:
         return "temporary", ""
-    if line.visibility != Visibility.TEAM:
+    if in_project:
+        return ("private" if line.visibility == Visibility.PRIVATE else ""), ""
+    if line.visibility == Visibility.PRIVATE:
         return "", ""
+    if line.visibility == Visibility.PROJECT:
+        return "project", "" if line.owner_pk == user.pk else line.owner
     return "shared", "" if line.owner_pk == user.pk else line.owner
 
 

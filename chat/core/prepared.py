@@ -8,8 +8,8 @@ So where it matters, a query is written as a function of its values::
     message = _answer_of.first(run=run.pk)
 
 The function is called once for each kind of database, with placeholders in place of the values. It
-must make the same query for all values: no decision may depend on one, and none may be a list of
-keys. On PostgreSQL the server keeps the plan (see ``DATABASE_PREPARED`` in the settings).
+must make the same query for all values: no decision may depend on one. A list of keys is wrapped in
+`ListOfKeys`. On PostgreSQL the server keeps the plan (see ``DATABASE_PREPARED`` in the settings).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
-from django.db.models import Expression, Field, Model, QuerySet
+from django.db.models import Expression, Field, Func, Model, QuerySet
 from django.db.models.query import get_related_populators
 from django.db.models.sql import DeleteQuery, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
@@ -41,6 +41,16 @@ class _Placeholder(Expression):
 
     def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Any:
         return "%s", [self]
+
+
+class ListOfKeys(Func):
+    """The keys in a list, whose number does not matter: ``pk__in=ListOfKeys(keys)``."""
+
+    template = "(SELECT value FROM json_each(%(expressions)s))"
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Any:
+        text = "(SELECT value::bigint FROM jsonb_array_elements_text(%(expressions)s))"
+        return self.as_sql(compiler, connection, template=text)
 
 
 class _Text:

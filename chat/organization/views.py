@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
-from django.core.paginator import Paginator
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import Resolver404, resolve, reverse
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_GET, require_POST
 
@@ -25,27 +20,13 @@ from chat import access
 from chat.conversations.actions import conversation as conversation_actions
 from chat.core.errors import ActionRefused
 from chat.models import Conversation, User
-from chat.models.team import WRITING_ROLES
 from chat.organization import actions
+from chat.organization.change_responses import changed, refused, still_there
 from chat.organization.forms import ChangeForm
-from chat.organization.tags import Undo, undo_mark
-from chat.web.decorators import login_required, path_in_browser
-
-PAGE_LINES = 50
-
+from chat.organization.lines import page_of_lines
+from chat.web.decorators import login_required
 
 # --- pages --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """A conversation on one of the pages. ``at`` is the time that its page is about."""
-
-    conversation: Conversation
-    at: datetime
-    may_change: bool
-    # When it is removed from the trash.
-    ends_at: datetime | None = None
 
 
 @login_required
@@ -72,31 +53,15 @@ def trash(request: HttpRequest) -> HttpResponse:
 def _page(
     request: HttpRequest, name: str, rows: QuerySet[Conversation], *, by: str
 ) -> HttpResponse:
-    rows = rows.annotate(role=F("team__memberships__role")).select_related(
-        "team", "owner", "project"
-    )
-    rows = rows.order_by(f"-{by}", "-pk").defer("system_prompt", "parameters")
-    page = Paginator(rows, PAGE_LINES).get_page(request.GET.get("page"))
+    page, lines = page_of_lines(request, rows, by=by)
     context = {
         "tab": name,
         "page": page,
-        "lines": [_line(request.user, row, by) for row in page],
+        "lines": lines,
         "trash_days": settings.TRASH_DAYS,
         "sidebar_page": "conversations",
     }
     return render(request, "organization/conversations.html", context)
-
-
-def _line(user: User, row: Any, by: str) -> Line:
-    ends = [row.expires_at] if row.expires_at else []
-    if row.deleted_at is not None:
-        ends.append(row.deleted_at + timedelta(days=settings.TRASH_DAYS))
-    return Line(
-        conversation=row,
-        at=getattr(row, by),
-        may_change=row.owner_id == user.pk and row.role in WRITING_ROLES,
-        ends_at=min(ends, default=None),
-    )
 
 
 @login_required
@@ -212,12 +177,6 @@ CHANGES: dict[str, Change] = {
         is_removal=True,
     ),
 }
-# Where forms without scripts lead back to.
-PAGES = {
-    "all": "conversations",
-    "archived": "conversations_archived",
-    "trash": "conversations_trash",
-}
 
 
 def _counted(text: str, count: int) -> str:
@@ -233,27 +192,16 @@ def change(request: HttpRequest, verb: str) -> HttpResponse:
         raise Http404(access.NOT_HERE)
     values, known = form.cleaned_data, CHANGES[verb]
     if not values["conversation"]:
-        return _refuse(request, gettext("Select conversations first."), 422)
-    chosen = _chosen(request.user, values["conversation"], known)
+        return refused(request, gettext("Select conversations first."), 422)
+    chosen = still_there(known.get, request.user, values["conversation"])
     try:
         for conversation in chosen:
             known.act(request.user, conversation, values)
     except ActionRefused as refusal:
-        return _refuse(request, str(refusal), refusal.status)
-    return _changed(request, known, chosen)
-
-
-def _chosen(user: User, ids: Sequence[UUID], known: Change) -> list[Conversation]:
-    """Raises as ``known.get`` does where that gives none of them."""
-    found, problem = [], None
-    for public_id in ids:
-        try:
-            found.append(known.get(user, public_id))
-        except (Http404, PermissionDenied) as error:
-            problem = error
-    if not found and problem is not None:
-        raise problem
-    return found
+        return refused(request, str(refusal), refusal.status)
+    return changed(
+        request, known.say(len(chosen)), chosen, undo=known.undo, is_removal=known.is_removal
+    )
 
 
 @login_required
@@ -264,53 +212,3 @@ def empty_trash(request: HttpRequest) -> HttpResponse:
         actions.erase(request.user, conversation)
     messages.success(request, gettext("Trash emptied"))
     return redirect("conversations_trash")
-
-
-def _changed(request: HttpRequest, known: Change, chosen: Sequence[Conversation]) -> HttpResponse:
-    text = known.say(len(chosen))
-    ids = [each.public_id for each in chosen]
-    undo = Undo(verb=known.undo, conversations=[each.hex for each in ids]) if known.undo else None
-    address = _address_after(request, known, chosen)
-    if address is None:
-        # The page stays; it fetches its list.
-        context = {"text": text, "undo": undo}
-        response = render(request, "organization/changed.html", context)
-        response["HX-Trigger"] = json.dumps({"list:stale": {"text": text}})
-        return response
-    messages.success(request, text, extra_tags=undo_mark(known.undo, ids) if undo else "")
-    return HttpResponse(headers={"HX-Redirect": address}) if request.htmx else redirect(address)
-
-
-def _address_after(
-    request: HttpRequest, known: Change, chosen: Sequence[Conversation]
-) -> str | None:
-    """The page that shows the outcome; ``None`` for the one that asked, which a script patches."""
-    if not request.htmx:
-        return _address_of(request, chosen, known)
-    shown = path_in_browser(request)
-    if shown.startswith(reverse("conversations")):
-        return shown
-    try:
-        room = resolve(shown.partition("?")[0]).kwargs.get("public_id")
-    except Resolver404:
-        room = None
-    if known.is_removal and room in [each.public_id for each in chosen]:
-        return reverse("home")
-    return None
-
-
-def _address_of(request: HttpRequest, chosen: Sequence[Conversation], known: Change) -> str:
-    back = PAGES.get(request.POST.get("back", ""))
-    if back is not None:
-        return reverse(back)
-    if len(chosen) == 1 and not known.is_removal:
-        return reverse("conversation", args=[chosen[0].public_id])
-    return reverse("home")
-
-
-def _refuse(request: HttpRequest, sentence: str, status: int) -> HttpResponse:
-    if request.htmx:
-        context = {"reason": sentence}
-        return render(request, "organization/refused.html", context, status=status)
-    messages.error(request, sentence)
-    return redirect(PAGES.get(request.POST.get("back", ""), "home"))

@@ -15,7 +15,7 @@ from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_GET
 
 from chat import access
-from chat.models import Conversation, SearchKind, User
+from chat.models import Conversation, Project, SearchKind, User
 from chat.rendering import figures
 from chat.search.find import MOST_COUNTED, PAGE_HITS, Hit, Hits, find
 from chat.search.forms import SearchForm
@@ -29,8 +29,10 @@ LAST_PAGE = MOST_COUNTED // PAGE_HITS
 PALETTE_TITLES = 4
 PALETTE_HITS = 6
 PALETTE_PEOPLE = 3
-# Of more people the first are looked through.
+PALETTE_PROJECTS = 3
+# Of more people and projects the first are looked through.
 MOST_PEOPLE = 1_000
+MOST_PROJECTS = 1_000
 TEXTS = tuple(kind for kind in SearchKind.values if kind != SearchKind.TITLE)
 ICONS = {
     SearchKind.TITLE: "message-square",
@@ -150,12 +152,14 @@ def palette(request: HttpRequest) -> HttpResponse:
     query = parse(typed)
     titles = find(user, query, kinds=[SearchKind.TITLE], limit=PALETTE_TITLES)
     texts = find(user, query, kinds=TEXTS, limit=PALETTE_HITS)
+    projects = _projects(user, query)
     recent = Conversation.objects.visible_to(user).filter(archived_at__isnull=True)
     context = {
         "typed": typed,
         "query": query,
         "titles": lines_of(titles, query),
         "texts": lines_of(texts, query),
+        "projects": projects,
         "people": [
             (person, address_of(parse(operator("from", str(person)))))
             for person in _people(user, query)
@@ -178,11 +182,22 @@ def _people(user: User, query: Query) -> list[User]:
     if not words or query.filters:
         return []
     people = access.people_of_teams(user)[:MOST_PEOPLE]
-    return [person for person in people if _is_called(person, words)][:PALETTE_PEOPLE]
+    return [person for person in people if _has_words(f"{person.name} {person.email}", words)][
+        :PALETTE_PEOPLE
+    ]
 
 
-def _is_called(person: User, words: Iterable[str]) -> bool:
-    names = tokens_of(f"{person.name} {person.email}")
+def _projects(user: User, query: Query) -> list[Project]:
+    """Those whose name has all words."""
+    words = tokens_of(query.words)
+    if not words or query.filters:
+        return []
+    projects = access.visible_projects(user).order_by("name", "pk")[:MOST_PROJECTS]
+    return [each for each in projects if _has_words(each.name, words)][:PALETTE_PROJECTS]
+
+
+def _has_words(name: str, words: Iterable[str]) -> bool:
+    names = tokens_of(name)
     return all(any(name.startswith(word) for name in names) for word in words)
 
 

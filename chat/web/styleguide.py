@@ -6,7 +6,7 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from chat.models import User
+from chat.models import ProjectColor, User
 from chat.web.decorators import administrators_only
 from chat.web.tags import AVATAR_HUES
 
@@ -44,4 +44,5 @@ def styleguide(request: HttpRequest) -> HttpResponse:
     sample = {"name": "Workshop", "address": "not an address", "kind": "chat", "notes": "Two lines"}
     people = [User(pk=number, name=name) for number, name in enumerate(NAMES, start=AVATAR_HUES)]
     context = {"form": SampleForm(sample), "choice": SampleChoiceForm()["model"], "people": people}
+    context["projects"] = [{"color": value, "name": label} for value, label in ProjectColor.choices]
     return render(request, "styleguide/styleguide.html", context)

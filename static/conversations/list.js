@@ -23,7 +23,7 @@ const isSignedOut = () => list.dataset.isGone === "signed-out";
 const isAtRest = () => !document.hidden && !list.matches(":hover") && !list.querySelector(":focus-visible");
 
 // As many lines as are there: those that have come as the list was scrolled stay.
-const countLines = () => list.querySelectorAll("ul:not([data-pinned]) > li").length;
+const countLines = () => list.querySelectorAll("[data-recent] > li").length;
 
 function address() {
   const { pathname, searchParams } = new URL(list.dataset.list, location.origin);
@@ -33,6 +33,8 @@ function address() {
 
 /* The same place in the new list; of a line that is gone, the list's beginning. */
 function focusAgain({ className, dataset, parentElement }) {
+  const project = list.querySelector(`[data-project="${parentElement?.dataset.project}"] > summary`);
+  if (project) return project.focus();
   const room = dataset.room ?? parentElement?.querySelector("[data-room]")?.dataset.room;
   const line = list.querySelector(`[data-room="${room}"]`)?.closest("li");
   (line?.querySelector(`.${className.split(" ").at(-1)}`) ?? list.querySelector("a"))?.focus();

@@ -34,7 +34,7 @@ function position() {
     asks: Object.fromEntries(openAsks().map(({ dataset: { ask, mark } }) => [ask, mark])),
     head: document.querySelector("#room-head [data-mark]")?.dataset.mark ?? "",
     writes: document.getElementById("composer") !== null,
-    lines: document.querySelectorAll("#conversations ul:not([data-pinned]) > li").length,
+    lines: document.querySelectorAll("#conversations [data-recent] > li").length,
   };
 }
 

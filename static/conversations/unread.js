@@ -27,6 +27,13 @@ function shownRevision() {
   return revision + ends;
 }
 
+function say(place, isNew) {
+  if (isNew === "unread" in place.dataset) return;
+  place.toggleAttribute("data-unread", isNew);
+  place.querySelector(".unread-word")?.remove();
+  if (isNew) place.append(element("span", { className: "unread-word visually-hidden" }, gettext(", new")));
+}
+
 function mark() {
   const links = [...list.querySelectorAll("a[data-updated]")];
   if (!links.length) return;
@@ -36,11 +43,10 @@ function mark() {
     const { room: id, updated, revision } = link.dataset;
     const isHere = link.ariaCurrent === "page" && !document.hidden;
     if (isHere || Number(revision) <= seen.shown[id]) seen.rooms[id] = Math.max(seen.rooms[id] ?? 0, Number(updated));
-    const isNew = Number(updated) > (seen.rooms[id] ?? seen.since);
-    if (isNew === "unread" in link.dataset) continue;
-    link.toggleAttribute("data-unread", isNew);
-    link.querySelector(".unread-word")?.remove();
-    if (isNew) link.append(element("span", { className: "unread-word visually-hidden" }, gettext(", new")));
+    say(link, Number(updated) > (seen.rooms[id] ?? seen.since));
+  }
+  for (const project of list.querySelectorAll("[data-project]")) {
+    say(project.querySelector("summary"), project.querySelector("li [data-unread]") !== null);
   }
   // Also before a list knows of it: this page's, or that of the page to which its reader leaves. What is
   // stored only ever grows: otherwise two windows side by side would undo each other's for ever.

@@ -9,6 +9,8 @@ import "../conversations/unread.js";
 import "../conversations/list.js";
 import "../organization/line_menu.js";
 import "../organization/pins.js";
+import "../projects/folds.js";
+import "../projects/move.js";
 import "../base/panel.js";
 import "../rendering/unfold.js";
 import "../rendering/logprobs.js";

@@ -3,5 +3,7 @@ import "../conversations/unread.js";
 import "../conversations/list.js";
 import "../organization/line_menu.js";
 import "../organization/pins.js";
+import "../projects/folds.js";
+import "../projects/move.js";
 import "../search/marks.js";
 import "./beside.js";

@@ -7,5 +7,7 @@ import "../conversations/unread.js";
 import "../conversations/list.js";
 import "../organization/line_menu.js";
 import "../organization/pins.js";
+import "../projects/folds.js";
+import "../projects/move.js";
 import "../live/frames.js";
 import "./base.js";

@@ -114,6 +114,8 @@ class Samples:
         )
         tools = f"/people/tools/add/{UUID(site.world.team)}/"
         site.post("Ada", tools, name="gauge", description="", schema="")
+        team = str(UUID(site.world.team))
+        site.post("Ada", "/projects/new/", team=team, name="Gauges", color="red", access="team")
         self._make_token()
         self._ask_for_a_tool()
         self._make_files()
@@ -192,6 +194,7 @@ class Samples:
             "a": self._id("chat_artifact", "public_id"),
             "f": self._id("chat_storedfile", "public_id"),
             "people": self._id("chat_tool", "public_id"),
+            "projects": self._id("chat_project", "public_id"),
         }
         values = {
             "before": self._id("chat_message", "public_id", "role = 'assistant'"),

@@ -15,7 +15,14 @@ from tests.translation.pseudo import LANGUAGE, write_catalogues
 
 PAGES = (
     *("/", "room", "details", "/c/search/?q=river", "/inbox/", "/people/", "/people/teams/"),
-    *("/people/tools/", "/people/accounts/", "/settings/", "/settings/tokens/"),
+    *(
+        "/projects/",
+        "/projects/new/",
+        "/people/tools/",
+        "/people/accounts/",
+        "/settings/",
+        "/settings/tokens/",
+    ),
     *("/settings/streaming/", "/settings/servers/", "/settings/servers/add/"),
     *("/settings/servers/add/?kind=other", "/accounts/password/change/", "/no/such/page/"),
 )

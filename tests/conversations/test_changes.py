@@ -307,6 +307,7 @@ def test_end_of_an_answer_costs_few_queries(
     headers = position_of_a_viewer(room, run)
     end_run(run)
 
-    # Session and user, the conversation, its path, runs, artifacts, tools, the list and its version.
-    with django_assert_max_num_queries(10):
+    # Session and user, the conversation, its path, runs, artifacts, tools, the list and its version,
+    # its projects, and whether one may create some.
+    with django_assert_max_num_queries(12):
         room.changes(as_alice, headers)

@@ -37,6 +37,7 @@ def main(fake_url: str) -> None:
         add_past,
         add_import,
         organize,
+        add_projects,
         change_things,
     )
     for step in steps:
@@ -205,6 +206,61 @@ def organize(links: dict[str, str], fake_url: str) -> None:
         delete(bob, begin(title, 20))
     temporary = begin("Salary question", 0, expires_at=timezone.now() + timedelta(days=7))
     links["temporary"] = f"/c/{temporary.public_id}/"
+
+
+def add_projects(links: dict[str, str], fake_url: str) -> None:
+    """A project for the team and one of selected people, with conversations of several people."""
+    from pathlib import Path
+
+    from chat.files.actions import picture_of
+    from chat.models import Conversation, Message, Role, Team, Tool, User, Visibility
+    from chat.projects.actions import create_project, move_conversation, set_member
+    from chat.projects.files import add_file
+
+    river = Team.objects.get(name="River")
+    alice, bob, vera = (User.objects.get(name=name) for name in ("Alice", "Bob", "Vera"))
+
+    def begin(owner: User, title: str, project: object) -> Conversation:
+        room = Conversation.objects.create(team=river, owner=owner, title=title)
+        Message.objects.create(conversation=room, role=Role.USER, author=owner, text=title)
+        if project is not None:
+            move_conversation(owner, room, project)
+        return room
+
+    gauges = create_project(
+        alice,
+        river,
+        name="Gauge renewal",
+        color="teal",
+        description="New gauges at the mill and the lock, from the tender to the first reading.",
+        instructions="Answer in metric units.\nName the source of every figure.",
+        tools=list(Tool.objects.filter(team=river)[:1]),
+    )
+    for owner, title in (
+        (alice, "Tender: requirements for the sensors"),
+        (bob, "Compare the offers of three makers"),
+        (alice, "Where the old cables run"),
+        (bob, "Draft of the letter to the land owners"),
+        (alice, "Checklist for the day of the exchange"),
+        (alice, "Readings that jumped in March, and what to do about the gap in the series"),
+        (alice, "Notes of the first meeting"),
+    ):
+        begin(owner, title, gauges)
+    private = begin(alice, "Budget, not to be shared yet", gauges)
+    Conversation.objects.filter(pk=private.pk).update(visibility=Visibility.PRIVATE)
+    picture = Path(__file__).parents[2] / "chat/demo/data/media/chart.png"
+    add_file(alice, gauges, picture_of("levels.png", picture.read_bytes()))
+    names = (("Anniversary", "orange"), ("Flood plan", "red"), ("Onboarding", "purple"))
+    for name, color in names:
+        create_project(bob, river, name=name, color=color)
+    board = create_project(alice, river, name="Board", color="blue", access="members")
+    set_member(alice, board, bob, "writer")
+    set_member(alice, board, vera, "reader")
+    begin(bob, "Minutes of November", board)
+    links["project"] = f"/projects/{gauges.public_id}/"
+    links["project-members"] = f"/projects/{board.public_id}/"
+    links["project-empty"] = f"/projects/{gauges.team.projects.get(name='Onboarding').public_id}/"
+    links["project-room"] = f"/c/{gauges.conversations.earliest('pk').public_id}/"
 
 
 def change_things(links: dict[str, str], fake_url: str) -> None:

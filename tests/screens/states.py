@@ -194,6 +194,9 @@ open_line_menu = in_order(
 archive_from_the_sidebar = in_order(
     open_line_menu, press("#line-menu form[action$='/archive/'] button", then="#toasts .undo")
 )
+open_project_of_sidebar = in_order(
+    open_sidebar, press("#conversations [data-project] > summary", then="#conversations [open] li")
+)
 select_all = press("[data-choose-all]")
 
 
@@ -211,6 +214,12 @@ open_room_menu = press(
 )
 ask_to_delete = in_order(
     open_room_menu, press("#room-head form[action$='/delete/'] button", then="dialog[open]")
+)
+choose_project = in_order(
+    open_room_menu, press("#room-head [data-move]", then="#move[open] .menu-item")
+)
+ask_to_move = in_order(
+    choose_project, press("#move [name=project][value=none]", then="#move .move-effect")
 )
 find_in_conversation = in_order(
     follow("#to-find", then=PANEL), fill("level", "[data-find-here] input")

@@ -23,6 +23,7 @@ from chat.conversations.choice_form import ChoiceForm, offered_in
 from chat.conversations.composer import files_offered, tools_for
 from chat.conversations.forms import StartForm, SwitchForm, TitleForm, VisibilityForm
 from chat.conversations.listing import listing_context
+from chat.conversations.project_lines import folds_of
 from chat.conversations.transcript import page_after, page_before, read_path, read_turns
 from chat.core.errors import ActionRefused, InvalidForm
 from chat.files.actions import read_attachments, shows
@@ -346,6 +347,7 @@ def listing(request: HttpRequest) -> HttpResponse:
         shown,
         request.GET.get("before", ""),
         int(lines) if lines.isdecimal() and len(lines) < 5 else 0,
+        folds_of(request.COOKIES),
     )
     context["sidebar_page"] = request.GET.get("page", "")
     return render(request, "conversations/_conversation_list.html", context)

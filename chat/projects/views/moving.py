@@ -1,0 +1,138 @@
+"""Moving conversations into and out of a project: which one, who gains and loses access, and the move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.utils.translation import gettext, ngettext
+from django.views.decorators.http import require_http_methods
+
+from chat import access
+from chat.core.errors import ActionRefused
+from chat.models import Conversation, Project, User
+from chat.organization.change_responses import changed, refused, still_there
+from chat.projects import actions
+from chat.projects.forms import NO_PROJECT, MoveForm
+from chat.web.decorators import login_required
+
+# People shown by name; of more the rest is counted.
+NAMES_SHOWN = 5
+# From so many projects on there is a field that looks for one.
+SEARCHED_FROM = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """People whom a move gives or takes access."""
+
+    shown: Sequence[User]
+    more: int
+
+    @classmethod
+    def of(cls, people: Iterable[User]) -> Names:
+        ordered = sorted(set(people), key=lambda person: (str(person).casefold(), person.pk))
+        return cls(shown=ordered[:NAMES_SHOWN], more=max(len(ordered) - NAMES_SHOWN, 0))
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def move(request: HttpRequest) -> HttpResponse:
+    """Shows the projects; asks where somebody gains or loses access; moves. For htmx the first two
+    are the content of a dialog. Reading changes nothing."""
+    data = request.POST if request.method == "POST" else request.GET
+    form = MoveForm(_values(data))
+    if not form.is_valid():
+        raise Http404(access.NOT_HERE)
+    values = form.cleaned_data
+    if not values["conversation"]:
+        return refused(request, gettext("Select conversations first."), 422)
+    chosen = still_there(access.get_own_conversation, request.user, values["conversation"])
+    if not values["project"]:
+        return _choose(request, chosen)
+    target = None
+    if values["project"] != NO_PROJECT:
+        target = access.get_project(request.user, values["project"], for_write=True)
+    # Those that are there already stay as they are.
+    chosen = [each for each in chosen if each.project != target]
+    if not chosen:
+        return refused(request, gettext("There is nothing to move."), 422)
+    gaining, losing = _effect(chosen, target)
+    is_asked = bool(gaining.shown or losing.shown) and not values["confirmed"]
+    if request.method != "POST" or is_asked:
+        return _ask(request, chosen, target, {"gaining": gaining, "losing": losing})
+    return _move(request, chosen, target)
+
+
+def _values(data: QueryDict) -> dict[str, Any]:
+    return {**data.dict(), "conversation": data.getlist("conversation")}
+
+
+def _effect(chosen: Sequence[Conversation], target: Project | None) -> tuple[Names, Names]:
+    effects = [actions.effect_of_move(each, target) for each in chosen]
+    return (
+        Names.of(person for each in effects for person in each.gaining),
+        Names.of(person for each in effects for person in each.losing),
+    )
+
+
+def _choose(request: HttpRequest, chosen: Sequence[Conversation]) -> HttpResponse:
+    teams = {each.team_id for each in chosen}
+    here = {each.project_id for each in chosen}
+    projects = access.writable_projects(request.user).filter(team__in=teams)
+    offered = [each for each in projects if here != {each.pk}] if len(teams) == 1 else []
+    context = {
+        "projects": offered,
+        "is_searched": len(offered) >= SEARCHED_FROM,
+        "is_in_project": here != {None},
+        "is_mixed": len(teams) > 1,
+        "may_create": access.writable_teams(request.user).filter(pk__in=teams).exists(),
+        "step": "projects/_move_choice.html",
+    }
+    return _step(request, chosen, context)
+
+
+def _ask(
+    request: HttpRequest,
+    chosen: Sequence[Conversation],
+    target: Project | None,
+    context: dict[str, Any],
+) -> HttpResponse:
+    more = {"target": target, "step": "projects/_move_question.html"}
+    return _step(request, chosen, {**context, **more})
+
+
+def _step(
+    request: HttpRequest, chosen: Sequence[Conversation], context: dict[str, Any]
+) -> HttpResponse:
+    context = {"chosen": chosen, **context}
+    template = context["step"] if request.htmx else "projects/move.html"
+    return render(request, template, context)
+
+
+def _move(
+    request: HttpRequest, chosen: Sequence[Conversation], target: Project | None
+) -> HttpResponse:
+    try:
+        for conversation in chosen:
+            actions.move_conversation(request.user, conversation, target)
+    except ActionRefused as refusal:
+        return refused(request, str(refusal), refusal.status)
+    return changed(request, _said(len(chosen), target), chosen)
+
+
+def _said(count: int, target: Project | None) -> str:
+    if target is None:
+        text = ngettext(
+            "Conversation moved out of its project",
+            "%(count)d conversations moved out of their projects",
+            count,
+        )
+        return text % {"count": count}
+    text = ngettext(
+        "Conversation moved to %(project)s", "%(count)d conversations moved to %(project)s", count
+    )
+    return text % {"count": count, "project": target.name}

@@ -1,0 +1,2 @@
+/* The pages of a project. */
+import "./conversations.js";
