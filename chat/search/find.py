@@ -29,7 +29,7 @@ from chat.models import (
 )
 from chat.search.index import MOST_PARTS, by_relevance, matching
 from chat.search.sources import KINDS
-from chat.search.tokens import Phrase, Query, Token, located_tokens, name_key
+from chat.search.tokens import Phrase, Query, Token, folded, located_tokens, name_key
 
 PAGE_HITS = 20
 # A count goes no further. Of words that are found more often, the newest come first: what is in
@@ -141,7 +141,7 @@ def _searched_by(user: User, within: Conversation | None) -> QuerySet[Conversati
 
 def _conditions(user: User, query: Query) -> Iterable[Q]:
     if query.person:
-        yield Q(author__name__icontains=query.person) | Q(author__email__istartswith=query.person)
+        yield Q(author__in=_called(query.person))
     if query.project:
         yield Q(conversation__project__in=_projects_called(user, query.project))
     if query.model:
@@ -162,6 +162,18 @@ def _projects_called(user: User, name: str) -> list[int]:
     """Compared here, because SQLite knows the case of ASCII letters only. A person sees few."""
     projects = access.visible_projects(user).order_by().values_list("pk", "name")
     return [pk for pk, each in projects if name_key(each) == name_key(name)]
+
+
+def _called(name: str) -> list[int]:
+    """Whose name has this in it, or whose address begins with it. Databases ignore the case of ASCII
+    letters only, depending on their locale."""
+    wanted = folded(name)
+    people = User.objects.values_list("pk", "name", "email")
+    return [
+        pk
+        for pk, known, email in people
+        if wanted in folded(known) or folded(email).startswith(wanted)
+    ]
 
 
 def _start_of(day: date) -> datetime:

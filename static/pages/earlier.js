@@ -3,5 +3,6 @@ import "../conversations/unread.js";
 import "../conversations/list.js";
 import "../organization/line_menu.js";
 import "../organization/pins.js";
-import "../search/marks.js";
+import "../base/panel.js";
+import "../search/find_in_conversation.js";
 import "./beside.js";

@@ -336,6 +336,23 @@ def test_filter_of_a_project_is_its_name(alice: User, bob: User, team: Team) -> 
     assert set(found_in(bob, "mill is:shared")) == {"A", "B"}
 
 
+@pytest.mark.parametrize("name", ["Élodie Straße", "élodie", "STRASSE", "elo", "ana.lima@", "a(b"])
+def test_author_is_found_in_any_case(name: str, conversation: Conversation) -> None:
+    names = {"ana.lima@example.org": "Ana (b) a(b", "e@example.org": "Élodie Straße"}
+    people = [User.objects.create(email=email, name=names[email]) for email in names]
+    messages = [
+        Message.objects.create(conversation=conversation, role=Role.USER, text="x", author=person)
+        for person in people
+    ]
+    index(SearchKind.MESSAGE, *messages)
+
+    query = parse(operator("from", name))
+
+    expected = people[0] if name.startswith("a") else people[1]
+    hits = find(conversation.owner, query).hits
+    assert [hit.author for hit in hits] == [expected.name]
+
+
 def test_index_of_an_older_installation_is_filled(room: Room, alice: User) -> None:
     room.turn("Willows in autumn")
     before = keys(alice, "willows")
