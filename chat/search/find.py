@@ -104,7 +104,7 @@ def find(
 
     What the user may not read takes part in nothing: no count, order or snippet depends on it.
     """
-    if query.is_empty:
+    if query.is_empty or not user.is_active:
         return NOTHING
     rows = found(user, query, within=within)
     if kinds:
