@@ -141,7 +141,7 @@ def make_conversations(numbers: range, teams: list[Team], *users: User) -> None:
         Conversation(
             team=chance.choice(teams),
             owner=chance.choice(users),
-            visibility=chance.choice(Visibility.values),
+            visibility=chance.choice([Visibility.PRIVATE, Visibility.TEAM]),
             title=f"{number}",
             updated_at=NOON - timedelta(minutes=number),
             **chance.choice(states),
