@@ -112,6 +112,8 @@ def test_turn_near_the_end_opens_in_the_conversation(site: BrowserSite, tab: Ope
     alice.page.get_by_role("link", name="Find in conversation").click()
     expect(field).to_have_value("")
     assert serious_findings(alice.page, TWO_DISPLAYS) == []
+    alice.page.set_viewport_size({"width": 360, "height": 740})
+    assert overflow(alice.page) == []
 
 
 @pytest.mark.parametrize("is_phone", [False, True], ids=["beside", "over"])
