@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("chat", "0019_imported_names")]
+    dependencies = [("chat", "0020_jobs")]
 
     operations = [
         migrations.AddIndex(
