@@ -10,7 +10,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import DateTimeField, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce, Greatest
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
@@ -35,6 +36,7 @@ from chat.models import (
     Question,
     Run,
     User,
+    Visibility,
 )
 from chat.models.run import LIVE_STATUSES
 from chat.models.team import WRITING_ROLES
@@ -126,16 +128,22 @@ def _groups(user: User, shown: UUID | None, folds: Folds) -> list[ProjectGroup]:
 def _lines(user: User, before: str, count: int) -> list[ConversationLine]:
     """One conversation more than a page, to know whether there is another page."""
     moment = _moment(before)
-    if moment is not None:
-        rows = list(_recent(user).filter(updated_at__lt=moment)[: count + 1])
-    elif count == PAGE_LINES:
+    if moment is None and count == PAGE_LINES:
         rows = _newest.all(person=user.pk)
     else:
-        rows = list(_recent(user)[: count + 1])
+        rows = list(_recent(user, count + 1, before=moment))
     return [ConversationLine._make(row) for row in rows]
 
 
-def _visible(user: Any) -> QuerySet[Any]:
+def _listed(user: Any) -> QuerySet[Conversation]:
+    return Conversation.objects.visible_to(user).filter(archived_at__isnull=True)
+
+
+def _unpinned(user: Any) -> QuerySet[Conversation]:
+    return _listed(user).filter(~Exists(Pin.objects.filter(user=user, conversation=OuterRef("pk"))))
+
+
+def _lines_of(user: Any, rows: QuerySet[Conversation]) -> QuerySet[Any]:
     live = Run.objects.filter(conversation=OuterRef("pk"), status__in=LIVE_STATUSES)
     # A question counts only if no message was sent below it.
     asked = Question.objects.filter(
@@ -143,30 +151,41 @@ def _visible(user: Any) -> QuerySet[Any]:
         status__in=OPEN_STATUSES,
         run__message__children__isnull=True,
     )
-    return (
-        Conversation.objects.visible_to(user)
-        .annotate(
-            is_running=Exists(live),
-            is_waiting=Exists(asked),
-            waiting_count=access.count_of_questions(user),
-        )
-        .order_by("-updated_at", "-pk")
-        .values_list(*COLUMNS)
-    )
+    return rows.annotate(
+        is_running=Exists(live),
+        is_waiting=Exists(asked),
+        waiting_count=access.count_of_questions(user),
+    ).values_list(*COLUMNS)
 
 
-def _listed(user: Any) -> QuerySet[Any]:
-    return _visible(user).filter(archived_at__isnull=True)
-
-
-def _unpinned(user: Any) -> QuerySet[Any]:
-    return _listed(user).filter(~Exists(Pin.objects.filter(user=user, conversation=OuterRef("pk"))))
-
-
-def _recent(user: Any) -> QuerySet[Any]:
-    """Without those that stand under a project. One's own in a project that one has left stays."""
+def _recent(user: Any, count: int, *, before: datetime | None = None) -> QuerySet[Any]:
+    """The newest lines, without those that are pinned and those that stand under a project. One's
+    own in a project that one has left stays."""
     readable = Project.objects.visible_to(user).filter(pk=OuterRef("project"))
-    return _unpinned(user).filter(Q(project__isnull=True) | ~Exists(readable))
+    rows = _unpinned(user).filter(Q(project__isnull=True) | ~Exists(readable))
+    if before is not None:
+        rows = rows.filter(updated_at__lt=before)
+    rows = rows.filter(updated_at__gte=_since(user, rows, count))
+    return _lines_of(user, rows).order_by("-updated_at", "-pk")[:count]
+
+
+def _since(user: Any, rows: QuerySet[Conversation], count: int) -> Greatest:
+    """A time since which at least so many of the rows have changed, if there are so many: the newest
+    at which one's own, or what is shared in one team, would suffice.
+
+    Each of these comes from an index. What is one's own or shared in several teams has no index in
+    the order of time, so without a limit all that somebody may read would be read and sorted.
+    """
+
+    def last(some: QuerySet[Any]) -> Subquery:
+        times = some.order_by("-updated_at").values("updated_at")
+        return Subquery(times[count - 1 : count])
+
+    in_team = rows.filter(team=OuterRef("team"), visibility=Visibility.TEAM)
+    teams = Membership.objects.filter(user=user).annotate(last=last(in_team))
+    of_teams = Subquery(teams.order_by(F("last").desc(nulls_last=True)).values("last")[:1])
+    times = (last(rows.filter(owner=user)), of_teams)
+    return Greatest(*(Coalesce(time, LONG_AGO) for time in times))
 
 
 COLUMNS = (
@@ -174,10 +193,13 @@ COLUMNS = (
     *("owner_id", "owner__name", "owner__email", "is_running", "is_waiting", "waiting_count"),
     *("expires_at", "pk"),
 )
-_newest: Prepared[Any] = Prepared(lambda person: _recent(person)[: PAGE_LINES + 1])
-_projects = project_query(_unpinned)
+LONG_AGO = Value(datetime.min.replace(tzinfo=UTC), output_field=DateTimeField())
+_newest: Prepared[Any] = Prepared(lambda person: _recent(person, PAGE_LINES + 1))
+_projects = project_query(lambda person: _unpinned(person).order_by("-updated_at", "-pk"))
 _chosen: Prepared[Any] = Prepared(
-    lambda person, keys: _visible(person).filter(pk__in=ListOfKeys(keys))
+    lambda person, keys: _lines_of(
+        person, Conversation.objects.visible_to(person).filter(pk__in=ListOfKeys(keys))
+    ).order_by("-updated_at", "-pk")
 )
 _team_written_in: Prepared[Any] = Prepared(
     lambda person: Membership.objects.filter(user=person, role__in=WRITING_ROLES).values_list(
@@ -185,7 +207,9 @@ _team_written_in: Prepared[Any] = Prepared(
     )[:1]
 )
 _pinned: Prepared[Any] = Prepared(
-    lambda person: _listed(person).filter(pins__user=person).order_by("pins__position", "pins__pk")
+    lambda person: _lines_of(person, _listed(person).filter(pins__user=person)).order_by(
+        "pins__position", "pins__pk"
+    )
 )
 
 

@@ -165,6 +165,8 @@ class Conversation(models.Model):
         indexes = [
             models.Index(fields=["owner", "-updated_at"]),
             models.Index(fields=["team", "visibility", "-updated_at"]),
+            # The sidebar reads what has changed lately in all of somebody's teams.
+            models.Index(fields=["team", "-updated_at"]),
             models.Index(
                 fields=["project", "-updated_at"],
                 condition=Q(project__isnull=False),

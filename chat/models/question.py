@@ -65,7 +65,8 @@ class Question(models.Model):
 
     class Meta:
         ordering = ["run", "position"]
-        indexes = [models.Index(fields=["conversation", "status"])]
+        # Few of all questions are open.
+        indexes = [models.Index(fields=["status", "conversation"])]
         constraints = [
             models.UniqueConstraint(fields=["run", "kind", "ask_id"], name="question_unique")
         ]

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
-from typing import Any
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -27,14 +26,16 @@ from chat.models import (
     User,
     Visibility,
 )
-from chat.search.index import MOST_PARTS, by_relevance, matching
+from chat.search.index import by_relevance, matching, newest_first
 from chat.search.sources import KINDS
-from chat.search.tokens import Phrase, Query, Token, located_tokens, name_key
+from chat.search.tokens import Phrase, Query, Token, folded, located_tokens, name_key
 
 PAGE_HITS = 20
 # A count goes no further. Of words that are found more often, the newest come first: what is in
 # nearly everything says nothing about relevance, and weighing it all takes seconds.
 MOST_COUNTED = 1_000
+# Of still more hits, those that were stored last are put in the order of time.
+MOST_SORTED = 10_000
 SNIPPET_CHARACTERS = 200
 # Before the first word that was found.
 LEAD_CHARACTERS = 50
@@ -103,25 +104,22 @@ def find(
 
     What the user may not read takes part in nothing: no count, order or snippet depends on it.
     """
-    if query.is_empty:
+    if query.is_empty or not user.is_active:
         return NOTHING
     rows = found(user, query, within=within)
     if kinds:
         rows = rows.filter(kind__in=kinds)
-    # The parts of a long text are one hit.
-    counted = rows.order_by().values("kind", "source").distinct()[: MOST_COUNTED + 1].count()
-    is_frequent = counted > MOST_COUNTED
+    keys = newest_first(rows, MOST_SORTED, limit=MOST_COUNTED + 1)
+    count = min(len(keys), MOST_COUNTED)
+    is_frequent = len(keys) > MOST_COUNTED
     if query.wanted and not by_date and not is_frequent:
-        ordered = by_relevance(rows, query)
-    else:
-        ordered = rows.order_by("-created_at" if by_date and not is_frequent else "-pk", "-pk")
+        keys = _distinct(by_relevance(rows, query).values_list("pk", "kind", "source"))
     start = (page - 1) * limit
-    keys = _distinct(ordered.values_list("pk", "kind", "source"), start + limit + 1)[start:]
     return Hits(
-        hits=_hits(keys[:limit], query),
-        count=min(counted, MOST_COUNTED),
+        hits=_hits(keys[start : start + limit], query),
+        count=count,
         has_more_than_counted=is_frequent,
-        has_next=len(keys) > limit,
+        has_next=len(keys) > start + limit,
     )
 
 
@@ -141,7 +139,7 @@ def _searched_by(user: User, within: Conversation | None) -> QuerySet[Conversati
 
 def _conditions(user: User, query: Query) -> Iterable[Q]:
     if query.person:
-        yield Q(author__name__icontains=query.person) | Q(author__email__istartswith=query.person)
+        yield Q(author__in=_called(query.person))
     if query.project:
         yield Q(conversation__project__in=_projects_called(user, query.project))
     if query.model:
@@ -162,6 +160,18 @@ def _projects_called(user: User, name: str) -> list[int]:
     """Compared here, because SQLite knows the case of ASCII letters only. A person sees few."""
     projects = access.visible_projects(user).order_by().values_list("pk", "name")
     return [pk for pk, each in projects if name_key(each) == name_key(name)]
+
+
+def _called(name: str) -> list[int]:
+    """Whose name has this in it, or whose address begins with it. Databases ignore the case of ASCII
+    letters only, depending on their locale."""
+    wanted = folded(name)
+    people = User.objects.values_list("pk", "name", "email")
+    return [
+        pk
+        for pk, known, email in people
+        if wanted in folded(known) or folded(email).startswith(wanted)
+    ]
 
 
 def _start_of(day: date) -> datetime:
@@ -212,13 +222,12 @@ _HAS: dict[str, Callable[[], Q]] = {
 }
 
 
-def _distinct(rows: QuerySet[Any, tuple[int, str, int]], limit: int) -> list[int]:
-    """The keys of the first rows, of each text one."""
+def _distinct(rows: Iterable[tuple[int, str, int]]) -> list[int]:
+    """The keys of the rows, of each text one: the parts of a long text are one hit."""
     seen: dict[tuple[str, int], int] = {}
-    # A text has parts only if it is very long, so hardly any row is left out.
-    for pk, kind, source in rows[: limit + MOST_PARTS]:
+    for pk, kind, source in rows:
         seen.setdefault((kind, source), pk)
-    return list(seen.values())[:limit]
+    return list(seen.values())
 
 
 # --- hits ---------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
@@ -129,6 +130,24 @@ def by_relevance(rows: QuerySet[SearchRow], query: Query) -> QuerySet[SearchRow]
     else:
         rank = RawSQL("bm25(chat_searchindex)", [])
     return rows.order_by(rank, "-pk")
+
+
+def newest_first(rows: QuerySet[SearchRow], sorted_rows: int, *, limit: int) -> list[int]:
+    """The keys of rows, of each text one, newest first. Of very many rows those that were stored
+    last are sorted, as the index has them in that order. What was imported may be older."""
+    last = rows.order_by("-pk").values_list("pk", "kind", "source", "created_at")[:sorted_rows]
+    try:
+        text, parameters = last.query.sql_with_params()
+    except EmptyResultSet:
+        return []
+    with connection.cursor() as cursor:
+        # The text is the ORM's, with placeholders.
+        cursor.execute(
+            f"SELECT MAX(pk) FROM ({text}) found GROUP BY kind, source"  # noqa: S608
+            " ORDER BY MAX(created_at) DESC, 1 DESC LIMIT %s",
+            [*parameters, limit],
+        )
+        return [pk for pk, *_ in cursor.fetchall()]
 
 
 def _condition(words: str) -> dict[str, Any]:

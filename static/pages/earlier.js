@@ -5,5 +5,6 @@ import "../organization/line_menu.js";
 import "../organization/pins.js";
 import "../projects/folds.js";
 import "../projects/move.js";
-import "../search/marks.js";
+import "../base/panel.js";
+import "../search/find_in_conversation.js";
 import "./beside.js";

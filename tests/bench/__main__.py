@@ -11,7 +11,7 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 django.setup()
 
-from tests.bench import browser, compaction, decoding, search  # noqa: E402 - Django first
+from tests.bench import browser, compaction, decoding, search, sidebar  # noqa: E402 - Django first
 from tests.bench.load import command as load  # noqa: E402
 
 BENCHMARKS = {
@@ -21,6 +21,7 @@ BENCHMARKS = {
     "rooms": browser.rooms_report,
     "long": browser.long_report,
     "search": search.report,
+    "sidebar": sidebar.report,
 }
 
 

@@ -307,7 +307,12 @@ def test_theme_is_changed_and_remembered(site: BrowserSite, tab: OpenTab) -> Non
     assert dark != light
     alice.reload()
     assert alice.page.evaluate(ground) == dark
-    alice.page.keyboard.press("Control+k")
-    alice.page.keyboard.type("theme syst")
-    alice.page.keyboard.press("Enter")
+    alice.open("/settings/")
+    choice = alice.page.get_by_role("combobox", name="Theme")
+    expect(choice).to_have_value("dark")
+    choice.select_option("System")
     assert alice.page.evaluate(ground) == light
+    alice.page.keyboard.press("Control+k")
+    alice.page.keyboard.type("theme light")
+    alice.page.keyboard.press("Enter")
+    expect(choice).to_have_value("light")

@@ -86,7 +86,6 @@ def test_turn_near_the_end_opens_in_the_conversation(site: BrowserSite, tab: Ope
     hits = alice.page.locator("#found-here .hit-link")
     # Of the branch that is not shown.
     expect(hits).to_have_count(1)
-    assert serious_findings(alice.page, TWO_DISPLAYS) == []
     alice.page.locator("#panel input").fill("new")
     expect(alice.page.locator("#found-here mark")).to_have_text(["New"])
 
@@ -96,6 +95,25 @@ def test_turn_near_the_end_opens_in_the_conversation(site: BrowserSite, tab: Ope
     until_marked(alice, "New")
     expect(alice.turns.last).to_contain_text("New turn 61.")
     expect(alice.composer).to_be_visible()
+    # The panel is there again, to go on from hit to hit, also where there is no composer.
+    field = alice.page.locator("#panel input")
+    expect(field).to_have_value("new")
+    field.fill("kingfisher")
+    expect(alice.page.locator("#found-here mark")).to_have_text(["kingfisher", "Kingfisher"])
+    hits.click()
+    alice.page.wait_for_url(f"**{room}earlier/**")
+    until_marked(alice, "kingfisher", "Kingfisher")
+    expect(field).to_have_value("kingfisher")
+    expect(hits).to_have_count(1)
+    alice.page.keyboard.press("Escape")
+    alice.reload()
+    expect(alice.turns.first).to_be_visible()
+    expect(alice.page.locator("#panel")).to_be_hidden()
+    alice.page.get_by_role("link", name="Find in conversation").click()
+    expect(field).to_have_value("")
+    assert serious_findings(alice.page, TWO_DISPLAYS) == []
+    alice.page.set_viewport_size({"width": 360, "height": 740})
+    assert overflow(alice.page) == []
 
 
 @pytest.mark.parametrize("is_phone", [False, True], ids=["beside", "over"])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from datetime import datetime, timedelta
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from lxml import html
 
-from chat.conversations.listing import PAGE_LINES, by_day
-from chat.models import Conversation, Team, User, Visibility
+from chat.conversations.listing import PAGE_LINES, ConversationLine, by_day, listing_context
+from chat.models import Conversation, Membership, Pin, Team, User, Visibility
 from tests.support.rooms import HTMX, Room, change, end_run, url_of
 
 pytestmark = pytest.mark.databases(slow=True)
@@ -122,6 +124,77 @@ def test_older_conversations_are_on_a_second_page(
 
 
 @pytest.mark.databases
+def make_teams(user: User) -> list[Team]:
+    """Three, to two of which the user belongs."""
+    teams = [Team.objects.create(name=f"Team {number}") for number in range(3)]
+    for team in teams[:2]:
+        Membership.objects.create(team=team, user=user)
+    return teams
+
+
+def make_conversations(numbers: range, teams: list[Team], *users: User) -> None:
+    """Some are archived, in the trash or pinned by the first of the users. Those with higher numbers
+    are older."""
+    chance = random.Random(numbers.stop)
+    states = [{}] * 9 + [{"archived_at": NOON}, {"deleted_at": NOON}]
+    rooms = Conversation.objects.bulk_create(
+        Conversation(
+            team=chance.choice(teams),
+            owner=chance.choice(users),
+            visibility=chance.choice([Visibility.PRIVATE, Visibility.TEAM]),
+            title=f"{number}",
+            updated_at=NOON - timedelta(minutes=number),
+            **chance.choice(states),
+        )
+        for number in numbers
+    )
+    pinned = [room for room in rooms if not chance.randrange(12)]
+    Pin.objects.bulk_create(
+        Pin(user=users[0], conversation=room, position=place) for place, room in enumerate(pinned)
+    )
+
+
+def lines_of(user: User, before: str = "") -> list[ConversationLine]:
+    """Of one page and of those that follow."""
+    context = listing_context(user, before=before)
+    lines = [line for day in context["days"] for line in day.conversations]
+    older = context["older_than"]
+    return lines + lines_of(user, older) if older else lines
+
+
+@pytest.mark.parametrize(("count", "owners"), [(30, 2), (500, 2), (250, 1)])
+def test_pages_have_everything_in_order(alice: User, bob: User, count: int, owners: int) -> None:
+    make_conversations(range(count), make_teams(alice), *(alice, bob)[:owners])
+
+    expected = (
+        Conversation.objects.visible_to(alice)
+        .filter(archived_at=None)
+        .exclude(pins__user=alice)
+        .order_by("-updated_at")
+    )
+    shown = [line.public_id for line in lines_of(alice)]
+    assert shown == [room.public_id for room in expected]
+    assert len(shown) > count / 10
+
+
+@pytest.mark.databases(only="sqlite")
+def test_list_costs_as_much_for_four_times_the_conversations(alice: User, bob: User) -> None:
+    def steps() -> int:
+        counted = []
+        connection.connection.set_progress_handler(lambda: counted.append(1), 10)
+        listing_context(alice)
+        connection.connection.set_progress_handler(None, 0)
+        return len(counted)
+
+    teams = make_teams(alice)
+    make_conversations(range(500), teams, alice, bob)
+    few = steps()
+    # All that are pinned are shown.
+    make_conversations(range(500, 2_000), teams, bob, alice)
+
+    assert steps() < 1.1 * few
+
+
 def test_invalid_parameters_are_ignored(
     as_alice: Client, conversation: Conversation, subtests: pytest.Subtests
 ) -> None:

@@ -34,7 +34,7 @@ from chat.models import (
 from chat.organization import actions as organization
 from chat.organization.purge import end_expired, erase_one
 from chat.projects import actions as projects
-from chat.search.find import Hits, find, found
+from chat.search.find import MOST_COUNTED, Hits, find, found
 from chat.search.index import MOST_PARTS, PART_TOKENS
 from chat.search.sources import backfill, clear, index, missing, outdated
 from chat.search.tokens import operator, parse
@@ -98,6 +98,25 @@ def test_all_words_of_a_long_text_are_found(alice: User, conversation: Conversat
     # Of parts that all have the words, the text is one hit.
     assert len(find(alice, parse("w")).hits) == find(alice, parse("w")).count == 1
     assert MOST_PARTS > 3
+
+
+def test_imported_texts_are_as_old_as_they_were(alice: User, conversation: Conversation) -> None:
+    now = timezone.now()
+    messages = Message.objects.bulk_create(
+        Message(
+            conversation=conversation,
+            role=Role.USER,
+            text=f"A mill, {number}",
+            created_at=now - timedelta(days=number),
+        )
+        for number in range(MOST_COUNTED + 1)
+    )
+    index(SearchKind.MESSAGE, *messages)
+
+    hits = find(alice, parse("mill "), limit=2)
+
+    assert (hits.count, hits.has_more_than_counted) == (MOST_COUNTED, True)
+    assert shown(hits) == ["A [mill], 0", "A [mill], 1"]
 
 
 Verb = Callable[["Club"], None]
@@ -334,6 +353,23 @@ def test_filter_of_a_project_is_its_name(alice: User, bob: User, team: Team) -> 
     assert found_in(bob, operator("in", 'The "Old" Mill')) == {"B": 'The "Old" Mill'}
     assert found_in(bob, "mill in:neue") == {}
     assert set(found_in(bob, "mill is:shared")) == {"A", "B"}
+
+
+@pytest.mark.parametrize("name", ["Élodie Straße", "élodie", "STRASSE", "elo", "ana.lima@", "a(b"])
+def test_author_is_found_in_any_case(name: str, conversation: Conversation) -> None:
+    names = {"ana.lima@example.org": "Ana (b) a(b", "e@example.org": "Élodie Straße"}
+    people = [User.objects.create(email=email, name=names[email]) for email in names]
+    messages = [
+        Message.objects.create(conversation=conversation, role=Role.USER, text="x", author=person)
+        for person in people
+    ]
+    index(SearchKind.MESSAGE, *messages)
+
+    query = parse(operator("from", name))
+
+    expected = people[0] if name.startswith("a") else people[1]
+    hits = find(conversation.owner, query).hits
+    assert [hit.author for hit in hits] == [expected.name]
 
 
 def test_index_of_an_older_installation_is_filled(room: Room, alice: User) -> None:
