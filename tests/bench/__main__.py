@@ -1,6 +1,6 @@
 """``python -m tests.bench [NAME …]``: all benchmarks, or those that are named.
 
-``load`` takes options behind its name: ``python -m tests.bench load --help``.
+``load`` and ``capacity`` take options behind their names: ``python -m tests.bench load --help``.
 """
 
 import os
@@ -11,11 +11,19 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 django.setup()
 
-from tests.bench import browser, compaction, decoding, search, sidebar  # noqa: E402 - Django first
+from tests.bench import (  # noqa: E402 - Django first
+    browser,
+    capacity,
+    compaction,
+    decoding,
+    search,
+    sidebar,
+)
 from tests.bench.load import command as load  # noqa: E402
 
 BENCHMARKS = {
     "decoding": decoding.report,
+    "capacity": capacity.report,
     "compaction": compaction.report,
     "answer": browser.answer_report,
     "rooms": browser.rooms_report,
@@ -28,6 +36,8 @@ BENCHMARKS = {
 def main(names: list[str]) -> int:
     if names[:1] == ["load"]:
         return load.main(names[1:])
+    if names[:1] == ["capacity"]:
+        return capacity.main(names[1:])
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         known = ", ".join([*BENCHMARKS, "load"])
