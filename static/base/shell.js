@@ -13,6 +13,11 @@ function prepare(root) {
     place.removeAttribute("data-when");
   }
   for (const button of matching(root, "[data-reveal][hidden]")) button.hidden = false;
+  // On a phone the current tab may lie outside of the row.
+  for (const tab of matching(root, ".tabs > [aria-current]")) {
+    const { parentElement: row } = tab;
+    row.scrollLeft = tab.offsetLeft - row.offsetLeft - (row.clientWidth - tab.offsetWidth) / 2;
+  }
 }
 
 /* --- menus: a click elsewhere or Escape closes them --- */
