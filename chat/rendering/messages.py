@@ -36,6 +36,10 @@ ERRORS: dict[str, tuple[str, str]] = {
         gettext_noop("The request or the answer is too large"),
         gettext_noop("Shorten the message, or attach fewer images."),
     ),
+    "answer_limit": (
+        gettext_noop("The answer was stopped because it reached the size limit"),
+        gettext_noop("Ask for a shorter answer, or ask an administrator to raise the limit."),
+    ),
     "context_length": (
         gettext_noop("The conversation is too long for this model"),
         gettext_noop(

@@ -20,6 +20,7 @@ from chat.core.threads import DatabaseThreads
 from chat.core.waiting import Signal
 from chat.dialects.base import Ending
 from chat.result import Fold
+from chat.runs.answer_memory import AnswerMemory, held_bytes
 from chat.runs.event_buffer import EventBuffer, LogEntry
 from chat.runs.outcomes import PreparedOutcome, columns_of, prepare_outcome
 from chat.runs.segments import SegmentWrite, bodies_of
@@ -108,6 +109,7 @@ class RunLog:
         buffer: EventBuffer,
         threads: DatabaseThreads,
         budget: Budget | None = None,
+        memory: AnswerMemory | None = None,
         on_first_event: Callable[[], None] = lambda: None,
     ) -> None:
         self.fold = Fold()
@@ -125,6 +127,7 @@ class RunLog:
         # Uncommitted bytes of this log; the budget counts those of all logs.
         self._budget = budget or Budget(settings.PENDING_BYTES)
         self._held_bytes = 0
+        self._memory = memory or AnswerMemory(settings.ANSWERS_BYTES)
         self._on_first_event = on_first_event
         # What the upstream has sent so far: deltas, and all bytes.
         self.received_deltas = 0
@@ -216,6 +219,11 @@ class RunLog:
             finally:
                 waiting.cancel()
 
+    @property
+    def must_end(self) -> bool:
+        """Whether the answers of this process hold too much together, and this one most of all."""
+        return self._memory.must_end(self._run_id)
+
     async def flushed(self, seconds: float) -> None:
         """Waits until everything added or requested is committed, at most ``seconds``."""
         await self._flushed.wait(seconds)
@@ -302,7 +310,9 @@ class RunLog:
             self.seq += 1
             event.seq = self.seq
             self.fold.add(event)
-        return bodies_of(numbered)
+        entries = bodies_of(numbered)
+        self._memory.add(self._run_id, held_bytes(numbered, entries, _TEXT_MEMBER))
+        return entries
 
     def _write(
         self,
@@ -359,10 +369,18 @@ class RunLog:
         self._is_closing = True
         self._wanted.set()
         await self._pump
-        entries = self._number(closing)
-        result = self.fold.result(ending)
-        end = canonical.ChatEnd(result=result, t=t)
-        entries += self._number([end])
+        async with self._memory.turn(self._run_id):
+            return await self._end(closing, ending, t)
+
+    async def _end(
+        self, closing: Iterable[canonical.Event], ending: Ending, t: int
+    ) -> canonical.Result:
+        if self._memory.is_large(self._run_id):
+            ended = await asyncio.to_thread(self._conclude, closing, ending, t)
+        else:
+            ended = self._conclude(closing, ending, t)
+        entries, end = ended
+        result = end.result
         prepared = await self._threads.call_until_there(
             prepare_outcome, self._run_pk, result, [entry.body for entry in entries]
         )
@@ -372,6 +390,13 @@ class RunLog:
         self._publish(entries)
         return result
 
+    def _conclude(
+        self, closing: Iterable[canonical.Event], ending: Ending, t: int
+    ) -> tuple[list[LogEntry], canonical.ChatEnd]:
+        entries = self._number(closing)
+        end = canonical.ChatEnd(result=self.fold.result(ending), t=t)
+        return [*entries, *self._number([end])], end
+
     async def abandon(self) -> None:
         """Stops writing without an ending: another runner owns the run, or the process is ending."""
         _open.discard(self)
@@ -379,6 +404,7 @@ class RunLog:
         with suppress(asyncio.CancelledError, Exception):
             await self._pump
         self._hold(0)
+        self._memory.forget(self._run_id)
 
 
 # The open logs, for the metrics.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from django.conf import settings
+from django.utils.formats import number_format
 from django.utils.translation import gettext, gettext_lazy
 
 from chat import events as canonical
@@ -49,6 +50,23 @@ class Outcome:
 def failed(kind: canonical.ErrorKind, message: str) -> Outcome:
     info = canonical.ErrorInfo(type="internal_error", message=message, kind=kind, retryable=True)
     return Outcome(cause="failed", error=info)
+
+
+def _reached(limit_bytes: int) -> str:
+    words = gettext("The answer was stopped because it reached the limit of %(limit)s MB.")
+    return words % {"limit": _megabytes(limit_bytes)}
+
+
+def _all_reached(limit_bytes: int) -> str:
+    words = gettext(
+        "The answer was stopped because all unfinished answers together reached the limit of"
+        " %(limit)s MB."
+    )
+    return words % {"limit": _megabytes(limit_bytes)}
+
+
+def _megabytes(size_bytes: int) -> str:
+    return number_format(f"{size_bytes / 1024**2:.3g}", use_l10n=True)
 
 
 class AnswerReader:
@@ -118,9 +136,9 @@ class AnswerReader:
                 if self._parser.is_done:
                     return Outcome(cause="eof")
                 if self._received_bytes > settings.RUN_BYTES:
-                    return failed(
-                        "too_large", gettext("The answer exceeded the size limit, so it was ended.")
-                    )
+                    return failed("answer_limit", _reached(settings.RUN_BYTES))
+                if self._log.must_end:
+                    return failed("answer_limit", _all_reached(settings.ANSWERS_BYTES))
                 if not await self._until_there_is_room(quiet):
                     return failed("timeout", str(UNSTORED))
         self._take(self._decoder.close(), self._elapsed())
@@ -166,9 +184,10 @@ class AnswerReader:
         if not self._held:
             return
         data, self._held = self._held, b""
+        room = max(0, settings.RUN_BYTES - self._received_bytes)
         self._received_bytes += len(data)
         try:
-            frames = self._decoder.feed(data)
+            frames = self._decoder.feed(data[:room])
         except EventTooLarge as error:
             self._take(error.frames, self._held_at)
             raise
@@ -214,7 +233,7 @@ class AnswerReader:
         return bool(found)
 
     async def _read_body(self, answer: UpstreamAnswer) -> Outcome:
-        body = await answer.body(BODY_BYTES)
+        body = await answer.body(min(BODY_BYTES, settings.RUN_BYTES))
         events = self._parser.feed_body(body)
         t = self._elapsed()
         for event in events:
