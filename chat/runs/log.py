@@ -20,7 +20,13 @@ from chat.core.threads import DatabaseThreads
 from chat.core.waiting import Signal
 from chat.dialects.base import Ending
 from chat.result import Fold
-from chat.runs.answer_memory import AnswerMemory, held_bytes
+from chat.runs.answer_memory import (
+    LARGE_BYTES,
+    LARGE_TEXT_BYTES,
+    AnswerMemory,
+    held_bytes,
+    return_memory,
+)
 from chat.runs.event_buffer import EventBuffer, LogEntry
 from chat.runs.outcomes import PreparedOutcome, columns_of, prepare_outcome
 from chat.runs.segments import SegmentWrite, bodies_of
@@ -220,9 +226,9 @@ class RunLog:
                 waiting.cancel()
 
     @property
-    def must_end(self) -> bool:
-        """Whether the answers of this process hold too much together, and this one most of all."""
-        return self._memory.must_end(self._run_id)
+    def limit_reached(self) -> int:
+        """The limit for the text in memory that this answer has passed, in bytes; otherwise 0."""
+        return self._memory.share_bytes if self._memory.must_end(self._run_id) else 0
 
     async def flushed(self, seconds: float) -> None:
         """Waits until everything added or requested is committed, at most ``seconds``."""
@@ -369,14 +375,20 @@ class RunLog:
         self._is_closing = True
         self._wanted.set()
         await self._pump
-        async with self._memory.turn(self._run_id):
-            return await self._end(closing, ending, t)
+        is_large = (
+            self._memory.held(self._run_id) >= LARGE_TEXT_BYTES
+            or self.received_bytes >= LARGE_BYTES
+        )
+        async with self._memory.turn(is_large=is_large):
+            return await self._end(closing, ending, t, is_large=is_large)
 
     async def _end(
-        self, closing: Iterable[canonical.Event], ending: Ending, t: int
+        self, closing: Iterable[canonical.Event], ending: Ending, t: int, *, is_large: bool
     ) -> canonical.Result:
-        if self._memory.is_large(self._run_id):
+        if is_large:
+            # In a thread, because the event loop would be blocked for too long.
             ended = await asyncio.to_thread(self._conclude, closing, ending, t)
+            await asyncio.to_thread(return_memory)
         else:
             ended = self._conclude(closing, ending, t)
         entries, end = ended
@@ -395,6 +407,8 @@ class RunLog:
     ) -> tuple[list[LogEntry], canonical.ChatEnd]:
         entries = self._number(closing)
         end = canonical.ChatEnd(result=self.fold.result(ending), t=t)
+        # The result has the text as a whole; the pieces would be in memory beside it.
+        self.fold = Fold()
         return [*entries, *self._number([end])], end
 
     async def abandon(self) -> None:

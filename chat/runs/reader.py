@@ -52,21 +52,10 @@ def failed(kind: canonical.ErrorKind, message: str) -> Outcome:
     return Outcome(cause="failed", error=info)
 
 
-def _reached(limit_bytes: int) -> str:
+def _limited(limit_bytes: int) -> Outcome:
     words = gettext("The answer was stopped because it reached the limit of %(limit)s MB.")
-    return words % {"limit": _megabytes(limit_bytes)}
-
-
-def _all_reached(limit_bytes: int) -> str:
-    words = gettext(
-        "The answer was stopped because all unfinished answers together reached the limit of"
-        " %(limit)s MB."
-    )
-    return words % {"limit": _megabytes(limit_bytes)}
-
-
-def _megabytes(size_bytes: int) -> str:
-    return number_format(f"{size_bytes / 1024**2:.3g}", use_l10n=True)
+    megabytes = number_format(f"{limit_bytes / 1024**2:.3g}", use_l10n=True)
+    return failed("answer_limit", words % {"limit": megabytes})
 
 
 class AnswerReader:
@@ -136,9 +125,9 @@ class AnswerReader:
                 if self._parser.is_done:
                     return Outcome(cause="eof")
                 if self._received_bytes > settings.RUN_BYTES:
-                    return failed("answer_limit", _reached(settings.RUN_BYTES))
-                if self._log.must_end:
-                    return failed("answer_limit", _all_reached(settings.ANSWERS_BYTES))
+                    return _limited(settings.RUN_BYTES)
+                if limit_bytes := self._log.limit_reached:
+                    return _limited(limit_bytes)
                 if not await self._until_there_is_room(quiet):
                     return failed("timeout", str(UNSTORED))
         self._take(self._decoder.close(), self._elapsed())

@@ -35,6 +35,8 @@ from chat.runs.outcomes import (
 
 # Most rows of a log that a follower gets at once.
 CHUNK_SEGMENTS = 200
+# Writes and logs from this size on are handled in parts, or leave nothing in memory.
+LARGE_BYTES = 4 * 1024 * 1024
 
 
 class OwnershipLost(Exception):
@@ -96,7 +98,19 @@ def _commit_together(writes: Sequence[SegmentWrite]) -> list[Exception | None]:
             if write.is_end and _end(write):
                 kept.add(write.run_pk)
         kept |= _kept_earlier([write for write in writes if write.run_pk not in kept])
+    _forget_values(sum(write.size_bytes for write in writes))
     return [None if write.run_pk in kept else OwnershipLost(write.run_pk) for write in writes]
+
+
+def _forget_values(size_bytes: int) -> None:
+    """SQLite keeps the values of a statement until it is executed again: after large ones the
+    connection is closed, which costs a millisecond."""
+    if (
+        size_bytes > LARGE_BYTES
+        and connection.vendor == "sqlite"
+        and not connection.in_atomic_block
+    ):
+        connection.close()
 
 
 def _is_one_statement(writes: Sequence[SegmentWrite]) -> bool:

@@ -54,6 +54,7 @@ class MemoryLog:
     """A log that only remembers the bytes."""
 
     has_room = True
+    limit_reached = 0
 
     def __init__(self) -> None:
         self.raw = b""
