@@ -206,7 +206,7 @@ def error_notice(error: ErrorInfo) -> Notice:
     title, advice = map(gettext, ERRORS.get(error.kind, ERRORS["unknown"]))
     if error.kind == "answer_limit":
         # Our own message, which has the limit.
-        title = error.message.removesuffix(".")
+        title = error.message.removesuffix(".") or title
     if error.retry_after_seconds and error.retryable:
         pause = duration(milliseconds_of(error.retry_after_seconds))
         advice = gettext("Wait %(duration)s and try again.") % {"duration": pause}

@@ -55,8 +55,9 @@ class Budget:
             self.room.clear()
 
 
-# Reading from the upstream pauses while this much waits for the database.
-PENDING_BYTES = 8 * 1024 * 1024
+# Reading from the upstream pauses while this much waits for the database: minutes of a usual answer,
+# and little enough that fifty servers that send as fast as they can do not fill the memory.
+PENDING_BYTES = 2 * 1024 * 1024
 # Largest merged delta, so that no single event contains a whole long answer.
 MERGED_CHARACTERS = 64 * 1024
 
@@ -104,7 +105,7 @@ class RunLog:
     than commits need.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what identifies the run, and what all runs share
         self,
         *,
         run_pk: int,
@@ -388,7 +389,8 @@ class RunLog:
         if is_large:
             # In a thread, because the event loop would be blocked for too long.
             ended = await asyncio.to_thread(self._conclude, closing, ending, t)
-            await asyncio.to_thread(return_memory)
+            if self._memory.held(self._run_id) >= LARGE_BYTES:
+                await asyncio.to_thread(return_memory)
         else:
             ended = self._conclude(closing, ending, t)
         entries, end = ended
