@@ -304,7 +304,9 @@ class RunLog:
             self._pending_bytes = 0
             self._has_room.set()
             columns, self._columns = self._columns, {}
-            entries.extend(self._number(waiting.joined() for waiting in pending))
+            events = [waiting.joined() for waiting in pending]
+            entries.extend(self._number(events))
+            self._memory.add(self._run_id, held_bytes(events, entries, _TEXT_MEMBER))
             return self._write(entries, columns=columns)
 
         await self._writer.append_at_commit(self._run_pk, write)
@@ -317,9 +319,7 @@ class RunLog:
             self.seq += 1
             event.seq = self.seq
             self.fold.add(event)
-        entries = bodies_of(numbered)
-        self._memory.add(self._run_id, held_bytes(numbered, entries, _TEXT_MEMBER))
-        return entries
+        return bodies_of(numbered)
 
     def _write(
         self,
@@ -393,25 +393,26 @@ class RunLog:
                 await asyncio.to_thread(return_memory)
         else:
             ended = self._conclude(closing, ending, t)
-        entries, end = ended
-        result = end.result
+        entries, result, columns = ended
         prepared = await self._threads.call_until_there(
             prepare_outcome, self._run_pk, result, [entry.body for entry in entries]
         )
-        columns = {**self._columns, **columns_of(end)}
-        write = self._write(entries, columns=columns, result=result, prepared=prepared)
+        write = self._write(
+            entries, columns={**self._columns, **columns}, result=result, prepared=prepared
+        )
         await self._writer.append(write)
         self._publish(entries)
         return result
 
     def _conclude(
         self, closing: Iterable[canonical.Event], ending: Ending, t: int
-    ) -> tuple[list[LogEntry], canonical.ChatEnd]:
+    ) -> tuple[list[LogEntry], canonical.Result, dict[str, object]]:
         entries = self._number(closing)
         end = canonical.ChatEnd(result=self.fold.result(ending), t=t)
         # The result has the text as a whole; the pieces would be in memory beside it.
         self.fold = Fold()
-        return [*entries, *self._number([end])], end
+        entries += self._number([end])
+        return entries, end.result, columns_of(end)
 
     async def abandon(self) -> None:
         """Stops writing without an ending: another runner owns the run, or the process is ending."""

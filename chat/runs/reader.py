@@ -106,7 +106,8 @@ class AnswerReader:
             return await self._read_frames(answer, quiet)
         except EventTooLarge:
             return failed(
-                "too_large", gettext("The server sent an event that exceeds the size limit.")
+                "answer_limit",
+                gettext("The answer was stopped because an event of the server was too large."),
             )
         except asyncio.CancelledError:
             # If the answer is broken off, also what had arrived and was not read yet.

@@ -124,7 +124,7 @@ async def test_run_has_a_time_limit(execute: Execute, settings: Settings) -> Non
 async def test_endless_event_is_cut_off(fake: FakeUpstream, execute: Execute) -> None:
     ended = await execute(endless_line())
 
-    assert (ended.status, ended.error_kind) == ("failed", "too_large")
+    assert (ended.status, ended.error_kind) == ("failed", "answer_limit")
     await until_disconnected(fake)
 
 
