@@ -283,9 +283,14 @@ UPSTREAM_HEAD_SECONDS = env.number("UPSTREAM_HEAD_SECONDS", 900, at_least=0.1)
 # the answer does.
 UPSTREAM_IDLE_SECONDS = env.number("UPSTREAM_IDLE_SECONDS", 120, at_least=0.1)
 UPSTREAM_QUIET_SECONDS = env.number("UPSTREAM_QUIET_SECONDS", 600, at_least=0.1)
-# Limits of a whole run.
+# Limits of a whole run: how long it may take, and how much the server may send for it, counted as it
+# is sent. What came until then is kept.
 RUN_SECONDS = env.number("RUN_SECONDS", 3600, at_least=0.1)
 RUN_BYTES = int(env.number("RUN_BYTES", 64 * 1024 * 1024, at_least=1024))
+# How much text of unfinished answers a process may hold in memory, where it exists up to nine times
+# while a long answer is stored. Beyond that the answers end that have more than an equal share, and more
+# than 1 MiB; what came of them is kept.
+ANSWERS_BYTES = int(env.number("ANSWERS_BYTES", 32 * 1024 * 1024, at_least=_MEBIBYTE))
 # Limits of mockups: number of files, size of one file, size of all files of a version, time for
 # one.
 MOCKUP_FILES = int(env.number("MOCKUP_FILES", 200))

@@ -30,6 +30,7 @@ ErrorKind = Literal[
     "bad_request",
     "not_found",
     "too_large",
+    "answer_limit",
     "context_length",
     "rate_limit",
     "quota",

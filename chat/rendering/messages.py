@@ -36,6 +36,10 @@ ERRORS: dict[str, tuple[str, str]] = {
         gettext_noop("The request or the answer is too large"),
         gettext_noop("Shorten the message, or attach fewer images."),
     ),
+    "answer_limit": (
+        gettext_noop("The answer was stopped because it reached the size limit"),
+        gettext_noop("Ask for a shorter answer, or ask an administrator to raise the limit."),
+    ),
     "context_length": (
         gettext_noop("The conversation is too long for this model"),
         gettext_noop(
@@ -200,6 +204,9 @@ def _kept(has_output: bool) -> str:
 
 def error_notice(error: ErrorInfo) -> Notice:
     title, advice = map(gettext, ERRORS.get(error.kind, ERRORS["unknown"]))
+    if error.kind == "answer_limit":
+        # Our own message, which has the limit.
+        title = error.message.removesuffix(".") or title
     if error.retry_after_seconds and error.retryable:
         pause = duration(milliseconds_of(error.retry_after_seconds))
         advice = gettext("Wait %(duration)s and try again.") % {"duration": pause}

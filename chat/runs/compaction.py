@@ -16,7 +16,7 @@ from chat.core.errors import is_database_unavailable
 from chat.core.prepared import fetch
 from chat.core.threads import DatabaseThreads
 from chat.models import Run
-from chat.runs.segments import compact, compact_raw
+from chat.runs.log_compaction import compact, compact_raw
 
 logger = logging.getLogger(__name__)
 

@@ -30,6 +30,7 @@ from chat.core.threads import DatabaseThreads
 from chat.dialects.base import Cause, Ending, Parser
 from chat.dialects.event_counts import EventCounter, cleaned_kind
 from chat.models import Attempt, Run, RunStatus
+from chat.runs.answer_memory import AnswerMemory
 from chat.runs.event_buffer import EventBuffer
 from chat.runs.log import Budget, RunLog
 from chat.runs.outcomes import stopper_of
@@ -70,6 +71,7 @@ class Services:
     buffer: EventBuffer
     threads: DatabaseThreads
     budget: Budget
+    memory: AnswerMemory
 
 
 class Execution:
@@ -150,6 +152,7 @@ class Execution:
             buffer=self._services.buffer,
             threads=self._services.threads,
             budget=self._services.budget,
+            memory=self._services.memory,
             on_first_event=self._measure.first_event,
         )
         try:

@@ -20,6 +20,13 @@ from chat.core.threads import DatabaseThreads
 from chat.core.waiting import Signal
 from chat.dialects.base import Ending
 from chat.result import Fold
+from chat.runs.answer_memory import (
+    LARGE_BYTES,
+    LARGE_TEXT_BYTES,
+    AnswerMemory,
+    held_bytes,
+    return_memory,
+)
 from chat.runs.event_buffer import EventBuffer, LogEntry
 from chat.runs.outcomes import PreparedOutcome, columns_of, prepare_outcome
 from chat.runs.segments import SegmentWrite, bodies_of
@@ -48,8 +55,9 @@ class Budget:
             self.room.clear()
 
 
-# Reading from the upstream pauses while this much waits for the database.
-PENDING_BYTES = 8 * 1024 * 1024
+# Reading from the upstream pauses while this much waits for the database: minutes of a usual answer,
+# and little enough that fifty servers that send as fast as they can do not fill the memory.
+PENDING_BYTES = 2 * 1024 * 1024
 # Largest merged delta, so that no single event contains a whole long answer.
 MERGED_CHARACTERS = 64 * 1024
 
@@ -97,7 +105,7 @@ class RunLog:
     than commits need.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what identifies the run, and what all runs share
         self,
         *,
         run_pk: int,
@@ -108,6 +116,7 @@ class RunLog:
         buffer: EventBuffer,
         threads: DatabaseThreads,
         budget: Budget | None = None,
+        memory: AnswerMemory | None = None,
         on_first_event: Callable[[], None] = lambda: None,
     ) -> None:
         self.fold = Fold()
@@ -125,6 +134,7 @@ class RunLog:
         # Uncommitted bytes of this log; the budget counts those of all logs.
         self._budget = budget or Budget(settings.PENDING_BYTES)
         self._held_bytes = 0
+        self._memory = memory or AnswerMemory(settings.ANSWERS_BYTES)
         self._on_first_event = on_first_event
         # What the upstream has sent so far: deltas, and all bytes.
         self.received_deltas = 0
@@ -216,6 +226,11 @@ class RunLog:
             finally:
                 waiting.cancel()
 
+    @property
+    def limit_reached(self) -> int:
+        """The limit for the text in memory that this answer has passed, in bytes; otherwise 0."""
+        return self._memory.share_bytes if self._memory.must_end(self._run_id) else 0
+
     async def flushed(self, seconds: float) -> None:
         """Waits until everything added or requested is committed, at most ``seconds``."""
         await self._flushed.wait(seconds)
@@ -289,7 +304,9 @@ class RunLog:
             self._pending_bytes = 0
             self._has_room.set()
             columns, self._columns = self._columns, {}
-            entries.extend(self._number(waiting.joined() for waiting in pending))
+            events = [waiting.joined() for waiting in pending]
+            entries.extend(self._number(events))
+            self._memory.add(self._run_id, held_bytes(events, entries, _TEXT_MEMBER))
             return self._write(entries, columns=columns)
 
         await self._writer.append_at_commit(self._run_pk, write)
@@ -359,18 +376,43 @@ class RunLog:
         self._is_closing = True
         self._wanted.set()
         await self._pump
-        entries = self._number(closing)
-        result = self.fold.result(ending)
-        end = canonical.ChatEnd(result=result, t=t)
-        entries += self._number([end])
+        is_large = (
+            self._memory.held(self._run_id) >= LARGE_TEXT_BYTES
+            or self.received_bytes >= LARGE_BYTES
+        )
+        async with self._memory.turn(is_large=is_large):
+            return await self._end(closing, ending, t, is_large=is_large)
+
+    async def _end(
+        self, closing: Iterable[canonical.Event], ending: Ending, t: int, *, is_large: bool
+    ) -> canonical.Result:
+        if is_large:
+            # In a thread, because the event loop would be blocked for too long.
+            ended = await asyncio.to_thread(self._conclude, closing, ending, t)
+            if self._memory.held(self._run_id) >= LARGE_BYTES:
+                await asyncio.to_thread(return_memory)
+        else:
+            ended = self._conclude(closing, ending, t)
+        entries, result, columns = ended
         prepared = await self._threads.call_until_there(
             prepare_outcome, self._run_pk, result, [entry.body for entry in entries]
         )
-        columns = {**self._columns, **columns_of(end)}
-        write = self._write(entries, columns=columns, result=result, prepared=prepared)
+        write = self._write(
+            entries, columns={**self._columns, **columns}, result=result, prepared=prepared
+        )
         await self._writer.append(write)
         self._publish(entries)
         return result
+
+    def _conclude(
+        self, closing: Iterable[canonical.Event], ending: Ending, t: int
+    ) -> tuple[list[LogEntry], canonical.Result, dict[str, object]]:
+        entries = self._number(closing)
+        end = canonical.ChatEnd(result=self.fold.result(ending), t=t)
+        # The result has the text as a whole; the pieces would be in memory beside it.
+        self.fold = Fold()
+        entries += self._number([end])
+        return entries, end.result, columns_of(end)
 
     async def abandon(self) -> None:
         """Stops writing without an ending: another runner owns the run, or the process is ending."""
@@ -379,6 +421,7 @@ class RunLog:
         with suppress(asyncio.CancelledError, Exception):
             await self._pump
         self._hold(0)
+        self._memory.forget(self._run_id)
 
 
 # The open logs, for the metrics.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from django.conf import settings
+from django.utils.formats import number_format
 from django.utils.translation import gettext, gettext_lazy
 
 from chat import events as canonical
@@ -49,6 +50,12 @@ class Outcome:
 def failed(kind: canonical.ErrorKind, message: str) -> Outcome:
     info = canonical.ErrorInfo(type="internal_error", message=message, kind=kind, retryable=True)
     return Outcome(cause="failed", error=info)
+
+
+def _limited(limit_bytes: int) -> Outcome:
+    words = gettext("The answer was stopped because it reached the limit of %(limit)s MB.")
+    megabytes = number_format(f"{limit_bytes / 1024**2:.3g}", use_l10n=True)
+    return failed("answer_limit", words % {"limit": megabytes})
 
 
 class AnswerReader:
@@ -99,7 +106,8 @@ class AnswerReader:
             return await self._read_frames(answer, quiet)
         except EventTooLarge:
             return failed(
-                "too_large", gettext("The server sent an event that exceeds the size limit.")
+                "answer_limit",
+                gettext("The answer was stopped because an event of the server was too large."),
             )
         except asyncio.CancelledError:
             # If the answer is broken off, also what had arrived and was not read yet.
@@ -118,9 +126,9 @@ class AnswerReader:
                 if self._parser.is_done:
                     return Outcome(cause="eof")
                 if self._received_bytes > settings.RUN_BYTES:
-                    return failed(
-                        "too_large", gettext("The answer exceeded the size limit, so it was ended.")
-                    )
+                    return _limited(settings.RUN_BYTES)
+                if limit_bytes := self._log.limit_reached:
+                    return _limited(limit_bytes)
                 if not await self._until_there_is_room(quiet):
                     return failed("timeout", str(UNSTORED))
         self._take(self._decoder.close(), self._elapsed())
@@ -166,9 +174,10 @@ class AnswerReader:
         if not self._held:
             return
         data, self._held = self._held, b""
+        room = max(0, settings.RUN_BYTES - self._received_bytes)
         self._received_bytes += len(data)
         try:
-            frames = self._decoder.feed(data)
+            frames = self._decoder.feed(data[:room])
         except EventTooLarge as error:
             self._take(error.frames, self._held_at)
             raise
@@ -214,7 +223,7 @@ class AnswerReader:
         return bool(found)
 
     async def _read_body(self, answer: UpstreamAnswer) -> Outcome:
-        body = await answer.body(BODY_BYTES)
+        body = await answer.body(min(BODY_BYTES, settings.RUN_BYTES))
         events = self._parser.feed_body(body)
         t = self._elapsed()
         for event in events:

@@ -23,6 +23,7 @@ from chat.core.waiting import end, wait_at_most
 from chat.models import Run, RunStatus
 from chat.models import Runner as RunnerRow
 from chat.runs import queue, reaper
+from chat.runs.answer_memory import AnswerMemory
 from chat.runs.compaction import Compactor
 from chat.runs.configured_buffer import event_buffer
 from chat.runs.event_buffer import EventBuffer
@@ -146,6 +147,7 @@ class Runner:
             buffer=self._buffer,
             threads=self._threads,
             budget=Budget(settings.PENDING_BYTES),
+            memory=AnswerMemory(settings.ANSWERS_BYTES),
         )
         self._writer.start()
         beat = settings.LEASE_SECONDS / HEARTBEATS_PER_LEASE

@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import UUID
 
 from django.db import (
@@ -22,7 +21,7 @@ from django.utils import timezone
 from psycopg.types.numeric import Int8
 
 from chat import events as canonical
-from chat.core.prepared import Prepared, fetch
+from chat.core.prepared import fetch
 from chat.models import Run, RunSegment
 from chat.runs.event_buffer import LogEntry
 from chat.runs.outcomes import (
@@ -35,6 +34,8 @@ from chat.runs.outcomes import (
 
 # Most rows of a log that a follower gets at once.
 CHUNK_SEGMENTS = 200
+# Writes and logs from this size on are handled in parts, or leave nothing in memory.
+LARGE_BYTES = 4 * 1024 * 1024
 
 
 class OwnershipLost(Exception):
@@ -96,7 +97,19 @@ def _commit_together(writes: Sequence[SegmentWrite]) -> list[Exception | None]:
             if write.is_end and _end(write):
                 kept.add(write.run_pk)
         kept |= _kept_earlier([write for write in writes if write.run_pk not in kept])
+    _forget_values(sum(write.size_bytes for write in writes))
     return [None if write.run_pk in kept else OwnershipLost(write.run_pk) for write in writes]
+
+
+def _forget_values(size_bytes: int) -> None:
+    """SQLite keeps the values of a statement until it is executed again: after large ones the
+    connection is closed, which costs a millisecond."""
+    if (
+        size_bytes > LARGE_BYTES
+        and connection.vendor == "sqlite"
+        and not connection.in_atomic_block
+    ):
+        connection.close()
 
 
 def _is_one_statement(writes: Sequence[SegmentWrite]) -> bool:
@@ -438,58 +451,6 @@ _RAW = """
     WHERE ahead_bytes < %s
     ORDER BY part, place
 """
-
-
-# --- compaction ------------------------------------------------------------------------
-
-
-def compact(run: Run) -> int:
-    """Joins the segments of an ended run into one compressed row; returns how many bytes of log and
-    raw frames there were, or 0 if the log cannot be read as a whole and was left as it is."""
-    entries = entries_of(_whole_log.all(run=run.pk))
-    if not entries or entries[-1].seq != run.last_seq:
-        return 0
-    plain = _body(entries)
-    body = zlib.compress(plain, level=6)
-    raw = read_raw(run)
-    with transaction.atomic():
-        # Replaces the first row and deletes the others, so that followers never see a gap. The
-        # first row is also the lock for concurrent compactions of the same run.
-        fetch(_REPLACE, [run.last_seq, body, run.pk])
-        fetch("DELETE FROM chat_runsegment WHERE run_id = %s AND first_seq > 1", [run.pk])
-        _keep_as_one(run, raw)
-    return len(plain) + len(raw)
-
-
-def compact_raw(run: Run) -> None:
-    """Moves the raw frames of an ended run whose log cannot be compacted, so that they can expire."""
-    raw = read_raw(run)
-    with transaction.atomic():
-        fetch(_RAW_AWAY, [run.pk])
-        _keep_as_one(run, raw)
-
-
-def _keep_as_one(run: Run, raw: bytes) -> None:
-    if raw:
-        fetch("DELETE FROM chat_rawsegment WHERE run_id = %s", [run.pk])
-        fetch(_RAW_AS_ONE, [run.pk, zlib.compress(raw, level=6)])
-
-
-_REPLACE = """
-    UPDATE chat_runsegment SET last_seq = %s, is_compressed = TRUE, body = %s, raw = NULL
-    WHERE run_id = %s AND first_seq = 1
-"""
-_RAW_AWAY = "UPDATE chat_runsegment SET raw = NULL WHERE run_id = %s AND raw IS NOT NULL"
-_RAW_AS_ONE = """
-    INSERT INTO chat_rawsegment (run_id, position, is_compressed, body) VALUES (%s, 0, TRUE, %s)
-"""
-_whole_log: Prepared[Any] = Prepared(
-    lambda run: (
-        RunSegment.objects.filter(run=run)
-        .order_by("first_seq")
-        .values_list("first_seq", "is_compressed", "body")
-    )
-)
 
 
 def bodies_of(events: Iterable[canonical.Event]) -> list[LogEntry]:

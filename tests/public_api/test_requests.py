@@ -396,6 +396,7 @@ def test_result_of_an_unknown_call_is_refused(ask: Ask, tool: Tool, call_id: str
         (RunStatus.STOPPED, None, 200),
         (RunStatus.FAILED, "rate_limit", 429),
         (RunStatus.FAILED, "auth", 502),
+        (RunStatus.FAILED, "answer_limit", 502),
         (RunStatus.FAILED, "context_length", 400),
         (RunStatus.CUT, None, 502),
         (RunStatus.INTERRUPTED, None, 503),

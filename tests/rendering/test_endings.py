@@ -79,6 +79,16 @@ def test_error_is_shown_once() -> None:
     assert as_event_too.count("The server rejected the API key") == 1
 
 
+def test_limit_of_an_answer_is_said_with_what_was_kept() -> None:
+    words = "The answer was stopped because it reached the limit of 64 MB."
+    error = events.ErrorInfo(kind="answer_limit", message=words)
+
+    shown = text_of(*message("So far"), events.Error(error=error), end("failed", error=error))
+
+    assert words.removesuffix(".") in shown
+    assert "Everything above was kept." in shown
+
+
 def test_every_kind_of_error_is_explained() -> None:
     for kind in events.ErrorKind.__args__:
         (card, *_) = page_of(events.Error(error=events.ErrorInfo(kind=kind))).find_all(

@@ -54,6 +54,7 @@ class MemoryLog:
     """A log that only remembers the bytes."""
 
     has_room = True
+    limit_reached = 0
 
     def __init__(self) -> None:
         self.raw = b""
@@ -181,7 +182,7 @@ def test_oversized_event_is_kept_as_far_as_it_was_read() -> None:
 
     assert outcome is not None
     assert outcome.error is not None
-    assert outcome.error.kind == "too_large"
+    assert outcome.error.kind == "answer_limit"
     assert kept == source.read
     assert b"never read" not in kept
 

@@ -10,9 +10,10 @@ from django.utils import timezone
 
 from chat import events as canonical
 from chat.models import RawSegment, Run, RunSegment
-from chat.runs import compaction, reaper
+from chat.runs import compaction, log_compaction, reaper
 from chat.runs.compaction import Compactor
-from chat.runs.segments import compact, read_entries, read_raw
+from chat.runs.log_compaction import compact
+from chat.runs.segments import read_entries, read_raw
 from tests.runs.helpers import threads, until
 from tests.support.run_fixtures import MakeRun, StartRunner
 
@@ -171,6 +172,23 @@ def test_compaction_keeps_every_event_and_its_number(make_run: MakeRun) -> None:
 
     assert read_entries(run.pk) == before
     assert RunSegment.objects.filter(run=run).count() == 1
+
+
+def test_long_log_is_compacted_to_the_same_bytes(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, other = end(make_run()), end(make_run())
+    RunSegment.objects.filter(first_seq=2).update(raw=b"data: \xff\n\n")
+    before = read_entries(run.pk)
+
+    size_bytes = compact(run)
+    monkeypatch.setattr(log_compaction, "LARGE_BYTES", 1)
+
+    # Twice: also what is compacted already.
+    assert [compact(other), compact(other)] == [size_bytes] * 2
+    assert read_entries(other.pk) == before
+    assert read_raw(other) == read_raw(run) == RAW + b"data: \xff\n\n"
+    assert RunSegment.objects.filter(run=other).count() == 1
 
 
 def test_compaction_joins_raw_frames(make_run: MakeRun) -> None:

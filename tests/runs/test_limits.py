@@ -19,13 +19,25 @@ from chat.demo.script import (
     answer,
     chunk,
     endless_line,
+    lmstudio_event,
     never,
     openai_chunks,
     stream,
 )
 from chat.dialects import items
 from chat.models import Attempt, Run, RunSegment, User
-from tests.runs.helpers import HALF, REST, text_of, threads, until, until_ended
+from chat.runs import answer_memory
+from tests.bench.streams import ANSWERS, words
+from tests.runs.helpers import (
+    HALF,
+    HALF_AN_ANSWER,
+    REST,
+    has_logged,
+    text_of,
+    threads,
+    until,
+    until_ended,
+)
 from tests.support.run_fixtures import Execute
 
 COMMENT = b": still here\n\n"
@@ -112,21 +124,71 @@ async def test_run_has_a_time_limit(execute: Execute, settings: Settings) -> Non
 async def test_endless_event_is_cut_off(fake: FakeUpstream, execute: Execute) -> None:
     ended = await execute(endless_line())
 
-    assert (ended.status, ended.error_kind) == ("failed", "too_large")
+    assert (ended.status, ended.error_kind) == ("failed", "answer_limit")
     await until_disconnected(fake)
 
 
-async def test_an_answer_without_end_is_cut_off_and_kept_so_far(
+WORDS = 20
+
+
+def cut_answer(dialect: str) -> tuple[bytes, bytes]:
+    """An answer in the bytes of this dialect, and its beginning with some of its words."""
+    frames = ANSWERS[dialect](WORDS)
+    first = next(at for at, frame in enumerate(frames) if b'"The "' in frame)
+    return b"".join(frames), b"".join(frames[: first + WORDS // 2])
+
+
+@pytest.mark.parametrize("dialect", ANSWERS)
+async def test_answer_is_cut_at_the_last_byte_and_kept_so_far(
+    execute: Execute, settings: Settings, subtests: pytest.Subtests, *, dialect: str
+) -> None:
+    whole, beginning = cut_answer(dialect)
+    half = WORDS // 2
+    # Limit -> words that are kept.
+    limits = {len(beginning): half, len(beginning) - 1: half - 1, len(whole): WORDS}
+
+    for limit, kept in limits.items():
+        with subtests.test(msg=f"{kept} words"):
+            settings.RUN_BYTES = limit
+
+            ended = await execute(stream(whole), dialect=dialect)
+
+            is_whole = kept == WORDS
+            assert ended.status == ("completed" if is_whole else "failed")
+            assert ended.error_kind == ("" if is_whole else "answer_limit")
+            assert text_of(ended) == "".join(words(kept)).strip()
+
+
+async def test_answer_without_end_is_cut_off(
     fake: FakeUpstream, execute: Execute, settings: Settings
 ) -> None:
-    settings.RUN_BYTES = 50_000
-    event = b'event: message.delta\ndata: {"type":"message.delta","content":" la"}\n\n'
+    settings.RUN_BYTES = 2 * 1024 * 1024
 
-    ended = await execute(stream(HALF, Flood(base64=event)))
+    ended = await execute(stream(HALF, Flood(base64=ANSWERS["lmstudio"](1)[2])))
 
-    assert (ended.status, ended.error_kind) == ("failed", "too_large")
-    assert text_of(ended).startswith("Hello from  la la ")
+    assert ended.error_message == ("The answer was stopped because it reached the limit of 2 MB.")
+    assert text_of(ended).startswith("Hello from The The ")
     await until_disconnected(fake)
+
+
+async def test_an_answer_ends_at_its_share_and_a_short_one_does_not(
+    fake: FakeUpstream, begin: Execute, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.ANSWERS_BYTES = 200_000
+    monkeypatch.setattr(answer_memory, "LEAST_SHARE_BYTES", 50_000)
+    monkeypatch.setattr(answer_memory, "LARGE_TEXT_BYTES", 1000)
+    short = await begin(HALF_AN_ANSWER)
+    await until(lambda: has_logged(short, b"from"))
+    delta = lmstudio_event({"type": "message.delta", "content": "water " * 1000})
+
+    ended = [await begin(stream(HALF, Flood(base64=delta))) for _ in range(3)]
+    ended = [await until_ended(run) for run in ended]
+    fake.release("more")
+
+    assert {run.error_kind for run in ended} == {"answer_limit"}
+    # What arrived with the read that passed the limit is kept, too.
+    assert all(50_000 <= len(text_of(run)) < 2_000_000 for run in ended)
+    assert (await until_ended(short)).status == "completed"
 
 
 async def test_endless_arguments_fail_only_their_call(

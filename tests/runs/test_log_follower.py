@@ -18,10 +18,11 @@ from chat.result import Fold, close_open
 from chat.runs import log_follower, segments
 from chat.runs import writer as pace
 from chat.runs.event_buffer import EventBuffer, LogEntry, MemoryEventBuffer, NullEventBuffer
+from chat.runs.log_compaction import compact
 from chat.runs.log_follower import BatchedLogReader, NewEntries, RunGone, follow_log
 from chat.runs.outcomes import columns_of
 from chat.runs.redis_event_buffer import RedisEventBuffer
-from chat.runs.segments import CHUNK_SEGMENTS, SegmentWrite, bodies_of, compact
+from chat.runs.segments import CHUNK_SEGMENTS, SegmentWrite, bodies_of
 from chat.runs.writer import SegmentWriter
 from tests.runs.helpers import PATIENCE_SECONDS, threads
 from tests.support.run_fixtures import Claim, MakeRun

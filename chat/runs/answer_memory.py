@@ -1,0 +1,90 @@
+"""What the answers of one process hold in memory until they end."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any
+from uuid import UUID
+
+from chat import events as canonical
+from chat.runs.event_buffer import LogEntry
+
+# What an item or a card takes beside its JSON, such as for its Python objects.
+ITEM_BYTES = 512
+# Text that an answer may always hold, however many there are: a quarter of a million tokens.
+LEAST_SHARE_BYTES = 1024 * 1024
+# An answer with this much text, or for which the server has sent this much, ends in its turn: for a
+# moment its result exists several times, as objects, as JSON and as values for the database.
+LARGE_TEXT_BYTES = 256 * 1024
+LARGE_BYTES = 4 * 1024 * 1024
+# Nothing of these events stays in memory when they are in the log.
+_PASSING = (
+    canonical.MediaUpdate,
+    canonical.ModelLoadProgress,
+    canonical.PromptProcessingProgress,
+    canonical.UsageUpdate,
+)
+
+
+class AnswerMemory:
+    """Limits the answers of a process together, because each is in memory as a whole until it ends.
+
+    Over the limit, each answer that has more than an equal share of it must end. So a few endless
+    answers end early, and the others are not affected. For use on one event loop.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._held: dict[UUID, int] = {}
+        self._held_bytes = 0
+        self._turn = asyncio.Lock()
+
+    @property
+    def share_bytes(self) -> int:
+        """What each answer may hold when all of them together hold too much."""
+        return max(LEAST_SHARE_BYTES, self._limit_bytes // max(1, len(self._held)))
+
+    def held(self, run_id: UUID) -> int:
+        return self._held.get(run_id, 0)
+
+    def add(self, run_id: UUID, size_bytes: int) -> None:
+        self._held[run_id] = self.held(run_id) + size_bytes
+        self._held_bytes += size_bytes
+
+    def forget(self, run_id: UUID) -> None:
+        self._held_bytes -= self._held.pop(run_id, 0)
+
+    def must_end(self, run_id: UUID) -> bool:
+        return self._held_bytes > self._limit_bytes and self.held(run_id) > self.share_bytes
+
+    def turn(self, *, is_large: bool) -> AbstractAsyncContextManager[None]:
+        """Entered to end an answer: of the large ones one at a time."""
+        return self._turn if is_large else nullcontext()
+
+
+def return_memory() -> None:
+    """Gives freed memory back to the system. A long answer leaves thousands of small gaps, which
+    glibc would keep."""
+    if _trim is not None:
+        _trim(0)
+
+
+# Other C libraries have no such function.
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+def held_bytes(
+    events: Iterable[canonical.Event], entries: Iterable[LogEntry], text_members: Mapping[Any, str]
+) -> int:
+    """What these events add to an answer in memory. A character can take up to four bytes."""
+    size = 0
+    for event, entry in zip(events, entries, strict=True):
+        if member := text_members.get(type(event)):
+            size += sys.getsizeof(getattr(event, member))
+        elif not isinstance(event, _PASSING):
+            size += len(entry.body) + ITEM_BYTES
+    return size
