@@ -8,7 +8,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from html import escape
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 # htmx rewrites these in a message as text, before anything is parsed. Content is escaped and
 # sanitised, so they cannot occur; if one does, sending it would hand the page to its author.
@@ -19,10 +19,27 @@ class UnsafePatch(Exception):
     """The content would break out of its patch element: a bug in a renderer."""
 
 
+REPLACE, MORPH, APPEND = "innerHTML", "innerMorph", "beforeend"
+
+
+class Patch(NamedTuple):
+    """A change that htmx makes to one element. ``like``: the element of an open block whose HTML probably
+    begins as this content does."""
+
+    target: str
+    swap: str
+    content: str
+    like: str = ""
+
+
+def checked(patch: Patch) -> Patch:
+    if _UNSAFE.search(patch.content):
+        raise UnsafePatch(patch.target)
+    return patch
+
+
 def partial(target: str, swap: str, content: str) -> str:
-    """One patch: a change that htmx makes to one element."""
-    if _UNSAFE.search(content):
-        raise UnsafePatch(target)
+    checked(Patch(target, swap, content))
     return f'<hx-partial hx-target="#{target}" hx-swap="{swap}">{content}</hx-partial>'
 
 
@@ -30,23 +47,27 @@ class Patches:
     """The patches of one frame, in order. Consecutive appends to one element are joined."""
 
     def __init__(self) -> None:
-        self._entries: list[tuple[str, str, list[str]]] = []
+        self._entries: list[tuple[str, str, list[str], str]] = []
 
     def replace(self, target: str, content: str) -> None:
-        self._entries.append((target, "innerHTML", [content]))
+        self._entries.append((target, REPLACE, [content], target))
 
     def morph(self, target: str, content: str) -> None:
         """Morph the content, which keeps the reader's selection. For small elements only."""
-        self._entries.append((target, "innerMorph", [content]))
+        self._entries.append((target, MORPH, [content], target))
 
-    def append(self, target: str, content: str) -> None:
-        if self._entries and self._entries[-1][:2] == (target, "beforeend"):
+    def append(self, target: str, content: str, *, like: str = "") -> None:
+        if self._entries and self._entries[-1][:2] == (target, APPEND):
             self._entries[-1][2].append(content)
         elif content:
-            self._entries.append((target, "beforeend", [content]))
+            self._entries.append((target, APPEND, [content], like))
+
+    def __iter__(self) -> Iterator[Patch]:
+        for target, swap, some, like in self._entries:
+            yield checked(Patch(target, swap, "".join(some), like))
 
     def render(self) -> str:
-        return "".join(partial(target, swap, "".join(some)) for target, swap, some in self._entries)
+        return "".join(partial(target, swap, content) for target, swap, content, _ in self)
 
 
 # Size of the pieces in which a whole answer is sent again, in characters. Larger blocks stay whole.

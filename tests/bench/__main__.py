@@ -16,6 +16,7 @@ from tests.bench import (  # noqa: E402 - Django first
     capacity,
     compaction,
     decoding,
+    frame_bytes,
     search,
     sidebar,
 )
