@@ -65,27 +65,26 @@ class OpenBlocks:
         self._next = {}
         short: list[ShortPatch] = []
         since = after
-        for patch in patches:
-            target, swap = self._short(patch.target), _SWAPS[patch.swap]
-            block = HeldBlock(after, patch.content)
-            held = self._next.get(patch.like) or self._held.get(patch.like)
-            start, end = common_part(held.html, patch.content) if held is not None else (0, 0)
+        for target, swap, content, like in patches:
+            block = HeldBlock(after, content)
+            held = (self._next.get(like) or self._held.get(like)) if like else None
+            start, end = common_part(held.html, content) if held is not None else (0, 0)
             if held is None or end - start < LEAST_KEPT_CHARACTERS:
-                short.append((target, swap, patch.content))
+                short.append((self._short(target), _SWAPS[swap], content))
             else:
-                kept = utf16_length(patch.content[start:end])
-                head, tail = patch.content[:start], patch.content[end:]
-                short.append((target, swap, tail, self._short(patch.like), kept, head))
+                head, tail = content[:start], content[end:]
+                part = self._short(like), utf16_length(content[start:end]), head
+                short.append((self._short(target), _SWAPS[swap], tail, *part))
                 block.since = held.since
                 since = min(since, held.since)
-            if is_open_block(patch.target):
-                self._next[patch.target] = block
+            if is_open_block(target):
+                self._next[target] = block
         return short, since
 
     def _short(self, target: str) -> str:
-        return (
-            target.removeprefix(self._prefix) if target.startswith(self._prefix) else f"#{target}"
-        )
+        """Within its answer, or whole with a mark."""
+        is_inside = target.startswith(self._prefix)
+        return target[len(self._prefix) :] if is_inside else f"#{target}"
 
     def confirm(self) -> None:
         """The last difference is in a shared frame."""

@@ -8,7 +8,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from html import escape
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 # htmx rewrites these in a message as text, before anything is parsed. Content is escaped and
 # sanitised, so they cannot occur; if one does, sending it would hand the page to its author.
@@ -22,24 +22,20 @@ class UnsafePatch(Exception):
 REPLACE, MORPH, APPEND = "innerHTML", "innerMorph", "beforeend"
 
 
-class Patch(NamedTuple):
-    """A change that htmx makes to one element. ``like``: the element of an open block whose HTML probably
-    begins as this content does."""
-
-    target: str
-    swap: str
-    content: str
-    like: str = ""
+# A change that htmx makes to one element: target, swap and content, and the element of an open block whose
+# HTML may contain the beginning of this content (empty if there is none).
+Patch = tuple[str, str, str, str]
 
 
-def checked(patch: Patch) -> Patch:
-    if _UNSAFE.search(patch.content):
-        raise UnsafePatch(patch.target)
-    return patch
+def _checked(target: str, content: str) -> str:
+    if _UNSAFE.search(content):
+        raise UnsafePatch(target)
+    return content
 
 
 def partial(target: str, swap: str, content: str) -> str:
-    checked(Patch(target, swap, content))
+    """One patch as htmx reads it."""
+    content = _checked(target, content)
     return f'<hx-partial hx-target="#{target}" hx-swap="{swap}">{content}</hx-partial>'
 
 
@@ -64,10 +60,12 @@ class Patches:
 
     def __iter__(self) -> Iterator[Patch]:
         for target, swap, some, like in self._entries:
-            yield checked(Patch(target, swap, "".join(some), like))
+            yield target, swap, _checked(target, "".join(some)), like
 
     def render(self) -> str:
-        return "".join(partial(target, swap, content) for target, swap, content, _ in self)
+        return "".join(
+            partial(target, swap, "".join(some)) for target, swap, some, _ in self._entries
+        )
 
 
 # Size of the pieces in which a whole answer is sent again, in characters. Larger blocks stay whole.

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from chat.events import Event
 from chat.live.frames import Envelope, OpenBlocks, common_length, common_part, utf16_length
 from chat.rendering.patches import Answer
+from tests.live.conftest import LiveRun, OpenTab
+from tests.live.connection import Tab
 from tests.rendering.dom import Page
 from tests.rendering.replay_stories import FIXTURES, STORIES, recorded
 from tests.rendering.stories import RUN, answer_after, told
@@ -58,7 +60,7 @@ def check_shared_frames(story: list[Event], seed: int) -> None:
             if one.seq == after and since >= one.since and choose.random() > 0.05:
                 one.page.apply(completed(frame, one.held))
                 one.seq = live.seq
-        whole = {p.target: p.content for p in patches if p.target.endswith("-open")}
+        whole = {target: html for target, _, html, _ in patches if target.endswith("-open")}
         for target, html in whole.items():
             short = target.removeprefix(f"r{RUN}-")
             assert all(one.held[short] == html for one in pages if one.seq == live.seq)
@@ -128,3 +130,23 @@ def test_little_is_sent_again_of_a_list() -> None:
         sent += sum(len(part) for _, _, *rest in content for part in rest if isinstance(part, str))
 
     assert sent < 4 * len(answer_after(story).snapshot())
+
+
+async def test_page_that_joins_inside_a_block_gets_it_once(
+    run: LiveRun, bobs_tab: Tab, open_tab: OpenTab
+) -> None:
+    await run.tell("- an *entry* of the list\n- another")
+    await bobs_tab.until_seq(run.id, len(run.entries))
+
+    late = open_tab()
+    late.follow(run.id, run.entries)
+    for number in range(3):
+        await run.add(f" and *more* {number}")
+        for tab in (bobs_tab, late):
+            await tab.until_seq(run.id, len(run.entries))
+
+    own, *shared = late.frames(run.id)
+    assert "entry" in own["content"]
+    assert shared == bobs_tab.frames(run.id)[-len(shared) :]
+    assert all("entry" not in str(frame) for frame in shared[1:])
+    assert late.pages[run.id].state() == bobs_tab.pages[run.id].state()
