@@ -135,7 +135,10 @@ def test_little_is_sent_again_of_a_list() -> None:
 async def test_page_that_joins_inside_a_block_gets_it_once(
     run: LiveRun, bobs_tab: Tab, open_tab: OpenTab
 ) -> None:
-    await run.tell("- an *entry* of the list\n- another")
+    await run.tell("- an *entry* of the list\n")
+    await bobs_tab.until_seq(run.id, len(run.entries))
+    # From this frame on bob's page holds the list.
+    await run.add("- another")
     await bobs_tab.until_seq(run.id, len(run.entries))
 
     late = open_tab()
