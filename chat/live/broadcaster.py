@@ -152,8 +152,9 @@ class RunBroadcaster:
             if shared := self.shared_after(seq, since):
                 return shared
             metrics.CATCH_UPS.add(1)
-            # From here on this page gets shared frames, and does not know what the others hold.
-            self._open_blocks.forget()
+            if since <= seq:
+                # From here on this page gets shared frames, and does not know what the others hold.
+                self._open_blocks.forget()
             return [await self._patch(seq)]
 
     def shared_after(self, seq: int, since: int) -> list[ViewerFrame]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -75,6 +76,10 @@ def encode(message: dict[str, object]) -> str:
     return _encoder.encode(message).decode()
 
 
+# Later than any seq.
+NO_FRAMES = sys.maxsize
+
+
 @dataclass(slots=True, kw_only=True)
 class FollowedRun:
     """One run that a viewer follows. ``sent`` are the (seq, bytes) of frames that are not acknowledged
@@ -84,7 +89,7 @@ class FollowedRun:
     on_change: Callable[[], None]
     conversation_id: UUID
     seq: int
-    # The tab got every shared frame from here on.
+    # The tab got every shared frame from here on; `NO_FRAMES`: it can't read them.
     since: int
     # Nothing is sent until the tab's cursor has been compared with the log.
     is_verified: bool = False
@@ -173,8 +178,11 @@ class Viewer:
         self._list_told_at = asyncio.get_running_loop().time()
         self._update_rooms()
 
-    async def follow(self, run_id: UUID, conversation_id: UUID, seq: int, check: str) -> None:
+    async def follow(
+        self, run_id: UUID, conversation_id: UUID, seq: int, check: str, *, holds: bool
+    ) -> None:
         """Continues from the tab's cursor. A cursor of another log gets the whole answer again.
+        Without ``holds`` the tab gets no shared frames.
 
         The caller has checked the right to read the run.
         """
@@ -189,7 +197,7 @@ class Viewer:
             on_change=on_change,
             conversation_id=conversation_id,
             seq=seq,
-            since=seq,
+            since=seq if holds else NO_FRAMES,
         )
         self._runs[run_id] = followed
         self._update_rooms()
@@ -418,7 +426,7 @@ class Viewer:
 
     def _note_sent(self, followed: FollowedRun, frame: ViewerFrame) -> None:
         followed.seq = frame.seq
-        if frame.since is None:
+        if frame.since is None and followed.since != NO_FRAMES:
             followed.since = frame.seq
         if self._is_acknowledged:
             followed.sends(frame.seq, len(frame.text))

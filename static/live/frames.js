@@ -38,7 +38,7 @@ function look() {
     // The same run in a new element stands where that element was rendered.
     if (cursors.get(run)?.answer === cursor.answer) continue;
     cursors.set(run, cursor);
-    say({ type: "follow", run, seq: cursor.seq, check: cursor.check });
+    say({ type: "follow", run, seq: cursor.seq, check: cursor.check, holds: true });
   }
 }
 
@@ -50,7 +50,7 @@ function forget(run) {
 
 /* The first message of a connection: what the page shows, and where it stands. */
 function hello() {
-  const runs = [...cursors].map(([run, { seq, check }]) => ({ run, seq, check }));
+  const runs = [...cursors].map(([run, { seq, check }]) => ({ run, seq, check, holds: true }));
   const shown = room ? { room: room.dataset.room, revision: Number(room.dataset.revision), epoch: room.dataset.epoch } : {};
   // Also on a page without a conversation.
   const list_version = document.querySelector("[data-list-version]")?.dataset.listVersion ?? "";
@@ -86,7 +86,7 @@ function askUnlessItComes(run, cursor) {
   const { seq } = cursor;
   cursor.timer ??= setTimeout(() => {
     cursor.timer = undefined;
-    if (cursors.get(run) === cursor && cursor.seq === seq) say({ type: "follow", run, seq, check: cursor.check });
+    if (cursors.get(run) === cursor && cursor.seq === seq) say({ type: "follow", run, seq, check: cursor.check, holds: true });
   }, MISSING_MS);
 }
 

@@ -30,6 +30,7 @@ BENCHMARKS = {
     "rooms": browser.rooms_report,
     "long": browser.long_report,
     "search": search.report,
+    "bytes": frame_bytes.report,
     "sidebar": sidebar.report,
 }
 

@@ -289,7 +289,7 @@ class Tab(LivePage):
     ) -> None:
         """Follows from a page that shows ``entries``. With ``cursor`` it claims another position."""
         seq, check = self.show(run, entries, cursor)
-        self.say(type="follow", run=run.hex, seq=seq, check=check)
+        self.say(type="follow", run=run.hex, seq=seq, check=check, holds=True)
 
     async def until_closed(self) -> None:
         await self.until(lambda tab: tab.close_code is not None)
@@ -343,7 +343,7 @@ class StreamTab(LivePage, HttpConnection):
 
 
 def cursor_message(run: UUID, cursor: Cursor) -> dict[str, Any]:
-    return {"run": run.hex, "seq": cursor[0], "check": cursor[1]}
+    return {"run": run.hex, "seq": cursor[0], "check": cursor[1], "holds": True}
 
 
 def fresh_page(run: Run) -> Page:

@@ -132,6 +132,21 @@ def test_little_is_sent_again_of_a_list() -> None:
     assert sent < 4 * len(answer_after(story).snapshot())
 
 
+async def test_page_of_an_older_version_gets_frames_of_its_own(
+    run: LiveRun, bobs_tab: Tab, open_tab: OpenTab
+) -> None:
+    old = open_tab()
+    old.show(run.id, [])
+    old.say(type="follow", run=run.id.hex, seq=0, check="00000000")
+
+    await run.tell("- an *entry* of the list\n- another")
+    for tab in (bobs_tab, old):
+        await tab.until_seq(run.id, len(run.entries))
+
+    assert all(isinstance(frame["content"], str) for frame in old.frames(run.id))
+    assert old.pages[run.id].state() == bobs_tab.pages[run.id].state()
+
+
 async def test_page_that_joins_inside_a_block_gets_it_once(
     run: LiveRun, bobs_tab: Tab, open_tab: OpenTab
 ) -> None:

@@ -413,7 +413,7 @@ class TabStream(Stream):
             self.error = f"the form was answered with {self.status}"
             return
         self.run = shown[1].decode()
-        cursor = {"run": self.run, "seq": int(shown[2]), "check": shown[3].decode()}
+        cursor = {"run": self.run, "seq": int(shown[2]), "check": shown[3].decode(), "holds": True}
         self._rendered, self._rendered_at = body, int(shown[2])
         if self.job.viewers:
             self.socket.say({"type": "follow", **cursor})

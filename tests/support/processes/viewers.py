@@ -155,7 +155,7 @@ class Tab(Listener):
 
     def _hello(self, room: UUID | None) -> None:
         runs = [
-            {"run": run.hex, "seq": seq, "check": check}
+            {"run": run.hex, "seq": seq, "check": check, "holds": True}
             for run, (seq, check) in self.cursors.items()
         ]
         self.say(type="hello", room=room and room.hex, revision=0, runs=runs)
