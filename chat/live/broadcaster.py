@@ -12,11 +12,10 @@ from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 from weakref import WeakSet
 
-import msgspec
-
 from chat import events as canonical
 from chat.core import metrics
 from chat.core.waiting import Signal
+from chat.live.frames import Envelope, OpenBlocks, ShortPatch, ViewerFrame
 from chat.live.snapshot import check_of, format_check
 from chat.rendering.patches import Answer
 from chat.runs.configured_buffer import event_buffer
@@ -50,8 +49,6 @@ CATCH_UP_SECONDS = 5.0
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
 
-_encoder = msgspec.json.Encoder()
-
 
 async def in_thread(
     function: Callable[Parameters, Value], *args: Parameters.args, **kwargs: Parameters.kwargs
@@ -64,14 +61,6 @@ async def in_thread(
     except asyncio.CancelledError:
         await asyncio.wait({working})
         raise
-
-
-class ViewerFrame(msgspec.Struct, frozen=True, gc=False):
-    """One message to the browser. It changes a page at ``after`` into the page at ``seq``."""
-
-    after: int
-    seq: int
-    text: str
 
 
 class RunBroadcaster:
@@ -90,6 +79,7 @@ class RunBroadcaster:
         self._ring: deque[ViewerFrame] = deque()
         self._ring_bytes = 0
         self._framed_seq = 0
+        self._open_blocks = OpenBlocks(run_id)
         # When the next frame may be sent, and whether a task waits for that time.
         self._due = 0.0
         self._is_frame_coming = False
@@ -149,27 +139,34 @@ class RunBroadcaster:
     def _is_settled(self) -> bool:
         return self.has_ended or self.is_gone
 
-    async def frames_after(self, seq: int) -> list[ViewerFrame]:
+    async def frames_after(self, seq: int, since: int) -> list[ViewerFrame]:
         """The frames that bring a page at ``seq`` up to date: shared ones if a frame starts at ``seq``,
-        otherwise one patch for this page, which ends where a shared frame ends."""
-        shared = self.shared_after(seq)
+        otherwise one patch for this page, which ends where a shared frame ends. ``since``: it got every
+        shared frame from there on."""
+        shared = self.shared_after(seq, since)
         if shared or seq >= self._framed_seq:
             # The usual case. Shared frames are complete at any time, so no lock is needed.
             return shared
         async with self._applying:
             await self._share_frame()
-            if shared := self.shared_after(seq):
+            if shared := self.shared_after(seq, since):
                 return shared
             metrics.CATCH_UPS.add(1)
+            if since <= seq:
+                # From here on this page gets shared frames, and does not know what the others hold.
+                self._open_blocks.forget()
             return [await self._patch(seq)]
 
-    def shared_after(self, seq: int) -> list[ViewerFrame]:
-        """The shared frames after ``seq``, or nothing if none starts there. Searched from the newest,
-        because most viewers lack only the last one."""
+    def shared_after(self, seq: int, since: int) -> list[ViewerFrame]:
+        """The shared frames after ``seq``, or nothing if none starts there, or if one needs more than the
+        shared frames from ``since`` on. Searched from the newest, because most viewers lack only the last
+        one."""
         shared: list[ViewerFrame] = []
         for frame in reversed(self._ring):
             if frame.after < seq:
                 break
+            if frame.since is None or frame.since < since:
+                return []
             shared.append(frame)
         return shared[::-1] if shared and shared[-1].after == seq else []
 
@@ -177,10 +174,11 @@ class RunBroadcaster:
         """Frames that rebuild the whole answer, for a page whose cursor is unknown."""
         async with self._applying:
             await self._share_frame()
+            self._open_blocks.forget()
             pieces = await in_thread(self._answer.replacement)
             last = len(pieces) - 1
             return [
-                self._envelope(0, piece, replaces=True, is_whole=number == last)
+                self._framed(0, piece, replaces=True, is_whole=number == last)
                 for number, piece in enumerate(pieces)
             ]
 
@@ -216,7 +214,7 @@ class RunBroadcaster:
             self._apply_now(entries)
             framed = self._framed_seq
             if self._is_frame_due and not self._is_long(framed):
-                self._share(self._patch_now(framed) if self._is_anybody_there else None)
+                self._share(self._shared_now(framed) if self._is_anybody_there else None)
                 self._say_when_next()
             else:
                 self._show_in_time()
@@ -297,7 +295,8 @@ class RunBroadcaster:
     async def _share_frame(self) -> None:
         """Adds a frame with the changes since the last one to the ring. Under the lock only."""
         if self._answer.seq != self._framed_seq:
-            self._share(await self._patch(self._framed_seq) if self._is_anybody_there else None)
+            is_needed = self._is_anybody_there
+            self._share(await self._patch(self._framed_seq, is_shared=True) if is_needed else None)
 
     @property
     def _is_anybody_there(self) -> bool:
@@ -307,6 +306,7 @@ class RunBroadcaster:
     def _share(self, frame: ViewerFrame | None) -> None:
         if frame is not None:
             self._ring.append(frame)
+            self._open_blocks.confirm()
             self._ring_bytes += len(frame.text)
             metrics.FRAMES_RENDERED.add(1)
         while self._is_ring_too_long:
@@ -324,33 +324,40 @@ class RunBroadcaster:
         size = max(self._sizes[seq] - self._sizes[after], self._answer.open_length)
         return seq - after > THREAD_EVENTS or size > THREAD_BYTES
 
-    async def _patch(self, after: int) -> ViewerFrame:
-        if self._is_long(after):
-            return await in_thread(self._patch_now, after)
-        return self._patch_now(after)
+    async def _patch(self, after: int, *, is_shared: bool = False) -> ViewerFrame:
+        patch_now = self._shared_now if is_shared else self._patch_now
+        return await in_thread(patch_now, after) if self._is_long(after) else patch_now(after)
 
     def _patch_now(self, after: int) -> ViewerFrame:
-        return self._envelope(after, self._answer.patches_since(after))
+        return self._framed(after, self._answer.patches_since(after))
 
-    def _envelope(
-        self, after: int, content: str, *, replaces: bool = False, is_whole: bool = True
+    def _shared_now(self, after: int) -> ViewerFrame:
+        patches = self._answer.changes_since(after)
+        content, since = self._open_blocks.shorten(patches, after)
+        return self._framed(after, content, since=since)
+
+    def _framed(
+        self,
+        after: int,
+        content: str | list[ShortPatch],
+        *,
+        since: int | None = None,
+        replaces: bool = False,
+        is_whole: bool = True,
     ) -> ViewerFrame:
-        """``replaces``: the content does not depend on what the page showed before.
-
-        Until all pieces are there (``is_whole``) the page has no valid cursor (an empty checksum), and
-        more follows even if the run has ended.
-        """
+        """Until all pieces are there (``is_whole``) the page has no valid cursor (an empty checksum), and
+        more follows even if the run has ended."""
         seq = self._answer.seq
-        envelope = {
-            "run": self.run_id.hex,
-            "after": after,
-            "seq": seq,
-            "replaces": replaces,
-            "check": format_check(self._checks[seq]) if is_whole else "",
-            "live": not (self.has_ended and is_whole),
-            "content": content,
-        }
-        return ViewerFrame(after, seq, _encoder.encode(envelope).decode())
+        envelope = Envelope(
+            run=self.run_id.hex,
+            after=after,
+            seq=seq,
+            check=format_check(self._checks[seq]) if is_whole else "",
+            content=content,
+            replaces=replaces,
+            live=not (self.has_ended and is_whole),
+        )
+        return ViewerFrame(after, seq, envelope.encoded(), since)
 
     def _wake(self) -> None:
         for on_change in list(self._viewers):

@@ -23,6 +23,8 @@ class Cursor(msgspec.Struct):
     run: UUID
     seq: int = 0
     check: str = ""
+    # Whether the page can put back what shared frames leave out; one of an older version can't.
+    holds: bool = False
 
 
 class Subscribe(msgspec.Struct, tag="hello"):
@@ -67,7 +69,9 @@ async def follow_run(viewer: Viewer, user: User, cursor: Cursor) -> None:
     except (Http404, PermissionDenied):
         # A deleted answer. The conversation itself is checked by the access monitor.
         return
-    await viewer.follow(cursor.run, run.conversation.public_id, cursor.seq, cursor.check)
+    await viewer.follow(
+        cursor.run, run.conversation.public_id, cursor.seq, cursor.check, holds=cursor.holds
+    )
 
 
 def identity_of(scope: dict[str, Any]) -> Identity | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -25,7 +26,8 @@ from chat.live.access_monitor import (
     Identity,
     Room,
 )
-from chat.live.broadcaster import RunBroadcaster, RunBroadcasters, ViewerFrame, broadcasters
+from chat.live.broadcaster import RunBroadcaster, RunBroadcasters, broadcasters
+from chat.live.frames import ViewerFrame
 from chat.live.list_version import access_part
 from chat.runs.queue import QueuePositions
 
@@ -74,6 +76,10 @@ def encode(message: dict[str, object]) -> str:
     return _encoder.encode(message).decode()
 
 
+# Later than any seq.
+NO_FRAMES = sys.maxsize
+
+
 @dataclass(slots=True, kw_only=True)
 class FollowedRun:
     """One run that a viewer follows. ``sent`` are the (seq, bytes) of frames that are not acknowledged
@@ -83,6 +89,8 @@ class FollowedRun:
     on_change: Callable[[], None]
     conversation_id: UUID
     seq: int
+    # The tab got every shared frame from here on; `NO_FRAMES`: it can't read them.
+    since: int
     # Nothing is sent until the tab's cursor has been compared with the log.
     is_verified: bool = False
     must_replace: bool = False
@@ -170,8 +178,11 @@ class Viewer:
         self._list_told_at = asyncio.get_running_loop().time()
         self._update_rooms()
 
-    async def follow(self, run_id: UUID, conversation_id: UUID, seq: int, check: str) -> None:
+    async def follow(
+        self, run_id: UUID, conversation_id: UUID, seq: int, check: str, *, holds: bool
+    ) -> None:
         """Continues from the tab's cursor. A cursor of another log gets the whole answer again.
+        Without ``holds`` the tab gets no shared frames.
 
         The caller has checked the right to read the run.
         """
@@ -182,7 +193,11 @@ class Viewer:
         on_change = partial(self._on_change, run_id)
         broadcaster = self._broadcasters.join(run_id, on_change)
         followed = FollowedRun(
-            broadcaster=broadcaster, on_change=on_change, conversation_id=conversation_id, seq=seq
+            broadcaster=broadcaster,
+            on_change=on_change,
+            conversation_id=conversation_id,
+            seq=seq,
+            since=seq if holds else NO_FRAMES,
         )
         self._runs[run_id] = followed
         self._update_rooms()
@@ -306,7 +321,7 @@ class Viewer:
         )
         if self._send_now is None or not (is_idle and is_usual) or self._is_behind():
             return False
-        for frame in followed.broadcaster.shared_after(followed.seq):
+        for frame in followed.broadcaster.shared_after(followed.seq, followed.since):
             if not self._send_now(frame.text):
                 return False
             self._note_sent(followed, frame)
@@ -398,7 +413,7 @@ class Viewer:
     @staticmethod
     async def _frames_for(followed: FollowedRun) -> list[ViewerFrame]:
         if not followed.must_replace:
-            return await followed.broadcaster.frames_after(followed.seq)
+            return await followed.broadcaster.frames_after(followed.seq, followed.since)
         followed.must_replace = False
         return await followed.broadcaster.replacement()
 
@@ -411,6 +426,8 @@ class Viewer:
 
     def _note_sent(self, followed: FollowedRun, frame: ViewerFrame) -> None:
         followed.seq = frame.seq
+        if frame.since is None and followed.since != NO_FRAMES:
+            followed.since = frame.seq
         if self._is_acknowledged:
             followed.sends(frame.seq, len(frame.text))
         self._has_news = True

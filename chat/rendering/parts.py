@@ -19,10 +19,23 @@ class UnsafePatch(Exception):
     """The content would break out of its patch element: a bug in a renderer."""
 
 
-def partial(target: str, swap: str, content: str) -> str:
-    """One patch: a change that htmx makes to one element."""
+REPLACE, MORPH, APPEND = "innerHTML", "innerMorph", "beforeend"
+
+
+# A change that htmx makes to one element: target, swap and content, and the element of an open block whose
+# HTML may contain the beginning of this content (empty if there is none).
+Patch = tuple[str, str, str, str]
+
+
+def _checked(target: str, content: str) -> str:
     if _UNSAFE.search(content):
         raise UnsafePatch(target)
+    return content
+
+
+def partial(target: str, swap: str, content: str) -> str:
+    """One patch as htmx reads it."""
+    content = _checked(target, content)
     return f'<hx-partial hx-target="#{target}" hx-swap="{swap}">{content}</hx-partial>'
 
 
@@ -30,23 +43,29 @@ class Patches:
     """The patches of one frame, in order. Consecutive appends to one element are joined."""
 
     def __init__(self) -> None:
-        self._entries: list[tuple[str, str, list[str]]] = []
+        self._entries: list[tuple[str, str, list[str], str]] = []
 
     def replace(self, target: str, content: str) -> None:
-        self._entries.append((target, "innerHTML", [content]))
+        self._entries.append((target, REPLACE, [content], target))
 
     def morph(self, target: str, content: str) -> None:
         """Morph the content, which keeps the reader's selection. For small elements only."""
-        self._entries.append((target, "innerMorph", [content]))
+        self._entries.append((target, MORPH, [content], target))
 
-    def append(self, target: str, content: str) -> None:
-        if self._entries and self._entries[-1][:2] == (target, "beforeend"):
+    def append(self, target: str, content: str, *, like: str = "") -> None:
+        if self._entries and self._entries[-1][:2] == (target, APPEND):
             self._entries[-1][2].append(content)
         elif content:
-            self._entries.append((target, "beforeend", [content]))
+            self._entries.append((target, APPEND, [content], like))
+
+    def __iter__(self) -> Iterator[Patch]:
+        for target, swap, some, like in self._entries:
+            yield target, swap, _checked(target, "".join(some)), like
 
     def render(self) -> str:
-        return "".join(partial(target, swap, "".join(some)) for target, swap, some in self._entries)
+        return "".join(
+            partial(target, swap, "".join(some)) for target, swap, some, _ in self._entries
+        )
 
 
 # Size of the pieces in which a whole answer is sent again, in characters. Larger blocks stay whole.

@@ -417,6 +417,10 @@ class Answer:
 
     def patches_since(self, seq: int) -> str:
         """The patches that update a page from the snapshot at `seq` to the current one."""
+        return self.changes_since(seq).render()
+
+    def changes_since(self, seq: int) -> Patches:
+        """The same, not rendered yet."""
         patches = Patches()
         if self._choices.changed_seq > seq:
             self._choices.patch(seq, patches)
@@ -427,7 +431,7 @@ class Answer:
             patches.replace(self._figures.id, self._figures.content())
         if self._phase.changed_seq > seq:
             patches.replace(self._phase.id, self._phase.content())
-        return patches.render()
+        return patches
 
     def replacement(self, limit_bytes: int = 65536) -> list[str]:
         """Frames for a page whose cursor is unknown: the first replaces the answer, the others append to it.

@@ -4,6 +4,7 @@ import {
   ANSWER_ENDED, LIST_CHANGED, ROOM_CHANGED, ROOM_GONE, ROOM_SHOWN, SERVERS_DRAINING, WS_AFTER_INCOMING, WS_ERROR,
 } from "../base/events.js";
 import { connect } from "./connection.js";
+import { complete } from "./open_blocks.js";
 
 const live = document.getElementById("live");
 const room = document.getElementById("room");
@@ -16,7 +17,7 @@ const RELOAD_SPREAD_MS = 3000;
 const RELOAD_MS = 30000;
 const RELOADED = "reloaded";
 
-const cursors = new Map();  // run → {answer, seq, check}
+const cursors = new Map();  // run → {answer, seq, check, held}
 const acked = new Map();
 let ackedAt = -ACK_MS;
 let reloadedAt = -RELOAD_MS;
@@ -30,14 +31,14 @@ function look() {
   const shown = new Map();
   for (const answer of document.querySelectorAll("#turns .answer[data-live]")) {
     const { run, seq, check } = answer.dataset;
-    shown.set(run, { answer, seq: Number(seq), check });
+    shown.set(run, { answer, seq: Number(seq), check, held: new Map() });
   }
   for (const run of cursors.keys()) if (!shown.has(run)) forget(run);
   for (const [run, cursor] of shown) {
     // The same run in a new element stands where that element was rendered.
     if (cursors.get(run)?.answer === cursor.answer) continue;
     cursors.set(run, cursor);
-    say({ type: "follow", run, seq: cursor.seq, check: cursor.check });
+    say({ type: "follow", run, seq: cursor.seq, check: cursor.check, holds: true });
   }
 }
 
@@ -49,7 +50,7 @@ function forget(run) {
 
 /* The first message of a connection: what the page shows, and where it stands. */
 function hello() {
-  const runs = [...cursors].map(([run, { seq, check }]) => ({ run, seq, check }));
+  const runs = [...cursors].map(([run, { seq, check }]) => ({ run, seq, check, holds: true }));
   const shown = room ? { room: room.dataset.room, revision: Number(room.dataset.revision), epoch: room.dataset.epoch } : {};
   // Also on a page without a conversation.
   const list_version = document.querySelector("[data-list-version]")?.dataset.listVersion ?? "";
@@ -61,8 +62,11 @@ function hello() {
 function onIncoming(event) {
   if (event.defaultPrevented) return;
   try { incoming = JSON.parse(event.detail.message.data); } catch { incoming = {}; }
-  incomingFor = cursors.get(incoming.run);
-  if (isGone || isMisplaced(incoming)) event.preventDefault();
+  const message = incoming;
+  incomingFor = cursors.get(message.run);
+  if (isGone || isMisplaced(message)) event.preventDefault();
+  // What hx-ws swaps: the same object, with the open blocks.
+  event.detail.message.json = async () => message;
 }
 
 // A patch fits only the text it was made for. One that crossed a new rendering on its way is dropped;
@@ -71,9 +75,10 @@ function isMisplaced(frame) {
   if (frame.content === undefined || !frame.run) return false;
   const cursor = cursors.get(frame.run);
   if (!cursor) return true;
-  if (frame.replaces || frame.after === undefined || frame.after === cursor.seq) return false;
-  if (frame.seq > cursor.seq) askUnlessItComes(frame.run, cursor);
-  return true;
+  const isNext = frame.replaces || frame.after === undefined || frame.after === cursor.seq;
+  const isUsable = isNext && complete(frame, cursor.held);
+  if (!isUsable && frame.seq > cursor.seq) askUnlessItComes(frame.run, cursor);
+  return !isUsable;
 }
 
 // A page that does not move on lacks something, which nobody will send again unasked.
@@ -81,7 +86,7 @@ function askUnlessItComes(run, cursor) {
   const { seq } = cursor;
   cursor.timer ??= setTimeout(() => {
     cursor.timer = undefined;
-    if (cursors.get(run) === cursor && cursor.seq === seq) say({ type: "follow", run, seq, check: cursor.check });
+    if (cursors.get(run) === cursor && cursor.seq === seq) say({ type: "follow", run, seq, check: cursor.check, holds: true });
   }, MISSING_MS);
 }
 

@@ -16,6 +16,7 @@ from tests.bench import (  # noqa: E402 - Django first
     capacity,
     compaction,
     decoding,
+    frame_bytes,
     search,
     sidebar,
 )
@@ -29,6 +30,7 @@ BENCHMARKS = {
     "rooms": browser.rooms_report,
     "long": browser.long_report,
     "search": search.report,
+    "bytes": frame_bytes.report,
     "sidebar": sidebar.report,
 }
 

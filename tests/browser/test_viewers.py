@@ -120,6 +120,42 @@ def test_viewers_and_a_reload_show_the_same(
     expect(alice.answer).to_contain_text("The end of it.")
 
 
+# Loses the next frame with this row; the websocket stays open.
+LOSE = """document.addEventListener("htmx:ws:before:message:incoming", function lose(event) {
+  if (!event.detail.message.data.includes("level 2")) return;
+  document.removeEventListener("htmx:ws:before:message:incoming", lose, true);
+  window.hasLost = true;
+  event.preventDefault();
+}, true);"""
+
+
+def test_page_joins_lags_and_resumes_inside_a_block(site: BrowserSite, tab: OpenTab) -> None:
+    rows = (f"| *weir* 🌊 {n} | **level {n}** |\n" for n in range(5))
+    steps = [step for n, row in enumerate(rows) for step in (row, gate(f"row-{n}"))]
+    site.fake.script(streams.telling("| a | b |\n|---|---|\n", *steps, "\nThe end of it."))
+    run = site.send("Tell us.")
+    alice = tab("Alice", site.room(run)).shows("level 0")
+    bob = tab("Bob", site.room(run)).shows("level 0")
+
+    site.fake.release("row-0")
+    bob.shows("level 1").page.evaluate(LOSE)
+    site.fake.release("row-1")
+    bob.page.wait_for_function("() => window.hasLost")
+    site.fake.release("row-2")
+    bob.shows("level 2").shows("level 3").reload()
+    site.fake.release("row-3")
+    late = tab("Alice", site.room(run)).shows("level 4")
+    site.fake.release("row-4")
+    for viewer in (alice, bob, late):
+        viewer.until_ended()
+
+    # Row by row, so that what stays of the table was not sent again.
+    kept = [patch for one in alice.messages for patch in one.get("content", ()) if len(patch) == 6]
+    assert kept
+    after = tab("Bob", site.room(run)).normalized()
+    assert [viewer.normalized() for viewer in (alice, bob, late)] == [after] * 3
+
+
 def test_stopped_answer_is_the_same_live_and_reloaded(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("Some *words*, then ", "`code` and ", streams.hang()))
     run = site.send("Tell us.")

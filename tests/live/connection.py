@@ -16,6 +16,7 @@ from chat.wire.sse import Decoder, Frame
 from project.asgi import application
 from project.server.backpressure import SEND_NOW
 from tests.rendering.dom import Page
+from tests.support.open_blocks import completed
 from tests.support.pages import Cursor, cursor_of, page_of
 
 # A deadline for what should happen at once. It costs nothing when it does.
@@ -176,6 +177,7 @@ class LivePage(Connection):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.messages: list[dict[str, Any]] = []
         self.pages: dict[UUID, Page] = {}
+        self.held: dict[UUID, dict[str, str]] = {}
         self.cursors: dict[UUID, Cursor] = {}
         self._rendered_anew: set[UUID] = set()
         super().__init__(*arguments, **options)
@@ -185,11 +187,15 @@ class LivePage(Connection):
         if run in self.pages:
             self._rendered_anew.add(run)
         self.pages[run] = page_of(run, entries)
+        self.held[run] = {}
         self.cursors[run] = cursor or cursor_of(entries)
         return self.cursors[run]
 
     def take(self, text: str) -> None:
         message = json.loads(text)
+        if "content" in message:
+            # The values that frames leave out.
+            message = {"replaces": False, "live": True, **message}
         self.messages.append(message)
         if "content" in message:
             self.apply(message)
@@ -203,7 +209,7 @@ class LivePage(Connection):
             return False
         # A patch for another position would tear the page.
         assert not is_misplaced
-        self.pages[run].apply(frame["content"])
+        self.pages[run].apply(completed(frame, self.held[run]))
         self.cursors[run] = frame["seq"], frame["check"]
         return True
 
@@ -283,7 +289,7 @@ class Tab(LivePage):
     ) -> None:
         """Follows from a page that shows ``entries``. With ``cursor`` it claims another position."""
         seq, check = self.show(run, entries, cursor)
-        self.say(type="follow", run=run.hex, seq=seq, check=check)
+        self.say(type="follow", run=run.hex, seq=seq, check=check, holds=True)
 
     async def until_closed(self) -> None:
         await self.until(lambda tab: tab.close_code is not None)
@@ -337,7 +343,7 @@ class StreamTab(LivePage, HttpConnection):
 
 
 def cursor_message(run: UUID, cursor: Cursor) -> dict[str, Any]:
-    return {"run": run.hex, "seq": cursor[0], "check": cursor[1]}
+    return {"run": run.hex, "seq": cursor[0], "check": cursor[1], "holds": True}
 
 
 def fresh_page(run: Run) -> Page:

@@ -204,7 +204,7 @@ async def test_large_events_are_rendered_in_a_thread(
     makers.clear()
 
     # No shared frame begins at the first number: this patch is made for one viewer.
-    await broadcaster.frames_after(1)
+    await broadcaster.frames_after(1, 1)
 
     assert len(run.entries) < THREAD_EVENTS
     assert [seq for seq, _ in makers] == [1]

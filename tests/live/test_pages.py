@@ -8,6 +8,7 @@ import pytest
 from chat import events as canonical
 from chat.live.broadcaster import RunBroadcaster, broadcasters
 from chat.live.viewer import CLOSE_LATER
+from chat.rendering.parts import Patches
 from chat.rendering.patches import Answer
 from chat.runs.configured_buffer import event_buffer
 from tests.live.conftest import Begin, LiveRun, OpenTab, threads
@@ -319,14 +320,14 @@ async def test_failing_answer_harms_no_other(
     begin: Begin, run: LiveRun, bobs_tab: Tab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poisoned = await threads.call(begin)
-    patches_since = Answer.patches_since
+    changes_since = Answer.changes_since
 
-    def fail(answer: Answer, seq: int) -> str:
+    def fail(answer: Answer, seq: int) -> Patches:
         if answer._id == f"r{poisoned.id.hex}":
             raise ValueError("poison")
-        return patches_since(answer, seq)
+        return changes_since(answer, seq)
 
-    monkeypatch.setattr(Answer, "patches_since", fail)
+    monkeypatch.setattr(Answer, "changes_since", fail)
     bobs_tab.follow(poisoned.id)
 
     await poisoned.tell("Poison")

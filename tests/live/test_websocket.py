@@ -154,7 +154,7 @@ async def test_hello_follows_runs_from_their_cursors(
     await bobs_tab.until_seq(run.id, len(run.entries))
 
     back = open_tab()
-    back.pages[run.id], back.cursors[run.id] = bobs_tab.pages[run.id], bobs_tab.cursors[run.id]
+    back.show(run.id, run.entries, bobs_tab.cursors[run.id])
     runs = [cursor_message(run.id, back.cursors[run.id])]
     back.say_text(json.dumps({"type": "hello", "room": run.room.hex, "revision": 1, "runs": runs}))
     await run.add(" and again")

@@ -314,7 +314,7 @@ def test_code_block_ends_at_as_many_marks_as_began_it(fence: str, size: int) -> 
 def test_code_is_highlighted_by_classes_only() -> None:
     html = render("```python\ndef f(): return '<b>'\n```")
 
-    assert '<span class="hl-keyword">def</span>' in html
+    assert "<span class=hl-keyword>def</span>" in html
     assert "&lt;b&gt;" in html
     assert "style=" not in html
 

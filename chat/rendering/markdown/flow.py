@@ -445,12 +445,14 @@ class Flow(Part):
             patches.replace(f"{self._prefix}-closed", self._sections_from(0))
             return
         first = bisect_right(self._block_seqs, since)
+        # What closes was open until now, and its HTML begins as it did.
+        like = f"{self._prefix}-open"
         number, inside = divmod(first, SECTION_BLOCKS)
         if inside:
             end = (number + 1) * SECTION_BLOCKS
-            patches.append(f"{self._prefix}-s{number}", self._html_of(first, end))
+            patches.append(f"{self._prefix}-s{number}", self._html_of(first, end), like=like)
             first = end
-        patches.append(f"{self._prefix}-closed", self._sections_from(first))
+        patches.append(f"{self._prefix}-closed", self._sections_from(first), like=like)
 
     def _patch_parts(self, since: int, patches: Patches) -> None:
         target = f"{self._prefix}-parts"
@@ -458,7 +460,8 @@ class Flow(Part):
             patches.replace(target, "".join(part.html for part in self._parts))
             return
         new = self._parts[bisect_right(self._part_seqs, since) :]
-        patches.append(target, "".join(part.html for part in new))
+        html = "".join(part.html for part in new)
+        patches.append(target, html, like=f"{self._prefix}-open")
 
     def _patch_open(self, since: int, patches: Patches) -> None:
         target = f"{self._prefix}-open"

@@ -32,6 +32,7 @@ from tests.bench.load.marks import (
     seconds_between,
 )
 from tests.bench.load.page import Page
+from tests.support.open_blocks import completed
 
 ACK_SECONDS = 0.5
 # From the last tab to the first stream: whoever measures gets ready, and what tabs cost is over.
@@ -51,7 +52,7 @@ SHOWN_RUN = re.compile(
     rb'data-run="([0-9a-f]{32})" data-seq="(\d+)" data-check="([0-9a-f]+)" data-live'
 )
 ENVELOPE = re.compile(
-    rb'"after":(\d+),"seq":(\d+),"replaces":(?:true|false),"check":"\w+","live":(true|false)'
+    rb'"after":(\d+),"seq":(\d+)(?:,"replaces":true)?,"check":"\w+"(,"live":false)?'
 )
 
 
@@ -412,7 +413,7 @@ class TabStream(Stream):
             self.error = f"the form was answered with {self.status}"
             return
         self.run = shown[1].decode()
-        cursor = {"run": self.run, "seq": int(shown[2]), "check": shown[3].decode()}
+        cursor = {"run": self.run, "seq": int(shown[2]), "check": shown[3].decode(), "holds": True}
         self._rendered, self._rendered_at = body, int(shown[2])
         if self.job.viewers:
             self.socket.say({"type": "follow", **cursor})
@@ -516,7 +517,7 @@ class TabStream(Stream):
         self.seq = int(found[2])
         self.marks.take(payload, arrived)
         self.frames_kept.append(payload)
-        if found[3] == b"false" and not self.ended.done():
+        if found[3] and not self.ended.done():
             self.is_complete = True
             self.ended.set_result(None)
 
@@ -537,11 +538,12 @@ class TabStream(Stream):
         """What the page shows at the end, from its patches. Raises where one does not fit."""
         page = Page(self.run, self._rendered.decode())
         at = self._rendered_at
+        held: dict[str, str] = {}
         for payload in self.frames_kept:
             frame = msgspec.json.decode(payload)
-            if frame["after"] != at and not frame["replaces"]:
+            if frame["after"] != at and not frame.get("replaces"):
                 raise ValueError(f"a frame after {frame['after']} came to a page at {at}")
-            page.apply(frame["content"])
+            page.apply(completed(frame, held))
             at = frame["seq"]
         return page.text()
 

@@ -14,6 +14,7 @@ from websockets.sync import client
 
 from chat.wire.sse import Decoder, Frame
 from tests.rendering.dom import Page
+from tests.support.open_blocks import completed
 from tests.support.pages import BEGINNING, Cursor, page_of
 from tests.support.processes.site import ORIGIN, SOON_SECONDS, Site
 
@@ -141,6 +142,7 @@ class Tab(Listener):
         super().__init__()
         self.messages: list[dict[str, Any]] = []
         self.pages = pages or {run: page_of(run, []) for run in runs}
+        self._held: dict[UUID, dict[str, str]] = {run: {} for run in self.pages}
         self.cursors = cursors or dict.fromkeys(runs, BEGINNING)
         self.close_code: int | None = None
         self._stack = contextlib.ExitStack()
@@ -153,7 +155,7 @@ class Tab(Listener):
 
     def _hello(self, room: UUID | None) -> None:
         runs = [
-            {"run": run.hex, "seq": seq, "check": check}
+            {"run": run.hex, "seq": seq, "check": check, "holds": True}
             for run, (seq, check) in self.cursors.items()
         ]
         self.say(type="hello", room=room and room.hex, revision=0, runs=runs)
@@ -174,12 +176,15 @@ class Tab(Listener):
     def _take(self, message: dict[str, Any]) -> None:
         if "heartbeat" in message:
             return
+        if "content" in message:
+            # The values that frames leave out.
+            message = {"replaces": False, "live": True, **message}
         self.messages.append(message)
         if "content" not in message:
             return
         run = UUID(message["run"])
         assert message["replaces"] or message["after"] == self.cursors[run][0]
-        self.pages[run].apply(message["content"])
+        self.pages[run].apply(completed(message, self._held[run]))
         self.cursors[run] = message["seq"], message["check"]
         self.say(type="ack", runs={run.hex: message["seq"]})
 
