@@ -63,9 +63,16 @@ export class Replay {
     }
   }
 
-  async step(by) {
-    this.pause();
+  /* Steps forward follow each other: a second press, while the first one loads, goes on from there. */
+  step(by) {
+    if (this.isPlaying || this.isJumping || by < 0) this.pause();
     if (by < 0) return this.jump({ seq: Math.max(0, this.seq - 1) });
+    const before = this.stepping ?? Promise.resolve();
+    this.stepping = before.catch(() => {}).then(() => this.stepForward());
+    return this.stepping;
+  }
+
+  async stepForward() {
     if (this.seq >= this.last) return undefined;
     const more = await this.ask(this.root.dataset.frames, { after: this.seq, step: 0, most: 1 });
     for (const frame of more?.frames ?? []) await this.take(frame);

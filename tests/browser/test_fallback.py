@@ -431,7 +431,7 @@ def test_failed_change_is_fetched_later(proxy: FaultyProxy, people: People) -> N
 def test_page_of_another_database_is_reloaded_once(proxy: FaultyProxy, people: People) -> None:
     proxy.fake.script(streams.telling("First."))
     run = proxy.send("Tell us.")
-    alice = people.tab(proxy, "Alice", proxy.room(run)).until_ended()
+    alice = people.tab(proxy, "Alice", proxy.room(run)).until_ended().until_live()
     alice.page.evaluate(
         "() => { Math.random = () => 0; document.getElementById('room').dataset.epoch = '0'; }"
     )

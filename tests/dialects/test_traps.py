@@ -61,7 +61,7 @@ TESTED = {
     39: "servers/test_secret_options.py::test_a_secret_option_that_comes_back_is_stored_and_shown_nowhere",
     40: "rendering/test_hostile.py::test_no_field_of_any_event_becomes_markup",
     42: "runs/test_limits.py::test_a_stop_closes_the_upstream_in_every_phase",
-    44: "runs/test_limits.py::test_an_answer_without_end_is_cut_off_and_kept_so_far",
+    44: "runs/test_limits.py::test_answer_is_cut_at_the_last_byte_and_kept_so_far",
     45: "browser/test_viewers.py::test_viewers_and_a_reload_show_the_same",
 }
 

@@ -329,7 +329,8 @@ def test_memory_does_not_grow_with_the_turns(
     tracemalloc.stop()
 
     assert size > turn_count // 4 * len(ANSWER)
-    assert more < size / 8
+    # With all turns in memory it would be two thirds of the size.
+    assert more < size / 4
 
 
 def memory() -> int:
