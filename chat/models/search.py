@@ -55,10 +55,17 @@ class SearchRow(models.Model):
     message = models.ForeignKey(
         Message, null=True, on_delete=models.CASCADE, related_name="search_rows"
     )
+    # Without indexes of their own: nobody is deleted as often as a row is written.
     author = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.SET_NULL,
+        db_index=False,
+        related_name="+",
     )
-    upstream = models.ForeignKey(Upstream, null=True, on_delete=models.SET_NULL, related_name="+")
+    upstream = models.ForeignKey(
+        Upstream, null=True, on_delete=models.SET_NULL, db_index=False, related_name="+"
+    )
     model = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField()
     vector = TokenVector(null=True)

@@ -26,7 +26,7 @@ from chat.models import (
     User,
     Visibility,
 )
-from chat.search.index import by_relevance, matching, newest_first
+from chat.search.index import are_few, by_relevance, matching, newest_first
 from chat.search.sources import KINDS
 from chat.search.tokens import Phrase, Query, Token, folded, located_tokens, name_key
 
@@ -35,7 +35,7 @@ PAGE_HITS = 20
 # nearly everything says nothing about relevance, and weighing it all takes seconds.
 MOST_COUNTED = 1_000
 # Of still more hits, those that were stored last are put in the order of time.
-MOST_SORTED = 10_000
+MOST_SORTED = 1_500
 SNIPPET_CHARACTERS = 200
 # Before the first word that was found.
 LEAD_CHARACTERS = 50
@@ -106,14 +106,15 @@ def find(
     """
     if query.is_empty or not user.is_active:
         return NOTHING
-    rows = found(user, query, within=within)
+    few = are_few(_searched_by(user, within))
+    rows = found(user, query, within=within, are_few=few)
     if kinds:
         rows = rows.filter(kind__in=kinds)
-    keys = newest_first(rows, MOST_SORTED, limit=MOST_COUNTED + 1)
+    keys = newest_first(rows, query, are_few=few, sorted_rows=MOST_SORTED, limit=MOST_COUNTED + 1)
     count = min(len(keys), MOST_COUNTED)
     is_frequent = len(keys) > MOST_COUNTED
     if query.wanted and not by_date and not is_frequent:
-        keys = _distinct(by_relevance(rows, query).values_list("pk", "kind", "source"))
+        keys = by_relevance(keys, query)
     start = (page - 1) * limit
     return Hits(
         hits=_hits(keys[start : start + limit], query),
@@ -123,10 +124,13 @@ def find(
     )
 
 
-def found(user: User, query: Query, *, within: Conversation | None = None) -> QuerySet[SearchRow]:
-    """All rows that a query finds for a person, everywhere or in one conversation."""
-    rows = SearchRow.objects.filter(conversation__in=_searched_by(user, within).values("pk"))
-    return matching(rows.filter(*_conditions(user, query)), query)
+def found(
+    user: User, query: Query, *, are_few: bool, within: Conversation | None = None
+) -> QuerySet[SearchRow]:
+    """All rows that a query finds for a person, everywhere or in one conversation. ``are_few``: the
+    conversations in which it searches."""
+    rows = matching(query, _searched_by(user, within), are_few=are_few)
+    return rows.filter(*_conditions(user, query))
 
 
 def _searched_by(user: User, within: Conversation | None) -> QuerySet[Conversation]:
@@ -220,14 +224,6 @@ _HAS: dict[str, Callable[[], Q]] = {
         Exists(Run.objects.filter(message=OuterRef("message"), status=RunStatus.FAILED))
     ),
 }
-
-
-def _distinct(rows: Iterable[tuple[int, str, int]]) -> list[int]:
-    """The keys of the rows, of each text one: the parts of a long text are one hit."""
-    seen: dict[tuple[str, int], int] = {}
-    for pk, kind, source in rows:
-        seen.setdefault((kind, source), pk)
-    return list(seen.values())
 
 
 # --- hits ---------------------------------------------------------------------------------------

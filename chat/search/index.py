@@ -6,6 +6,7 @@ the text. The words of `SearchRow` ``n`` are under key ``n``.
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,10 @@ from typing import Any
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
-from django.db.models import QuerySet
-from django.db.models.expressions import RawSQL
+from django.db.models import Exists, Max, OuterRef, QuerySet, Value
+from django.db.models.functions import Coalesce
 
-from chat.models import SearchRow
+from chat.models import Conversation, SearchRow
 from chat.search.tokens import Phrase, Query, tokens_of
 
 # Longer texts are several rows. PostgreSQL knows positions up to 16,383, and a megabyte for a row.
@@ -29,6 +30,11 @@ MOST_PARTS = 20
 MOST_CHARACTERS = 4_000_000
 # A few milliseconds of work.
 SLICE_CHARACTERS = 100_000
+# Of so many the rows are listed in advance.
+FEW_CONVERSATIONS = 1_500
+# PostgreSQL reads all rows that have a word before it can sort them. So it first looks for enough of
+# them among so many rows that were stored last.
+LAST_ROWS = (50_000, 400_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,31 +141,89 @@ def vector_of(tokens: Sequence[str]) -> str:
 # --- searching ----------------------------------------------------------------------------------
 
 
-def matching(rows: QuerySet[SearchRow], query: Query) -> QuerySet[SearchRow]:
-    """Those of the rows that have the words of a query. Without words: all of them."""
+def are_few(conversations: QuerySet[Conversation]) -> bool:
+    return conversations.order_by()[: FEW_CONVERSATIONS + 1].count() <= FEW_CONVERSATIONS
+
+
+def matching(
+    query: Query, conversations: QuerySet[Conversation], *, are_few: bool
+) -> QuerySet[SearchRow]:
+    """Rows of these conversations that have the words of a query. Without words: all of them.
+
+    Of few conversations the rows are known before the words are looked up; of many, the conversation
+    of each row that has the words is looked at, until enough are found.
+    """
+    rows = _rows_of_few(conversations) if are_few else _rows_of_many(conversations)
+    known = rows if are_few else None
     if query.wanted:
-        return rows.extra(**_condition(_all_of(query)))
+        return rows.extra(**_condition(_all_of(query), known))
     if query.excluded:
-        found = SearchRow.objects.extra(**_condition(_any_of(query.excluded)))
+        found = SearchRow.objects.extra(**_condition(_any_of(query.excluded), known))
         return rows.exclude(pk__in=found.values("pk"))
     return rows
 
 
-def by_relevance(rows: QuerySet[SearchRow], query: Query) -> QuerySet[SearchRow]:
-    """Best first. ``rows`` are those of `matching`, and few enough to be weighed one by one."""
+def _rows_of_few(conversations: QuerySet[Conversation]) -> QuerySet[SearchRow]:
+    if connection.vendor != "postgresql":
+        return SearchRow.objects.filter(conversation__in=conversations.values("pk"))
+    # PostgreSQL would estimate how many there are, and often search for all words instead. It
+    # computes an array first.
+    text, parameters = conversations.values("pk").query.sql_with_params()
+    condition = f"chat_searchrow.conversation_id = ANY(ARRAY({text}))"
+    # The text is the ORM's, with placeholders.
+    return SearchRow.objects.extra(where=[condition], params=list(parameters))  # noqa: S610
+
+
+def _rows_of_many(conversations: QuerySet[Conversation]) -> QuerySet[SearchRow]:
+    is_readable = Exists(conversations.filter(pk=OuterRef("conversation")))
+    # Within `Coalesce` it is a question about each row. Otherwise PostgreSQL would join the two
+    # tables, and sort what it has joined.
+    return SearchRow.objects.filter(Coalesce(is_readable, Value(False)))
+
+
+def by_relevance(keys: Sequence[int], query: Query) -> list[int]:
+    """The keys of `newest_first`, best first. They are weighed one by one."""
     if connection.vendor == "postgresql":
-        rank = RawSQL("-ts_rank(chat_searchrow.vector, %s::tsquery, 1)", [_all_of(query)])
+        text = """
+            SELECT id FROM chat_searchrow WHERE id = ANY(%s)
+            ORDER BY ts_rank(vector, %s::tsquery, 1) DESC, id DESC
+        """
+        parameters: list[Any] = [list(keys), _all_of(query)]
     else:
-        rank = RawSQL("bm25(chat_searchindex)", [])
-    return rows.order_by(rank, "-pk")
+        text = """
+            SELECT rowid FROM chat_searchindex
+            WHERE chat_searchindex MATCH %s AND +rowid IN (SELECT value FROM json_each(%s))
+            ORDER BY bm25(chat_searchindex), rowid DESC
+        """
+        parameters = [_all_of(query), json.dumps(keys)]
+    with connection.cursor() as cursor:
+        cursor.execute(text, parameters)
+        return [pk for (pk,) in cursor.fetchall()]
 
 
-def newest_first(rows: QuerySet[SearchRow], sorted_rows: int, *, limit: int) -> list[int]:
+def newest_first(
+    rows: QuerySet[SearchRow], query: Query, *, are_few: bool, sorted_rows: int, limit: int
+) -> list[int]:
     """The keys of rows, of each text one, newest first. Of very many rows those that were stored
     last are sorted, as the index has them in that order. What was imported may be older."""
-    last = rows.order_by("-pk").values_list("pk", "kind", "source", "created_at")[:sorted_rows]
+    if query.wanted and connection.vendor != "postgresql":
+        # The same key, but in this order SQLite reads no more of the words than it needs.
+        rows = rows.extra(order_by=["-chat_searchindex.rowid"])
+    else:
+        rows = rows.order_by("-pk")
+    if query.wanted and connection.vendor == "postgresql" and not are_few:
+        newest = SearchRow.objects.aggregate(Max("pk"))["pk__max"] or 0
+        for count in LAST_ROWS:
+            keys = _sorted(rows.filter(pk__gt=newest - count)[:sorted_rows], limit)
+            if len(keys) == limit:
+                return keys
+    return _sorted(rows[:sorted_rows], limit)
+
+
+def _sorted(rows: QuerySet[SearchRow], limit: int) -> list[int]:
     try:
-        text, parameters = last.query.sql_with_params()
+        found = rows.values_list("pk", "kind", "source", "created_at")
+        text, parameters = found.query.sql_with_params()
     except EmptyResultSet:
         return []
     with connection.cursor() as cursor:
@@ -172,14 +236,19 @@ def newest_first(rows: QuerySet[SearchRow], sorted_rows: int, *, limit: int) -> 
         return [pk for pk, *_ in cursor.fetchall()]
 
 
-def _condition(words: str) -> dict[str, Any]:
+def _condition(words: str, known: QuerySet[SearchRow] | None) -> dict[str, Any]:
+    """For `QuerySet.extra`. ``known``: all rows that may be found, if they are few."""
     if connection.vendor == "postgresql":
         return {"where": ["chat_searchrow.vector @@ %s::tsquery"], "params": [words]}
-    return {
-        "tables": ["chat_searchindex"],
-        "where": ["chat_searchindex.rowid = chat_searchrow.id", "chat_searchindex MATCH %s"],
-        "params": [words],
-    }
+    where = ["chat_searchindex.rowid = chat_searchrow.id", "chat_searchindex MATCH %s"]
+    parameters: list[Any] = [words]
+    if known is not None:
+        # With the plus sign, SQLite compares the rows that have the words with these. Without it,
+        # it would look up the words again for each of them.
+        text, inner = known.values("pk").query.sql_with_params()
+        where.append(f"+chat_searchindex.rowid IN ({text})")
+        parameters += inner
+    return {"tables": ["chat_searchindex"], "where": where, "params": parameters}
 
 
 def _all_of(query: Query) -> str:

@@ -47,7 +47,13 @@ pytestmark = pytest.mark.databases
 
 
 def keys(user: User, query: str) -> Found:
-    return set(found(user, parse(query)).values_list("kind", "source"))
+    """The same however many conversations a person may read."""
+    among_few, among_many = (
+        set(found(user, parse(query), are_few=few).values_list("kind", "source"))
+        for few in (True, False)
+    )
+    assert among_few == among_many
+    return among_few
 
 
 def shown(hits: Hits) -> list[str]:
@@ -100,7 +106,12 @@ def test_all_words_of_a_long_text_are_found(alice: User, conversation: Conversat
     assert MOST_PARTS > 3
 
 
-def test_imported_texts_are_as_old_as_they_were(alice: User, conversation: Conversation) -> None:
+def test_imported_texts_are_as_old_as_they_were(
+    alice: User,
+    conversation: Conversation,
+    monkeypatch: pytest.MonkeyPatch,
+    subtests: pytest.Subtests,
+) -> None:
     now = timezone.now()
     messages = Message.objects.bulk_create(
         Message(
@@ -113,10 +124,13 @@ def test_imported_texts_are_as_old_as_they_were(alice: User, conversation: Conve
     )
     index(SearchKind.MESSAGE, *messages)
 
-    hits = find(alice, parse("mill "), limit=2)
-
-    assert (hits.count, hits.has_more_than_counted) == (MOST_COUNTED, True)
-    assert shown(hits) == ["A [mill], 0", "A [mill], 1"]
+    for few, last in [(1_500, ()), (0, ()), (0, (10, 500)), (0, (5_000,))]:
+        with subtests.test(few=few, last=last):
+            monkeypatch.setattr("chat.search.index.FEW_CONVERSATIONS", few)
+            monkeypatch.setattr("chat.search.index.LAST_ROWS", last)
+            hits = find(alice, parse("mill "), limit=2)
+            assert (hits.count, hits.has_more_than_counted) == (MOST_COUNTED, True)
+            assert shown(hits) == ["A [mill], 0", "A [mill], 1"]
 
 
 Verb = Callable[["Club"], None]
