@@ -16,18 +16,22 @@ from django.conf import settings  # noqa: E402
 from django.urls import path, re_path, register_converter  # noqa: E402
 from django.urls.converters import UUIDConverter  # noqa: E402
 
+from chat.core.request_queue import request_queue  # noqa: E402
 from chat.health import endpoints  # noqa: E402
 from chat.health.streaming_test import PacedSocket, PacedStream  # noqa: E402
 from chat.live.sse import TabStream  # noqa: E402
 from chat.live.websocket import RAW_SEND, LiveConsumer  # noqa: E402
 from chat.public_api import endpoints as programs  # noqa: E402
 from chat.public_api.log_stream import RunEvents  # noqa: E402
+from chat.web.views import busy  # noqa: E402
 from project.server.request_pool import RequestPool  # noqa: E402
 from project.server.server import Application, Receive, Scope, Send, fixed_root_path  # noqa: E402
 
 request_pool = RequestPool(
-    settings.MAX_CONCURRENT_REQUESTS,
+    request_queue,
     priority_urls=settings.PRIORITY_URLS,
+    message_urls=settings.MESSAGE_URLS,
+    refuse=busy,
     database_seconds=settings.DATABASE_WAIT_SECONDS,
 )
 

@@ -190,7 +190,10 @@ DATABASES = {
     "default": databases.configured(
         DATABASE_URL,
         is_prepared=DATABASE_PREPARED,
-        pool_size=int(env.number("DATABASE_POOL", 20, at_least=databases.POOL_KEPT)),
+        # As many as threads of a web process use connections: pages and stops 9, messages over websockets
+        # 5, programs 5, readers of logs 4, downloads 2, checks of access and of sessions 2, and one spare.
+        # With fewer, a message may wait for a connection that a page has.
+        pool_size=int(env.number("DATABASE_POOL", 28, at_least=databases.POOL_KEPT)),
     )
 }
 # How long a page waits for PostgreSQL, all of its statements together, before it returns 503.
@@ -238,12 +241,15 @@ CHANNEL_LAYERS = {
         else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
     )
 }
-# Page requests that one process handles at once; further ones wait. More would compete for one core
-# with each other and with every live connection, and need a database connection each.
+# Page requests that one process handles at once, and one more if it is a message; further ones wait.
+# More would compete for one core with each other and with every live connection, and need a database
+# connection each.
 MAX_CONCURRENT_REQUESTS = int(env.number("MAX_CONCURRENT_REQUESTS", 4, at_least=1))
 # These don't wait behind pages, because an answer costs money for every second until it is stopped.
 # Only fast views belong here.
 PRIORITY_URLS = r"/r/[0-9a-f-]{36}/stop/"
+# A POST to these comes before other requests that wait: someone has written, and waits for an answer.
+MESSAGE_URLS = r"/c/|/c/[0-9a-f-]{36}/send/|/m/[0-9a-f-]{36}/(edit|retry)/"
 # Address of a runner's own `/healthz`, `/readyz` and `/metrics`; port 0 turns them off.
 RUNNER_HOST = env.text("RUNNER_HOST", "127.0.0.1")
 RUNNER_PORT = env.port("RUNNER_PORT", 0)

@@ -322,6 +322,11 @@ CONNECTIONS_CUT = Counter(
     ["reason"],
     registry=REGISTRY,
 )
+MESSAGES_REFUSED = Counter(
+    "tributary_messages_refused_total",
+    "Messages that were refused because too many others waited; pages send them again.",
+    registry=REGISTRY,
+)
 OUTGOING_BYTES = Reading(
     "tributary_outgoing_pending_bytes", "Bytes waiting for clients to read them."
 )

@@ -28,6 +28,11 @@ AWAY = gettext_lazy(
 )
 # For programs and proxies; people try again by themselves.
 AWAY_SECONDS = 5
+# Where scripts run, the composer keeps the text and sends it again (static/conversations/send_again.js).
+BUSY = gettext_lazy(
+    "The server is busy, so your message wasn’t sent. Your text is still in the form: go back and send "
+    "it again in a moment."
+)
 BROKEN = gettext_lazy(
     "The server ran into an error and logged it. Try again, or tell an administrator if it keeps "
     "happening."
@@ -79,6 +84,13 @@ def unavailable(request: HttpRequest) -> HttpResponse:
     """Says nothing of the user or the page: the database does not answer."""
     response = _answer(request, 503, "503.html", AWAY)
     response["Retry-After"] = str(AWAY_SECONDS)
+    return response
+
+
+def busy(request: HttpRequest, seconds: int) -> HttpResponse:
+    """Too many messages wait. Needs no database and little time, because it is made in the event loop."""
+    response = _answer(request, 503, "503.html", BUSY)
+    response["Retry-After"] = str(seconds)
     return response
 
 

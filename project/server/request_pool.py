@@ -1,4 +1,5 @@
-"""A pool that handles a limited number of Django requests at once; the others are queued."""
+"""A pool that handles a limited number of Django requests at once; the others are queued, and messages
+come first."""
 
 from __future__ import annotations
 
@@ -7,18 +8,19 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import IO, Any
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
-from django.http import FileResponse
+from django.http import FileResponse, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
 from chat.core.deadline import database_deadline
+from chat.core.request_queue import Overloaded, RequestQueue
 
 # Number of threads if there is no limit; they are created on demand.
 MOST_THREADS = 64
@@ -37,6 +39,7 @@ PATIENCE_BACK_PER_SECOND = 0.1
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[Any]]
+Refuse = Callable[[ASGIRequest, int], HttpResponseBase]
 
 
 class RequestPool(ASGIHandler):
@@ -45,11 +48,13 @@ class RequestPool(ASGIHandler):
     get a fiftieth of the time, and each request would hold a database connection.
 
     Request bodies are received and responses are sent outside the pool, so a slow client does not
-    occupy a thread. ``at_once`` 0 means no limit. A request waits for the database for at most
-    ``database_seconds`` in total.
+    occupy a thread. ``queue`` says how many requests are handled at once. A request waits for the
+    database for at most ``database_seconds`` in total.
 
     Requests whose whole path matches ``priority_urls`` have their own queue and threads, and pages
-    that are about to start wait for them.
+    that are about to start wait for them. A POST to one of ``message_urls`` comes before other
+    requests of the queue; if too many wait, ``refuse(request, seconds)`` makes the response, in the
+    event loop.
 
     The threads are reused, and each request is handed to a thread once, with its signals,
     middleware and view. Django itself creates a thread for each request and switches between it and
@@ -57,13 +62,23 @@ class RequestPool(ASGIHandler):
     """
 
     def __init__(
-        self, at_once: int, *, priority_urls: str = "", database_seconds: float | None = None
+        self,
+        queue: RequestQueue,
+        *,
+        priority_urls: str = "",
+        message_urls: str = "",
+        refuse: Refuse | None = None,
+        database_seconds: float | None = None,
     ) -> None:
         super().__init__()
         self._database_seconds = database_seconds
-        self._lane = _Worker("pages", at_once, self._make)
-        self._priority_worker = _PriorityWorker("urgent", PRIORITY_THREADS, self._make)
+        self._lane = _Worker("pages", queue, self._make)
+        self._priority_worker = _PriorityWorker(
+            "urgent", RequestQueue(PRIORITY_THREADS), self._make
+        )
         self._priority_urls = re.compile(priority_urls)
+        self._message_urls = re.compile(message_urls)
+        self._refuse = refuse or _refuse
 
     def load_middleware(self, is_async: bool = False) -> None:
         super().load_middleware(is_async=False)
@@ -110,15 +125,22 @@ class RequestPool(ASGIHandler):
     async def run_get_response(self, request: ASGIRequest) -> HttpResponseBase:
         lane = self._lane_of(request)
         request.came_at = time.monotonic()
-        async with lane.turn():
-            if lane is not self._priority_worker:
-                await self._priority_worker.give_way()
-            return await lane.make_in_thread(request)
+        try:
+            async with lane.place(is_message=self._is_message(request)):
+                if lane is not self._priority_worker:
+                    await self._priority_worker.give_way()
+                return await lane.make_in_thread(request)
+        except Overloaded as error:
+            return self._refuse(request, error.seconds)
 
     def _lane_of(self, request: ASGIRequest) -> _Worker:
         if self._priority_urls.fullmatch(request.path_info):
             return self._priority_worker
         return self._lane
+
+    def _is_message(self, request: ASGIRequest) -> bool:
+        is_known = self._message_urls.fullmatch(request.path_info) is not None
+        return is_known and request.method == "POST"
 
     def _make(self, request: ASGIRequest) -> HttpResponseBase:
         """Handles a whole request in this thread, except for the sending of a streaming
@@ -140,41 +162,34 @@ class _Worker:
     """A queue of requests and its threads."""
 
     def __init__(
-        self, name: str, at_once: int, make: Callable[[ASGIRequest], HttpResponseBase]
+        self, name: str, queue: RequestQueue, make: Callable[[ASGIRequest], HttpResponseBase]
     ) -> None:
-        self._at_once = at_once
-        self._turns: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
-        threads = ThreadPoolExecutor(at_once or MOST_THREADS, thread_name_prefix=name)
+        self._queue = queue
+        threads = ThreadPoolExecutor(queue.most_at_once or MOST_THREADS, thread_name_prefix=name)
         self.make_in_thread = sync_to_async(make, thread_sensitive=False, executor=threads)
         self.close_in_thread = sync_to_async(_close, thread_sensitive=False, executor=threads)
 
-    def turn(self) -> AbstractAsyncContextManager[None]:
-        if not self._at_once:
-            return nullcontext()
-        loop = asyncio.get_running_loop()
-        if loop not in self._turns:
-            # A process has one loop; tests have several.
-            self._turns = {loop: asyncio.Semaphore(self._at_once)}
-        return self._turns[loop]
+    def place(self, *, is_message: bool = False) -> AbstractAsyncContextManager[None]:
+        return self._queue.place(is_message=is_message)
 
 
 class _PriorityWorker(_Worker):
     """The worker for priority requests. Pages can wait until it is empty, within a time budget."""
 
     def __init__(
-        self, name: str, at_once: int, make: Callable[[ASGIRequest], HttpResponseBase]
+        self, name: str, queue: RequestQueue, make: Callable[[ASGIRequest], HttpResponseBase]
     ) -> None:
-        super().__init__(name, at_once, make)
+        super().__init__(name, queue, make)
         self._inside = 0
         self._waiting: set[asyncio.Future[None]] = set()
         self._patience = MOST_PATIENCE_SECONDS
         self._counted_at = 0.0
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def place(self, *, is_message: bool = False) -> AsyncIterator[None]:
         self._inside += 1
         try:
-            async with super().turn():
+            async with super().place():
                 yield
         finally:
             self._inside -= 1
@@ -214,6 +229,10 @@ def _let_go(request: ASGIRequest) -> None:
     messages, headers). Otherwise about 20 kB per request would wait for the garbage collector, and
     this memory would never be returned to the system."""
     vars(request).clear()
+
+
+def _refuse(request: ASGIRequest, seconds: int) -> HttpResponseBase:
+    return HttpResponse(status=503, headers={"Retry-After": str(seconds)})
 
 
 def _close(response: HttpResponseBase) -> None:

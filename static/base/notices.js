@@ -16,6 +16,7 @@ const SENTENCES = {
   403: gettext("You don’t have access to this anymore. Your text is kept. Reload the page."),
   404: gettext("This doesn’t exist anymore, or you no longer have access."),
   413: gettext("This is too large to send."),
+  503: gettext("The server is busy. Your text is kept. Try again in a moment."),
 };
 
 const about = ({ sourceElement, request }) => ({ source: sourceElement, about: request.action });

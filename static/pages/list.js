@@ -1,5 +1,6 @@
 /* Pages with the list of conversations beside them: home, search, inbox. */
 import "../conversations/composer.js";
+import "../conversations/send_again.js";
 import "../base/combobox.js";
 import "../conversations/model_choice.js";
 import "../files/attach.js";

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Request, Route, expect
 
 from tests.support.browser import streams
 from tests.support.browser.people import OpenTab, People
@@ -90,6 +90,49 @@ def test_own_message_is_not_fetched_again(site: BrowserSite, tab: OpenTab) -> No
 
     # Once, at the end of the answer.
     assert len([url for url in asked if url.endswith("/changes/")]) == 1
+
+
+def test_message_to_a_busy_server_is_sent_again_once(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second."))
+    run = site.send("Tell us.")
+    alice = tab("Alice")
+    alice.install_clock()
+    alice.open(site.room(run)).until_ended()
+    asked: list[str] = []
+
+    def refuse(route: Route) -> None:
+        asked.append(key_in(route.request))
+        route.fulfill(status=503, headers={"Retry-After": "60"})
+
+    alice.page.route("**/send/", refuse, times=2)
+    alice.write("Go on.")
+    note = alice.page.locator("#composer-note")
+    expect(note).to_contain_text("The server is busy. Your message is kept and will be sent in ")
+    expect(alice.composer).to_have_value("Go on.")
+
+    # It is sent again after the time that the server named, and once more.
+    alice.page.clock.fast_forward(61_000)
+    alice.until(lambda: len(asked) == 2, "it is sent again")
+    expect(note).to_contain_text("60 s")
+    alice.on(
+        "request", lambda request: request.url.endswith("/send/") and asked.append(key_in(request))
+    )
+    alice.page.clock.fast_forward(61_000)
+
+    alice.shows("Second.").until_ended()
+    expect(alice.composer).to_have_value("")
+    expect(note).to_be_empty()
+    alice.page.clock.fast_forward(61_000)
+    expect(alice.turns).to_have_count(4)
+    assert len(asked) == 3
+    assert len(set(asked)) == 1
+    alice.forget_errors()
+
+
+def key_in(request: Request) -> str:
+    found = re.search(r'name="key"\s+([0-9a-f-]{36})', request.post_data or "")
+    assert found
+    return found[1]
 
 
 @pytest.mark.parametrize("send", [double_click, double_enter])

@@ -19,6 +19,8 @@ from django.test import override_settings
 from django.urls import path, reverse
 from django.utils.functional import SimpleLazyObject
 
+from chat.core import request_queue
+from chat.core.request_queue import RequestQueue
 from project import asgi
 from project.server.request_pool import (
     GIVE_WAY_SECONDS,
@@ -51,7 +53,7 @@ class PageMaker:
         return str(request.path_info)
 
     def pages(self, at_once: int) -> RequestPool:
-        pages = RequestPool(at_once, priority_urls="stop.*")
+        pages = RequestPool(RequestQueue(at_once), priority_urls="stop.*")
         pages._lane.make_in_thread = self.make  # type: ignore[assignment, method-assign]
         pages._priority_worker.make_in_thread = self.make_urgently  # type: ignore[assignment, method-assign]
         return pages
@@ -306,7 +308,7 @@ def pages() -> Iterator[RequestPool]:
         ],
         DEBUG_PROPAGATE_EXCEPTIONS=False,
     ):
-        yield RequestPool(2, priority_urls="/urgent/")
+        yield RequestPool(RequestQueue(2), priority_urls="/urgent/", message_urls="/whole/|/held/")
     signals.request_finished.disconnect(note_end)
 
 
@@ -360,6 +362,42 @@ async def test_urgent_page_is_answered_while_all_threads_are_busy(
     assert ended == [ended[0]]
     gate.set()
     assert [await answer_to(exchange) for exchange in waiting] == [(200, b"held")] * 4
+
+
+async def test_message_is_answered_while_pages_hold_all_places(pages: RequestPool) -> None:
+    gate.clear()
+    waiting = [request_of(pages, "/held/") for _ in range(4)]
+    for exchange in waiting:
+        await exchange.send_input({"type": "http.request"})
+    message = request_of(pages, "/whole/", "POST")
+    await message.send_input({"type": "http.request", "body": b"word=now"})
+
+    assert await answer_to(message) == (200, b"now")
+
+    gate.set()
+    assert [await answer_to(exchange) for exchange in waiting] == [(200, b"held")] * 4
+
+
+async def test_message_too_many_is_told_when_to_come_again(
+    pages: RequestPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_queue, "MOST_WAITING_MESSAGES", 0)
+    gate.clear()
+    held = [request_of(pages, "/held/", "POST") for _ in range(3)]
+    for exchange in held:
+        await exchange.send_input({"type": "http.request"})
+    while len([name for name in threads if name.startswith("pages")]) < 6:
+        await asyncio.sleep(0.01)
+    message = request_of(pages, "/whole/", "POST")
+    await message.send_input({"type": "http.request", "body": b"word=now"})
+
+    start = await message.receive_output()
+
+    assert start["status"] == 503
+    headers = {name.lower(): value for name, value in start["headers"]}
+    assert int(headers[b"retry-after"]) >= 1
+    gate.set()
+    assert [await answer_to(exchange) for exchange in held] == [(200, b"held")] * 3
 
 
 @pytest.mark.parametrize(

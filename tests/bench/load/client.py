@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import httptools
@@ -39,6 +40,8 @@ ACK_SECONDS = 0.5
 LEAD_SECONDS = 0.5
 # What is left of a window at least, if the first deltas are late.
 LEAST_WINDOW_SECONDS = 2.0
+# Until a tab whose process was killed tries the other one again.
+RECONNECT_SECONDS = 0.5
 LATENCY_SHARES = (0.5, 0.95, 0.99)
 # A form and its two ids; the page's own request has more headers, none of which is read.
 CSRF = "a" * 32
@@ -69,7 +72,12 @@ class Person(msgspec.Struct):
 class Job(msgspec.Struct):
     """Moments in seconds from the start, which the client sets when all tabs are open. ``window``
     is what latencies are taken from, but with ``settle_seconds`` it begins so long after the last
-    stream's first delta; from ``stop_from`` on people press stop."""
+    stream's first delta; from ``stop_from`` on people press stop. With ``leaves`` a tab is closed
+    when its answer has ended, and not when all have.
+
+    Every other tab is at ``other_port``, where that is given, and a tab whose process was killed
+    continues at the other one. The latencies then leave out ``kill_seconds`` after the middle of
+    the window, when processes are killed."""
 
     port: int
     ids: list[int]
@@ -86,6 +94,9 @@ class Job(msgspec.Struct):
     one_by_one: bool = False
     stop_from: float = 0.0
     stops_per_second: float = 50.0
+    leaves: bool = False
+    other_port: int = 0
+    kill_seconds: float = 0.0
 
 
 class Saw(msgspec.Struct):
@@ -103,6 +114,11 @@ class Saw(msgspec.Struct):
     stopped_at: int = 0
     frames: int = 0
     bytes: int = 0
+    requests: int = 0
+    moves: int = 0
+    # Marks on the page at the end. A frame may leave out the first character of one that it shares
+    # with the block before, so not all of them are seen to arrive.
+    shown: int = 0
 
 
 class Result(msgspec.Struct):
@@ -164,6 +180,9 @@ class Stream:
         self.run = ""
         self.stopped_at = 0
         self.frames = self.bytes = 0
+        # HTTP requests for this answer, and how often its tab went to another process.
+        self.requests = self.moves = 0
+        self.shown = 0
         self.window_frames = self.window_bytes = 0
 
     def counts(self, size: int) -> None:
@@ -212,6 +231,9 @@ class Stream:
             stopped_at=self.stopped_at,
             frames=self.frames,
             bytes=self.bytes,
+            requests=self.requests,
+            moves=self.moves,
+            shown=self.shown,
         )
 
 
@@ -381,7 +403,8 @@ class TabStream(Stream):
         self._revision = 1
         self._tail = person.tail
         self._fetching: asyncio.Task[object] | None = None
-        self.socket = Socket(job.port, person.session)
+        self.port = job.other_port if job.other_port and id % 2 else job.port
+        self.socket = Socket(self.port, person.session)
         self.socket.on_message = self._take
         self.others: list[Socket] = []
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -393,10 +416,10 @@ class TabStream(Stream):
     async def prepare(self) -> None:
         await self._enter(self.socket)
 
-    async def _enter(self, socket: Socket) -> None:
+    async def _enter(self, socket: Socket, *cursors: dict[str, object]) -> None:
         await socket.open()
-        hello = {"type": "hello", "room": self.person.conversation, "revision": 1, "writes": True}
-        socket.say({**hello, "runs": []})
+        room = {"room": self.person.conversation, "revision": self._revision, "writes": True}
+        socket.say({"type": "hello", **room, "runs": cursors})
 
     async def open(self) -> None:
         self.began = now()
@@ -414,7 +437,10 @@ class TabStream(Stream):
             return
         self.run = shown[1].decode()
         cursor = {"run": self.run, "seq": int(shown[2]), "check": shown[3].decode(), "holds": True}
+        self._cursor = cursor
         self._rendered, self._rendered_at = body, int(shown[2])
+        # Where the answer begins before the response is made, its first words are in there.
+        self.marks.take(body, now())
         if self.job.viewers:
             self.socket.say({"type": "follow", **cursor})
         for _ in range(1, self.job.viewers):
@@ -423,11 +449,35 @@ class TabStream(Stream):
             return
         acknowledging = asyncio.create_task(self._acknowledge())
         try:
-            await asyncio.wait({self.ended, self.socket.closed}, return_when="FIRST_COMPLETED")
+            await self._until_ended()
         finally:
             acknowledging.cancel()
         if not self.ended.done():
             self.error = self.socket.closed.result()
+
+    async def _until_ended(self) -> None:
+        while True:
+            await asyncio.wait({self.ended, self.socket.closed}, return_when="FIRST_COMPLETED")
+            if self.ended.done() or not self.job.other_port:
+                return
+            await self._continue_elsewhere()
+
+    async def _continue_elsewhere(self) -> None:
+        """At the other process, from what the page has, as a browser behind a proxy."""
+        cursor = self._cursor
+        if self.frames_kept:
+            last = msgspec.json.decode(self.frames_kept[-1])
+            cursor |= {"seq": last["seq"], "check": last["check"]}
+        while True:
+            self.moves += 1
+            self.port = self.job.port + self.job.other_port - self.port
+            self.socket = Socket(self.port, self.person.session)
+            self.socket.on_message = self._take
+            try:
+                await self._enter(self.socket, cursor)
+                return
+            except (OSError, Gone):
+                await asyncio.sleep(RECONNECT_SECONDS)
 
     def _take_head(self, head: bytes, body: bytes) -> None:
         """What the page knows of itself afterwards, and what it still has to fetch."""
@@ -441,11 +491,11 @@ class TabStream(Stream):
     async def _fetch_list(self) -> None:
         await asyncio.sleep(LIST_SECONDS)
         address = f"/c/list/?current={self.person.conversation}"
-        await exchange(self.job.port, self._request("GET", address, b""))
+        await exchange(self.port, self._request("GET", address, b""))
 
     async def _look_too(self, cursor: dict[str, object]) -> None:
         """One more viewer of the same run, in a tab of the same person."""
-        other = Socket(self.job.port, self.person.session)
+        other = Socket(self.port, self.person.session)
         other.on_message = self._take_other
         self.others.append(other)
         await self._enter(other)
@@ -466,7 +516,7 @@ class TabStream(Stream):
             await asyncio.wait({self._fetching})
         if self.is_complete:
             # The page fetches what has changed around the answer: its actions, the heading.
-            await exchange(self.job.port, self._request("GET", self._address("changes/"), b""))
+            await exchange(self.port, self._request("GET", self._address("changes/"), b""))
         for socket in (self.socket, *self.others):
             socket.close()
 
@@ -482,9 +532,10 @@ class TabStream(Stream):
         ]
         body = ("".join(parts) + "--b--\r\n").encode()
         message = self._request("POST", path, body)
-        return await exchange(self.job.port, message, on_send=on_send)
+        return await exchange(self.port, message, on_send=on_send)
 
     def _request(self, method: str, path: str, body: bytes) -> bytes:
+        self.requests += 1
         run = {self.run: 0} if self.run else {}
         position = {
             "first": self.person.first,
@@ -550,9 +601,11 @@ class TabStream(Stream):
     def conservation(self) -> Conservation:
         if not self.run or not self.job.viewers:
             return Conservation(lost=0, doubled=0)
-        # A run that was stopped shows a prefix of what the server had sent.
+        # A run that was stopped, or whose runner was killed, shows a prefix of what the server had
+        # sent.
         shown = numbers_in(self.text())
-        is_whole = self.is_complete and not self.stopped_at
+        self.shown = len(shown)
+        is_whole = self.is_complete and not (self.stopped_at or self.job.other_port)
         return conservation(shown, self.job.count if is_whole else len(shown))
 
 
@@ -590,7 +643,8 @@ async def play(job: Job) -> list[Stream]:
         )
     pressing.cancel()
     await opening
-    await asyncio.gather(*(stream.finish() for stream in streams), return_exceptions=True)
+    if not job.leaves:
+        await asyncio.gather(*(stream.finish() for stream in streams), return_exceptions=True)
     return streams
 
 
@@ -624,6 +678,9 @@ async def _later(stream: Stream, number: int, job: Job, start: float) -> None:
     due = start + (number / job.ramp_per_second if job.ramp_per_second else 0.0)
     await asyncio.sleep(due - asyncio.get_running_loop().time())
     await _guarded(stream, start + job.until)
+    if job.leaves:
+        with suppress(OSError):
+            await stream.finish()
 
 
 async def _guarded(stream: Stream, until: float) -> None:
@@ -649,7 +706,11 @@ async def _press_stops(streams: list[Stream], job: Job, start: float) -> None:
 
 def result_of(streams: list[Stream], job: Job, cpu_seconds: float) -> Result:
     moments = streams[0].window
-    first, last = (round(moment * UNITS_PER_SECOND) % PERIOD for moment in moments)
+    middle = sum(moments) / 2
+    first, last, killed, settled = (
+        round(moment * UNITS_PER_SECOND) % PERIOD
+        for moment in (*moments, middle, middle + job.kill_seconds)
+    )
     inside: list[float] = []
     everything: list[float] = []
     arrivals: list[int] = []
@@ -658,7 +719,7 @@ def result_of(streams: list[Stream], job: Job, cpu_seconds: float) -> Result:
             latency = seconds_between(sent, arrived)
             everything.append(latency)
             arrivals.append(arrived)
-            if first <= arrived < last:
+            if first <= arrived < last and not killed <= arrived < settled:
                 inside.append(latency)
     return Result(
         streams=[stream.saw() for stream in streams],

@@ -10,13 +10,15 @@ import msgspec
 
 from tests.bench.load import micro, report
 from tests.bench.load.run import Outcome, run
-from tests.bench.load.scenarios import FULL, QUICK, ROUNDS, chosen
+from tests.bench.load.scenarios import FULL, QUICK, ROUNDS, chosen, lasting
 
 USAGE = """\
-The whole takes some thirty minutes, --quick two. Nothing else should run meanwhile.
+The whole takes some fifty minutes, --quick two. Nothing else should run meanwhile.
   make bench BENCH=load
   make bench BENCH="load --quick"
   make bench BENCH="load --scenario n200 --target nginx --target external --rounds 1"
+  make bench BENCH="load --scenario openings-50 --seconds 20 --rounds 1"
+  make bench BENCH="load --scenario killed --rounds 1"
   make bench BENCH="load --write"
 """
 
@@ -43,6 +45,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     targets = sorted({name for step in FULL for name in step.targets})
     parser.add_argument("--target", action="append", default=[], choices=targets)
     parser.add_argument("--rounds", type=int, default=0)
+    parser.add_argument(
+        "--seconds", type=float, help="how long openings go on, instead of 30 or 60"
+    )
     parser.add_argument("--json", type=Path, help="keep what was measured in this file")
     parser.add_argument("--read", type=Path, help="measure nothing: take such a file")
     parser.add_argument("--write", action="store_true", help="put the tables into the document")
@@ -51,6 +56,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> Outcome:
     steps = chosen(QUICK if options.quick else FULL, options.scenario, options.target)
+    if options.seconds:
+        steps = lasting(steps, options.seconds)
     if not steps:
         raise SystemExit("No scenario is run against these targets.")
     rounds = options.rounds or (1 if options.quick else ROUNDS)

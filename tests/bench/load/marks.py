@@ -50,6 +50,8 @@ def numbers_in(text: str | bytes) -> list[int]:
 
 # --- around the marks ----------------------------------------------------------------------
 
+# With its mark, a delta of 24 characters.
+WORDS = " of the river "
 # Words of a paragraph: about 440 characters, as paragraphs of answers are.
 PARAGRAPH = 40
 
@@ -78,6 +80,8 @@ def around(kind: str, number: int) -> tuple[str, str]:
     """The text before and behind mark ``number`` of a stream of this kind."""
     if kind == "plain":
         return _plain(number)
+    if kind == "words":
+        return "", WORDS
     return _MARKDOWN[number % len(_MARKDOWN)]
 
 

@@ -8,7 +8,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -39,13 +39,19 @@ STOPS_AFTER_SECONDS = 12.0
 # the last ones begin late: how late is told by their first deltas, and they are complete all the same.
 PATIENCE_SECONDS = 60.0
 RAMP_PER_SECOND = 150.0
+# Latencies do not count for so long after processes were killed: until the runner's lease has ended,
+# its runs are ended by the other one, and the viewers are at the other web process.
+KILL_SECONDS = 10.0
 _ids = count(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """``seconds`` is how long one stream takes at its pace. Unpaced streams have no gap and wait
-    for each other at a gate; ``window_seconds`` is then what latencies are taken from."""
+    for each other at a gate; ``window_seconds`` is then what latencies are taken from. With
+    ``leaves`` every tab is closed when its answer has ended, so that openings and endings go on at
+    ``rate`` per second throughout. With ``kills``, one process of each kind is killed in the middle
+    of the window."""
 
     name: str
     streams: int
@@ -56,6 +62,9 @@ class Scenario:
     one_by_one: bool = False
     has_gate: bool = False
     stops: bool = False
+    kills: bool = False
+    leaves: bool = False
+    rate: float = RAMP_PER_SECOND
     window_seconds: float = 0.0
 
     @property
@@ -97,6 +106,11 @@ class Measured:
     stop_ms: list[float]
     unstopped: int
     errors: dict[str, int]
+    # HTTP requests of a browser for each answer.
+    requests_per_stream: float = 0.0
+    # How the runs ended, as it is stored, and how many tabs went to another process meanwhile.
+    endings: dict[str, int] = field(default_factory=dict)
+    moved: int = 0
 
     @property
     def cpu_ms(self) -> float:
@@ -107,6 +121,15 @@ class Measured:
     def whole_cpu_ms(self) -> float:
         """The same over everything, from before the first request to behind the last answer."""
         return sum(self.whole_cpu.values()) * 1e6 / self.deltas if self.deltas else 0.0
+
+    @property
+    def opening_cpu_ms(self) -> dict[str, float]:
+        """Milliseconds per stream by kind of process, of everything: opening, its deltas, ending."""
+        return {kind: spent * 1000 / self.streams for kind, spent in self.whole_cpu.items()}
+
+    @property
+    def opening_ms(self) -> float:
+        return sum(self.opening_cpu_ms.values())
 
     @property
     def cores(self) -> float:
@@ -127,6 +150,9 @@ def measure(scenario: Scenario, target: Target, upstream: Process, *, round: int
         sleep_until(first)
         opened = _cpu(target, upstream, client.pid)
         # Not within the window: reading the sizes of a process takes its time.
+        if scenario.kills:
+            sleep_until((first + last) / 2)
+            target.kill_some()
         sleep_until(last)
         closed = _cpu(target, upstream, client.pid)
         during = memory_of(target.processes)
@@ -174,7 +200,7 @@ def _until_ended(target: Target, runs: list[str], until: float) -> None:
 
 def _job(scenario: Scenario, target: Target) -> Job:
     people = target.people(scenario.streams)
-    ramp = 0.0 if scenario.has_gate or scenario.one_by_one else RAMP_PER_SECOND
+    ramp = 0.0 if scenario.has_gate or scenario.one_by_one else scenario.rate
     opened = scenario.streams / ramp if ramp else 0.0
     if scenario.one_by_one:
         window = 0.0, scenario.streams * scenario.seconds
@@ -182,6 +208,8 @@ def _job(scenario: Scenario, target: Target) -> Job:
         window = 0.0, scenario.seconds
     elif scenario.stops:
         window = opened, STOPS_AFTER_SECONDS
+    elif scenario.leaves:
+        window = 0.0, opened
     else:
         # From when all are open until the first one ends.
         window = opened, scenario.seconds - 0.1
@@ -196,11 +224,14 @@ def _job(scenario: Scenario, target: Target) -> Job:
         ramp_per_second=ramp,
         window=window,
         until=last_end + PATIENCE_SECONDS,
-        settle_seconds=SETTLE_SECONDS if ramp else 0.0,
+        settle_seconds=SETTLE_SECONDS if ramp and not scenario.leaves else 0.0,
         people=people,
         viewers=scenario.viewers,
         one_by_one=scenario.one_by_one,
         stop_from=window[1] if scenario.stops else 0.0,
+        leaves=scenario.leaves,
+        other_port=target.other_port if scenario.kills else 0,
+        kill_seconds=KILL_SECONDS if scenario.kills else 0.0,
     )
 
 
@@ -257,7 +288,7 @@ def _measured(
 ) -> Measured:
     reports = _reports(target)
     deltas = sum(report["sent"] for report in reports.values())
-    lost, doubled = _kept(scenario, target, result, reports)
+    lost, doubled, endings = _kept(scenario, target, result, reports)
     # Who stops an answer that is still in line keeps its request from being sent at all.
     stopped = [saw for saw in result.streams if saw.stopped_at and saw.id in reports]
     stop_ms = [
@@ -308,6 +339,9 @@ def _measured(
         stop_ms=[percentile(stop_ms, share) for share in (0.5, 0.99, 1.0)],
         unstopped=len(stopped) - len(stop_ms),
         errors=dict(Counter(saw.error for saw in result.streams if saw.error)),
+        requests_per_stream=sum(saw.requests for saw in result.streams) / scenario.streams,
+        endings=endings,
+        moved=sum(saw.moves > 0 for saw in result.streams),
     )
 
 
@@ -319,8 +353,8 @@ def _paced(scenario: Scenario, job: Job) -> int:
 
 def _kept(
     scenario: Scenario, target: Target, result: Result, reports: dict[int, dict[str, Any]]
-) -> tuple[int, int]:
-    """Deltas lost and doubled: on the pages, and in what was stored."""
+) -> tuple[int, int, dict[str, int]]:
+    """Deltas lost and doubled, on the pages and in what was stored, and how the runs ended."""
     lost = sum(saw.lost for saw in result.streams)
     doubled = sum(saw.doubled for saw in result.streams)
     runs = {
@@ -329,16 +363,17 @@ def _kept(
         if saw.run and (saw.is_complete or not scenario.viewers)
     }
     if not runs:
-        return lost, doubled
+        return lost, doubled, {}
     stored = target.results(list(runs))
     for run, saw in runs.items():
         numbers = stored.get(run, {}).get("numbers", [])
         sent = reports[saw.id]["sent"] if saw.id in reports else 0
-        # What a stopped run holds is what its viewer saw: a prefix of what was sent.
-        expected = saw.received if saw.stopped_at else sent
+        # What a stopped or interrupted run holds is what its viewer saw: a prefix of what was sent.
+        is_cut = saw.stopped_at or stored.get(run, {}).get("status") == "interrupted"
+        expected = saw.shown if is_cut else sent
         kept = conservation(numbers, expected)
         lost, doubled = lost + kept.lost, doubled + kept.doubled
-    return lost, doubled
+    return lost, doubled, dict(Counter(one["status"] for one in stored.values()))
 
 
 def _milliseconds(seconds: Sequence[float | None]) -> list[float]:

@@ -16,6 +16,7 @@ TITLES = {
     "passthrough": "Starlette + httpx",
     "external": "Tributary: runner, web, PostgreSQL, Redis",
     "embedded": "Tributary, embedded on SQLite",
+    "cluster": "Tributary: 2 runners, 2 web processes",
 }
 SCENARIOS = {
     "n1": "1 stream",
@@ -26,6 +27,10 @@ SCENARIOS = {
     "unpaced": "50 streams, unpaced",
     "quiet": "1 stream, 4 deltas a second",
     "openings": "one stream after another",
+    "n200-500": "200 streams of 500 deltas",
+    "openings-15": "15 openings a second",
+    "openings-50": "50 openings a second",
+    "killed": "1,000 streams, a web process and a runner killed",
 }
 ORIENTATION = (
     "3: another product in the same run is orientation, not duty; none is installed here.",
@@ -78,7 +83,7 @@ def _row_table(found: Sequence[Answer]) -> list[list[str]]:
             [
                 one.row.removesuffix("m"),
                 one.figure,
-                f"{sign} {_number(one.bar)}",
+                "–" if math.isinf(one.bar) else f"{sign} {_number(one.bar)}",
                 f"{sign} {_number(one.goal)}",
                 value,
                 one.unit,

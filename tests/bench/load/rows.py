@@ -1,4 +1,4 @@
-"""The 18 figures with their bars and goals, answered from what was measured.
+"""The figures with their bars and goals, answered from what was measured.
 
 The bar must hold, the goal is aimed at. Ratios are medians of the ratios of each round. A second
 answer of a row is given for the other shape of Tributary, or for the same on Markdown.
@@ -281,7 +281,9 @@ def _answers_of(figures: Figures, target: str) -> Iterable[Answer]:
         0,
         note=f"of {sum(one.deltas for one in ours):,}",
     )
+    yield from _openings(figures, target, suffix)
     if target == "external":
+        yield from _killed(figures)
         yield from _stops(figures)
         yield from _second_viewer(figures)
         yield from _linear(figures)
@@ -365,6 +367,87 @@ def _linear(figures: Figures) -> Iterable[Answer]:
         value=longer,
         bar=1.15,
         goal=1.05,
+    )
+
+
+def _openings(figures: Figures, target: str, suffix: str) -> Iterable[Answer]:
+    """Not among the 18: short answers, of which opening and ending them is most of the cost."""
+
+    def answer(
+        row: str, figure: str, unit: str, value: float, bar: float, goal: float, note: str = ""
+    ) -> Answer:
+        return Answer(
+            row=row, figure=figure + suffix, unit=unit, value=value, bar=bar, goal=goal, note=note
+        )
+
+    bar, goal = (20, 15) if target == "external" else (15, 10)
+    for row, rate in (("20a", 15), ("20b", 50)):
+        runs = figures.of(f"openings-{rate}", target)
+        yield answer(
+            row,
+            f"{rate} openings a second: CPU per short answer",
+            "ms",
+            median(one.opening_ms for one in runs),
+            bar,
+            goal,
+            note=_shares(runs),
+        )
+    runs = figures.of("openings-50", target)
+    p50, p95 = (median(one.first_ms[place] for one in runs) for place in (0, 1))
+    yield answer("21a", "50 openings a second: first delta p50", "ms", p50, 100, 60)
+    yield answer("21b", "50 openings a second: first delta p95", "ms", p95, 250, 100)
+    requests = median(one.requests_per_stream for one in runs)
+    yield answer("22", "requests of the browser per answer", "", requests, 0, 0)
+    yield answer(
+        "23",
+        "200 streams of 500 deltas, everything counted: CPU",
+        "× nginx",
+        figures.ratio("n200-500", target, _whole, to="nginx"),
+        10,
+        6,
+        note=f"{figures.median('n200-500', target, _whole):.0f} ms per 1,000",
+    )
+
+
+def _shares(runs: Sequence[Measured]) -> str:
+    """CPU per answer of each kind of process."""
+    kinds = runs[0].whole_cpu if runs else ()
+    shares = [(kind, median(one.opening_cpu_ms[kind] for one in runs)) for kind in kinds]
+    return ", ".join(f"{kind} {share:.1f}" for kind, share in shares)
+
+
+def _killed(figures: Figures) -> Iterable[Answer]:
+    """Not among the 18: a web process and a runner, of two each, are killed under load."""
+    runs = figures.of("killed", "cluster")
+    ended = min((one.completed for one in runs), default=math.nan)
+    streams = runs[0].streams if runs else 1000
+    yield Answer(
+        row="24a",
+        figure="a web process and a runner of two each killed: answers that ended",
+        unit=f"of {streams:,}",
+        value=float(ended),
+        bar=streams,
+        goal=streams,
+        is_floor=True,
+        note=f"{sum(one.moved for one in runs):,} tabs moved, "
+        f"{sum(one.endings.get('interrupted', 0) for one in runs):,} answers interrupted",
+    )
+    yield Answer(
+        row="24b",
+        figure="the same: deltas lost or doubled",
+        unit="",
+        value=float(sum(one.lost + one.doubled for one in runs)) if runs else math.nan,
+        bar=0,
+        goal=0,
+        note=f"of {sum(one.deltas for one in runs):,}",
+    )
+    yield Answer(
+        row="24c",
+        figure="the same: latency p99, without the ten seconds after the kill",
+        unit="s",
+        value=figures.median("killed", "cluster", _p99) / 1000,
+        bar=math.inf,
+        goal=1,
     )
 
 

@@ -1,13 +1,14 @@
 """What is run against which targets, in which order; how long all of it takes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.bench.load.measure import Scenario
 
 GAP_MS = 20.0
 EVERYTHING = ("direct", "nginx", "passthrough", "external", "embedded")
 PROXIES = ("nginx", "passthrough", "external", "embedded")
+TRIBUTARY = ("external", "embedded")
 MAIN = ("external",)
 
 # Before anything is measured: imports, templates and connections that a first request brings.
@@ -31,6 +32,22 @@ UNPACED = Scenario(
     name="unpaced", streams=50, count=2000, gap_ms=0, has_gate=True, window_seconds=5
 )
 
+
+def openings(rate: int, seconds: float) -> Scenario:
+    """Short answers, begun at this rate, so that opening and ending them is what costs."""
+    return Scenario(
+        name=f"openings-{rate}",
+        streams=round(rate * seconds),
+        count=10,
+        gap_ms=50,
+        kind="words",
+        rate=rate,
+        leaves=True,
+    )
+
+
+KILLED = Scenario(name="killed", streams=1000, count=300, gap_ms=200, rate=25, kills=True)
+
 # The first comes right after the processes have started: it is the one whose memory counts.
 FULL = (
     Step(paced("n200", 200, 20), EVERYTHING),
@@ -46,6 +63,10 @@ FULL = (
     Step(paced("n100-two-viewers", 100, 12, viewers=2), MAIN),
     Step(paced("n50-long", 50, 18), MAIN),
     Step(paced("stops", 200, 40, stops=True), MAIN),
+    Step(paced("n200-500", 200, 10), ("nginx", "external", "embedded")),
+    Step(openings(15, 30), TRIBUTARY),
+    Step(openings(50, 60), TRIBUTARY),
+    Step(KILLED, ("cluster",)),
 )
 QUICK = (
     Step(paced("n50", 50, 8), ("nginx", "passthrough", "external")),
@@ -66,6 +87,16 @@ def chosen(steps: Sequence[Step], scenarios: Sequence[str], targets: Sequence[st
         for step in picked
     ]
     return [step for step in cut if step.targets]
+
+
+def lasting(steps: Sequence[Step], seconds: float) -> list[Step]:
+    """The same, but openings go on for so long."""
+    return [
+        Step(replace(step.scenario, streams=round(step.scenario.rate * seconds)), step.targets)
+        if step.scenario.leaves
+        else step
+        for step in steps
+    ]
 
 
 def most_streams(steps: Sequence[Step]) -> int:

@@ -27,6 +27,7 @@ def main(verb: str, *arguments: str) -> None:
 
 def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
     from django.core.management import call_command
+    from django.db import connection
 
     from chat.models import (
         Conversation,
@@ -79,6 +80,10 @@ def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
         Message(conversation=message.conversation, parent=message, role=Role.ASSISTANT)
         for message in asked
     )
+    if connection.vendor == "postgresql":
+        # As autovacuum does within a minute; until then plans are those of empty tables.
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
     seeded = [
         {
             "id": str(answer.conversation.public_id),

@@ -1,0 +1,138 @@
+"""The queue of requests for the threads of a process, in which messages come before everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from django.conf import settings
+
+from chat.core import metrics
+
+logger = logging.getLogger(__name__)
+
+# Of four requests that are taken from the queue, one is no message, if any waits.
+MESSAGES_IN_A_ROW = 3
+# Further messages are refused, and the page sends them again. At 20 ms of work for each, the last one
+# waits four seconds; longer, and people would think that nothing happens.
+MOST_WAITING_MESSAGES = 200
+LONGEST_RETRY_SECONDS = 30
+# Share of the newest request in the mean duration.
+NEWEST = 0.05
+
+
+class Overloaded(Exception):
+    """So many messages wait that no further one is taken. ``seconds`` from now there should be room."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"try again in {seconds} s")
+        self.seconds = seconds
+
+
+class RequestQueue:
+    """So many requests at once have a place; the others wait, and messages are taken first. Messages have
+    one place more, so that slow pages cannot hold all. ``places`` 0 means no limit.
+
+    For one event loop. A process has one; tests have several, one after the other.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._messages: deque[asyncio.Future[None]] = deque()
+        self._others: deque[asyncio.Future[None]] = deque()
+        self._taken = 0
+        self._messages_in_a_row = 0
+        self._mean_seconds = 0.0
+        self._is_overloaded = False
+
+    @property
+    def most_at_once(self) -> int:
+        """How many threads can be of use; 0 means no limit."""
+        return self._places + 1 if self._places else 0
+
+    @asynccontextmanager
+    async def place(self, *, is_message: bool = False) -> AsyncIterator[None]:
+        """Waits for a place, and has it inside. Raises `Overloaded`, for messages only."""
+        if not self._places:
+            yield
+            return
+        await self._enter(is_message=is_message)
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._mean_seconds += NEWEST * (time.monotonic() - began - self._mean_seconds)
+            self._leave()
+
+    async def _enter(self, *, is_message: bool) -> None:
+        self._use_running_loop()
+        queue = self._messages if is_message else self._others
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        self._take()
+        if is_message and len(self._messages) > MOST_WAITING_MESSAGES:
+            self._messages.pop()
+            raise self._overload()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                with suppress(ValueError):
+                    queue.remove(turn)
+            else:
+                # It was given a place at the same moment.
+                self._leave()
+            raise
+
+    def _use_running_loop(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop = loop
+            self._messages.clear()
+            self._others.clear()
+            self._taken = 0
+
+    def _leave(self) -> None:
+        self._taken -= 1
+        self._take()
+
+    def _take(self) -> None:
+        """Gives the places that are free to those who are next."""
+        while self._messages or self._others:
+            is_message = self._is_message_next()
+            if self._taken >= self._places + is_message:
+                return
+            turn = (self._messages if is_message else self._others).popleft()
+            if turn.cancelled():
+                continue
+            self._messages_in_a_row = self._messages_in_a_row + 1 if is_message else 0
+            self._taken += 1
+            turn.set_result(None)
+        self._is_overloaded = False
+
+    def _is_message_next(self) -> bool:
+        if not self._others:
+            # Only what waits has to be let through.
+            self._messages_in_a_row = 0
+            return True
+        return bool(self._messages) and self._messages_in_a_row < MESSAGES_IN_A_ROW
+
+    def _overload(self) -> Overloaded:
+        """The time in which those who wait will have had their places."""
+        seconds = math.ceil(MOST_WAITING_MESSAGES * self._mean_seconds / self._places)
+        error = Overloaded(min(max(seconds, 1), LONGEST_RETRY_SECONDS))
+        metrics.MESSAGES_REFUSED.inc()
+        if not self._is_overloaded:
+            logger.warning("requests.overloaded retry_seconds=%d", error.seconds)
+        self._is_overloaded = True
+        return error
+
+
+# Of all pages, and of the messages that come over websockets.
+request_queue = RequestQueue(settings.MAX_CONCURRENT_REQUESTS)
