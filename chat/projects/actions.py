@@ -7,7 +7,6 @@ here, because a right in a project can end between two requests.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -178,28 +177,6 @@ def _members(project: Project, person: User) -> QuerySet[ProjectMember]:
 
 
 # --- conversations ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoveEffect:
-    """The people who may read a conversation only after a move, and those only before it."""
-
-    gaining: list[User]
-    losing: list[User]
-
-
-def effect_of_move(conversation: Conversation, project: Project | None) -> MoveEffect:
-    before = {member.user for member in access.readers_of(conversation)}
-    after = {user for user in before if user.pk == conversation.owner_id}
-    if project is not None and project.pk == conversation.project_id:
-        after = before
-    elif project is not None:
-        after |= set(access.readers_of_project(project))
-    return MoveEffect(gaining=_by_name(after - before), losing=_by_name(before - after))
-
-
-def _by_name(people: Iterable[User]) -> list[User]:
-    return sorted(people, key=lambda person: (str(person).casefold(), person.pk))
 
 
 def move_conversation(user: User, conversation: Conversation, project: Project | None) -> None:

@@ -201,9 +201,9 @@ def test_project_is_created_changed_and_deleted(
     assert made.url == address("project", project)
     as_alice.post(address("project_instructions", project), {"instructions": "In meters.\r\nOnly."})
     choice = f"{upstream.public_id.hex}:demo/model"
+    new_values = {"name": "Levels", "color": "blue", "access": "members", "choice": choice}
     saved = as_alice.post(
-        address("project_settings", project),
-        {"name": "Levels", "color": "blue", "access": "members", "choice": choice},
+        address("project_settings", project), {**new_values, "confirmed": "members"}
     )
     assert saved.status_code == 302
     project.refresh_from_db()
@@ -244,7 +244,9 @@ def test_members_are_added_changed_and_removed(
 
     refused = as_bob.post(address("project_member", board, viewer.public_id), {"remove": "1"})
     assert refused.status_code == 403
-    left = as_bob.post(address("project_member", board, bob.public_id), {"remove": "1"})
+    left = as_bob.post(
+        address("project_member", board, bob.public_id), {"remove": "1", "confirmed": "1"}
+    )
     assert left.url == reverse("projects")
     assert "Bob" not in roles()
 
@@ -371,3 +373,79 @@ def test_palette_finds_projects(as_bob: Client, as_viewer: Client, board: Projec
 
     assert address("project", board) in as_bob.get(url).content.decode()
     assert "Board" not in as_viewer.get(url).content.decode()
+
+
+# --- changes of who reads a project -------------------------------------------------------------
+
+
+def asked(response: HttpResponse) -> list[str]:
+    """What the dialog says, without its buttons: its title, then one text for each box."""
+    page = html.fromstring(response.content.decode())
+    (dialog,) = page.xpath("//dialog[@id='access-question']")
+    return [text_of(each) for each in (dialog.find(".//h2"), *dialog.find_class("move-effect"))]
+
+
+def test_other_access_of_a_project_is_asked_about(
+    as_alice: Client, alice: User, bob: User, team: Team, gauges: Project
+) -> None:
+    begin(alice, team, "Offers", gauges)
+    settings = address("project_settings", gauges)
+    values = {"name": "Gauges", "color": "teal", "access": "members"}
+
+    question = as_alice.post(settings, values)
+    assert asked(question) == [
+        "Change who can read Gauges?",
+        "Lose accessBBobVVera",
+        "To 1 conversationOffers",
+    ]
+    # Not what was asked about.
+    as_alice.post(settings, {**values, "confirmed": "team"})
+    gauges.refresh_from_db()
+    assert gauges.access == ProjectAccess.TEAM
+
+    as_alice.post(settings, {**values, "confirmed": "members"})
+    gauges.refresh_from_db()
+    assert gauges.access == ProjectAccess.MEMBERS
+    back = as_alice.post(settings, {**values, "access": "team"})
+    assert asked(back)[1] == "Get accessBBobVVera"
+
+
+def test_added_and_removed_members_are_asked_about(
+    as_alice: Client, as_bob: Client, alice: User, bob: User, viewer: User, board: Project
+) -> None:
+    rooms = [begin(alice, board.team, f"Offer {n}", board) for n in range(6)]
+    Conversation.objects.filter(pk=rooms[5].pk).update(visibility=Visibility.PRIVATE)
+    members, vera = address("project_members", board), str(viewer.public_id)
+    adding = {"person": vera, "role": "reader"}
+    removing = address("project_member", board, vera)
+
+    assert asked(as_alice.post(members, adding)) == [
+        "Add Vera to Board?",
+        "Get accessVVera",
+        "To 5 conversationsOffer 4Offer 3Offer 2Offer 1Offer 0",
+    ]
+    assert not board.memberships.filter(user=viewer).exists()
+    as_alice.post(members, {**adding, "confirmed": "1"})
+    assert asked(as_alice.post(removing, {"remove": "1"}))[:2] == [
+        "Remove Vera from Board?",
+        "Lose accessVVera",
+    ]
+    as_alice.post(removing, {"remove": "1", "confirmed": "1"})
+    assert not board.memberships.filter(user=viewer).exists()
+
+    mine = address("project_member", board, bob.public_id)
+    assert asked(as_bob.post(mine, {"remove": "1"}))[0] == "Leave Board?"
+
+
+def test_who_only_manages_members_is_not_told_what_is_in_the_project(
+    as_alice: Client, alice: User, bob: User, viewer: User, team: Team
+) -> None:
+    board = create_project(bob, team, name="Bobs", access=ProjectAccess.MEMBERS)
+    begin(bob, team, "Secret plan", board)
+
+    question = as_alice.post(
+        address("project_members", board), {"person": str(viewer.public_id), "role": "reader"}
+    )
+
+    assert asked(question) == ["Add Vera to Bobs?", "Get accessVVera"]
+    assert "Secret plan" not in question.content.decode()

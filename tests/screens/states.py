@@ -221,6 +221,11 @@ choose_project = in_order(
 ask_to_move = in_order(
     choose_project, press("#move [name=project][value=none]", then="#move .move-effect")
 )
+limit_project = in_order(
+    press("[name=access][value=members]"),
+    press(".project-form .button-primary", then="#access-question[open] .move-effect"),
+)
+ask_to_remove_member = press(".person-row [name=remove] ~ button", then="#access-question[open]")
 find_in_conversation = in_order(
     follow("#to-find", then=PANEL), fill("level", "[data-find-here] input")
 )

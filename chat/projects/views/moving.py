@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
@@ -13,29 +12,16 @@ from django.views.decorators.http import require_http_methods
 
 from chat import access
 from chat.core.errors import ActionRefused
-from chat.models import Conversation, Project, User
+from chat.models import Conversation, Project
 from chat.organization.change_responses import changed, refused, still_there
 from chat.projects import actions
+from chat.projects.effects import AccessEffect, effect_of_move
 from chat.projects.forms import NO_PROJECT, MoveForm
+from chat.projects.views.questions import Names
 from chat.web.decorators import login_required
 
-# People shown by name; of more the rest is counted.
-NAMES_SHOWN = 5
 # From so many projects on there is a field that looks for one.
 SEARCHED_FROM = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """People whom a move gives or takes access."""
-
-    shown: Sequence[User]
-    more: int
-
-    @classmethod
-    def of(cls, people: Iterable[User]) -> Names:
-        ordered = sorted(set(people), key=lambda person: (str(person).casefold(), person.pk))
-        return cls(shown=ordered[:NAMES_SHOWN], more=max(len(ordered) - NAMES_SHOWN, 0))
 
 
 @login_required
@@ -60,23 +46,15 @@ def move(request: HttpRequest) -> HttpResponse:
     chosen = [each for each in chosen if each.project != target]
     if not chosen:
         return refused(request, gettext("There is nothing to move."), 422)
-    gaining, losing = _effect(chosen, target)
-    is_asked = bool(gaining.shown or losing.shown) and not values["confirmed"]
+    effect = AccessEffect.of_all(effect_of_move(each, target) for each in chosen)
+    is_asked = bool(effect.gaining or effect.losing) and not values["confirmed"]
     if request.method != "POST" or is_asked:
-        return _ask(request, chosen, target, {"gaining": gaining, "losing": losing})
+        return _ask(request, chosen, target, effect)
     return _move(request, chosen, target)
 
 
 def _values(data: QueryDict) -> dict[str, Any]:
     return {**data.dict(), "conversation": data.getlist("conversation")}
-
-
-def _effect(chosen: Sequence[Conversation], target: Project | None) -> tuple[Names, Names]:
-    effects = [actions.effect_of_move(each, target) for each in chosen]
-    return (
-        Names.of(person for each in effects for person in each.gaining),
-        Names.of(person for each in effects for person in each.losing),
-    )
 
 
 def _choose(request: HttpRequest, chosen: Sequence[Conversation]) -> HttpResponse:
@@ -99,10 +77,15 @@ def _ask(
     request: HttpRequest,
     chosen: Sequence[Conversation],
     target: Project | None,
-    context: dict[str, Any],
+    effect: AccessEffect,
 ) -> HttpResponse:
-    more = {"target": target, "step": "projects/_move_question.html"}
-    return _step(request, chosen, {**context, **more})
+    context = {
+        "target": target,
+        "gaining": Names.of(effect.gaining),
+        "losing": Names.of(effect.losing),
+        "step": "projects/_move_question.html",
+    }
+    return _step(request, chosen, context)
 
 
 def _step(
