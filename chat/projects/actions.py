@@ -179,15 +179,24 @@ def _members(project: Project, person: User) -> QuerySet[ProjectMember]:
 # --- conversations ------------------------------------------------------------------------------
 
 
-def move_conversation(user: User, conversation: Conversation, project: Project | None) -> None:
+def move_conversation(
+    user: User,
+    conversation: Conversation,
+    project: Project | None,
+    *,
+    is_shared: bool | None = None,
+) -> None:
     """Moves one's own conversation into a project, where those who see the project see it, too, or
-    out of one, where it is private. What runs in it goes on."""
+    out of one, where it is private; with ``is_shared`` it is shared, or private, there. What runs in
+    it goes on."""
     if conversation.owner_id != user.pk or not access.may_write(user, conversation):
         raise PermissionDenied(gettext("Only the owner of this conversation can do this."))
     with transaction.atomic():
         target = _target(user, conversation, project)
         before = conversation.project
-        visibility = Visibility.PRIVATE if target is None else Visibility.PROJECT
+        shared = Visibility.TEAM if target is None else Visibility.PROJECT
+        becomes_shared = target is not None if is_shared is None else is_shared
+        visibility = shared if becomes_shared else Visibility.PRIVATE
         # A conversation that is there already stays as it is, also if it is private there.
         rows = Conversation.objects.filter(pk=conversation.pk, deleted_at__isnull=True)
         elsewhere = (
