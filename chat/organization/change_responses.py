@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import Resolver404, resolve, reverse
 
 from chat.models import Conversation, User
-from chat.organization.tags import Undo
+from chat.organization.undo import Undo
 from chat.web.decorators import path_in_browser
 
 # Where forms without scripts lead back to.

@@ -24,7 +24,7 @@ from chat.organization import actions
 from chat.organization.change_responses import changed, refused, still_there
 from chat.organization.forms import ChangeForm
 from chat.organization.lines import page_of_lines
-from chat.organization.tags import Undo
+from chat.organization.undo import Undo
 from chat.web.decorators import login_required
 
 # --- pages --------------------------------------------------------------------------------------

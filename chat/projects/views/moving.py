@@ -17,7 +17,7 @@ from chat import access
 from chat.core.errors import ActionRefused
 from chat.models import Conversation, Project
 from chat.organization.change_responses import changed, refused, still_there
-from chat.organization.tags import MOVE_BACK, Undo
+from chat.organization.undo import MOVE_BACK, Undo
 from chat.projects import actions
 from chat.projects.effects import AccessEffect, effect_of_move
 from chat.projects.forms import NO_PROJECT, MoveBackForm, MoveForm, Place
