@@ -152,6 +152,7 @@ TEMPLATES = [
                 "chat.accounts.tags",
                 "chat.administration.tags",
                 "chat.conversations.tags",
+                "chat.imports.tags",
                 "chat.organization.tags",
                 "chat.public_api.tags",
             ],

@@ -98,6 +98,8 @@ def restored(user: User, team: Team, body: bytes) -> Conversation:
 def page_of(client: Client, room: Conversation, file: bytes) -> list[str]:
     """The page without what differs between any two conversations."""
     main = get_page(client, url_of("conversation", room)).xpath("//main")[0]
+    for origin in main.find_class("origin"):
+        origin.drop_tree()
     return lines_of(_PASSING.sub("", html.tostring(main, encoding="unicode")), file)
 
 
