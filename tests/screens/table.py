@@ -105,6 +105,8 @@ SCREENS = (
     Screen("answer-mockup", "Alice", "{room[mockup]}"),
     # --- what waits for a person
     Screen("question", "Alice", "{room[question]}"),
+    # As the README shows it.
+    Screen("question-window", "Alice", "{room[question]}", is_window=True),
     Screen("question-two", "Alice", "{room[question-two]}"),
     Screen("question-form", "Alice", "{room[question-form]}"),
     Screen("question-viewer", "Vera", "{room[question]}"),
