@@ -152,6 +152,7 @@ TEMPLATES = [
                 "chat.accounts.tags",
                 "chat.administration.tags",
                 "chat.conversations.tags",
+                "chat.imports.tags",
                 "chat.organization.tags",
                 "chat.public_api.tags",
             ],
@@ -311,9 +312,11 @@ ANSWER_CACHE_MB = env.number("ANSWER_CACHE_MB", 32)
 RAW_FRAMES_DAYS = env.number("RAW_FRAMES_DAYS", 30, at_most=_MOST_DAYS)
 # Days for which deleted conversations can be restored.
 TRASH_DAYS = env.number("TRASH_DAYS", 30, at_least=0, at_most=_MOST_DAYS)
-# Days for which the file of an export can be downloaded, and its largest size.
+# Days for which the file of an export can be downloaded, its largest size, and how many a person may
+# have. All of a person together are no larger than one may be. The oldest are deleted first.
 EXPORT_DAYS = env.number("EXPORT_DAYS", 7, at_least=0.01, at_most=_MOST_DAYS)
 EXPORT_BYTES = int(env.number("EXPORT_BYTES", 10 * 1024 * _MEBIBYTE, at_least=_MEBIBYTE))
+EXPORTS_PER_PERSON = int(env.number("EXPORTS_PER_PERSON", 5, at_least=1))
 
 # --- people ------------------------------------------------------------------------------
 

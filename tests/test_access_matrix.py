@@ -59,6 +59,7 @@ from chat.models import (
     Visibility,
 )
 from chat.projects.actions import create_project, set_member
+from chat.projects.forms import Place
 from tests.conftest import PASSWORD
 
 SIGN_IN = "sign-in"
@@ -709,6 +710,10 @@ def _moved(world: World) -> Values:
     return {**_chosen(world.shared), "project": str(project), "confirmed": "1"}
 
 
+def _moved_back(world: World) -> Values:
+    return {"conversation": str(Place.of(world.shared.conversation))}
+
+
 def _new_member(world: World) -> Values:
     return {"person": str(world.bob.public_id), "role": "reader"}
 
@@ -750,9 +755,10 @@ PROJECT_CASES = [
         "leaving",
         _member,
         "post",
-        lambda _: {"remove": "1"},
+        lambda _: {"remove": "1", "confirmed": "1"},
     ),
     Case("projects_move", owner_only(302), "moved", method="post", data=_moved),
+    Case("projects_move_back", owner_only(302), "back", method="post", data=_moved_back),
 ]
 
 # --- questions of runs, and tools --------------------------------------------------------

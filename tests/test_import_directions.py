@@ -46,7 +46,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "organization": ("conversations.actions",),
     "projects": (
         *("conversations.actions", "conversations.choice_form", "files.actions"),
-        *("organization.change_responses", "organization.lines"),
+        *("organization.change_responses", "organization.lines", "organization.undo"),
     ),
     "run_details": (),
     "questions": (

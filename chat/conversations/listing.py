@@ -19,6 +19,7 @@ from django.utils.translation import gettext
 
 from chat import access
 from chat.conversations.project_lines import (
+    MOST_PROJECTS,
     NO_FOLDS,
     Folds,
     ProjectGroup,
@@ -93,7 +94,8 @@ def listing_context(
     count = max(PAGE_LINES, min(count, MOST_LINES))
     pinned = [] if before else [ConversationLine._make(row) for row in _pinned.all(person=user.pk)]
     shown_room = current.public_id if current else None
-    projects = [] if before else _groups(user, shown_room, folds)
+    found = [] if before else _projects.all(person=user.pk, shown=shown_room or NOBODY)
+    projects = _groups(user, found[:MOST_PROJECTS], shown_room, folds)
     lines = _lines(user, before, count)
     shown = lines[:count]
     in_projects = (line for group in projects for line in group.lines)
@@ -101,6 +103,7 @@ def listing_context(
         "list_version": version,
         "pinned": pinned,
         "projects": projects,
+        "has_more_projects": len(found) > len(projects),
         "may_create_project": not before and _may_create_project(user, projects),
         "days": by_day(shown, after=_moment(before)),
         "current": current,
@@ -117,11 +120,12 @@ def _may_create_project(user: User, projects: Iterable[ProjectGroup]) -> bool:
     return _team_written_in.first(person=user.pk) is not None
 
 
-def _groups(user: User, shown: UUID | None, folds: Folds) -> list[ProjectGroup]:
+def _groups(
+    user: User, rows: Sequence[Any], shown: UUID | None, folds: Folds
+) -> list[ProjectGroup]:
     def read_lines(keys: Sequence[int]) -> list[ConversationLine]:
         return [ConversationLine._make(row) for row in _chosen.all(person=user.pk, keys=keys)]
 
-    rows = _projects.all(person=user.pk, shown=shown or NOBODY)
     return project_groups(rows, read_lines, shown=shown, folds=folds)
 
 

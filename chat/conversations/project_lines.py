@@ -99,6 +99,8 @@ def project_query(listed: Callable[[Any], QuerySet[Any]]) -> Prepared[Any]:
         keys["shown"] = Subquery(inside.filter(public_id=shown)[:1])
         written = Project.objects.written_by(person).filter(pk=OuterRef("pk"))
         rows = Project.objects.visible_to(person).annotate(may_write=Exists(written), **keys)
-        return rows.order_by("name", "pk").values_list(*ProjectRow._fields, *keys)[:MOST_PROJECTS]
+        values = rows.order_by("name", "pk").values_list(*ProjectRow._fields, *keys)
+        # One more than the list shows, to know whether there are others.
+        return values[: MOST_PROJECTS + 1]
 
     return Prepared(query)

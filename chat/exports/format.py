@@ -56,8 +56,9 @@ class Tool(Struct, kw_only=True):
 class Conversation(Struct, kw_only=True):
     """The room itself. ``server``, ``model`` and ``parameters`` are what the composer offers next.
 
-    ``project`` is the name of its project, for a person who reads the project. ``visible_turn`` is
-    the last turn of the branch that the person who exported it saw.
+    ``project`` is the name of its project, for a person who reads the project. ``archived_at`` is
+    ``null`` unless it is in the archive. ``visible_turn`` is the last turn of the branch that the
+    person who exported it saw.
     """
 
     id: UUID
@@ -73,6 +74,7 @@ class Conversation(Struct, kw_only=True):
     tools: list[Tool]
     created_at: Time
     updated_at: Time
+    archived_at: Time | None = None
     visible_turn: UUID | None
 
 

@@ -124,6 +124,7 @@ def _conversation(source: Source) -> form.Conversation:
         ],
         created_at=room.created_at,
         updated_at=room.updated_at,
+        archived_at=room.archived_at,
         visible_turn=Message.objects.get(pk=tail).public_id if tail else None,
     )
 

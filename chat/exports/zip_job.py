@@ -10,6 +10,7 @@ from typing import IO
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext
 
@@ -19,7 +20,7 @@ from chat.exports.many import UNREADABLE, allowed_to, file_name_of, keys_of, one
 from chat.jobs import actions
 from chat.jobs.chunks import ChunkWriter, TooLarge
 from chat.jobs.kinds import Task
-from chat.models import AuditEvent, Conversation, Job, JobKind, JobScope, Team, User
+from chat.models import AuditEvent, Conversation, Job, JobKind, JobScope, JobStatus, Team, User
 from chat.rendering.figures import size
 
 logger = logging.getLogger(__name__)
@@ -83,6 +84,7 @@ def make_zip(task: Task) -> JsonObject:
         words = gettext("The export is larger than %(limit)s. Ask an administrator to make it.")
         raise ActionRefused(words % {"limit": size(settings.EXPORT_BYTES)}) from None
     _renew_expiry(task)
+    _delete_older(task)
     return {
         "exported": exported,
         "refused": len(refused),
@@ -94,6 +96,21 @@ def _renew_expiry(task: Task) -> None:
     """The days count from the moment at which the file can be downloaded."""
     expires_at = timezone.now() + timedelta(days=settings.EXPORT_DAYS)
     actions.held_by(task.job, task.lease).update(expires_at=expires_at)
+
+
+def _delete_older(task: Task) -> None:
+    """Makes room for a new file: of one person there are a few, and no more bytes than one may have."""
+    size_bytes = Job.objects.values_list("size_bytes", flat=True).get(pk=task.job.pk)
+    older = Job.objects.filter(
+        user=task.job.user, kind=JobKind.EXPORT, status=JobStatus.DONE, expires_at__gt=Now()
+    )
+    unneeded = []
+    for count, job in enumerate(older.order_by("-finished_at", "-pk"), start=1):
+        size_bytes += job.size_bytes
+        if count >= settings.EXPORTS_PER_PERSON or size_bytes > settings.EXPORT_BYTES:
+            unneeded.append(job.pk)
+    # The end of this job starts the deletion of their rows.
+    Job.objects.filter(pk__in=unneeded).update(expires_at=Now())
 
 
 def _add(archive: zipfile.ZipFile, job: Job, conversation: Conversation) -> str:

@@ -18,6 +18,7 @@ from chat.conversations.actions.conversation import delete
 from chat.conversations.actions.messages import choose_path
 from chat.core import notify
 from chat.core.errors import ActionRefused
+from chat.core.text import one_line
 from chat.files.actions import Picture, check_picture_size, picture_of
 from chat.imports.archive import MOST_CONVERSATIONS, Archive, Document, ImportRefused, Item, parse
 from chat.imports.conversations import Conversation as Imported
@@ -25,7 +26,7 @@ from chat.imports.conversations import File, Part, Text, Unreadable
 from chat.imports.formats import FORMATS, Format, detect
 from chat.imports.formats.tributary import Exported
 from chat.imports.report import Note, Report
-from chat.imports.restoring import restore
+from chat.imports.restoring import project_for, restore
 from chat.imports.writing import write
 from chat.models import (
     AuditEvent,
@@ -194,13 +195,28 @@ class _Work:
                 report.changed.append(Note(source_id=source_id, title=title))
             return
         self.known[identity] = digest
-        prepared = _prepared(imported, archive, identity=identity, digest=digest)
+        prepared = self._prepared(imported, archive, identity=identity, digest=digest)
         if self.batch is not None and not _written(self.batch, prepared):
             report.skipped += 1
             return
         report.created += 1
         report.note(report.not_understood, source_id, title, imported.problems)
         report.note(report.left_out, source_id, title, [*imported.left_out, *prepared.left_out])
+
+    def _prepared(
+        self, imported: Imported | Exported, archive: Archive, *, identity: str, digest: str
+    ) -> Prepared:
+        if not isinstance(imported, Exported):
+            return _with_pictures(imported, archive, identity=identity, digest=digest)
+        name = imported.document.conversation.project
+        left_out = []
+        if name and project_for(self.user, self.team, name) is None:
+            words = gettext(
+                "The team has no project %(project)s that you can write in. The conversation is in no "
+                "project."
+            )
+            left_out.append(words % {"project": one_line(name)[:80]})
+        return Prepared(imported=imported, identity=identity, digest=digest, left_out=left_out)
 
     def end(self) -> None:
         if self.batch is None:
@@ -223,11 +239,7 @@ class _Work:
 # --- pictures -------------------------------------------------------------------------------------
 
 
-def _prepared(
-    imported: Imported | Exported, archive: Archive, *, identity: str, digest: str
-) -> Prepared:
-    if isinstance(imported, Exported):
-        return Prepared(imported=imported, identity=identity, digest=digest)
+def _with_pictures(imported: Imported, archive: Archive, *, identity: str, digest: str) -> Prepared:
     pictures: dict[str, list[Picture]] = {}
     left_out: list[str] = []
     turns = []

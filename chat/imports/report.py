@@ -37,7 +37,8 @@ class Report:
     changed: list[Note] = field(default_factory=list)
     # Whole conversations that can't be read, and parts of conversations that were imported.
     not_understood: list[Note] = field(default_factory=list)
-    # Files that the export names but doesn't contain, and such that are no pictures.
+    # Files that the export names but doesn't contain, and such that are no pictures; projects that
+    # the team doesn't have.
     left_out: list[Note] = field(default_factory=list)
 
     def note(self, notes: list[Note], source_id: str, title: str, reasons: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from chat.core.text import one_line, without_hidden
 from chat.exports import format as form
 from chat.imports.formats.tributary import Exported, Log
 from chat.imports.reading import EARLIEST
+from chat.imports.reply_notes import mark_names
 from chat.imports.writing import BATCH, Names, Written
 from chat.models import (
     AnswerFile,
@@ -29,12 +30,14 @@ from chat.models import (
     Mockup,
     MockupFile,
     MockupVersion,
+    Project,
     Question,
     QuestionKind,
     Run,
     RunSegment,
     SearchKind,
     StoredFile,
+    Team,
     Tool,
     User,
 )
@@ -56,6 +59,14 @@ def restore(batch: Import, exported: Exported) -> Written:
         last_message=max(message.pk for message in work.messages.values()),
         names=work.names,
     )
+
+
+def project_for(user: User, team: Team, name: str | None) -> Project | None:
+    """The project of this team with the name that an export has, if the user may write in it."""
+    if not name:
+        return None
+    projects = access.writable_projects(user).filter(team=team, name=name)
+    return projects.order_by("pk").first()
 
 
 @dataclass(kw_only=True)
@@ -127,6 +138,9 @@ class _Restoring:
             parameters=said.parameters,
             created_at=self._at(said.created_at),
             updated_at=self._at(max(said.created_at, said.updated_at)),
+            archived_at=self._maybe_at(said.archived_at),
+            # Private also there: nobody gets access by an import.
+            project=project_for(user, team, said.project),
         )
         if server is None:
             self._keep_name("room_server", room, said.server)
@@ -203,6 +217,15 @@ class _Restoring:
         log = self.exported.logs[said.id]
         run_id = uuid4()
         _rename(log, run_id)
+        if position:
+            before = turn.runs[position - 1]
+            mark_names(
+                log,
+                said,
+                before=before,
+                asked=self.exported.logs[before.id],
+                is_own=lambda person: self._person(person) is not None,
+            )
         end = log.entries[-1] if log.entries else events.ChatEnd(result=log.result)
         kept = {} if log.is_ended_here else self._ending(said)
         return Run(

@@ -90,6 +90,8 @@ class Run(models.Model):
         verbose_name=gettext_lazy("requested by"),
     )
     idempotency_key = models.UUIDField(unique=True)
+    # Of the request of a program (`chat.public_api.idempotency`).
+    request_digest = models.CharField(max_length=64, null=True, blank=True)
 
     status = models.CharField(
         gettext_lazy("status"),

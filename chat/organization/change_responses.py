@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import Resolver404, resolve, reverse
 
 from chat.models import Conversation, User
-from chat.organization.tags import Undo, undo_mark
+from chat.organization.undo import Undo
 from chat.web.decorators import path_in_browser
 
 # Where forms without scripts lead back to.
@@ -44,21 +44,19 @@ def changed(
     text: str,
     chosen: Sequence[Conversation],
     *,
-    undo: str = "",
+    undo: Undo | None = None,
     is_removal: bool = False,
 ) -> HttpResponse:
     """Says what was done, and offers the change that takes it back. ``is_removal``: whether nobody
     sees the pages of these conversations any more."""
-    ids = [each.public_id for each in chosen]
-    offer = Undo(verb=undo, conversations=[each.hex for each in ids]) if undo else None
     address = _address_after(request, chosen, is_removal=is_removal)
     if address is None:
         # The page stays; it fetches its list.
-        context = {"text": text, "undo": offer}
+        context = {"text": text, "undo": undo}
         response = render(request, "organization/changed.html", context)
         response["HX-Trigger"] = json.dumps({"list:stale": {"text": text}})
         return response
-    messages.success(request, text, extra_tags=undo_mark(undo, ids) if undo else "")
+    messages.success(request, text, extra_tags=undo.mark if undo else "")
     return HttpResponse(headers={"HX-Redirect": address}) if request.htmx else redirect(address)
 
 

@@ -24,6 +24,7 @@ from chat.organization import actions
 from chat.organization.change_responses import changed, refused, still_there
 from chat.organization.forms import ChangeForm
 from chat.organization.lines import page_of_lines
+from chat.organization.undo import Undo
 from chat.web.decorators import login_required
 
 # --- pages --------------------------------------------------------------------------------------
@@ -199,9 +200,10 @@ def change(request: HttpRequest, verb: str) -> HttpResponse:
             known.act(request.user, conversation, values)
     except ActionRefused as refusal:
         return refused(request, str(refusal), refusal.status)
-    return changed(
-        request, known.say(len(chosen)), chosen, undo=known.undo, is_removal=known.is_removal
-    )
+    undo = None
+    if known.undo:
+        undo = Undo(verb=known.undo, conversations=[each.public_id.hex for each in chosen])
+    return changed(request, known.say(len(chosen)), chosen, undo=undo, is_removal=known.is_removal)
 
 
 @login_required

@@ -7,7 +7,6 @@ here, because a right in a project can end between two requests.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -180,37 +179,24 @@ def _members(project: Project, person: User) -> QuerySet[ProjectMember]:
 # --- conversations ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoveEffect:
-    """The people who may read a conversation only after a move, and those only before it."""
-
-    gaining: list[User]
-    losing: list[User]
-
-
-def effect_of_move(conversation: Conversation, project: Project | None) -> MoveEffect:
-    before = {member.user for member in access.readers_of(conversation)}
-    after = {user for user in before if user.pk == conversation.owner_id}
-    if project is not None and project.pk == conversation.project_id:
-        after = before
-    elif project is not None:
-        after |= set(access.readers_of_project(project))
-    return MoveEffect(gaining=_by_name(after - before), losing=_by_name(before - after))
-
-
-def _by_name(people: Iterable[User]) -> list[User]:
-    return sorted(people, key=lambda person: (str(person).casefold(), person.pk))
-
-
-def move_conversation(user: User, conversation: Conversation, project: Project | None) -> None:
+def move_conversation(
+    user: User,
+    conversation: Conversation,
+    project: Project | None,
+    *,
+    is_shared: bool | None = None,
+) -> None:
     """Moves one's own conversation into a project, where those who see the project see it, too, or
-    out of one, where it is private. What runs in it goes on."""
+    out of one, where it is private; with ``is_shared`` it is shared, or private, there. What runs in
+    it goes on."""
     if conversation.owner_id != user.pk or not access.may_write(user, conversation):
         raise PermissionDenied(gettext("Only the owner of this conversation can do this."))
     with transaction.atomic():
         target = _target(user, conversation, project)
         before = conversation.project
-        visibility = Visibility.PRIVATE if target is None else Visibility.PROJECT
+        shared = Visibility.TEAM if target is None else Visibility.PROJECT
+        becomes_shared = target is not None if is_shared is None else is_shared
+        visibility = shared if becomes_shared else Visibility.PRIVATE
         # A conversation that is there already stays as it is, also if it is private there.
         rows = Conversation.objects.filter(pk=conversation.pk, deleted_at__isnull=True)
         elsewhere = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from django import forms
 from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy
 
-from chat.models import Project, ProjectRole, Team, User
+from chat.models import Conversation, Project, ProjectRole, Team, User
 from chat.web.forms import WordsField
 
 INSTRUCTIONS_LIMIT = 100_000
@@ -103,3 +104,45 @@ class MoveForm(forms.Form):
             return UUID(project)
         except ValueError:
             raise forms.ValidationError("no id") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a conversation was before a move, as it stands in the form that takes the move back."""
+
+    conversation: UUID
+    project: UUID | None
+    is_shared: bool
+
+    @classmethod
+    def of(cls, conversation: Conversation) -> Place:
+        project = conversation.project
+        return cls(
+            conversation=conversation.public_id,
+            project=project.public_id if project else None,
+            is_shared=conversation.is_shared,
+        )
+
+    @classmethod
+    def read(cls, value: str) -> Place:
+        """Raises ``ValueError``."""
+        conversation, project, shared = value.split(".")
+        return cls(
+            conversation=UUID(conversation),
+            project=None if project == NO_PROJECT else UUID(project),
+            is_shared=shared == "shared",
+        )
+
+    def __str__(self) -> str:
+        project = self.project.hex if self.project else NO_PROJECT
+        return f"{self.conversation.hex}.{project}.{'shared' if self.is_shared else 'private'}"
+
+
+class MoveBackForm(forms.Form):
+    conversation = forms.Field()
+
+    def clean_conversation(self) -> list[Place]:
+        try:
+            return [Place.read(each) for each in self.cleaned_data["conversation"][:MOST_MOVED]]
+        except ValueError:
+            raise forms.ValidationError("no places") from None

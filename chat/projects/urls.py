@@ -8,6 +8,7 @@ urlpatterns: list[URLPattern] = [
     path("projects/", pages.projects, name="projects"),
     path("projects/new/", pages.new, name="project_new"),
     path("projects/move/", moving.move, name="projects_move"),
+    path("projects/move-back/", moving.move_back, name="projects_move_back"),
     path("projects/<uuid:public_id>/", pages.project, name="project"),
     path(
         "projects/<uuid:public_id>/instructions/", pages.instructions, name="project_instructions"

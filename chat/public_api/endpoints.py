@@ -35,8 +35,9 @@ from chat.public_api.errors import (
     no_such_run,
     of_status,
 )
+from chat.public_api.idempotency import LONGEST_KEY, idempotency_key
 from chat.public_api.requests import ChatRequest, read_request
-from chat.public_api.sending import LONGEST_KEY, idempotency_key, send
+from chat.public_api.sending import send
 from chat.rendering.figures import size
 from chat.runs.queue import QueuePositions, read_queue
 

@@ -10,7 +10,6 @@ from uuid import UUID
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404
-from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext, gettext_lazy
 
 from chat import access
@@ -22,10 +21,11 @@ from chat.dialects import DIALECTS
 from chat.dialects.base import Dialect
 from chat.dialects.parameters import Parameter, read_parameters
 from chat.events import Json
-from chat.files.actions import Picture, check_picture_count, picture_of, shows
+from chat.files.actions import Picture, check_picture_count, picture_of
 from chat.models import AccessToken, Project, Question, QuestionKind, Run, Team, Tool
 from chat.public_api.catalogue import Chosen, find_model
-from chat.public_api.errors import ApiError, invalid, no_such_run, of_refusal
+from chat.public_api.errors import invalid, no_such_run, of_refusal
+from chat.public_api.idempotency import bind_key
 from chat.public_api.requests import ChatRequest, ProgramReply, unknown_project, unknown_response
 from chat.questions import actions as question_verbs
 
@@ -118,19 +118,6 @@ VISIBILITY_LATER = gettext_lazy(
 PROJECT_LATER = gettext_lazy(
     "Parameter “project” was ignored: it only applies to the first message of a conversation."
 )
-SAID_OTHERWISE = gettext_lazy("This Idempotency-Key was already used for a different request.")
-LONGEST_KEY = 255
-
-
-def idempotency_key(token: AccessToken, text: str) -> UUID:
-    """The run's key for the client's own request id, separate for each user and team.
-
-    Keys of all runs are unique, and pages send theirs along. This one is derived with the secret
-    key, so nobody can use it before its program does, however well they guess the request id.
-    """
-    name = f"{token.user_id}:{token.team_id}:{text}".encode("utf-8", "surrogatepass")
-    digest = salted_hmac("chat.programs.idempotency", name, algorithm="sha256").digest()
-    return UUID(bytes=digest[:16])
 
 
 def send(token: AccessToken, request: ChatRequest, key: UUID) -> Run:
@@ -185,18 +172,19 @@ def _say(token: AccessToken, request: ChatRequest, previous: Run | None, key: UU
     if previous is None:
         place = _place(token, request)
         shared = "project" if isinstance(place, Project) else "private"
-        run = message_actions.start_conversation(
-            token.user,
-            place,
-            text=request.text,
-            choice=choice,
-            idempotency_key=key,
-            visibility=request.visibility or shared,
-            tools=tools.chosen or (),
-            pictures=pictures,
-        )
-        _check_same(run, request, choice, pictures, previous)
-        return run
+        with transaction.atomic():
+            run = message_actions.start_conversation(
+                token.user,
+                place,
+                text=request.text,
+                choice=choice,
+                idempotency_key=key,
+                visibility=request.visibility or shared,
+                tools=tools.chosen or (),
+                pictures=pictures,
+            )
+            bind_key(run, request)
+            return run
     return _follow(token, request, previous, choice, tools, pictures, key)
 
 
@@ -235,7 +223,7 @@ def _follow(
         )
         # Inside the transaction: if the key belongs to another request, the tools stay as they
         # were.
-        _check_same(run, request, choice, pictures, previous)
+        bind_key(run, request)
         return run
 
 
@@ -300,27 +288,6 @@ def _pictures(bodies: Sequence[bytes]) -> list[Picture]:
         return [picture_of(f"picture-{n}", body) for n, body in enumerate(bodies, start=1)]
     except ActionRefused as refusal:
         raise invalid(str(refusal), param="input", code="invalid_image") from None
-
-
-def _check_same(
-    run: Run,
-    request: ChatRequest,
-    choice: ModelChoice,
-    pictures: Sequence[Picture],
-    previous: Run | None,
-) -> None:
-    """A key that is sent again must mean the same request. Raises ``ApiError``."""
-    question = run.message.parent
-    is_same = (
-        question is not None
-        and question.text == request.text
-        and question.parent_id == (previous.message_id if previous else None)
-        and (run.upstream_id, run.model) == (choice.upstream.pk, choice.model)
-        and run.system_prompt == choice.system_prompt
-        and shows(run, pictures)
-    )
-    if not is_same:
-        raise ApiError(409, str(SAID_OTHERWISE), code="idempotency_key_reused")
 
 
 # --- results and replies -----------------------------------------------------------------------

@@ -21,6 +21,9 @@ from chat.wire.sse import Frame
 # A note is one line of the transcript; the whole reply is in its details.
 LABEL_LENGTH = 200
 
+# The family and the phase of the step in the log that is such a note.
+NOTE_OF_REPLY: tuple[str, Literal["note"]] = ("question", "note")
+
 Kind = Literal["tool", "ask", "approval"]
 Outcome = Literal["answered", "declined", "not_run"]
 
@@ -144,14 +147,12 @@ def _outcome(item: int, settled: Settled, call: canonical.ToolCallItem) -> canon
 def _note(result: canonical.Result, settled: Settled) -> canonical.Event:
     """A reply for people who read the answer: what was said, and by whom."""
     ask = result.ext.asks[settled.position] if settled.position < len(result.ext.asks) else {}
-    said = in_words(ask, text=settled.text, selected=settled.selected, fields=settled.fields)
-    words = _VERBS[settled.kind, settled.outcome] % {"by": settled.by or gettext("someone")}
-    label = f"{words}: {said}" if said else words
+    family, phase = NOTE_OF_REPLY
     return canonical.ActivityStep(
-        family="question",
+        family=family,
         step=settled.outcome,
-        phase="note",
-        label=label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…",
+        phase=phase,
+        label=note_label(ask, settled, by=settled.by),
         ref=str(ask.get("ask_id", "")) or None,
         detail={
             "question": ask.get("question"),
@@ -160,6 +161,14 @@ def _note(result: canonical.Result, settled: Settled) -> canonical.Event:
             "fields": settled.fields,
         },
     )
+
+
+def note_label(ask: canonical.JsonObject, settled: Settled, *, by: str) -> str:
+    """``by`` is the name of the person; empty if it is not known."""
+    said = in_words(ask, text=settled.text, selected=settled.selected, fields=settled.fields)
+    words = _VERBS[settled.kind, settled.outcome] % {"by": by or gettext("someone")}
+    label = f"{words}: {said}" if said else words
+    return label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…"
 
 
 _VERBS: dict[tuple[Kind, Outcome], Promise] = {

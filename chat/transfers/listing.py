@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.utils.text import get_text_list
 from django.utils.translation import gettext, ngettext
 
@@ -163,6 +164,7 @@ def page(
         "export_form": exporting or ExportForm(user=user),
         "import_form": importing or ImportForm(user=user),
         "products": get_text_list([each.label for each in FORMATS.values()], gettext("or")),
+        "most_exports": settings.EXPORTS_PER_PERSON,
         "has_team": access.writable_teams(user).exists(),
         "exports": list_of(user, "exports"),
         "imports": list_of(user, "imports"),

@@ -121,9 +121,11 @@ def menu_item(
 
 
 @register.simple_block_tag
-def dialog(content: str, id: str, title: str) -> SafeString:
-    """A dialog with a title and a button to close it; a script or an invoker opens it."""
-    return _render("dialog", {"content": content, "id": id, "title": title})
+def dialog(content: str, id: str, title: str, *, is_open: bool = False) -> SafeString:
+    """A dialog with a title and a button to close it; a script or an invoker opens it. One that
+    ``is_open`` is a box of the page until a script makes it modal."""
+    context = {"content": content, "id": id, "title": title, "is_open": is_open}
+    return _render("dialog", context)
 
 
 @register.simple_block_tag

@@ -1,11 +1,11 @@
-/* Dragging a conversation onto the pinned ones of the sidebar pins it there, or moves its pin. The menu
-   of its line does the same. */
+/* Dragging a conversation onto the pinned ones of the sidebar pins it there, or moves its pin. As long as
+   nothing is pinned, there is a place to drop it on while it is dragged. The menu of its line does the same. */
 import { on } from "../base/dom.js";
 
 const list = document.getElementById("conversations");
 let dragged = null;
 const pinned = () => list.querySelector("[data-pinned]");
-const lines = () => [...pinned().children].filter(line => line !== dragged);
+const lines = () => [...pinned().querySelectorAll("li")].filter(line => line !== dragged);
 
 function placeAt(y) {
   const at = lines().findIndex(line => {
@@ -18,12 +18,17 @@ function placeAt(y) {
 function mark(place) {
   const others = lines();
   for (const line of others) line.classList.remove("drop-before", "drop-after");
+  pinned().classList.toggle("drop-into", place !== null && others.length === 0);
   if (place === null) return;
   if (place < others.length) others[place].classList.add("drop-before");
   else others.at(-1)?.classList.add("drop-after");
 }
 
-on("dragstart", "#conversations [data-room]", link => { dragged = link.closest("li"); });
+on("dragstart", "#conversations [data-room]", link => {
+  dragged = link.closest("li");
+  // Browsers end a drag at once if the page changes while it starts.
+  setTimeout(() => list.classList.toggle("is-dragging", dragged !== null));
+});
 
 on("dragover", "#conversations [data-pinned]", (_, event) => {
   if (!dragged) return;
@@ -40,11 +45,12 @@ on("drop", "#conversations [data-pinned]", (place, event) => {
   event.preventDefault();
   const values = { conversation: dragged.querySelector("[data-room]").dataset.room, place: placeAt(event.clientY) };
   // Where it was dropped, at once; the list follows.
-  place.insertBefore(dragged, lines()[values.place] ?? null);
+  if (lines().length) place.insertBefore(dragged, lines()[values.place] ?? null);
   htmx.ajax("POST", list.dataset.pin, { source: list, swap: "none", values });
 });
 
 on("dragend", "#conversations [data-room]", () => {
   if (pinned()) mark(null);
   dragged = null;
+  list.classList.remove("is-dragging");
 });

@@ -1,2 +1,3 @@
 /* The pages of a project. */
+import "../projects/question.js";
 import "./conversations.js";

@@ -103,14 +103,34 @@ def test_offer_to_undo_ends_after_ten_seconds_unless_it_is_looked_at(
     expect(toast).to_have_count(0)
 
 
+def drag_to_first_pin(tab: Tab, title: str, place: Locator) -> None:
+    """The place is there only while something is dragged."""
+    mouse = tab.page.mouse
+    line(tab, title).locator("[data-room]").hover()
+    mouse.down()
+    mouse.move(140, 400, steps=3)
+    expect(place).to_be_visible()
+    box = place.bounding_box()
+    assert box is not None
+    # Where one enters it, and on.
+    for offset in (40, 50):
+        mouse.move(box["x"] + offset, box["y"] + 10)
+    expect(place).to_have_class("drop-into")
+    mouse.up()
+
+
 def test_pins_are_ordered_by_menu_by_dragging_and_in_another_window(
     tab: OpenTab, begin: Begin
 ) -> None:
     first, second, third = (begin(name) for name in ("First", "Second", "Third"))
     bob, other = tab("Bob", "/"), tab("Bob", "/")
-    for title in (first, second):
-        choose(bob, title, "Pin")
-        expect(pinned(bob).filter(has_text=title)).to_have_count(1)
+    place = bob.page.get_by_text("Drop here to pin")
+    expect(place).to_be_hidden()
+    drag_to_first_pin(bob, first, place)
+    expect(pinned(bob)).to_have_text([first])
+    expect(place).to_have_count(0)
+    choose(bob, second, "Pin")
+    expect(pinned(bob).filter(has_text=second)).to_have_count(1)
     choose(bob, second, "Move up")
     expect(pinned(bob)).to_have_text([second, first])
 

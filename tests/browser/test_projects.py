@@ -114,6 +114,19 @@ def test_project_from_its_creation_to_the_move_out_of_it(site: BrowserSite, tab:
     dialog.get_by_role("button", name="Cancel").click()
     expect(line(recent(alice), title)).to_have_count(1)
 
+    # Who loses access by a change of the settings is asked about in a dialog.
+    alice.open(f"{address}settings/")
+    page.get_by_label("Selected people").check()
+    page.locator(".project-form").get_by_role("button", name="Save").click()
+    asking = page.locator("#access-question")
+    expect(asking.locator(".move-effect").first).to_contain_text("Lose accessAAdaBBobVVera")
+    found += serious_findings(page, (DESKTOP_DARK, PHONE_LIGHT), within="#access-question")
+    keyboard.press("Escape")
+    expect(asking).to_be_hidden()
+    page.locator(".project-form").get_by_role("button", name="Save").click()
+    asking.get_by_role("button", name="Save").click()
+    expect(page.locator(".project-head")).to_contain_text("Selected people")
+
     page.set_viewport_size(NARROW)
     for part in ("", "instructions/", "members/", "settings/"):
         alice.open(f"{address}{part}")
@@ -147,6 +160,12 @@ def test_what_is_moved_out_is_gone_for_two_readers(site: BrowserSite, tab: OpenT
         assert title not in reader.page.content()
         assert title not in reader.page.title()
     expect(line(recent(alice), title)).to_have_count(1)
+
+    alice.page.locator("#toasts").get_by_role("button", name="Undo").click()
+
+    for each in (alice, vera):
+        expect(line(project_of(each, name), title)).to_have_count(1)
+    expect(alice.page.locator("#room-head .room-project")).to_have_text(name)
 
 
 def move_to(tab: Tab, project: str) -> None:

@@ -101,6 +101,17 @@ def on_page(user: User, room: Conversation) -> list[str]:
     return [full[place.message.pk].text or place.message.role for place in places]
 
 
+def test_page_says_where_it_comes_from(
+    alice: User, team: Team, conversation: Conversation, signed_in: Callable[[User], Client]
+) -> None:
+    imported(alice, team, WRITTEN["chatgpt"])
+
+    (line,) = get_page(signed_in(alice), url_of("conversation", only_room())).find_class("origin")
+
+    assert text_of(line).startswith("Imported from ChatGPT by Alice on ")
+    assert not get_page(signed_in(alice), url_of("conversation", conversation)).find_class("origin")
+
+
 @databases
 @pytest.mark.parametrize("name", WRITTEN)
 def test_conversation_looks_like_any_other(

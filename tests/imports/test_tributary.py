@@ -33,8 +33,11 @@ from chat.models import (
     Attachment,
     Conversation,
     Import,
+    ImportedSource,
     Message,
     MockupFile,
+    Project,
+    ProjectAccess,
     Question,
     Run,
     SearchRow,
@@ -44,6 +47,7 @@ from chat.models import (
     User,
     Visibility,
 )
+from chat.projects.actions import create_project
 from chat.runs.prompt import prepare
 from chat.runs.public_events import response_id_of
 from chat.runs.segments import read_events
@@ -94,6 +98,8 @@ def restored(user: User, team: Team, body: bytes) -> Conversation:
 def page_of(client: Client, room: Conversation, file: bytes) -> list[str]:
     """The page without what differs between any two conversations."""
     main = get_page(client, url_of("conversation", room)).xpath("//main")[0]
+    for origin in main.find_class("origin"):
+        origin.drop_tree()
     return lines_of(_PASSING.sub("", html.tostring(main, encoding="unicode")), file)
 
 
@@ -166,7 +172,10 @@ def file(rich: Room, alice: User) -> Value:
 
 
 def as_imported(value: Any, key: str = "") -> Any:
-    """What is left of other people: the names of authors, and of whoever answered a question."""
+    """What is left of other people: the names of authors, and of whoever answered a question. Notes of
+    the log have them marked, because they are sentences."""
+    if key == "label" and isinstance(value, str):
+        return value.replace("Bob declined", "Bob (imported) declined")
     if isinstance(value, list):
         return [as_imported(each, key) for each in value]
     if not isinstance(value, dict):
@@ -205,6 +214,56 @@ def test_conversation_with_everything_is_restored(
     assert not any(missing(kind).exists() for kind in KINDS)
     called = Question.objects.get(kind="tool")
     assert called.answer["output"] == RESULT
+    Conversation.objects.all().delete()
+    ImportedSource.objects.all().delete()
+    again = exported(alice, restored(alice, team, after))
+    assert without_ids(again.decode(), again) == without_ids(after.decode(), after)
+
+
+def test_note_about_a_reply_names_nobody_of_this_installation(
+    file: Value, alice: User, team: Team
+) -> None:
+    notes = [
+        event
+        for run in answers_in(file)
+        for event in run["events"]
+        if event["type"] == "activity.step" and event["family"] == "question"
+    ]
+    (note,) = notes
+    note |= {"label": "Approved by Charlie", "ref": "unknown"}
+
+    imported_file(alice, team, as_json(file))
+
+    assert "Approved by Charlie (imported)" in everything_stored()
+    assert '"Approved by Charlie"' not in everything_stored()
+
+
+# --- where it belongs -------------------------------------------------------------------------------
+
+
+def test_project_of_the_same_name_and_the_archive_are_kept(
+    file: Value, alice: User, bob: User, team: Team, other_team: Team
+) -> None:
+    file["conversation"] |= {"project": "Bridge", "archived_at": "2026-01-02T03:04:05Z"}
+    file["conversation"]["visibility"] = "project"
+    create_project(bob, team, name="Bridge", access=ProjectAccess.MEMBERS)
+    Project.objects.create(team=other_team, name="Bridge")
+
+    with rolled_back():
+        imported_file(alice, team, as_json(file))
+        room = Conversation.objects.get()
+        assert (room.project, room.visibility) == (None, Visibility.PRIVATE)
+        assert str(room.archived_at) == "2026-01-02 03:04:05+00:00"
+    checked = imported_file(alice, team, as_json(file), is_dry_run=True)
+    assert "no project Bridge that you can write in" in checked.left_out[0].reason
+
+    project = create_project(alice, team, name="Bridge")
+    report = imported_file(alice, team, as_json(file))
+
+    room = Conversation.objects.get()
+    assert report.left_out == []
+    # Nobody gets access by an import.
+    assert (room.project, room.visibility) == (project, Visibility.PRIVATE)
 
 
 # --- files of anybody -------------------------------------------------------------------------------

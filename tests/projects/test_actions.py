@@ -22,6 +22,7 @@ from chat.models import (
     Visibility,
 )
 from chat.projects import actions
+from chat.projects.effects import effect_of_move
 from tests.projects.conftest import Scene
 
 
@@ -125,12 +126,12 @@ def test_effect_of_a_move_names_who_gains_and_who_loses(
     # Vera manages it as far as a viewer does: she reads.
     selected = {scene.people[name] for name in ("manager", "writer", "reader", "viewing manager")}
 
-    limited = actions.effect_of_move(shared, scene.project)
+    limited = effect_of_move(shared, scene.project)
     assert limited.gaining == []
     assert set(limited.losing) == set(team.members.all()) - selected - {bob}
-    opened = actions.effect_of_move(private, scene.project)
+    opened = effect_of_move(private, scene.project)
     assert (set(opened.gaining), opened.losing) == (selected, [])
-    out = actions.effect_of_move(scene.room, None)
+    out = effect_of_move(scene.room, None)
     assert (out.gaining, set(out.losing)) == ([], selected)
 
 

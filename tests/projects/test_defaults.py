@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.test import Client
 from lxml import html
 
+from chat.conversations.actions.messages import ModelChoice, start_conversation
+from chat.core.errors import ActionRefused
 from chat.models import Conversation, Project, Team, Tool, Upstream, User, Visibility
 from chat.projects.defaults_form import DefaultsForm
-from tests.support.rooms import filled_form, get_page
+from tests.support.rooms import HTMX, filled_form, get_page
 
 SignIn = Callable[[User], Client]
 
@@ -122,6 +125,28 @@ def test_only_writers_start_conversations(
 @pytest.mark.parametrize("public_id", ["x", "00000000-0000-0000-0000-000000000000"])
 def test_unknown_project_is_not_found(signed_in: SignIn, bob: User, public_id: str) -> None:
     assert signed_in(bob).get(f"/?project={public_id}").status_code == 404
+
+
+def test_message_to_a_deleted_project_says_so_and_keeps_the_draft(
+    signed_in: SignIn, bob: User, project: Project, upstream: Upstream
+) -> None:
+    client = signed_in(bob)
+    data = filled_form(upstream, team=project.team.public_id, project=project.public_id)
+    data["text"] = "A long letter."
+    Project.objects.filter(pk=project.pk).delete()
+
+    page = client.post("/c/", data)
+    patch = client.post("/c/", data, headers=HTMX).content.decode()
+
+    assert page.status_code == 404
+    assert "This project was deleted" in page.content.decode()
+    assert "A long letter.</textarea>" in page.content.decode()
+    assert "hx-partial" in patch
+    assert "Your text is kept." in patch
+    # It is deleted after the request has read it.
+    choice = ModelChoice(upstream=upstream, model="demo/model")
+    with pytest.raises(ActionRefused, match="This project was deleted"):
+        start_conversation(bob, project, text="Hi", choice=choice, idempotency_key=uuid4())
 
 
 # --- the settings ------------------------------------------------------------------------------

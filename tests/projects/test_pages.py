@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from lxml import html
 
-from chat.conversations.project_lines import PROJECT_LINES
+from chat.conversations.project_lines import MOST_PROJECTS, PROJECT_LINES
 from chat.models import (
     Conversation,
     Membership,
@@ -25,7 +25,7 @@ from chat.models import (
     Visibility,
 )
 from chat.organization.actions import pin
-from chat.projects.actions import create_project, move_conversation, set_member
+from chat.projects.actions import create_project, delete_project, move_conversation, set_member
 from tests.conftest import MakeUser
 from tests.support.rooms import HTMX, get_page, queries_of, text_of, url_of
 
@@ -119,6 +119,23 @@ def test_sidebar_has_the_newest_of_a_project_in_as_many_queries_as_for_one(
     assert queries_of(as_alice, reverse("conversation_list")) == before
 
 
+def test_more_projects_than_the_sidebar_shows_are_on_their_page(
+    as_alice: Client, alice: User, team: Team
+) -> None:
+    def in_sidebar() -> tuple[int, bool]:
+        body = as_alice.get(reverse("conversation_list")).content.decode()
+        return body.count("<details"), "Show all projects" in body
+
+    for number in range(MOST_PROJECTS):
+        Project.objects.create(team=team, name=f"P{number}")
+    assert in_sidebar() == (MOST_PROJECTS, False)
+    Project.objects.create(team=team, name="Q")
+
+    assert in_sidebar() == (MOST_PROJECTS, True)
+    page = get_page(as_alice, reverse("projects"))
+    assert len(page.xpath("//ul[contains(@class, 'project-list')]/li")) == MOST_PROJECTS + 1
+
+
 def test_own_conversation_of_a_project_that_one_left_is_among_the_recent(
     as_bob: Client, alice: User, bob: User, team: Team, board: Project
 ) -> None:
@@ -201,9 +218,9 @@ def test_project_is_created_changed_and_deleted(
     assert made.url == address("project", project)
     as_alice.post(address("project_instructions", project), {"instructions": "In meters.\r\nOnly."})
     choice = f"{upstream.public_id.hex}:demo/model"
+    new_values = {"name": "Levels", "color": "blue", "access": "members", "choice": choice}
     saved = as_alice.post(
-        address("project_settings", project),
-        {"name": "Levels", "color": "blue", "access": "members", "choice": choice},
+        address("project_settings", project), {**new_values, "confirmed": "members"}
     )
     assert saved.status_code == 302
     project.refresh_from_db()
@@ -244,7 +261,9 @@ def test_members_are_added_changed_and_removed(
 
     refused = as_bob.post(address("project_member", board, viewer.public_id), {"remove": "1"})
     assert refused.status_code == 403
-    left = as_bob.post(address("project_member", board, bob.public_id), {"remove": "1"})
+    left = as_bob.post(
+        address("project_member", board, bob.public_id), {"remove": "1", "confirmed": "1"}
+    )
     assert left.url == reverse("projects")
     assert "Bob" not in roles()
 
@@ -304,6 +323,63 @@ def test_several_are_moved_out_together(
     again = move(as_alice, *rooms, project=NOTHING_CHOSEN, confirmed="1", headers=HTMX)
     assert again.status_code == 422
     assert {room.title for room in gauges.conversations.all()} == {"Bobs"}
+
+
+def taken_back(response: HttpResponse) -> dict[str, list[str]]:
+    """What the offer to undo sends."""
+    (form,) = html.fromstring(response.content.decode()).xpath("//*[@data-undo]//form")
+    assert form.get("action") == reverse("projects_move_back")
+    return {"conversation": form.xpath(".//input[@name='conversation']/@value")}
+
+
+def test_move_is_taken_back_to_where_each_was(
+    as_alice: Client, alice: User, bob: User, team: Team, gauges: Project, board: Project
+) -> None:
+    places = [
+        (None, Visibility.TEAM),
+        (None, Visibility.PRIVATE),
+        (gauges, Visibility.PROJECT),
+        (gauges, Visibility.PRIVATE),
+    ]
+    rooms = [
+        Conversation.objects.create(
+            team=team, owner=alice, title=str(n), project=project, visibility=visibility
+        )
+        for n, (project, visibility) in enumerate(places)
+    ]
+    asked = {"project": board.public_id, "confirmed": "1"}
+    undo = taken_back(move(as_alice, *rooms, **asked, headers=HTMX))
+    assert {room.visibility for room in board.conversations.all()} == {Visibility.PROJECT}
+
+    back = as_alice.post(reverse("projects_move_back"), undo, headers=HTMX)
+
+    assert "4 conversations moved back" in back["HX-Trigger"]
+    for room, place in zip(rooms, places, strict=True):
+        room.refresh_from_db()
+        assert (room.project, room.visibility) == place
+    # On the pages of lists the offer comes with the next page.
+    move(as_alice, *rooms, **asked, back="all")
+    assert len(taken_back(as_alice.get(reverse("conversations")))["conversation"]) == 4
+
+
+def test_move_out_of_what_is_deleted_is_not_taken_back(
+    as_alice: Client, as_bob: Client, alice: User, team: Team, gauges: Project, board: Project
+) -> None:
+    room, other = begin(alice, team, "Offers", gauges), begin(alice, team, "Other", board)
+    moved = move(as_alice, room, project=NOTHING_CHOSEN, confirmed="1", headers=HTMX)
+    undo = taken_back(moved)
+    # The first of two that would go back.
+    other_place = f"{other.public_id.hex}.{NOTHING_CHOSEN}.private"
+    delete_project(alice, gauges)
+
+    address = reverse("projects_move_back")
+    refused = as_alice.post(address, {"conversation": [other_place, *undo["conversation"]]})
+    assert "deleted" in as_alice.get(refused.url).content.decode()
+    assert as_bob.post(address, undo).status_code == 404
+    assert as_alice.post(address, {"conversation": "x.y"}).status_code == 404
+    room.refresh_from_db()
+    other.refresh_from_db()
+    assert (room.project, room.visibility, other.project) == (None, Visibility.PRIVATE, board)
 
 
 def test_choice_offers_what_one_may_write_in(
@@ -371,3 +447,79 @@ def test_palette_finds_projects(as_bob: Client, as_viewer: Client, board: Projec
 
     assert address("project", board) in as_bob.get(url).content.decode()
     assert "Board" not in as_viewer.get(url).content.decode()
+
+
+# --- changes of who reads a project -------------------------------------------------------------
+
+
+def asked(response: HttpResponse) -> list[str]:
+    """What the dialog says, without its buttons: its title, then one text for each box."""
+    page = html.fromstring(response.content.decode())
+    (dialog,) = page.xpath("//dialog[@id='access-question']")
+    return [text_of(each) for each in (dialog.find(".//h2"), *dialog.find_class("move-effect"))]
+
+
+def test_other_access_of_a_project_is_asked_about(
+    as_alice: Client, alice: User, bob: User, team: Team, gauges: Project
+) -> None:
+    begin(alice, team, "Offers", gauges)
+    settings = address("project_settings", gauges)
+    values = {"name": "Gauges", "color": "teal", "access": "members"}
+
+    question = as_alice.post(settings, values)
+    assert asked(question) == [
+        "Change who can read Gauges?",
+        "Lose accessBBobVVera",
+        "To 1 conversationOffers",
+    ]
+    # Not what was asked about.
+    as_alice.post(settings, {**values, "confirmed": "team"})
+    gauges.refresh_from_db()
+    assert gauges.access == ProjectAccess.TEAM
+
+    as_alice.post(settings, {**values, "confirmed": "members"})
+    gauges.refresh_from_db()
+    assert gauges.access == ProjectAccess.MEMBERS
+    back = as_alice.post(settings, {**values, "access": "team"})
+    assert asked(back)[1] == "Get accessBBobVVera"
+
+
+def test_added_and_removed_members_are_asked_about(
+    as_alice: Client, as_bob: Client, alice: User, bob: User, viewer: User, board: Project
+) -> None:
+    rooms = [begin(alice, board.team, f"Offer {n}", board) for n in range(6)]
+    Conversation.objects.filter(pk=rooms[5].pk).update(visibility=Visibility.PRIVATE)
+    members, vera = address("project_members", board), str(viewer.public_id)
+    adding = {"person": vera, "role": "reader"}
+    removing = address("project_member", board, vera)
+
+    assert asked(as_alice.post(members, adding)) == [
+        "Add Vera to Board?",
+        "Get accessVVera",
+        "To 5 conversationsOffer 4Offer 3Offer 2Offer 1Offer 0",
+    ]
+    assert not board.memberships.filter(user=viewer).exists()
+    as_alice.post(members, {**adding, "confirmed": "1"})
+    assert asked(as_alice.post(removing, {"remove": "1"}))[:2] == [
+        "Remove Vera from Board?",
+        "Lose accessVVera",
+    ]
+    as_alice.post(removing, {"remove": "1", "confirmed": "1"})
+    assert not board.memberships.filter(user=viewer).exists()
+
+    mine = address("project_member", board, bob.public_id)
+    assert asked(as_bob.post(mine, {"remove": "1"}))[0] == "Leave Board?"
+
+
+def test_who_only_manages_members_is_not_told_what_is_in_the_project(
+    as_alice: Client, alice: User, bob: User, viewer: User, team: Team
+) -> None:
+    board = create_project(bob, team, name="Bobs", access=ProjectAccess.MEMBERS)
+    begin(bob, team, "Secret plan", board)
+
+    question = as_alice.post(
+        address("project_members", board), {"person": str(viewer.public_id), "role": "reader"}
+    )
+
+    assert asked(question) == ["Add Vera to Bobs?", "Get accessVVera"]
+    assert "Secret plan" not in question.content.decode()

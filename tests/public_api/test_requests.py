@@ -18,6 +18,7 @@ from chat.models import (
     AccessToken,
     Conversation,
     Membership,
+    Project,
     Run,
     RunStatus,
     Team,
@@ -29,8 +30,9 @@ from chat.models import (
 from chat.public_api import answers
 from chat.public_api.catalogue import find_model, model_list, offers
 from chat.public_api.errors import ApiError
+from chat.public_api.idempotency import idempotency_key
 from chat.public_api.requests import read_request
-from chat.public_api.sending import KEPT_ANYWAY, idempotency_key, map_parameters, send
+from chat.public_api.sending import KEPT_ANYWAY, map_parameters, send
 from chat.runs.public_events import response_id_of, run_of
 from tests.runs.waiting import call, ended, result_of
 
@@ -147,8 +149,22 @@ def test_same_key_is_one_run_and_refuses_another_request(ask: Ask, token: Access
 
     assert ask(key).pk == ask(key).pk
     assert Conversation.objects.count() == 1
-    with pytest.raises(ApiError, match="used for a different request"):
-        ask(key, input="Something else")
+    # How the answer is delivered may differ.
+    assert ask(key, stream=True).pk == ask(key).pk
+    project = Project.objects.create(team=token.team, name="Bridge")
+    others: list[dict[str, Any]] = [
+        {"input": "Something else"},
+        {"project": str(project.public_id)},
+        {"visibility": "team"},
+        {"temperature": 0.5},
+        {"system_prompt": "Be brief."},
+        {"integrations": []},
+        {"store": False},
+    ]
+    for other in others:
+        with pytest.raises(ApiError, match="used for a different request"):
+            ask(key, **other)
+    assert Conversation.objects.count() == 1
 
 
 def test_keys_of_two_people_differ(token: AccessToken, bob: User, team: Team) -> None:

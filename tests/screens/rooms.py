@@ -59,11 +59,24 @@ LONG_THOUGHT = (
     "Let me add them up: 2.31 + 2.28 + 2.19 + 2.02 + 1.97 + 1.94 = 12.71, and a sixth of that is 2.118. ",
 )
 
+GUIDE = """\
+The river rises in the hills, where **three springs** meet, and is eleven kilometers long.
+
+| Part | Length | What there is to see |
+| --- | ---: | --- |
+| Springs | 2 km | Alder woods, and the three basins of 1790 |
+| Meadows | 5 km | Herons in the morning |
+| Mill and lock | 4 km | The wheel runs on Sundays |
+
+After heavy rain, above **2.40 m** at the mill, take the upper path.
+
+"""
+
 # Answered by the demo's servers, which choose a scene by the model and the words.
 SCENES: dict[str, Scene] = {
     "tool": Scene("lmstudio", "demo-reasoner", "Which invoices are open? Use a tool."),
     "tool-failed": Scene("lmstudio", "demo-reasoner", "Remind them, even if a tool fails."),
-    "search": Scene("xerotier", "demo-research", "What is known about the flood of 1953?"),
+    "search": Scene("xerotier", "demo-research", "How often should we back up the shared drive?"),
     "deep-think": Scene("xerotier", "demo-deep-think", "Think the plan for the lock through."),
     "analyst": Scene("xerotier", "demo-analyst", "Look at the levels of last week."),
     "picture": Scene("openai_responses", "demo-agent", "Draw the river at the old mill."),
@@ -79,8 +92,8 @@ SCENES: dict[str, Scene] = {
     "refusal": Scene("openai_chat", "demo-writer", "Please refuse this."),
     "artifacts": Scene("xerotier", "demo-artifacts", "Write the report on the levels."),
     "artifact-page": Scene("xerotier", "demo-artifacts", "Make an html page of it."),
-    "mockup": Scene("xerotier", "demo-mockup", "Build the landing page, then update it."),
-    "question": Scene("xerotier", "demo-question", "Which station should I read?"),
+    "mockup": Scene("xerotier", "demo-mockup", "Build a board for the team, then update it."),
+    "question": Scene("xerotier", "demo-question", "Find a table for the team lunch."),
     "question-two": Scene("xerotier", "demo-question", "Ask me two things."),
     "question-form": Scene("xerotier", "demo-question", "Give me fields to fill in."),
     "approval": Scene("openai_responses", "demo-agent", "Close the lock, if I approve."),
@@ -121,10 +134,11 @@ LIVE: dict[str, tuple[str, Script]] = {
         "Describe the river to a visitor.",
         streams.scripted(
             streams.BEGINNING,
+            streams.open_item("reasoning"),
+            streams.think("A visitor wants to know where to walk, and what there is to see."),
+            streams.close_item("reasoning"),
             streams.open_item("message"),
-            streams.say(
-                "The river rises in the hills above the village, where three springs meet. "
-            ),
+            streams.say(GUIDE),
             streams.say("Below the **old mill** it slows down and"),
             streams.gate("growing"),
         ),

@@ -221,6 +221,11 @@ choose_project = in_order(
 ask_to_move = in_order(
     choose_project, press("#move [name=project][value=none]", then="#move .move-effect")
 )
+limit_project = in_order(
+    press("[name=access][value=members]"),
+    press(".project-form .button-primary", then="#access-question[open] .move-effect"),
+)
+ask_to_remove_member = press(".person-row [name=remove] ~ button", then="#access-question[open]")
 find_in_conversation = in_order(
     follow("#to-find", then=PANEL), fill("level", "[data-find-here] input")
 )
@@ -240,7 +245,7 @@ edit_message = follow("#turns a[href$='/edit/']", then="#turns textarea")
 show_log_probabilities = unfold("details.likely", "#turns details:has(.heat)", "details.logprobs")
 unfold_answer = unfold("#turns .answer details")
 unfold_errors = unfold("#turns .answer details, #turns .note details, #turns .notice details")
-open_event = press("#recorder li > details > summary", "main li[id^=e] summary", is_last=True)
+open_event = press("#recorder li > details > summary", "main li[id^=e] summary")
 unfold_raw = unfold("main section:last-of-type details", "main details")
 open_inbox_line = press(".inbox-line > summary")
 open_person_actions = press("main tbody .menu > summary")

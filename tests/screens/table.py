@@ -105,6 +105,8 @@ SCREENS = (
     Screen("answer-mockup", "Alice", "{room[mockup]}"),
     # --- what waits for a person
     Screen("question", "Alice", "{room[question]}"),
+    # As the README shows it.
+    Screen("question-window", "Alice", "{room[question]}", is_window=True),
     Screen("question-two", "Alice", "{room[question-two]}"),
     Screen("question-form", "Alice", "{room[question-form]}"),
     Screen("question-viewer", "Vera", "{room[question]}"),
@@ -165,6 +167,14 @@ SCREENS = (
     Screen("project-viewer", "Vera", "{link[project]}instructions/"),
     Screen("project-empty", "Bob", "{link[project-empty]}"),
     Screen("project-members", "Alice", "{link[project-members]}members/"),
+    Screen("project-settings", "Alice", "{link[project]}settings/", has_tabs=True),
+    on_top("project-access-question", "Alice", "{link[project]}settings/", states.limit_project),
+    on_top(
+        "project-member-question",
+        "Alice",
+        "{link[project-members]}members/",
+        states.ask_to_remove_member,
+    ),
     Screen("project-conversation", "Alice", "{link[project-room]}"),
     on_top("project-move", "Alice", "{link[project-room]}", states.choose_project),
     on_top("project-move-question", "Alice", "{link[project-room]}", states.ask_to_move),

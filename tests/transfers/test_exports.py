@@ -23,6 +23,7 @@ from chat.models import (
     AuditEvent,
     Conversation,
     Job,
+    JobChunk,
     JobStatus,
     Membership,
     Project,
@@ -200,6 +201,30 @@ def test_export_has_a_largest_size(
 
     assert job.status == JobStatus.FAILED
     assert "larger than 100 bytes" in job.error
+
+
+def test_oldest_files_of_a_person_make_room(
+    rooms: Rooms, alice: User, bob: User, signed_in: SignedIn, settings: object
+) -> None:
+    settings.EXPORTS_PER_PERSON = 2
+    start(signed_in(bob), "own")
+    kept = [work_once()]
+    client = signed_in(alice)
+    mine = []
+    for _ in range(3):
+        start(client, "own")
+        mine.append(work_once())
+    assert set(Job.objects.visible_to(alice)) == set(mine[1:])
+
+    # With room for the bytes of one.
+    settings.EXPORT_BYTES = 1.5 * mine[0].size_bytes
+    start(client, "own")
+    kept.append(work_once())
+
+    assert set(Job.objects.filter(expires_at__gt=timezone.now())) == set(kept)
+    while actions.purge_some():
+        pass
+    assert set(JobChunk.objects.values_list("job", flat=True)) == {job.pk for job in kept}
 
 
 def test_interrupted_export_is_begun_anew(

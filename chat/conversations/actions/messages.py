@@ -104,6 +104,8 @@ def start_conversation(
             return earlier
         try:
             with transaction.atomic():
+                if project is not None:
+                    _check_project(project)
                 conversation = Conversation.objects.create(
                     team=team,
                     owner=user,
@@ -119,6 +121,13 @@ def start_conversation(
                 )
         except IntegrityError:
             return _winner(user, idempotency_key)
+
+
+def _check_project(project: Project) -> None:
+    """It stays until the transaction ends. Whoever writes may have seen it a moment ago."""
+    rows = Project.objects.select_for_update(no_key=True).filter(pk=project.pk)
+    if rows.first() is None:
+        raise ActionRefused(gettext("This project was deleted. Start the conversation elsewhere."))
 
 
 def send_message(

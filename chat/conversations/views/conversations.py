@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -245,7 +246,16 @@ def _last_used(user: User) -> Conversation | None:
 @login_required
 @require_POST
 def new(request: HttpRequest) -> HttpResponse:
-    project = _project_in(request.user, request.POST)
+    try:
+        project = _project_in(request.user, request.POST)
+    except (Http404, PermissionDenied) as error:
+        # Deleted while the message was written, or the right to write in it has ended.
+        sentence = gettext(
+            "This project was deleted, or you can’t write in it anymore. Your text is kept. Start the "
+            "conversation elsewhere."
+        )
+        status = 404 if isinstance(error, Http404) else 403
+        return _not_started(request, None, sentence, status)
     form = _start_form(request.user, request.POST, project)
     if not form.is_valid():
         return _not_started(request, project, form.first_error(), 422)

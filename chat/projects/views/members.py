@@ -9,8 +9,10 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
@@ -18,8 +20,10 @@ from chat import access
 from chat.core.errors import ActionRefused
 from chat.models import Membership, Project, ProjectAccess, ProjectMember, ProjectRole, User
 from chat.projects import actions
+from chat.projects.effects import effect_of_adding, effect_of_removing
 from chat.projects.forms import MemberForm, RoleForm
 from chat.projects.views.pages import project_page
+from chat.projects.views.questions import AccessQuestion, question_of
 from chat.web.decorators import login_required
 
 # People shown by name; of a larger team the rest is counted.
@@ -42,16 +46,30 @@ def members(request: HttpRequest, public_id: UUID) -> HttpResponse:
         project = access.get_project_with_members(request.user, public_id)
     else:
         project = _shown(request.user, public_id)
-    may_manage_members = access.may_manage_members(request.user, project)
     form = MemberForm(request.POST or None, people=_addable(project))
-    if form.is_valid():
-        values = form.cleaned_data
-        return _after(
-            request,
-            project,
-            partial(actions.set_member, request.user, project, values["person"], values["role"]),
-            gettext("%(name)s added") % {"name": values["person"]},
-        )
+    if not form.is_valid():
+        return _page(request, project, form, status=422 if form.is_bound else 200)
+    person, role = form.cleaned_data["person"], form.cleaned_data["role"]
+    question = None if "confirmed" in request.POST else _adding(request.user, project, person, role)
+    if question is not None:
+        return _page(request, project, form, question=question)
+    return _after(
+        request,
+        project,
+        partial(actions.set_member, request.user, project, person, role),
+        gettext("%(name)s added") % {"name": person},
+    )
+
+
+def _page(
+    request: HttpRequest,
+    project: Project,
+    form: MemberForm,
+    *,
+    question: AccessQuestion | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    may_manage_members = access.may_manage_members(request.user, project)
     rows, more = _rows(request.user, project)
     is_selected = project.access == ProjectAccess.MEMBERS
     context = {
@@ -61,10 +79,39 @@ def members(request: HttpRequest, public_id: UUID) -> HttpResponse:
         "may_add": form.fields["person"].queryset.exists(),
         "may_manage_members": is_selected and may_manage_members,
         "roles": ProjectRole.choices,
+        "question": question,
     }
-    status = 422 if form.is_bound else 200
     return project_page(
         request, project, "projects/members.html", "members", context, status=status
+    )
+
+
+def _adding(user: User, project: Project, person: User, role: str) -> AccessQuestion | None:
+    return question_of(
+        user,
+        project,
+        effect_of_adding(project, person),
+        title=gettext("Add %(name)s to %(project)s?") % {"name": person, "project": project.name},
+        go=gettext("Add"),
+        action=reverse("project_members", args=[project.public_id]),
+        fields={"person": str(person.public_id), "role": role},
+    )
+
+
+def _removing(user: User, project: Project, person: User) -> AccessQuestion | None:
+    is_me = person == user
+    if not is_me and not access.may_manage_members(user, project):
+        # The same sentence as after the question.
+        raise PermissionDenied(gettext("Only managers of this project can do this."))
+    title = gettext("Leave %(project)s?") if is_me else gettext("Remove %(name)s from %(project)s?")
+    return question_of(
+        user,
+        project,
+        effect_of_removing(project, person),
+        title=title % {"name": person, "project": project.name},
+        go=gettext("Leave project") if is_me else gettext("Remove"),
+        action=reverse("project_member", args=[project.public_id, person.public_id]),
+        fields={"remove": "1"},
     )
 
 
@@ -117,6 +164,12 @@ def change(request: HttpRequest, public_id: UUID, person_id: UUID) -> HttpRespon
         raise Http404(access.NOT_HERE)
     person = found.user
     if "remove" in request.POST:
+        question = None
+        if "confirmed" not in request.POST:
+            question = _removing(request.user, project, person)
+        if question is not None:
+            form = MemberForm(people=_addable(project))
+            return _page(request, project, form, question=question)
         is_me = person == request.user
         text = gettext("You left the project") if is_me else gettext("%(name)s removed")
         act = partial(actions.remove_member, request.user, project, person)

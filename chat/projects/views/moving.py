@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.utils.translation import gettext, ngettext
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST
 
 from chat import access
 from chat.core.errors import ActionRefused
-from chat.models import Conversation, Project, User
+from chat.models import Conversation, Project
 from chat.organization.change_responses import changed, refused, still_there
+from chat.organization.undo import MOVE_BACK, Undo
 from chat.projects import actions
-from chat.projects.forms import NO_PROJECT, MoveForm
+from chat.projects.effects import AccessEffect, effect_of_move
+from chat.projects.forms import NO_PROJECT, MoveBackForm, MoveForm, Place
+from chat.projects.views.questions import Names
 from chat.web.decorators import login_required
 
-# People shown by name; of more the rest is counted.
-NAMES_SHOWN = 5
 # From so many projects on there is a field that looks for one.
 SEARCHED_FROM = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """People whom a move gives or takes access."""
-
-    shown: Sequence[User]
-    more: int
-
-    @classmethod
-    def of(cls, people: Iterable[User]) -> Names:
-        ordered = sorted(set(people), key=lambda person: (str(person).casefold(), person.pk))
-        return cls(shown=ordered[:NAMES_SHOWN], more=max(len(ordered) - NAMES_SHOWN, 0))
 
 
 @login_required
@@ -60,23 +50,15 @@ def move(request: HttpRequest) -> HttpResponse:
     chosen = [each for each in chosen if each.project != target]
     if not chosen:
         return refused(request, gettext("There is nothing to move."), 422)
-    gaining, losing = _effect(chosen, target)
-    is_asked = bool(gaining.shown or losing.shown) and not values["confirmed"]
+    effect = AccessEffect.of_all(effect_of_move(each, target) for each in chosen)
+    is_asked = bool(effect.gaining or effect.losing) and not values["confirmed"]
     if request.method != "POST" or is_asked:
-        return _ask(request, chosen, target, {"gaining": gaining, "losing": losing})
+        return _ask(request, chosen, target, effect)
     return _move(request, chosen, target)
 
 
 def _values(data: QueryDict) -> dict[str, Any]:
     return {**data.dict(), "conversation": data.getlist("conversation")}
-
-
-def _effect(chosen: Sequence[Conversation], target: Project | None) -> tuple[Names, Names]:
-    effects = [actions.effect_of_move(each, target) for each in chosen]
-    return (
-        Names.of(person for each in effects for person in each.gaining),
-        Names.of(person for each in effects for person in each.losing),
-    )
 
 
 def _choose(request: HttpRequest, chosen: Sequence[Conversation]) -> HttpResponse:
@@ -99,10 +81,15 @@ def _ask(
     request: HttpRequest,
     chosen: Sequence[Conversation],
     target: Project | None,
-    context: dict[str, Any],
+    effect: AccessEffect,
 ) -> HttpResponse:
-    more = {"target": target, "step": "projects/_move_question.html"}
-    return _step(request, chosen, {**context, **more})
+    context = {
+        "target": target,
+        "gaining": Names.of(effect.gaining),
+        "losing": Names.of(effect.losing),
+        "step": "projects/_move_question.html",
+    }
+    return _step(request, chosen, context)
 
 
 def _step(
@@ -116,12 +103,13 @@ def _step(
 def _move(
     request: HttpRequest, chosen: Sequence[Conversation], target: Project | None
 ) -> HttpResponse:
+    undo = Undo(verb=MOVE_BACK, conversations=[str(Place.of(each)) for each in chosen])
     try:
         for conversation in chosen:
             actions.move_conversation(request.user, conversation, target)
     except ActionRefused as refusal:
         return refused(request, str(refusal), refusal.status)
-    return changed(request, _said(len(chosen), target), chosen)
+    return changed(request, _said(len(chosen), target), chosen, undo=undo)
 
 
 def _said(count: int, target: Project | None) -> str:
@@ -136,3 +124,38 @@ def _said(count: int, target: Project | None) -> str:
         "Conversation moved to %(project)s", "%(count)d conversations moved to %(project)s", count
     )
     return text % {"count": count, "project": target.name}
+
+
+@login_required
+@require_POST
+def move_back(request: HttpRequest) -> HttpResponse:
+    """Takes a move back: each conversation goes to where it was, as shared as it was there. All do, or
+    none does."""
+    form = MoveBackForm({"conversation": request.POST.getlist("conversation")})
+    if not form.is_valid():
+        raise Http404(access.NOT_HERE)
+    places = {place.conversation: place for place in form.cleaned_data["conversation"]}
+    chosen = still_there(access.get_own_conversation, request.user, list(places))
+    try:
+        with transaction.atomic():
+            for conversation in chosen:
+                place = places[conversation.public_id]
+                target = _former_project(request, place.project)
+                actions.move_conversation(
+                    request.user, conversation, target, is_shared=place.is_shared
+                )
+    except ActionRefused as refusal:
+        return refused(request, str(refusal), refusal.status)
+    text = ngettext("Conversation moved back", "%(count)d conversations moved back", len(chosen))
+    return changed(request, text % {"count": len(chosen)}, chosen)
+
+
+def _former_project(request: HttpRequest, public_id: UUID | None) -> Project | None:
+    if public_id is None:
+        return None
+    try:
+        return access.get_project(request.user, public_id, for_write=True)
+    except (Http404, PermissionDenied):
+        raise ActionRefused(
+            gettext("You can’t write in the former project anymore, or it was deleted.")
+        ) from None

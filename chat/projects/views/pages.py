@@ -21,8 +21,13 @@ from chat.models import Conversation, Project, ProjectAccess, User
 from chat.organization.lines import page_of_lines
 from chat.projects import actions
 from chat.projects.defaults_form import DefaultsForm
+from chat.projects.effects import effect_of_access
 from chat.projects.forms import InstructionsForm, NewProjectForm, ProjectForm
+from chat.projects.views.questions import AccessQuestion, question_of
 from chat.web.decorators import login_required, post_action, refuse_with_message
+
+# The id of the form, with which the question before it is saved sends it again.
+SETTINGS_FORM = "project-settings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +155,9 @@ def settings(request: HttpRequest, public_id: UUID) -> HttpResponse:
     defaults = DefaultsForm(data, project=shown, upstreams=upstreams)
     if form.is_valid() and defaults.is_valid():
         values = {**form.cleaned_data, **defaults.values()}
+        question = _access_question(request, shown, values["access"])
+        if question is not None:
+            return _settings_page(request, shown, form, defaults, question=question)
         try:
             actions.change_project(request.user, shown, **values)
         except ActionRefused as refusal:
@@ -157,11 +165,46 @@ def settings(request: HttpRequest, public_id: UUID) -> HttpResponse:
         else:
             messages.success(request, gettext("Settings saved"))
             return redirect("project_settings", public_id=public_id)
-    inside = Conversation.objects.filter(project=shown, deleted_at__isnull=True)
-    context = {"form": form, "defaults": defaults, "count": inside.count()}
     status = 422 if form.is_bound else 200
+    return _settings_page(request, shown, form, defaults, status=status)
+
+
+def _settings_page(
+    request: HttpRequest,
+    shown: Project,
+    form: ProjectForm,
+    defaults: DefaultsForm,
+    *,
+    question: AccessQuestion | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    inside = Conversation.objects.filter(project=shown, deleted_at__isnull=True)
+    context = {
+        "form": form,
+        "defaults": defaults,
+        "count": inside.count(),
+        "question": question,
+        "form_id": SETTINGS_FORM,
+    }
     return project_page(
         request, shown, "projects/settings.html", "settings", context, status=status
+    )
+
+
+def _access_question(
+    request: HttpRequest, shown: Project, new_access: str
+) -> AccessQuestion | None:
+    """``None`` where nobody's access changes, and after the question for this very access."""
+    if request.POST.get("confirmed") == new_access:
+        return None
+    return question_of(
+        request.user,
+        shown,
+        effect_of_access(request.user, shown, new_access),
+        title=gettext("Change who can read %(project)s?") % {"project": shown.name},
+        go=gettext("Save"),
+        confirms=new_access,
+        form_id=SETTINGS_FORM,
     )
 
 

@@ -1,5 +1,6 @@
 const tasks = [["Anna", "Invoices"], ["Boris", "Release notes"], ["Chen", "Interviews"]];
 const list = document.getElementById("tasks");
+list.replaceChildren();
 for (const [person, task] of tasks) {
   const item = document.createElement("li");
   item.textContent = `${person}: ${task}`;

@@ -1,0 +1,57 @@
+"""Notes about replies ("Answered by Bob: Yes") in the log of an imported run: names of other people are
+marked like those of authors, in the log and in the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from django.utils.translation import gettext
+
+from chat import events
+from chat.exports import format as form
+from chat.imports.formats.tributary import Log
+from chat.models.conversation import name_of
+from chat.runs.resume import NOTE_OF_REPLY, Settled, note_label
+
+
+def mark_names(
+    log: Log,
+    run: form.Run,
+    *,
+    before: form.Run,
+    asked: Log,
+    is_own: Callable[[form.Person | None], bool],
+) -> None:
+    """``before`` is the run that asked, with the log ``asked``. Notes about what the importing user
+    replied (``is_own``) stay as they are."""
+    own = {each.ask_id for each in before.questions if is_own(each.answered_by)}
+    labels = _labels(run, asked.result.ext.asks)
+
+    def label_for(ref: str, label: str) -> str:
+        return label if ref in own else labels.get(ref) or _marked(label)
+
+    for event in log.entries:
+        if isinstance(event, events.ActivityStep) and (event.family, event.phase) == NOTE_OF_REPLY:
+            event.label = label_for(event.ref or "", event.label)
+    for step in log.result.ext.activity:
+        if (step.get("family"), step.get("phase")) == NOTE_OF_REPLY:
+            step["label"] = label_for(str(step.get("ref") or ""), str(step.get("label", "")))
+
+
+def _labels(run: form.Run, asks: list[events.JsonObject]) -> dict[str, str]:
+    """What the notes say, by the id of their question."""
+    found = {}
+    for settled in msgspec.convert(run.inputs, list[Settled]):
+        if settled.kind != "tool" and settled.position < len(asks):
+            ask = asks[settled.position]
+            by = name_of(None, settled.by) if settled.by else ""
+            found[str(ask.get("ask_id", ""))] = note_label(ask, settled, by=by)
+    return found
+
+
+def _marked(label: str) -> str:
+    """Of a question that the file doesn't have: it may name anybody."""
+    mark = gettext("%(name)s (imported)")
+    is_marked = label.endswith(mark % {"name": ""})
+    return label if is_marked else mark % {"name": label}

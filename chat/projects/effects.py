@@ -1,0 +1,78 @@
+"""Who gains and who loses access to conversations by a move, or by a change of a project's readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+
+from chat import access
+from chat.models import Conversation, Project, ProjectAccess, User, Visibility
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessEffect:
+    """The people who may read something only after a change, and those only before it, by name."""
+
+    gaining: Sequence[User] = ()
+    losing: Sequence[User] = ()
+
+    @classmethod
+    def between(cls, before: Iterable[User], after: Iterable[User]) -> AccessEffect:
+        readers, later = set(before), set(after)
+        return cls(gaining=_by_name(later - readers), losing=_by_name(readers - later))
+
+    @classmethod
+    def of_all(cls, effects: Iterable[AccessEffect]) -> AccessEffect:
+        """Somebody may gain access to one conversation and lose it to another."""
+        known = list(effects)
+        return cls(
+            gaining=_by_name({person for each in known for person in each.gaining}),
+            losing=_by_name({person for each in known for person in each.losing}),
+        )
+
+
+def _by_name(people: Iterable[User]) -> list[User]:
+    return sorted(people, key=lambda person: (str(person).casefold(), person.pk))
+
+
+def effect_of_move(conversation: Conversation, project: Project | None) -> AccessEffect:
+    before = {member.user for member in access.readers_of(conversation)}
+    after = {user for user in before if user.pk == conversation.owner_id}
+    if project is not None and project.pk == conversation.project_id:
+        after = before
+    elif project is not None:
+        after |= set(access.readers_of_project(project))
+    return AccessEffect.between(before, after)
+
+
+def effect_of_access(user: User, project: Project, new_access: str) -> AccessEffect:
+    """Of giving the project this access; ``user`` does it, and stays a reader."""
+    changed = copy(project)
+    changed.access = new_access
+    after = set(access.readers_of_project(changed))
+    if new_access == ProjectAccess.MEMBERS:
+        after.add(user)
+    return AccessEffect.between(access.readers_of_project(project), after)
+
+
+def effect_of_adding(project: Project, person: User) -> AccessEffect:
+    is_new = project.access == ProjectAccess.MEMBERS and not _reads(project, person)
+    return AccessEffect(gaining=[person] if is_new else [])
+
+
+def effect_of_removing(project: Project, person: User) -> AccessEffect:
+    is_loss = project.access == ProjectAccess.MEMBERS and _reads(project, person)
+    return AccessEffect(losing=[person] if is_loss else [])
+
+
+def _reads(project: Project, person: User) -> bool:
+    return access.readers_of_project(project).filter(pk=person.pk).exists()
+
+
+def shared_conversations(user: User, project: Project) -> QuerySet[Conversation]:
+    """What the readers of the project read through it, as far as this user reads it, too."""
+    inside = Conversation.objects.visible_to(user).filter(project=project)
+    return inside.filter(visibility=Visibility.PROJECT).order_by("-updated_at", "-pk")
