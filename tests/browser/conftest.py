@@ -14,7 +14,8 @@ from tests.support.browser.scenes import SPEED, SceneSite
 from tests.support.browser.site import BrowserSite, free_port
 from tests.support.browser.tab import Tab
 from tests.support.chromium import launched
-from tests.support.processes.site import World, seed, site_from
+from tests.support.processes.seeded import seeded_once
+from tests.support.processes.site import World, site_from
 
 HERE = Path(__file__).parent
 # As many as one test file puts in front of the shared site.
@@ -72,10 +73,8 @@ def tab_pool(browser: Browser) -> Iterator[TabPool]:
 
 
 @pytest.fixture(scope="package")
-def seeded(tmp_path_factory: pytest.TempPathFactory, migrated_database: Path) -> tuple[Path, World]:
-    folder = tmp_path_factory.mktemp("seeded")
-    shutil.copy(migrated_database, folder / "tributary.sqlite3")
-    return folder, seed(folder, module="tests.support.browser.seed")
+def seeded() -> tuple[Path, World]:
+    return seeded_once("tests.support.browser.seed")
 
 
 @pytest.fixture(scope="package")

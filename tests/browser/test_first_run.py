@@ -19,7 +19,8 @@ from tests.support.processes.site import ROOT, SOON_SECONDS, soon
 
 
 class FirstStart:
-    """What ``make run`` starts, on an empty directory. Ends only what it started."""
+    """What ``make run`` starts, on a database that has only its tables: `databases.migrated_sqlite`
+    made them from nothing, by the same command. Ends only what it started."""
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
@@ -80,8 +81,8 @@ NOTE = """() => {
 
 
 @pytest.fixture
-def first_start(tmp_path: Path) -> Iterator[FirstStart]:
-    start = FirstStart(tmp_path)
+def first_start(data_dir: Path) -> Iterator[FirstStart]:
+    start = FirstStart(data_dir)
     yield start
     start.close()
 

@@ -1,21 +1,19 @@
 """Sites on copies of data that were created once: one for each test, or one for a file."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes.site import Site, World, seed, site_from
+from tests.support.processes.seeded import seeded_once
+from tests.support.processes.site import Site, World, site_from
 
 Seeded = tuple[Path, World]
 
 
 @pytest.fixture(scope="session")
-def seeded(tmp_path_factory: pytest.TempPathFactory, migrated_database: Path) -> Seeded:
-    folder = tmp_path_factory.mktemp("seeded")
-    shutil.copy(migrated_database, folder / "tributary.sqlite3")
-    return folder, seed(folder)
+def seeded() -> Seeded:
+    return seeded_once()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ names is made when it is first asked for, so that a few screens need little of t
 
 import contextlib
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,8 +18,10 @@ from uuid import UUID
 
 from chat.demo.fake import FakeUpstream
 from tests.screens.rooms import BRANCHES, LIVE, SCENES, SCRIPTED
+from tests.support import databases
 from tests.support.browser.scenes import SPEED, SceneSite
-from tests.support.processes.site import ROOT, Site, environment, seed, soon
+from tests.support.processes.seeded import seeded_once
+from tests.support.processes.site import ROOT, Site, environment, soon
 
 # Things that an answer made: its conversation, the kind of record, the page.
 KEPT = {
@@ -196,8 +199,12 @@ class Stage:
 def open_stage() -> Iterator[Stage]:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tributary-screens-")))
-        (folder / "data").mkdir()
-        world = seed(folder / "data", module="tests.support.browser.seed")
+        # Inside a run of the tests with the data that their browsers have, too.
+        if not databases.has_run_folder():
+            databases.make_run_folder()
+            stack.callback(databases.remove_run_folder)
+        seeded, world = seeded_once("tests.support.browser.seed")
+        shutil.copytree(seeded, folder / "data")
         fake = FakeUpstream.start_in_thread(speed=SPEED)
         stack.callback(fake.stop)
         site = SceneSite(folder / "data", world, fake)
@@ -218,7 +225,7 @@ def open_stage() -> Iterator[Stage]:
 def open_empty_site(folder: Path) -> Site:
     """One that nobody has set up."""
     folder.mkdir()
-    _manage(folder, "migrate", "--verbosity", "0")
+    shutil.copy(databases.migrated_sqlite(), folder / "tributary.sqlite3")
     site = Site(folder, None, None)  # type: ignore[arg-type]  # nothing is seeded
     site.start()
     return site

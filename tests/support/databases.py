@@ -21,6 +21,7 @@ from django.db import connections
 from project import databases
 from tests.support.servers import PostgreSQL
 
+ROOT = Path(__file__).resolve().parents[2]
 _RUN_FOLDER = "TRIBUTARY_TEST_RUN_FOLDER"
 # The database in `migrated_postgres` that has all tables and nothing in them.
 MIGRATED = "migrated"
@@ -34,6 +35,11 @@ def run_folder() -> Path:
     return Path(os.environ[_RUN_FOLDER])
 
 
+def has_run_folder() -> bool:
+    """Whether this process, or one that started it, runs tests."""
+    return _RUN_FOLDER in os.environ
+
+
 def make_run_folder() -> None:
     folder = tempfile.mkdtemp(prefix="tributary-tests-")
     Path(folder).chmod(0o755)
@@ -44,7 +50,7 @@ def remove_run_folder() -> None:
     shutil.rmtree(os.environ.pop(_RUN_FOLDER), ignore_errors=True)
 
 
-def _made_once(name: str, make: Callable[[Path], None]) -> Path:
+def made_once(name: str, make: Callable[[Path], None]) -> Path:
     """A folder that the first worker which needs it makes, while the others wait."""
     folder = run_folder() / name
     with (run_folder() / f"{name}.lock").open("w") as lock:
@@ -60,13 +66,13 @@ def _made_once(name: str, make: Callable[[Path], None]) -> Path:
 
 def migrated_sqlite() -> Path:
     """An empty, migrated SQLite file, to be copied."""
-    return _made_once("sqlite", _migrate) / "tributary.sqlite3"
+    return made_once("sqlite", _migrate) / "tributary.sqlite3"
 
 
 def migrated_postgres() -> Path:
     """The data folder of a stopped PostgreSQL with the database ``MIGRATED``, to be copied.
     Skips the test where there is no PostgreSQL."""
-    return _made_once("postgresql", _migrate_postgres) / "data"
+    return made_once("postgresql", _migrate_postgres) / "data"
 
 
 def _migrate_postgres(folder: Path) -> None:
@@ -85,7 +91,7 @@ def _migrate(folder: Path, **environment: str) -> None:
     outside = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
     subprocess.run(
         [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
-        cwd=settings.BASE_DIR,
+        cwd=ROOT,
         env={**outside, "DATA_DIR": str(folder), **environment},
         check=True,
     )

@@ -1,15 +1,21 @@
 """Which tests a worker takes together, and which are taken first.
 
 A worker takes a file as a whole, because its tests share what is expensive to start. A folder in
-``TOGETHER`` has one cluster for all its files, so one worker takes them all. What takes longest
-is begun first, or a worker would be left alone with it at the end; and the files of the browser are
-begun one after the other, so that each worker starts one browser and one site.
+``TOGETHER`` has one cluster for all its files, so one worker takes them all; the files in
+``WITH_SCENES`` share the site with the demo's servers. What takes longest is begun first, or a
+worker would be left alone with it at the end; and the files of the browser are begun one after the
+other, so that each worker starts one browser and one site.
 """
 
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 TOGETHER = ("tests/cluster", "tests/public_api")
+WITH_SCENES = (
+    "tests/browser/test_scenes.py",
+    "tests/browser/test_announcements.py",
+    "tests/browser/test_model_picker.py",
+)
 # In this order, by the beginning of the path; everything else comes behind.
 FIRST = (
     "tests/browser/test_scenes.py",
@@ -33,6 +39,8 @@ def unit_of(nodeid: str) -> str:
     """What one worker takes as a whole."""
     path = nodeid.split("::", 1)[0]
     folder = path.rpartition("/")[0]
+    if path in WITH_SCENES:
+        return WITH_SCENES[0]
     return folder if folder in TOGETHER else path
 
 

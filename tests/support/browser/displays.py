@@ -11,6 +11,10 @@ DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
+HAS_COLORS = """colors => matchMedia(`(prefers-color-scheme: ${colors})`).matches
+  && matchMedia("(prefers-reduced-motion: reduce)").matches"""
+
+
 @dataclass(frozen=True)
 class Display:
     name: str
@@ -21,10 +25,11 @@ class Display:
         return self.name
 
     def show(self, page: Page) -> None:
-        # Told a size again, the browser lays the whole page out again.
+        # Told a size or colors again, the browser lays the whole page out or styles it again.
         if page.viewport_size != self.viewport:
             page.set_viewport_size(self.viewport)
-        page.emulate_media(color_scheme=self.colors, reduced_motion="reduce")  # type: ignore[arg-type]
+        if not page.evaluate(HAS_COLORS, self.colors):
+            page.emulate_media(color_scheme=self.colors, reduced_motion="reduce")  # type: ignore[arg-type]
 
 
 DESKTOP_LIGHT = Display("desktop light", DESKTOP, "light")
@@ -76,10 +81,10 @@ def open_details(page: Page) -> None:
 def serious_findings(
     page: Page, displays: Iterable[Display] = ALL_DISPLAYS, *, within: str = ""
 ) -> list[str]:
-    """Serious findings of axe on each display."""
+    """Serious findings of axe on each display, beginning with the size that the page has."""
     found = []
     sizes: list[ViewportSize] = []
-    for display in displays:
+    for display in sorted(displays, key=lambda each: each.viewport != page.viewport_size):
         display.show(page)
         is_known = display.viewport in sizes
         found += serious_findings_now(page, display, within=within, only_colors=is_known)

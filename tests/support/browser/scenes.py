@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -24,6 +25,12 @@ schema = {{"type": "object", "properties": {{"station": {{"type": "string"}}}}}}
 for name in {TOOLS!r}:
     Tool.objects.create(team=Team.objects.get(), name=name, schema=schema)
 """
+
+# The tables whose rows a page shows with their conversation.
+IN_CONVERSATION = (
+    *("chat_message", "chat_run", "chat_question", "chat_artifact", "chat_mockup"),
+    "chat_storedfile",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +172,20 @@ class SceneSite(BrowserSite):
             )
         assert answer.status_code == 302, answer.text
         return self._run_of(key)
+
+    def join(self, runs: Iterable[UUID]) -> str:
+        """Puts the conversations of these runs one below the other; the address of the one that
+        then holds them all."""
+        first, *others = (self.run(run)["conversation_id"] for run in runs)
+        for room in others:
+            last = self.value("SELECT max(id) FROM chat_message WHERE conversation_id = ?", first)
+            self.rows(
+                "UPDATE chat_message SET parent_id = ? WHERE conversation_id = ? AND parent_id IS NULL",
+                *(last, room),
+            )
+            for table in IN_CONVERSATION:
+                self.rows(
+                    f"UPDATE {table} SET conversation_id = ? WHERE conversation_id = ?", first, room
+                )
+        room = self.value("SELECT public_id FROM chat_conversation WHERE id = ?", first)
+        return f"/c/{UUID(room)}/"
