@@ -29,7 +29,7 @@ def create_without(apps: StateApps, schema: BaseDatabaseSchemaEditor) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("chat", "0021_sidebar")]
+    dependencies = [("chat", "0022_request_digest")]
 
     operations = [
         migrations.RunPython(create_with_prefixes, create_without),
