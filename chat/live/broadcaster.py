@@ -395,9 +395,7 @@ class RunBroadcasters:
             self._close_soon(broadcaster)
             broadcaster = None
         if broadcaster is None:
-            broadcaster = self._broadcasters[run_id] = RunBroadcaster(
-                run_id, new_run_pk=new_run_pk
-            )
+            broadcaster = self._broadcasters[run_id] = RunBroadcaster(run_id, new_run_pk=new_run_pk)
         broadcaster.add_viewer(on_change)
         return broadcaster
 

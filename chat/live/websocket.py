@@ -122,14 +122,6 @@ class LiveConsumer(AsyncWebsocketConsumer):
             with suppress(asyncio.CancelledError, Exception):
                 await self.sending
 
-    def post(self, post: Post) -> None:
-        """Answers a form when those before it are answered."""
-        assert self.posts is not None and self.viewer is not None
-        if self.posts.add(post):
-            self.viewer.posts_under_way += 1
-        else:
-            self.viewer.tell(Answer(status=429).message(post.id))
-
     async def _answer(self, viewer: Viewer, post: Post) -> None:
         try:
             answer = await respond_to(post, Visitor(identity=viewer.identity, scope=self.scope))
@@ -138,7 +130,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             answer = Answer(status=500)
         viewer.posts_under_way -= 1
         begun = answer.begun if viewer.may_begin(answer.begun) else None
-        viewer.tell(answer.message(post.id, follows=begun and begun.run_id))
+        viewer.tell(answer.message(post.id, follows=begun.run_id if begun else None))
         if begun is not None:
             viewer.begin(begun)
 
@@ -199,7 +191,11 @@ async def on_resync(consumer: LiveConsumer, viewer: Viewer, message: Resync) -> 
 
 
 async def on_post(consumer: LiveConsumer, viewer: Viewer, message: Post) -> None:
-    consumer.post(message)
+    assert consumer.posts is not None
+    if consumer.posts.add(message):
+        viewer.posts_under_way += 1
+    else:
+        viewer.tell(Answer(status=429).message(message.id))
 
 
 HANDLERS: dict[type, Callable[[LiveConsumer, Viewer, Any], Awaitable[None]]] = {

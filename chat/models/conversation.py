@@ -291,8 +291,8 @@ class Message(models.Model):
     is_live: bool | None = None
     # Whether it had no children when it was loaded, if that was loaded with it.
     is_last: bool | None = None
-    # A user and an idempotency key, under which they had sent nothing when it was loaded.
-    new_key: tuple[int, uuid.UUID] | None = None
+    # Whether nothing had been sent under the idempotency key of the message that is sent below it.
+    is_key_new: bool | None = None
     # For the user for whom it was loaded: `BranchChoice.is_kept`; ``None`` if they chose nothing.
     is_kept: bool | None = None
     # The author in the source of an imported conversation, if that was loaded with it and nobody

@@ -164,9 +164,7 @@ def _with_error_pages(view: Any) -> Any:
 
 def _signed_in(identity: Identity) -> User | None:
     """The person, if their session is still there and their password is the same (as `AccessMonitor`)."""
-    user = _person.first(
-        pk=identity.user_pk, session_key=identity.session_key, now=timezone.now()
-    )
+    user = _person.first(pk=identity.user_pk, session_key=identity.session_key, now=timezone.now())
     return user if user is not None and user.password == identity.password else None
 
 

@@ -142,9 +142,9 @@ def send_message(
     """
     _check_text(text)
     _check_parent(conversation, parent)
-    is_new_key = parent is not None and parent.new_key == (user.pk, idempotency_key)
+    is_key_new = parent is not None and parent.is_key_new
     with storage_errors():
-        if not is_new_key and (earlier := _earlier_run(user, idempotency_key)):
+        if not is_key_new and (earlier := _earlier_run(user, idempotency_key)):
             return earlier
         try:
             with transaction.atomic():
@@ -250,7 +250,7 @@ def parent_in(
     user: User, conversation: Conversation, public_id: UUID | None, *, idempotency_key: UUID
 ) -> Message | None:
     """The message below which another one is sent with this key, with ``is_live``, ``is_last`` and
-    ``new_key``. Raises ``ActionRefused``."""
+    ``is_key_new``. Raises ``ActionRefused``."""
     if public_id is None:
         return None
     parent = _message_of.first(
@@ -258,12 +258,11 @@ def parent_in(
     )
     if parent is None:
         raise ActionRefused(_not_in_conversation())
-    parent.new_key = (user.pk, idempotency_key) if parent.is_key_new else None
     return parent
 
 
-_message_of: Prepared[Any] = Prepared(
-    lambda room, public_id, person, key: Message.objects.filter(
+_message_of: Prepared[Message] = Prepared(
+    lambda room, public_id, person, key: Message.objects.filter(  # type: ignore[no-redef]  # by the annotations
         conversation=room, public_id=public_id
     ).annotate(
         is_live=Exists(Run.objects.filter(message=OuterRef("pk"), status__in=LIVE_STATUSES)),

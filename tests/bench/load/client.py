@@ -381,6 +381,8 @@ class TabStream(Stream):
         self._revision = 1
         self._tail = person.tail
         self._fetching: asyncio.Task[object] | None = None
+        self._answer: asyncio.Future[dict[str, Any]]
+        self._is_begun = False
         self.socket = Socket(job.port, person.session)
         self.socket.on_message = self._take
         self.others: list[Socket] = []
@@ -406,7 +408,7 @@ class TabStream(Stream):
             "key": _key(self.id),
             "parent": self._tail,
         }
-        self.status, head, body = await self._post(f"/c/{self.person.conversation}/send/", fields)
+        self.status, head, body = await self._send(fields)
         self._take_head(head, body)
         shown = SHOWN_RUN.search(body)
         if self.status != 200 or shown is None:
@@ -415,7 +417,8 @@ class TabStream(Stream):
         self.run = shown[1].decode()
         cursor = {"run": self.run, "seq": int(shown[2]), "check": shown[3].decode(), "holds": True}
         self._rendered, self._rendered_at = body, int(shown[2])
-        if self.job.viewers:
+        # Otherwise the server follows it for this tab already.
+        if self.job.viewers and not (self._is_begun and cursor["seq"] == 0):
             self.socket.say({"type": "follow", **cursor})
         for _ in range(1, self.job.viewers):
             await self._look_too(cursor)
@@ -470,6 +473,27 @@ class TabStream(Stream):
         for socket in (self.socket, *self.others):
             socket.close()
 
+    async def _send(self, fields: dict[str, str]) -> tuple[int, bytes, bytes]:
+        """Status, head and body of the answer to a form that the tab's websocket takes."""
+        self._answer = asyncio.get_running_loop().create_future()
+        self.socket.say(
+            {
+                "type": "post",
+                "id": 1,
+                "action": self._address("send/"),
+                "fields": list(fields.items()),
+                "headers": {"HX-Request": "true", "X-Room-Position": self._position()},
+                "cookie": f"csrftoken={CSRF}",
+            }
+        )
+        await asyncio.wait({self._answer, self.socket.closed}, return_when="FIRST_COMPLETED")
+        if not self._answer.done():
+            raise Gone(self.socket.closed.result())
+        answer = self._answer.result()
+        self._is_begun = "follows" in answer
+        head = "".join(f"{name}: {value}\n" for name, value in answer["headers"].items())
+        return answer["status"], head.encode(), answer["body"].encode()
+
     def _address(self, rest: str) -> str:
         return f"/c/{self.person.conversation}/{rest}"
 
@@ -484,11 +508,13 @@ class TabStream(Stream):
         message = self._request("POST", path, body)
         return await exchange(self.job.port, message, on_send=on_send)
 
-    def _request(self, method: str, path: str, body: bytes) -> bytes:
+    def _position(self) -> str:
         run = {self.run: 0} if self.run else {}
         position = {
             "first": self.person.first,
             "tail": self._tail,
+            # Of a turn and its answer.
+            "number": 2,
             "revision": self._revision,
             "open": [self._tail] if run else [],
             "strip": self.run,
@@ -496,6 +522,9 @@ class TabStream(Stream):
             "runs": run,
             "writes": True,
         }
+        return json.dumps(position)
+
+    def _request(self, method: str, path: str, body: bytes) -> bytes:
         return request(
             method,
             path,
@@ -504,12 +533,15 @@ class TabStream(Stream):
             f"Cookie: sessionid={self.person.session}; csrftoken={CSRF}",
             f"X-CSRFToken: {CSRF}",
             "HX-Request: true",
-            f"X-Room-Position: {json.dumps(position)}",
+            f"X-Room-Position: {self._position()}",
             "Connection: close",
         )
 
     def _take(self, payload: bytes, size: int) -> None:
         arrived = now()
+        if payload.startswith(b'{"answer":'):
+            self._answer.set_result(msgspec.json.decode(payload))
+            return
         found = ENVELOPE.search(payload, 0, 160)
         if found is None:
             return
