@@ -161,6 +161,11 @@ def send_message(
                 )
         except IntegrityError:
             return _winner(user, idempotency_key)
+        except Overtaken:
+            # Perhaps by itself, sent at the same moment.
+            if earlier := _earlier_run(user, idempotency_key):
+                return earlier
+            raise
 
 
 def edit_message(
