@@ -6,7 +6,7 @@ import {
 import { connect } from "./connection.js";
 import { complete } from "./open_blocks.js";
 import { posts } from "./posts.js";
-import { reload } from "./reloading.js";
+import { reload } from "./reload.js";
 
 const live = document.getElementById("live");
 const room = document.getElementById("room");

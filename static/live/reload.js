@@ -1,4 +1,4 @@
-/* Reloads the page because the server says that it is out of date. */
+/* Loads the page again, because the server says that it is of another database or version. */
 import { ofTab } from "../base/dom.js";
 
 // A server tells all its pages at once to reload; a page that is slow to load is not asked for again
