@@ -20,6 +20,7 @@ class ChatConfig(AppConfig):
         from chat.imports import jobs as import_jobs
         from chat.jobs.kinds import register_kind
         from chat.jobs.worker import JOBS, PURGE_JOBS
+        from chat.live.posts import use_respond
         from chat.models import JobKind
         from chat.organization.purge import PURGE
         from chat.questions.asking import ASK_PEOPLE
@@ -28,6 +29,7 @@ class ChatConfig(AppConfig):
         from chat.runs.outcomes import CONTINUE_PAUSED, use_ending_rows, use_steps
         from chat.runs.runner import register_periodic_task
         from chat.search.sources import INDEX_ANSWER, INDEX_MORE
+        from chat.web.posts import respond_with
 
         use_steps(
             *(ASK_PEOPLE, STORE_ARTIFACTS, STORE_MOCKUPS, CONTINUE_PAUSED, STORE_OUTPUT_FILES),
@@ -43,6 +45,10 @@ class ChatConfig(AppConfig):
         register_kind(JobKind.IMPORT, import_jobs.run_import)
         register_kind(JobKind.UNDO, import_jobs.run_undo)
         use_cards(cards_by_run)
+        # Composer, edits and new answers.
+        use_respond(
+            respond_with("conversation_new", "conversation_send", "message_edit", "message_retry")
+        )
         use_sprite(lambda: static("icons.svg"))
 
 

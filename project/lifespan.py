@@ -22,6 +22,7 @@ from chat.runs import runner
 from chat.runs.configured_buffer import connected, event_buffer
 from chat.runs.log_follower import log_reader
 from chat.runs.reaper import reap_forever
+from chat.web import posts
 from project import VERSION
 
 logger = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ async def _let_go() -> None:
     await _open.aclose()
     if _listening is not None:
         await end(_listening)
+    await posts.threads.close()
     await readers.close()
     await programs.threads.close()
     await programs.stopping.close()

@@ -84,6 +84,9 @@ _visible_conversation = Prepared(
         .annotate(
             **roles_of(user),
             is_pinned=Exists(Pin.objects.filter(user=user, conversation=OuterRef("pk"))),
+            has_tools=Exists(
+                Conversation.tools.through.objects.filter(conversation=OuterRef("pk"))
+            ),
         )
         .filter(public_id=public_id)
     )

@@ -18,7 +18,7 @@ from chat import access
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.composer import composer_context
 from chat.conversations.listing import listing_context
-from chat.conversations.page_diff import changed_turns, difference
+from chat.conversations.page_diff import PageDifference, changed_turns, difference
 from chat.conversations.page_parts import PageAmendment
 from chat.conversations.page_state import PageState, page_state_of
 from chat.conversations.project_lines import folds_of
@@ -31,6 +31,7 @@ from chat.conversations.transcript import (
     maker_of,
     read_path,
     read_turns,
+    turns_below,
     turns_of,
 )
 from chat.core.database_identity import page_database_identity
@@ -174,17 +175,16 @@ def sent(
         or has_pictures
     ):
         return accepted(request, conversation)
-    path = read_path(request.user, conversation)
-    change, turns = difference(path, position), turns_of(path, run)
-    lacks_more = change.is_whole or change.gone or change.changed
-    if not turns or lacks_more or change.start != len(path.places) - len(turns):
+    turns = turns_below(position.tail, position.number, run) if position.number else []
+    turns = turns or _appended(request.user, conversation, position, run)
+    if not turns:
         return accepted(request, conversation)
     has_no_files(conversation)
     context = {
         "conversation": conversation,
         "may_write": True,
         "position": position,
-        "change": change,
+        "change": PageDifference(is_whole=False, gone=(), start=turns[0].number - 1),
         "appended": turns,
         "head_mark": position.head,
         "tool_choice": {"mark": position.tools},
@@ -202,6 +202,16 @@ def sent(
     response["X-Room-List"] = "later"
     response["HX-Trigger"] = ACCEPTED
     return response
+
+
+def _appended(
+    user: User, conversation: Conversation, position: PageState, run: Run
+) -> Sequence[Turn]:
+    """The turns of this run, where they are all that the page lacks."""
+    path = read_path(user, conversation)
+    change, turns = difference(path, position), turns_of(path, run)
+    lacks_more = change.is_whole or change.gone or change.changed
+    return [] if lacks_more or change.start != len(path.places) - len(turns) else turns
 
 
 def refused(

@@ -14,7 +14,7 @@ LIMIT = 8000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageState:
-    """The first and last turn on the page, and hashes of its other parts.
+    """The first and last turn on the page, the ``number`` of the last one, and hashes of its other parts.
 
     ``open`` are the answers of which more may come, ``strip``, ``action``, ``tools`` and
     ``head`` the marks of the phase strip, the composer's button, its tools and the heading,
@@ -25,6 +25,7 @@ class PageState:
 
     first: str = ""
     tail: str = ""
+    number: int = 0
     revision: int = 0
     open: frozenset[str] = frozenset()
     strip: str = ""

@@ -262,15 +262,34 @@ def turns_of(path: Path, run: Run) -> list[Turn]:
     words, answer = run.message.parent, run.message
     if words is None or [place.message.pk for place in ends] != [words.pk, answer.pk]:
         return []
+    return _new_turns(run, ends, len(path.places) - 1)
+
+
+def turns_below(tail: str, number: int, run: Run) -> list[Turn]:
+    """The same for a page that ends with the turn ``tail`` of this number, without reading the path.
+    Empty where the message does not stand below it, or not alone."""
+    words, answer = run.message.parent, run.message
+    above = words.parent if words is not None and not run.is_repeated else None
+    if words is None or above is None or not above.is_last or above.public_id.hex != tail:
+        return []
+    places = [
+        Place(message=message, number=1, count=1, previous=None, next=None)
+        for message in (words, answer)
+    ]
+    return _new_turns(run, places, number + 1)
+
+
+def _new_turns(run: Run, places: Sequence[Place], number: int) -> list[Turn]:
     shown = ShownRun(
         run=run,
         answer=render_answers([run])[run.pk],
         is_last=True,
     )
-    number = len(path.places)
+    words, answer = places
+    assert run.message.parent is not None
     return [
-        Turn(message=words, place=ends[0], number=number - 1),
-        Turn(message=answer, place=ends[1], number=number, runs=(shown,)),
+        Turn(message=run.message.parent, place=words, number=number),
+        Turn(message=run.message, place=answer, number=number + 1, runs=(shown,)),
     ]
 
 

@@ -66,11 +66,13 @@ async def in_thread(
 class RunBroadcaster:
     """The live state of one run. Lives on the event loop; `close` ends its tasks.
 
-    ``on_change`` of each viewer is called when there is something new to send.
+    ``on_change`` of each viewer is called when there is something new to send. ``new_run_pk``: as in
+    `follow_log`.
     """
 
-    def __init__(self, run_id: UUID) -> None:
+    def __init__(self, run_id: UUID, *, new_run_pk: int | None = None) -> None:
         self.run_id = run_id
+        self._new_run_pk = new_run_pk
         self.has_ended = False
         self.is_gone = False
         self._answer = Answer(run_id.hex)
@@ -200,7 +202,8 @@ class RunBroadcaster:
         self.is_gone = True
 
     async def _follow(self) -> None:
-        async for entries in follow_log(self.run_id, take=self._take):
+        log = follow_log(self.run_id, take=self._take, new_run_pk=self._new_run_pk)
+        async for entries in log:
             if self.is_gone:
                 return
             await self._apply(entries)
@@ -381,8 +384,10 @@ class RunBroadcasters:
     def count(self) -> int:
         return len(self._broadcasters)
 
-    def join(self, run_id: UUID, on_change: Callable[[], None]) -> RunBroadcaster:
-        """The broadcaster of a run. The caller must `leave` it."""
+    def join(
+        self, run_id: UUID, on_change: Callable[[], None], *, new_run_pk: int | None = None
+    ) -> RunBroadcaster:
+        """The broadcaster of a run. The caller must `leave` it. ``new_run_pk``: as in `follow_log`."""
         if timer := self._leaving.pop(run_id, None):
             timer.cancel()
         broadcaster = self._broadcasters.get(run_id)
@@ -390,7 +395,7 @@ class RunBroadcasters:
             self._close_soon(broadcaster)
             broadcaster = None
         if broadcaster is None:
-            broadcaster = self._broadcasters[run_id] = RunBroadcaster(run_id)
+            broadcaster = self._broadcasters[run_id] = RunBroadcaster(run_id, new_run_pk=new_run_pk)
         broadcaster.add_viewer(on_change)
         return broadcaster
 

@@ -29,6 +29,7 @@ from chat.live.access_monitor import (
 from chat.live.broadcaster import RunBroadcaster, RunBroadcasters, broadcasters
 from chat.live.frames import ViewerFrame
 from chat.live.list_version import access_part
+from chat.live.posts import BegunRun
 from chat.runs.queue import QueuePositions
 
 logger = logging.getLogger(__name__)
@@ -134,6 +135,8 @@ class Viewer:
         self.identity = identity
         self.rooms: set[UUID] = set()
         self.room: UUID | None = None
+        # Forms of this tab whose answers it still waits for.
+        self.posts_under_way = 0
         self._revision = 0
         self._may_write: bool | None = None
         self._list_version = ""
@@ -190,22 +193,47 @@ class Viewer:
             self.unfollow(run_id)
         if len(self._runs) >= MOST_RUNS:
             return
+        followed = self._join(run_id, conversation_id, seq, holds=holds)
+        if not await followed.broadcaster.knows(seq, check):
+            followed.must_replace = True
+            self._note_replacement(run_id, "cursor")
+        followed.is_verified = True
+        self._wake.set()
+
+    def may_begin(self, begun: BegunRun | None) -> bool:
+        """Whether the tab shows the conversation in which this run was queued, and can follow it."""
+        is_shown = begun is not None and begun.conversation_id == self.room
+        return is_shown and len(self._runs) < MOST_RUNS
+
+    def begin(self, begun: BegunRun) -> None:
+        """Follows a run that the tab has just queued, and that it shows from the answer to its form on. Right
+        and cursor are known, so that nothing is read."""
+        self._revision = max(self._revision, begun.revision)
+        followed = self._join(
+            begun.run_id, begun.conversation_id, 0, holds=True, new_run_pk=begun.run_pk
+        )
+        followed.is_verified = True
+        self._wake.set()
+
+    def _join(
+        self,
+        run_id: UUID,
+        conversation_id: UUID,
+        seq: int,
+        *,
+        holds: bool,
+        new_run_pk: int | None = None,
+    ) -> FollowedRun:
         on_change = partial(self._on_change, run_id)
-        broadcaster = self._broadcasters.join(run_id, on_change)
-        followed = FollowedRun(
-            broadcaster=broadcaster,
+        followed = self._runs[run_id] = FollowedRun(
+            broadcaster=self._broadcasters.join(run_id, on_change, new_run_pk=new_run_pk),
             on_change=on_change,
             conversation_id=conversation_id,
             seq=seq,
             since=seq if holds else NO_FRAMES,
         )
-        self._runs[run_id] = followed
         self._update_rooms()
-        if not await broadcaster.knows(seq, check):
-            followed.must_replace = True
-            self._note_replacement(run_id, "cursor")
-        followed.is_verified = True
-        self._wake.set()
+        return followed
 
     def unfollow(self, run_id: UUID) -> None:
         followed = self._runs.pop(run_id, None)
@@ -234,6 +262,10 @@ class Viewer:
         metrics.REPLACEMENTS.labels(reason).inc()
         logger.info("viewer.replaced viewer=%s run=%s reason=%s", self.viewer_id, run_id, reason)
 
+    def tell(self, message: dict[str, object]) -> None:
+        """Sends a message before any frame that comes later."""
+        self._queue(message)
+
     def send_heartbeat(self) -> None:
         """Sends a heartbeat at once."""
         self._queue(HEARTBEAT, is_news=False)
@@ -249,7 +281,8 @@ class Viewer:
     # --- from the access monitor -----------------------------------------------------------
 
     def on_room(self, room: Room) -> None:
-        if room.conversation_id != self.room:
+        # The answer to a form brings what it has changed; the next check compares again.
+        if room.conversation_id != self.room or self.posts_under_way:
             return
         if self._may_write not in (None, room.may_write):
             # The revision is unchanged. Without a number in the message the tab fetches the changes.

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from chat.core import metrics
 from chat.core.errors import is_database_unavailable
 from chat.live.access_monitor import GONE_ACCESS, GONE_SIGNED_OUT, access_monitor
 from chat.live.handshake import Cursor, Subscribe, follow_run, identity_of, subscribe
+from chat.live.posts import Answer, Post, PostQueue, Visitor, respond_to
 from chat.live.viewer import CLOSE_SIGNED_OUT, Viewer, encode
 
 logger = logging.getLogger(__name__)
@@ -47,16 +49,17 @@ class Resync(msgspec.Struct, tag="resync"):
     run: UUID
 
 
-Message = Subscribe | Follow | Unfollow | Acknowledge | Resync
+Message = Subscribe | Follow | Unfollow | Acknowledge | Resync | Post
 _decoder = msgspec.json.Decoder(Message)
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
-    """One websocket per tab. A task of the viewer sends frames; the handlers only subscribe and
-    acknowledge, so that a message of the client never waits for one to it."""
+    """One websocket per tab. A task of the viewer sends frames, and another one answers forms; the handlers
+    only subscribe and acknowledge, so that a message of the client never waits for one to it."""
 
     viewer: Viewer | None = None
     sending: asyncio.Task[None] | None = None
+    posts: PostQueue | None = None
 
     async def dispatch(self, message: Any) -> None:
         # Channels looks for old database connections in a thread before each message, which costs more
@@ -78,6 +81,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         send_now = self._send_text_now if SEND_NOW in self.scope else None
         self.viewer = Viewer(identity, self._send_text, self.close, send_now=send_now)
         self.sending = asyncio.create_task(self.viewer.run())
+        self.posts = PostQueue(partial(self._answer, self.viewer))
         access_monitor.add(self.viewer)
 
     async def _send_text(self, message: str) -> None:
@@ -111,10 +115,24 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if self.viewer is not None:
             access_monitor.remove(self.viewer)
             self.viewer.leave()
+        if self.posts is not None:
+            await self.posts.close()
         if self.sending is not None:
             self.sending.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await self.sending
+
+    async def _answer(self, viewer: Viewer, post: Post) -> None:
+        try:
+            answer = await respond_to(post, Visitor(identity=viewer.identity, scope=self.scope))
+        except Exception:
+            logger.exception("post.failed viewer=%s", viewer.viewer_id)
+            answer = Answer(status=500)
+        viewer.posts_under_way -= 1
+        begun = answer.begun if viewer.may_begin(answer.begun) else None
+        viewer.tell(answer.message(post.id, follows=begun.run_id if begun else None))
+        if begun is not None:
+            viewer.begin(begun)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         if self.viewer is None or not text_data:
@@ -172,10 +190,19 @@ async def on_resync(consumer: LiveConsumer, viewer: Viewer, message: Resync) -> 
     viewer.resync(message.run)
 
 
+async def on_post(consumer: LiveConsumer, viewer: Viewer, message: Post) -> None:
+    assert consumer.posts is not None
+    if consumer.posts.add(message):
+        viewer.posts_under_way += 1
+    else:
+        viewer.tell(Answer(status=429).message(message.id))
+
+
 HANDLERS: dict[type, Callable[[LiveConsumer, Viewer, Any], Awaitable[None]]] = {
     Subscribe: on_hello,
     Follow: on_follow,
     Unfollow: on_unfollow,
     Acknowledge: on_acknowledge,
     Resync: on_resync,
+    Post: on_post,
 }

@@ -156,6 +156,8 @@ class Conversation(models.Model):
     writing_of: tuple[int, bool] | None = None
     # Whether that user has pinned it.
     is_pinned: bool = False
+    # Whether any tool was enabled when it was loaded, if that was loaded with it.
+    has_tools: bool | None = None
 
     objects = ConversationQuerySet.as_manager()
 
@@ -289,6 +291,8 @@ class Message(models.Model):
     is_live: bool | None = None
     # Whether it had no children when it was loaded, if that was loaded with it.
     is_last: bool | None = None
+    # Whether nothing had been sent under the idempotency key of the message that is sent below it.
+    is_key_new: bool | None = None
     # For the user for whom it was loaded: `BranchChoice.is_kept`; ``None`` if they chose nothing.
     is_kept: bool | None = None
     # The author in the source of an imported conversation, if that was loaded with it and nobody

@@ -209,6 +209,7 @@ async def follow_log(
     threads: DatabaseThreads = readers,
     poll_seconds: float = POLL_SECONDS,
     take: Take | None = None,
+    new_run_pk: int | None = None,
 ) -> AsyncIterator[list[LogEntry]]:
     """Batches of committed entries after ``after``, each seq once and in order.
 
@@ -216,10 +217,14 @@ async def follow_log(
     are yielded instead. Ends after the batch with ``chat.end``. Raises ``RunGone``. A lost or
     missing buffer costs up to ``poll_seconds`` of latency and nothing else. Waits for a database
     that is unavailable. Cancellation is safe anywhere.
+
+    ``new_run_pk`` is the key of a run that was queued a moment ago: its log is read after a first
+    wait only.
     """
-    log = _Log(run_id, threads)
+    log = _Log(run_id, threads, new_run_pk)
     consumer = Consumer(_counted(take), poll_seconds) if take is not None else None
     position = after
+    is_due = new_run_pk is None
     fast = min(FAST_SECONDS, poll_seconds)
     pause = min(FIRST_SECONDS, poll_seconds)
     while True:
@@ -227,7 +232,7 @@ async def follow_log(
         is_served = bool(entries)
         if is_served:
             pause = poll_seconds
-        else:
+        elif is_due:
             found = await log.read(position)
             if found.is_over:
                 return
@@ -247,6 +252,7 @@ async def follow_log(
             else:
                 pause = fast if pause < fast else min(poll_seconds, pause * SLOWER)
             position = reached
+        is_due = True
 
 
 def _counted(take: Take) -> Take:
@@ -269,12 +275,14 @@ def _where(entries: list[LogEntry], is_served: bool) -> str:
 class _Log:
     """The database reads of one follower."""
 
-    def __init__(self, run_id: UUID, threads: DatabaseThreads) -> None:
+    def __init__(
+        self, run_id: UUID, threads: DatabaseThreads, new_run_pk: int | None = None
+    ) -> None:
         self._run_id = run_id
-        self._run_pk: int | None = None
+        self._run_pk = new_run_pk
         self._threads = threads
         # Whether there may be more than fits into one step.
-        self.is_behind = True
+        self.is_behind = new_run_pk is None
 
     async def read(self, after: int) -> NewEntries:
         if not self.is_behind and self._run_pk is not None:

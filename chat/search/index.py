@@ -18,6 +18,7 @@ from django.db import connection
 from django.db.models import Exists, Max, OuterRef, QuerySet, Value
 from django.db.models.functions import Coalesce
 
+from chat.core.prepared import insert
 from chat.models import Conversation, SearchRow
 from chat.search.tokens import Phrase, Query, tokens_of
 
@@ -62,7 +63,11 @@ def put(entries: Iterable[Entry]) -> None:
             words.append(" ".join(tokens))
     if not rows:
         return
-    SearchRow.objects.bulk_create(rows)
+    if len(rows) == 1:
+        # Most messages: a statement that is prepared.
+        insert(rows[0])
+    else:
+        SearchRow.objects.bulk_create(rows)
     if connection.vendor != "postgresql":
         with connection.cursor() as cursor:
             cursor.executemany(

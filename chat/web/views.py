@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -22,6 +23,7 @@ CSRF_FAILED = gettext_lazy(
     "again."
 )
 BAD_REQUEST = gettext_lazy("The server couldn’t read this request. Reload the page and try again.")
+TOO_LARGE = gettext_lazy("This is too large to send.")
 AWAY = gettext_lazy(
     "The database isn’t responding. Your text is still in the form: go back and try again; nothing "
     "is sent twice."
@@ -57,6 +59,8 @@ def _answer(
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    if isinstance(exception, RequestDataTooBig):
+        return _answer(request, 413, "400.html", TOO_LARGE)
     return _answer(request, 400, "400.html", BAD_REQUEST)
 
 

@@ -25,6 +25,7 @@ function position() {
   return {
     first: turns.firstElementChild?.dataset.turn ?? "",
     tail: turns.lastElementChild?.dataset.turn ?? "",
+    number: Number(turns.lastElementChild?.dataset.number ?? 0),
     revision: Number(room.dataset.revision),
     open: [...turns.querySelectorAll("footer[data-open]")].map(footer => footer.id.slice(1)),
     strip: mark("strip"),

@@ -18,8 +18,9 @@ const STORED = "tributary.plain";
 const REASONS = { 4401: "signed-out", 4404: "deleted", 4410: "expired" };
 
 /* `hello()` gives the message that a connection begins with, `take(message)` handles a message of the
-   stream, and `onIncoming(event)` one of the websocket before hx-ws swaps it. Returns `say(message)`. */
-export function connect(live, { hello, take, onIncoming }) {
+   stream, `onIncoming(event)` one of the websocket before hx-ws swaps it, and `onGone()` follows its end.
+   Returns `say(message)`, and `post(message)`, which only a working websocket takes: then it is true. */
+export function connect(live, { hello, take, onIncoming, onGone }) {
   let failures = 0;
   let tries = 0;
   let timer = null;
@@ -35,6 +36,7 @@ export function connect(live, { hello, take, onIncoming }) {
   /* --- the websocket --- */
   const socket = websocket(live, {
     mayConnect: () => !isResting && !isGone,
+    onGone,
 
     onOpened() {
       isOpen = true;
@@ -177,5 +179,6 @@ export function connect(live, { hello, take, onIncoming }) {
       if (!isOnStream) socket.say(message);
       if (["follow", "resync"].includes(message.type)) stream.renew();
     },
+    post: message => isWorking && !isOnStream && socket.say(message),
   };
 }

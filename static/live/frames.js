@@ -1,30 +1,28 @@
 /* Live answers: a cursor for each, the frames that continue them, and acknowledgements. */
-import { emit, listen, ofTab } from "../base/dom.js";
+import { emit, listen } from "../base/dom.js";
 import {
   ANSWER_ENDED, LIST_CHANGED, ROOM_CHANGED, ROOM_GONE, ROOM_SHOWN, SERVERS_DRAINING, WS_AFTER_INCOMING, WS_ERROR,
 } from "../base/events.js";
 import { connect } from "./connection.js";
 import { complete } from "./open_blocks.js";
+import { posts } from "./posts.js";
+import { reload } from "./reload.js";
 
 const live = document.getElementById("live");
 const room = document.getElementById("room");
 const ACK_MS = 500;
 // What is on its way has arrived by then.
 const MISSING_MS = 500;
-// A server tells all its pages at once to reload; a page that is slow to load is not asked for again
-// meanwhile, however often it is said.
-const RELOAD_SPREAD_MS = 3000;
-const RELOAD_MS = 30000;
-const RELOADED = "reloaded";
 
 const cursors = new Map();  // run → {answer, seq, check, held}
 const acked = new Map();
 let ackedAt = -ACK_MS;
-let reloadedAt = -RELOAD_MS;
 let incoming = null;
 let incomingFor = null;
 let isGone = false;
-const { say } = connect(live, { hello, take: swapAndTake, onIncoming });
+const begun = new Set();  // runs that the server follows for this page before it shows them
+const { takeAnswer, lose } = posts(message => post(message));
+const { say, post } = connect(live, { hello, take: swapAndTake, onIncoming, onGone: lose });
 
 /* --- which answers are live on the page --- */
 function look() {
@@ -38,6 +36,7 @@ function look() {
     // The same run in a new element stands where that element was rendered.
     if (cursors.get(run)?.answer === cursor.answer) continue;
     cursors.set(run, cursor);
+    if (begun.delete(run) && cursor.seq === 0) continue;
     say({ type: "follow", run, seq: cursor.seq, check: cursor.check, holds: true });
   }
 }
@@ -50,6 +49,7 @@ function forget(run) {
 
 /* The first message of a connection: what the page shows, and where it stands. */
 function hello() {
+  begun.clear();
   const runs = [...cursors].map(([run, { seq, check }]) => ({ run, seq, check, holds: true }));
   const shown = room ? { room: room.dataset.room, revision: Number(room.dataset.revision), epoch: room.dataset.epoch } : {};
   // Also on a page without a conversation.
@@ -64,6 +64,9 @@ function onIncoming(event) {
   try { incoming = JSON.parse(event.detail.message.data); } catch { incoming = {}; }
   const message = incoming;
   incomingFor = cursors.get(message.run);
+  if (message.follows) begun.add(message.follows);
+  // Frames of a run come after the answer that shows it.
+  if (message.answer) event.detail.waitUntil(takeAnswer(message));
   if (isGone || isMisplaced(message)) event.preventDefault();
   // What hx-ws swaps: the same object, with the open blocks.
   event.detail.message.json = async () => message;
@@ -176,19 +179,6 @@ function acknowledge() {
 setInterval(acknowledge, ACK_MS);
 
 /* --- the end of the page --- */
-// While servers of two versions run, the next page may be the other one's.
-function hasJustReloaded() {
-  const isJustNow = Date.now() - Number(ofTab.get(RELOADED)) < RELOAD_MS;
-  if (!isJustNow) ofTab.set(RELOADED, Date.now());
-  return isJustNow;
-}
-
-function reload() {
-  if (performance.now() - reloadedAt < RELOAD_MS || hasJustReloaded()) return;
-  reloadedAt = performance.now();
-  setTimeout(() => location.reload(), Math.random() * RELOAD_SPREAD_MS);
-}
-
 function gone(reason) {
   if (isGone) return;
   isGone = true;

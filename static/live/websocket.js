@@ -13,9 +13,10 @@ const NOT_FINAL = Array.from({ length: 3000 }, (_, number) => 1000 + number);
 
 /* `live` is the element that hx-ws connects. Calls `mayConnect()` before each attempt, then
    `onOpened()`, `onIncoming(event)` before each message is swapped, `onClosed({code, isFailure})`,
-   `onDead({isFailure})`, `onLate(ms)` while nothing has come yet, and `onProven()`. Returns
-   `say(message)` and `reopen()`, which closes the present one. */
-export function websocket(live, { mayConnect, onOpened, onIncoming, onClosed, onDead, onLate, onProven }) {
+   `onDead({isFailure})`, `onLate(ms)` while nothing has come yet, `onProven()`, and `onGone()` however
+   the present one ends. Returns `say(message)`, which says whether it was sent, and `reopen()`, which
+   closes the present one. */
+export function websocket(live, { mayConnect, onOpened, onIncoming, onClosed, onDead, onLate, onProven, onGone }) {
   let connection = null;
   let socket = null;
   let since = 0;
@@ -48,6 +49,7 @@ export function websocket(live, { mayConnect, onOpened, onIncoming, onClosed, on
   const isProven = () => heardAt > 0 && Date.now() - since > PROOF_MS;
 
   live.addEventListener(WS_CLOSE, ({ detail: { code } }) => {
+    onGone();
     if (code !== null) onClosed({ code, isFailure: !isProven() && !ORDERLY.includes(code) });
   });
 
@@ -63,7 +65,11 @@ export function websocket(live, { mayConnect, onOpened, onIncoming, onClosed, on
   }, 1000);
 
   return {
-    say(message) { if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message)); },
+    say(message) {
+      if (socket?.readyState !== WebSocket.OPEN) return false;
+      socket.send(JSON.stringify(message));
+      return true;
+    },
     reopen() { htmx.process(live, true); },
   };
 }

@@ -76,6 +76,7 @@ def test_own_message_is_not_fetched_again(site: BrowserSite, tab: OpenTab) -> No
     alice.on("request", lambda request: asked.append(request.url))
 
     # The page is notified of its own message before the response to it arrives.
+    alice.post_over_http()
     alice.hold_answer("**/send/")
     alice.write("Go on.")
     alice.until(lambda: alice.is_holding, "the message is answered")
@@ -256,6 +257,7 @@ def test_typing_while_sending_is_kept(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Second."))
     run = site.send("Tell us.")
     alice = tab("Alice", site.room(run)).until_ended()
+    alice.post_over_http()
     alice.hold("**/send/")
 
     alice.write("Go on")
@@ -289,6 +291,7 @@ def test_enter_while_an_answer_runs_says_why_nothing_is_sent(
 def test_failures_are_said_in_sight(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("A paragraph.\n\n" * 200))
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
+    alice.post_over_http()
     alice.page.route(re.compile("/(send|retry)/$"), lambda route: route.abort())
     sentence = alice.page.get_by_text("Can’t reach the server.")
 
@@ -311,6 +314,7 @@ def test_of_two_messages_at_once_the_second_is_kept_in_the_composer(
     alice = tab("Alice", site.room(run)).until_ended()
     bob = tab("Bob", site.room(run)).until_ended()
 
+    bob.post_over_http()
     bob.hold("**/send/")
     bob.write("From Bob")
     bob.until(lambda: bob.is_holding, "Bob's message is under way")

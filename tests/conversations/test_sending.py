@@ -332,8 +332,8 @@ def test_of_two_messages_at_the_same_moment_one_is_refused(
     answer, together = room.turn("First"), threading.Barrier(2, timeout=60)
     parent_of = message_actions.parent_in
 
-    def read_by_both(*arguments: Any) -> Message | None:
-        parent = parent_of(*arguments)
+    def read_by_both(*arguments: Any, **options: Any) -> Message | None:
+        parent = parent_of(*arguments, **options)
         together.wait()
         return parent
 

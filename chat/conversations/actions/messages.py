@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.translation import gettext
@@ -151,8 +151,9 @@ def send_message(
     """
     _check_text(text)
     _check_parent(conversation, parent)
+    is_key_new = parent is not None and parent.is_key_new
     with storage_errors():
-        if earlier := _earlier_run(user, idempotency_key):
+        if not is_key_new and (earlier := _earlier_run(user, idempotency_key)):
             return earlier
         try:
             with transaction.atomic():
@@ -169,6 +170,11 @@ def send_message(
                 )
         except IntegrityError:
             return _winner(user, idempotency_key)
+        except Overtaken:
+            # Perhaps by itself, sent at the same moment.
+            if earlier := _earlier_run(user, idempotency_key):
+                return earlier
+            raise
 
 
 def edit_message(
@@ -254,22 +260,28 @@ _forget_choice = PreparedDelete(
 )
 
 
-def parent_in(conversation: Conversation, public_id: UUID | None) -> Message | None:
-    """The message below which another one is sent, with ``is_live`` and ``is_last``. Raises ``ActionRefused``."""
+def parent_in(
+    user: User, conversation: Conversation, public_id: UUID | None, *, idempotency_key: UUID
+) -> Message | None:
+    """The message below which another one is sent with this key, with ``is_live``, ``is_last`` and
+    ``is_key_new``. Raises ``ActionRefused``."""
     if public_id is None:
         return None
-    parent = _message_of.first(room=conversation.pk, public_id=public_id)
+    parent = _message_of.first(
+        room=conversation.pk, public_id=public_id, person=user.pk, key=idempotency_key
+    )
     if parent is None:
         raise ActionRefused(_not_in_conversation())
     return parent
 
 
-_message_of = Prepared(
-    lambda room, public_id: Message.objects.filter(  # type: ignore[no-redef]  # by the annotations
+_message_of: Prepared[Message] = Prepared(
+    lambda room, public_id, person, key: Message.objects.filter(  # type: ignore[no-redef]  # by the annotations
         conversation=room, public_id=public_id
     ).annotate(
         is_live=Exists(Run.objects.filter(message=OuterRef("pk"), status__in=LIVE_STATUSES)),
         is_last=~Exists(Message.objects.filter(parent=OuterRef("pk"))),
+        is_key_new=~Exists(_runs_with_key(person, key)),
     )
 )
 
@@ -312,9 +324,11 @@ def _earlier_run(user: User, idempotency_key: UUID) -> Run | None:
     return run
 
 
-_run_with_key = Prepared(
-    lambda person, key: Run.objects.filter(idempotency_key=key, requested_by=person)[:1]
-)
+def _runs_with_key(person: Any, key: Any) -> QuerySet[Run]:
+    return Run.objects.filter(idempotency_key=key, requested_by=person)
+
+
+_run_with_key = Prepared(lambda person, key: _runs_with_key(person, key)[:1])
 
 
 def _winner(user: User, idempotency_key: UUID) -> Run:
@@ -339,8 +353,9 @@ def _append(
 ) -> Run:
     known_revision = conversation.revision
     revision = _remember(conversation, choice)
+    is_unchanged = revision == known_revision + 1
     if is_last and parent is not None:
-        _check_is_last(parent, is_unchanged=revision == known_revision + 1)
+        _check_is_last(parent, is_unchanged=is_unchanged)
     message = insert(
         Message(
             conversation=conversation,
@@ -354,8 +369,19 @@ def _append(
     )
     attach(message, user, pictures, earlier=pictures_of)
     index(SearchKind.MESSAGE, message)
-    follow_newest(user, message)
-    return _queue_answer(user, conversation, message, choice, idempotency_key, revision=revision)
+    # Where there was no message below the parent, none of them can have been chosen.
+    if not (is_unchanged and parent is not None and parent.is_last):
+        follow_newest(user, message)
+    has_no_tools = is_unchanged and conversation.has_tools is False
+    return _queue_answer(
+        user,
+        conversation,
+        message,
+        choice,
+        idempotency_key,
+        revision=revision,
+        tools=[] if has_no_tools else None,
+    )
 
 
 def _check_is_last(parent: Message, *, is_unchanged: bool) -> None:
@@ -392,7 +418,9 @@ def _queue_answer(
     idempotency_key: UUID,
     *,
     revision: int | None = None,
+    tools: Sequence[JsonObject] | None = None,
 ) -> Run:
+    """``tools``: those of the conversation, if the caller knows them."""
     revision = revision or _remember(conversation, choice)
     check_queue_limit(user)
     answer = insert(
@@ -407,7 +435,7 @@ def _queue_answer(
             system_prompt=choice.system_prompt,
             # The server's own defaults, where the person chose nothing else.
             parameters={**choice.upstream.parameters, **choice.parameters},
-            tools=definitions_of(conversation),
+            tools=definitions_of(conversation) if tools is None else list(tools),
             requested_by=user,
             idempotency_key=idempotency_key,
             status=RunStatus.QUEUED,

@@ -29,6 +29,7 @@ from chat.result import fold, plain_text
 from chat.result.merge import merge
 from chat.runs.segments import read_events
 from chat.web.decorators import login_required, post_action
+from chat.web.posts import note_begun
 from chat.web.responses import refusal_patch
 
 
@@ -61,7 +62,9 @@ def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     run = message_actions.send_message(
         request.user,
         conversation,
-        parent=message_actions.parent_in(conversation, said["parent"]),
+        parent=message_actions.parent_in(
+            request.user, conversation, said["parent"], idempotency_key=said["key"]
+        ),
         text=said["text"],
         choice=form.model_choice(),
         idempotency_key=said["key"],
@@ -73,6 +76,7 @@ def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
         page.says(run, said["text"], within=conversation) and shows(run, pictures)
     ):
         raise KeyReused(page.SAID_OTHERWISE)
+    note_begun(request, run)
     return page.sent(request, conversation, run, has_pictures=bool(pictures))
 
 
@@ -121,6 +125,7 @@ def edit(request: HttpRequest, message: Message) -> HttpResponse:
     )
     if not (page.says(run, text, within=message.conversation) and _stands_beside(run, message)):
         raise ActionRefused(page.SAID_OTHERWISE)
+    note_begun(request, run)
     return page.accepted(request, message.conversation)
 
 
@@ -162,6 +167,7 @@ def retry(request: HttpRequest, answer: Message) -> HttpResponse:
         raise ActionRefused(
             gettext("Couldn’t request a new answer. Reload the page and try again.")
         )
+    note_begun(request, run)
     return page.accepted(request, answer.conversation)
 
 

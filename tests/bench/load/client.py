@@ -403,6 +403,8 @@ class TabStream(Stream):
         self._revision = 1
         self._tail = person.tail
         self._fetching: asyncio.Task[object] | None = None
+        self._answer: asyncio.Future[dict[str, Any]]
+        self._is_begun = False
         self.port = job.other_port if job.other_port and id % 2 else job.port
         self.socket = Socket(self.port, person.session)
         self.socket.on_message = self._take
@@ -429,7 +431,7 @@ class TabStream(Stream):
             "key": _key(self.id),
             "parent": self._tail,
         }
-        self.status, head, body = await self._post(f"/c/{self.person.conversation}/send/", fields)
+        self.status, head, body = await self._send(fields)
         self._take_head(head, body)
         shown = SHOWN_RUN.search(body)
         if self.status != 200 or shown is None:
@@ -441,7 +443,8 @@ class TabStream(Stream):
         self._rendered, self._rendered_at = body, int(shown[2])
         # Where the answer begins before the response is made, its first words are in there.
         self.marks.take(body, now())
-        if self.job.viewers:
+        # Otherwise the server follows it for this tab already.
+        if self.job.viewers and not (self._is_begun and cursor["seq"] == 0):
             self.socket.say({"type": "follow", **cursor})
         for _ in range(1, self.job.viewers):
             await self._look_too(cursor)
@@ -520,6 +523,27 @@ class TabStream(Stream):
         for socket in (self.socket, *self.others):
             socket.close()
 
+    async def _send(self, fields: dict[str, str]) -> tuple[int, bytes, bytes]:
+        """Status, head and body of the answer to a form that the tab's websocket takes."""
+        self._answer = asyncio.get_running_loop().create_future()
+        self.socket.say(
+            {
+                "type": "post",
+                "id": 1,
+                "action": self._address("send/"),
+                "fields": list(fields.items()),
+                "headers": {"HX-Request": "true", "X-Room-Position": self._position()},
+                "cookie": f"csrftoken={CSRF}",
+            }
+        )
+        await asyncio.wait({self._answer, self.socket.closed}, return_when="FIRST_COMPLETED")
+        if not self._answer.done():
+            raise Gone(self.socket.closed.result())
+        answer = self._answer.result()
+        self._is_begun = "follows" in answer
+        head = "".join(f"{name}: {value}\n" for name, value in answer["headers"].items())
+        return answer["status"], head.encode(), answer["body"].encode()
+
     def _address(self, rest: str) -> str:
         return f"/c/{self.person.conversation}/{rest}"
 
@@ -534,12 +558,13 @@ class TabStream(Stream):
         message = self._request("POST", path, body)
         return await exchange(self.port, message, on_send=on_send)
 
-    def _request(self, method: str, path: str, body: bytes) -> bytes:
-        self.requests += 1
+    def _position(self) -> str:
         run = {self.run: 0} if self.run else {}
         position = {
             "first": self.person.first,
             "tail": self._tail,
+            # Of a turn and its answer.
+            "number": 2,
             "revision": self._revision,
             "open": [self._tail] if run else [],
             "strip": self.run,
@@ -547,6 +572,10 @@ class TabStream(Stream):
             "runs": run,
             "writes": True,
         }
+        return json.dumps(position)
+
+    def _request(self, method: str, path: str, body: bytes) -> bytes:
+        self.requests += 1
         return request(
             method,
             path,
@@ -555,12 +584,15 @@ class TabStream(Stream):
             f"Cookie: sessionid={self.person.session}; csrftoken={CSRF}",
             f"X-CSRFToken: {CSRF}",
             "HX-Request: true",
-            f"X-Room-Position: {json.dumps(position)}",
+            f"X-Room-Position: {self._position()}",
             "Connection: close",
         )
 
     def _take(self, payload: bytes, size: int) -> None:
         arrived = now()
+        if payload.startswith(b'{"answer":'):
+            self._answer.set_result(msgspec.json.decode(payload))
+            return
         found = ENVELOPE.search(payload, 0, 160)
         if found is None:
             return

@@ -19,9 +19,24 @@ VIOLATION = "policy violation:"
 WATCH_POLICY = f"""addEventListener("securitypolicyviolation", event => console.error(
   "{VIOLATION}", event.violatedDirective, event.blockedURI, event.sourceFile, event.sample));"""
 
+# A test may keep back the forms that a page posts over its websocket, or the answers to them.
 KEEP_SOCKETS = """window.openSockets = [];
+window.heldPosts = null;
+window.heldAnswers = null;
 window.WebSocket = class extends WebSocket {
-  constructor(...parameters) { super(...parameters); window.openSockets.push(this); }
+  constructor(...parameters) {
+    super(...parameters);
+    window.openSockets.push(this);
+    this.addEventListener("message", event => {
+      if (!window.heldAnswers || !event.data.startsWith('{"answer"')) return;
+      event.stopImmediatePropagation();
+      window.heldAnswers.push(event.data);
+    });
+  }
+  send(data) {
+    if (window.heldPosts && data.startsWith('{"type":"post"')) window.heldPosts.push(data);
+    else super.send(data);
+  }
 };"""
 
 HAS_ENDED = """() => {
@@ -234,6 +249,12 @@ class Tab:
             self._answers.append((route, route.fetch()))
 
         self.page.route(pattern, keep)
+
+    def post_over_http(self) -> None:
+        """From now on the forms on the page are requests, as where websockets are blocked."""
+        self.page.evaluate(
+            "() => document.querySelectorAll('[data-live-post]').forEach(form => form.removeAttribute('data-live-post'))"
+        )
 
     @property
     def is_holding(self) -> bool:
