@@ -27,18 +27,19 @@ from django_htmx.middleware import HtmxDetails
 from chat import access
 from chat.core.errors import is_database_unavailable
 from chat.core.prepared import Prepared
+from chat.core.request_queue import Overloaded, request_queue
 from chat.core.threads import DatabaseThreads
 from chat.live.access_monitor import Identity
 from chat.live.posts import Answer, BegunRun, Post, Respond, Visitor
 from chat.models import Run, User
 from chat.web.time_zone import person_time_zone
-from chat.web.views import unavailable
+from chat.web.views import busy, unavailable
 
 # What a page may say of itself.
 HEADERS = ("HX-Request", "HX-Current-URL", "X-Room-Position")
 # A message is some milliseconds of Python, and threads share one processor; more threads would only
 # hold more connections to the database.
-threads = DatabaseThreads("posts", size=2, answer_seconds=settings.DATABASE_WAIT_SECONDS)
+threads = DatabaseThreads("posts", size=3, answer_seconds=settings.DATABASE_WAIT_SECONDS)
 
 
 class PostRequest(ASGIRequest):
@@ -101,7 +102,11 @@ def respond_with(*routes: str) -> Respond:
 
     async def respond(post: Post, visitor: Visitor) -> Answer:
         try:
-            return await threads.call(_respond, post, visitor, routes)
+            async with request_queue.place(is_message=True):
+                return await threads.call(_respond, post, visitor, routes)
+        except Overloaded as error:
+            seconds = error.seconds
+            return _answer_of(PostRequest(post, visitor), lambda request: busy(request, seconds))
         except Exception as error:
             if not is_database_unavailable(error):
                 raise
