@@ -62,31 +62,45 @@ class _Text:
             (one.name, None) if isinstance(one, _Placeholder) else (None, one) for one in parameters
         ]
 
-    def execute(self, database: BaseDatabaseWrapper, values: dict[str, object]) -> CursorWrapper:
+    def execute(
+        self,
+        database: BaseDatabaseWrapper,
+        values: dict[str, object],
+        before: Sequence[object] = (),
+    ) -> CursorWrapper:
+        """``before`` are values that come before those of the query."""
         cursor = _cursor(database)
         parameters = [
-            constant if name is None else _adapted(values[name], database)
-            for name, constant in self._parameters
+            *(_one_value(value, database) for value in before),
+            *(
+                constant if name is None else _adapted(values[name], database)
+                for name, constant in self._parameters
+            ),
         ]
         cursor.execute(self.text, parameters)
         return cursor
 
 
 class Prepared(Generic[M]):
-    """A query for objects, compiled once. ``make`` gets a placeholder for each of its arguments."""
+    """A query for objects, compiled once. ``make`` gets a placeholder for each of its arguments.
 
-    def __init__(self, make: Callable[..., QuerySet[M]]) -> None:
+    ``changed`` is a common table expression with the name of the model's table, for PostgreSQL: the
+    query reads the rows that its ``UPDATE … RETURNING *`` has changed, as they are now.
+    """
+
+    def __init__(self, make: Callable[..., QuerySet[M]], *, changed: str = "") -> None:
         self._make = make
+        self._changed = changed
         self._known: dict[str, _Reading] = {}
 
-    def all(self, **values: object) -> list[M]:
-        """Objects, or the tuples of a ``values_list`` query. Raises ``ValueError`` for ``None``,
-        which equals nothing in SQL."""
+    def all(self, *changes: object, **values: object) -> list[M]:
+        """Objects, or the tuples of a ``values_list`` query. ``changes`` are the values of
+        ``changed``. Raises ``ValueError`` for ``None``, which equals nothing in SQL."""
         if None in values.values():
             raise ValueError("a prepared query cannot be asked for what is not set")
         database = _database()
         reading = self._known.get(database.vendor) or self._compiled(database)
-        with reading.text.execute(database, values) as cursor:
+        with reading.text.execute(database, values, changes) as cursor:
             return list(reading.objects(cursor.fetchall()))
 
     def first(self, **values: object) -> M | None:
@@ -96,6 +110,7 @@ class Prepared(Generic[M]):
     def _compiled(self, database: BaseDatabaseWrapper) -> _Reading:
         query = self._make(**_placeholders(self._make))
         reading = self._known[database.vendor] = _Reading(query, database)
+        reading.text.text = self._changed + reading.text.text
         return reading
 
 

@@ -13,24 +13,18 @@ from typing import ParamSpec
 from uuid import UUID
 
 from django.conf import settings
-from django.db import (
-    DatabaseError,
-    InterfaceError,
-    OperationalError,
-    connection,
-    transaction,
-)
+from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
 from chat import events as canonical
 from chat.core import metrics
-from chat.core.prepared import PreparedUpdate, fetch
 from chat.core.threads import DatabaseThreads
 from chat.dialects.base import Cause, Ending, Parser
 from chat.dialects.event_counts import EventCounter, cleaned_kind
-from chat.models import Attempt, Run, RunStatus
+from chat.models import Run, RunStatus
 from chat.runs.answer_memory import AnswerMemory
+from chat.runs.attempts import AttemptOutcome, begin_attempt, record_outcome_of
 from chat.runs.event_buffer import EventBuffer
 from chat.runs.log import Budget, RunLog
 from chat.runs.outcomes import stopper_of
@@ -39,7 +33,7 @@ from chat.runs.reader import AnswerReader, Outcome, failed
 from chat.runs.reaper import end_broken, requeue_unaccepted
 from chat.runs.resume import ContinuingParser
 from chat.runs.run_metrics import Measure
-from chat.runs.seen_events import record_seen
+from chat.runs.seen_events import SeenEvents
 from chat.runs.segments import OwnershipLost
 from chat.runs.writer import SegmentWriter
 from chat.upstreams.client import Client, UpstreamLimits, stream
@@ -72,14 +66,43 @@ class Services:
     threads: DatabaseThreads
     budget: Budget
     memory: AnswerMemory
+    seen: SeenEvents
+
+
+# What a run's execution begins with, or why it cannot.
+Ready = Assignment | Exception
+
+
+def prepared(run_pk: int, claimed: Run | None = None) -> Ready:
+    """As `prepare`, with the error instead of raising it: the claim prepares a run in the same turn
+    of its thread, and the run's own execution handles what went wrong."""
+    try:
+        return prepare(run_pk, claimed)
+    except Exception as error:
+        return error
 
 
 class Execution:
-    """Executes one claimed run. `stop` and `interrupt` may be called at any time, from the loop."""
+    """Executes one claimed run. `stop` and `interrupt` may be called at any time, from the loop.
 
-    def __init__(self, run_pk: int, services: Services) -> None:
+    ``claimed`` is the run as the claim has read it, and ``ready`` what it has prepared.
+    """
+
+    def __init__(
+        self,
+        run_pk: int,
+        services: Services,
+        *,
+        claimed: Run | None = None,
+        ready: Ready | None = None,
+    ) -> None:
         self.run_pk = run_pk
         self.run_id: UUID | None = None
+        # Whether the end of the answer has brought features more than its text.
+        self.has_consequences = False
+        self._claimed = claimed
+        self._ready = ready
+        self._attempt: AttemptOutcome | None = None
         self._services = services
         self._reading: asyncio.Task[Outcome] | None = None
         self._wanted_end: Cause | None = None
@@ -136,10 +159,7 @@ class Execution:
 
     async def _execute(self) -> None:
         began_at = time.monotonic()
-        try:
-            ready: Assignment | NotReady = await self._services.threads.call(prepare, self.run_pk)
-        except NotReady as refusal:
-            ready = refusal
+        ready = await self._prepared()
         run = ready.run
         self.run_id = run.public_id
         self._measure = Measure(run, began_at=began_at)
@@ -163,6 +183,15 @@ class Execution:
                 await self._execute_logged(ready, log, first_item)
         finally:
             await log.abandon()
+
+    async def _prepared(self) -> Assignment | NotReady:
+        ready, claimed = self._ready, self._claimed
+        self._ready = self._claimed = None
+        if ready is None:
+            ready = await self._services.threads.call(prepared, self.run_pk, claimed)
+        if isinstance(ready, Assignment | NotReady):
+            return ready
+        raise ready
 
     async def _execute_logged(self, assignment: Assignment, log: RunLog, first_item: int) -> None:
         run = assignment.run
@@ -192,7 +221,7 @@ class Execution:
         await self._finish(log, closing, parser.ending)
         if self._stopped_at is not None:
             await self._record(self._measure_stop, self._stopped_at)
-        await self._record_seen(assignment, parser)
+        self._count_seen(assignment, parser)
 
     async def _begin(self, run: Run, log: RunLog) -> int:
         """For a run that continues an answer: commits the beginning of its log before the request is sent.
@@ -203,8 +232,8 @@ class Execution:
         await log.begin(beginning.committed, beginning.opening)
         return beginning.item_count
 
-    async def _record_seen(self, assignment: Assignment, parser: Parser) -> None:
-        """Adds the event counts of the run to those of the server, after the run has ended."""
+    def _count_seen(self, assignment: Assignment, parser: Parser) -> None:
+        """Adds the event counts of the run to those of the server."""
         if kinds := self._seen.result(parser):
             options = assignment.prompt.options
             redactor = Redactor(credentials_of(assignment.dialect, assignment.key, options))
@@ -212,7 +241,7 @@ class Execution:
             unknown = sum(kind.count for kind in kinds if not kind.is_known)
             if unknown:
                 metrics.UNKNOWN_EVENTS.labels(assignment.dialect.name).inc(unknown)
-            await self._record(record_seen, assignment.upstream.pk, cleaned)
+            self._services.seen.add(assignment.upstream.pk, cleaned)
 
     async def _outcome(self, assignment: Assignment, parser: Parser, log: RunLog) -> Outcome:
         """Reads until the input ends, is ended, or fails. Raises ``OwnershipLost``."""
@@ -260,7 +289,8 @@ class Execution:
         t = self._elapsed()
         for event in closing:
             event.t = t
-        result = await log.finish(closing, ending, t=t)
+        result = await log.finish(closing, ending, t=t, attempt=self._attempt)
+        self.has_consequences = log.has_consequences
         self._measure.ended(
             result.ext.status,
             events=log.seq,
@@ -288,11 +318,12 @@ class Execution:
     async def _attempt_until_accepted(
         self, assignment: Assignment, parser: Parser, log: RunLog
     ) -> Outcome:
-        dialect = assignment.dialect.name
-        while number := await self._services.threads.call(self._begin_attempt, dialect):
+        while number := await self._begin_attempt(assignment):
             self._may_be_accepted = True
             self._sent_at = asyncio.get_running_loop().time()
-            self._measure.sends(assignment.upstream, attempt=number, dialect=dialect)
+            self._measure.sends(
+                assignment.upstream, attempt=number, dialect=assignment.dialect.name
+            )
             try:
                 outcome = await self._stream(assignment, parser, log)
             except UpstreamRefused as refusal:
@@ -300,7 +331,7 @@ class Execution:
                 self._measure.attempt_over("refused", refusal.info)
                 again = _next_attempt(assignment, refusal, number)
                 if again is None:
-                    await self._record(self._record_refusal, number, refusal.info)
+                    self._attempt = AttemptOutcome.of(number, "refused", refusal.info)
                     return Outcome(cause="failed", error=refusal.info)
                 self._may_be_accepted = False
                 await self._services.threads.call_until_there(self._take_back, number, refusal.info)
@@ -308,9 +339,17 @@ class Execution:
                 await asyncio.sleep(again.pause_seconds)
                 continue
             self._measure.attempt_over(outcome.cause, outcome.error)
-            await self._record(self._record_outcome, number, outcome)
+            self._attempt = AttemptOutcome.of(number, outcome.cause, outcome.error)
             return outcome
         return await self._why_not_sent()
+
+    async def _begin_attempt(self, assignment: Assignment) -> int:
+        """The number of the attempt that is recorded as begun; 0 if the run must not be sent."""
+        if assignment.attempt is not None:
+            return assignment.attempt
+        return await self._services.threads.call(
+            begin_attempt, self.run_pk, self._services.runner, assignment.dialect.name
+        )
 
     async def _why_not_sent(self) -> Outcome:
         run = await self._services.threads.call(Run.objects.get, pk=self.run_pk)
@@ -321,8 +360,10 @@ class Execution:
     async def _stream(self, assignment: Assignment, parser: Parser, log: RunLog) -> Outcome:
         """One request. Raises ``UpstreamRefused`` for what ended before any output."""
         dialect = assignment.dialect
-        # In a thread: a long conversation with pictures is tens of megabytes of JSON.
-        request = await asyncio.to_thread(dialect.request, assignment.prompt)
+        request = assignment.request
+        if request is None:
+            # In a thread: a long conversation with pictures is tens of megabytes of JSON.
+            request = await asyncio.to_thread(dialect.request, assignment.prompt)
         if request.notes:
             await self._record(self._record_notes, list(request.notes))
         async with stream(
@@ -354,19 +395,6 @@ class Execution:
 
     # --- what is recorded, in a database thread ------------------------------------------
 
-    def _begin_attempt(self, dialect: str) -> int:
-        """Records that the request is about to be sent. Returns the number of the attempt, including those
-        of earlier runners; 0 if it must not be sent."""
-        now = timezone.now()
-        mine = [now, dialect, self.run_pk, self._services.runner]
-        if connection.vendor == "postgresql":
-            begun = fetch(_MARK_AND_COUNT, [*mine, now])
-        else:
-            with transaction.atomic():
-                marked = fetch(_MARK, mine)
-                begun = fetch(_COUNT, [self.run_pk, now]) if marked else []
-        return begun[0][0] if begun else 0
-
     def _take_back(self, number: int, info: canonical.ErrorInfo) -> None:
         """Records that the request was not accepted, so that the reaper requeues the run if this runner dies
         before the next attempt. Does nothing if another process owns the run."""
@@ -375,30 +403,7 @@ class Execution:
                 pk=self.run_pk, runner_id=self._services.runner, status=RunStatus.RUNNING
             )
             if mine.update(request_sent_at=None):
-                self._record_refusal(number, info)
-
-    def _record_refusal(self, number: int, info: canonical.ErrorInfo) -> None:
-        self._attempt_over(number, "refused", info, retry_after_seconds=info.retry_after_seconds)
-
-    def _record_outcome(self, number: int, outcome: Outcome) -> None:
-        self._attempt_over(number, outcome.cause, outcome.error)
-
-    def _attempt_over(
-        self,
-        number: int,
-        outcome: str,
-        info: canonical.ErrorInfo | None,
-        *,
-        retry_after_seconds: float | None = None,
-    ) -> None:
-        _attempt_over(
-            run=self.run_pk,
-            number=number,
-            outcome=outcome,
-            error_kind=info.kind if info else "",
-            error_message=info.message[:2000] if info else "",
-            retry_after_seconds=retry_after_seconds,
-        )
+                record_outcome_of(self.run_pk, AttemptOutcome.of(number, "refused", info))
 
     def _measure_stop(self, closed_at: datetime) -> None:
         asked_at = Run.objects.values_list("stop_requested_at", flat=True).get(pk=self.run_pk)
@@ -409,34 +414,6 @@ class Execution:
         """Adds notes to those of the run. Further attempts may repeat notes, which are kept once."""
         known = Run.objects.values_list("notes", flat=True).get(pk=self.run_pk)
         Run.objects.filter(pk=self.run_pk).update(notes=list(dict.fromkeys([*known, *notes])))
-
-
-# Marks the run as sent, and counts its attempts.
-_MARK = """
-    UPDATE chat_run SET request_sent_at = %s, dialect = %s
-    WHERE id = %s AND runner_id = %s AND status = 'running'
-    AND stop_requested_at IS NULL AND request_sent_at IS NULL
-    RETURNING id
-"""
-_INSERT = """
-    INSERT INTO chat_attempt (run_id, number, started_at, outcome, error_kind, error_message)
-    SELECT id, 1 + (SELECT COUNT(*) FROM chat_attempt WHERE run_id = marked.id), %s, '', '', ''
-    FROM marked RETURNING number
-"""
-_COUNT = "WITH marked AS (SELECT %s AS id)" + _INSERT
-_MARK_AND_COUNT = f"WITH marked AS ({_MARK})" + _INSERT
-
-_attempt_over = PreparedUpdate(
-    lambda run, number, outcome, error_kind, error_message, retry_after_seconds: (
-        Attempt.objects.filter(run_id=run, number=number),
-        {
-            "outcome": outcome,
-            "error_kind": error_kind,
-            "error_message": error_message,
-            "retry_after_seconds": retry_after_seconds,
-        },
-    )
-)
 
 
 def _limits() -> UpstreamLimits:
@@ -465,9 +442,12 @@ def _next_attempt(assignment: Assignment, refusal: UpstreamRefused, number: int)
         return None
     mended = assignment.dialect.after_refusal(assignment.prompt, refusal.info)
     if mended is not None:
-        return _Again(assignment=replace(assignment, prompt=mended), pause_seconds=0)
+        changed = replace(assignment, prompt=mended, request=None, attempt=None)
+        return _Again(assignment=changed, pause_seconds=0)
     pause = _pause_before_next(refusal, number)
-    return None if pause is None else _Again(assignment=assignment, pause_seconds=pause)
+    if pause is None:
+        return None
+    return _Again(assignment=replace(assignment, attempt=None), pause_seconds=pause)
 
 
 def _pause_before_next(refusal: UpstreamRefused, number: int) -> float | None:

@@ -17,7 +17,7 @@ from django.utils import timezone
 from chat import events as canonical
 from chat.core import metrics
 from chat.core.threads import DatabaseThreads
-from chat.core.waiting import Signal
+from chat.core.waiting import Signal, wait_at_most
 from chat.dialects.base import Ending
 from chat.result import Fold
 from chat.runs.answer_memory import (
@@ -27,8 +27,15 @@ from chat.runs.answer_memory import (
     held_bytes,
     return_memory,
 )
+from chat.runs.attempts import AttemptOutcome
 from chat.runs.event_buffer import EventBuffer, LogEntry
-from chat.runs.outcomes import PreparedOutcome, columns_of, prepare_outcome
+from chat.runs.outcomes import (
+    PreparedOutcome,
+    columns_of,
+    has_consequences,
+    is_short,
+    prepare_outcome,
+)
 from chat.runs.segments import SegmentWrite, bodies_of
 from chat.runs.writer import SegmentWriter
 
@@ -78,6 +85,11 @@ _ITEM_OF: dict[type[canonical.Event], Callable[[Any], tuple[object, ...]]] = {
     canonical.ToolCallDelta: attrgetter("item", "choice", "call_id"),
 }
 _TOKENS = (canonical.MessageDelta, canonical.ReasoningDelta, canonical.ToolCallDelta)
+
+
+# How long the first event waits for a second one. Most servers send a first frame that only names the
+# model together with the first text, and a commit of its own costs as much as that of the text.
+START_SECONDS = 0.05
 
 
 def nothing() -> None:
@@ -136,6 +148,8 @@ class RunLog:
         self._held_bytes = 0
         self._memory = memory or AnswerMemory(settings.ANSWERS_BYTES)
         self._on_first_event = on_first_event
+        # Whether the end stores more than the answer's text.
+        self.has_consequences = False
         # What the upstream has sent so far: deltas, and all bytes.
         self.received_deltas = 0
         self.received_bytes = 0
@@ -284,9 +298,20 @@ class RunLog:
         while not (self._is_closing and not self._pending):
             await self._wanted.wait()
             self._wanted.clear()
+            if self._has_only_start and not self._is_closing:
+                await wait_at_most(self._wanted, START_SECONDS)
+                self._wanted.clear()
             await self._commit_pending()
             if not self._pending:
                 self._flushed.set()
+
+    @property
+    def _has_only_start(self) -> bool:
+        return (
+            self.seq == 0
+            and len(self._pending) == 1
+            and isinstance(self._pending[0].event, canonical.ChatStart)
+        )
 
     async def _commit_pending(self) -> None:
         if not (self._pending or self._is_commit_requested):
@@ -328,6 +353,7 @@ class RunLog:
         columns: dict[str, object],
         result: canonical.Result | None = None,
         prepared: PreparedOutcome | None = None,
+        attempt: AttemptOutcome | None = None,
     ) -> SegmentWrite:
         raw, self._raw = b"".join(self._raw), []
         self._count(len(entries), len(raw))
@@ -341,6 +367,7 @@ class RunLog:
             is_end=result is not None,
             result=result,
             prepared=prepared or {},
+            attempt=attempt,
             conversation_pk=self._conversation_pk,
         )
 
@@ -369,10 +396,16 @@ class RunLog:
         metrics.LOGGED_EVENTS.add(logged)
 
     async def finish(
-        self, closing: Iterable[canonical.Event], ending: Ending, *, t: int
+        self,
+        closing: Iterable[canonical.Event],
+        ending: Ending,
+        *,
+        t: int,
+        attempt: AttemptOutcome | None = None,
     ) -> canonical.Result:
-        """Commits what is pending, then the closing events with the one ``chat.end``, the
-        result and the terminal status in one transaction. Raises ``OwnershipLost``."""
+        """Commits what is pending, then the closing events with the one ``chat.end``, the result,
+        the terminal status and the outcome of the last attempt in one transaction. Raises
+        ``OwnershipLost``."""
         self._is_closing = True
         self._wanted.set()
         await self._pump
@@ -381,10 +414,16 @@ class RunLog:
             or self.received_bytes >= LARGE_BYTES
         )
         async with self._memory.turn(is_large=is_large):
-            return await self._end(closing, ending, t, is_large=is_large)
+            return await self._end(closing, ending, t, attempt, is_large=is_large)
 
     async def _end(
-        self, closing: Iterable[canonical.Event], ending: Ending, t: int, *, is_large: bool
+        self,
+        closing: Iterable[canonical.Event],
+        ending: Ending,
+        t: int,
+        attempt: AttemptOutcome | None,
+        *,
+        is_large: bool,
     ) -> canonical.Result:
         if is_large:
             # In a thread, because the event loop would be blocked for too long.
@@ -394,11 +433,20 @@ class RunLog:
         else:
             ended = self._conclude(closing, ending, t)
         entries, result, columns = ended
-        prepared = await self._threads.call_until_there(
-            prepare_outcome, self._run_pk, result, [entry.body for entry in entries]
-        )
+        bodies = [entry.body for entry in entries]
+        if is_short(result):
+            prepared = prepare_outcome(self._run_pk, result, bodies)
+        else:
+            prepared = await self._threads.call_until_there(
+                prepare_outcome, self._run_pk, result, bodies
+            )
+        self.has_consequences = has_consequences(result, prepared)
         write = self._write(
-            entries, columns={**self._columns, **columns}, result=result, prepared=prepared
+            entries,
+            columns={**self._columns, **columns},
+            result=result,
+            prepared=prepared,
+            attempt=attempt,
         )
         await self._writer.append(write)
         self._publish(entries)

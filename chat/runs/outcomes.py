@@ -119,6 +119,25 @@ def _due_steps(result: Result, prepared: PreparedOutcome) -> list[OutcomeStep]:
     return [step for step in _steps if step.applies(result, prepared.get(step.name))]
 
 
+# Up to here the text of an answer is prepared on the event loop. A hand-over to a thread costs about as
+# much there.
+SHORT_CHARACTERS = 4000
+_TEXT_ITEMS = (canonical.MessageItem, canonical.ReasoningItem)
+
+
+def is_short(result: Result) -> bool:
+    """Whether an answer is nothing but a short text, so that `prepare_outcome` takes no time and no
+    statement."""
+    room = SHORT_CHARACTERS
+    for item in result.output:
+        if not isinstance(item, _TEXT_ITEMS):
+            return False
+        room -= len(item.content)
+    return room >= 0 and not (
+        result.ext.alternatives or result.ext.artifacts or result.ext.mockups or result.ext.asks
+    )
+
+
 def prepare_outcome(run_pk: int, result: Result, closing: Sequence[bytes] = ()) -> PreparedOutcome:
     """What the steps prepare before the transaction that ends the run."""
     prepared: dict[str, object] = {}

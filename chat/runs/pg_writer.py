@@ -53,7 +53,8 @@ class AsyncSegmentWriter:
     async def first_column(self, text: str, values: Sequence[object]) -> list[int]:
         """The numbers in the first column of the statement's result, committed.
 
-        The text marks its values as ``%b``, and must never change. Raises ``psycopg.Error``,
+        The text marks its values as ``%b`` (sent in binary form) or all as ``%s``, and must never
+        change. Raises ``psycopg.Error``,
         ``OSError`` or ``TimeoutError``; then, as after a cancellation, it is not known whether it
         was committed.
         """
@@ -96,7 +97,7 @@ class _Link:
         self._connection = connection
         self._pgconn = connection.pgconn
         self._adapter = Transformer(connection)
-        self._names: dict[str, bytes] = {}
+        self._names: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self._waiting: asyncio.Future[Ready] | None = None
         self._loop = asyncio.get_running_loop()
         # Registered once: registering for each statement would be two system calls.
@@ -104,19 +105,24 @@ class _Link:
         self._loop.add_reader(self._descriptor, self._is_ready, Ready.R)
 
     async def first_column(self, text: str, values: Sequence[object]) -> list[int]:
-        name = self._names.get(text) or await self._prepare(text)
-        data = self._adapter.dump_sequence(values, [PyFormat.BINARY] * len(values))
-        self._pgconn.send_query_prepared(name, data, self._adapter.formats)
+        form = PyFormat.BINARY if "%b" in text else PyFormat.AUTO
+        data = self._adapter.dump_sequence(values, [form] * len(values))
+        formats = self._adapter.formats
+        name = await self._prepared(text, self._adapter.types or ())
+        self._pgconn.send_query_prepared(name, data, formats)
         result = await self._answer()
         return [int(result.get_value(row, 0) or b"") for row in range(result.ntuples)]
 
-    async def _prepare(self, text: str) -> bytes:
+    async def _prepared(self, text: str, types: tuple[int, ...]) -> bytes:
+        """The name of the statement for values of these types. A value that is not set has none."""
+        if name := self._names.get((text, types)):
+            return name
         name = b"commit_%d" % len(self._names)
         places = itertools.count(1)
-        numbered = re.sub("%b", lambda _: f"${next(places)}", text)
-        self._pgconn.send_prepare(name, numbered.encode())
+        numbered = re.sub("%[bs]", lambda _: f"${next(places)}", text)
+        self._pgconn.send_prepare(name, numbered.encode(), types)
         await self._answer()
-        self._names[text] = name
+        self._names[text, types] = name
         return name
 
     async def _answer(self) -> pq.abc.PGresult:

@@ -1,4 +1,4 @@
-"""Builds the prompt of a run from the conversation that it belongs to."""
+"""Builds the request of a run from the conversation that it belongs to."""
 
 from __future__ import annotations
 
@@ -9,16 +9,28 @@ from itertools import zip_longest
 from typing import Any
 
 import msgspec
-from django.db.models import F
+from django.db import connection
+from django.db.models import F, QuerySet
+from django.utils import timezone
 from django.utils.translation import gettext
 
 from chat import events as canonical
 from chat.core.encryption import DecryptionError
 from chat.core.prepared import Prepared, fetch
 from chat.dialects import DIALECTS
-from chat.dialects.base import AssistantTurn, Dialect, Image, Prompt, ToolDefinition, Turn, UserTurn
+from chat.dialects.base import (
+    AssistantTurn,
+    Dialect,
+    Image,
+    Prompt,
+    ToolDefinition,
+    Turn,
+    UpstreamRequest,
+    UserTurn,
+)
 from chat.models import Attachment, Role, Run, RunStatus, Upstream
 from chat.result.merge import answered_head
+from chat.runs.attempts import INSERT, MARK, begin_attempt
 from chat.runs.resume import Beginning, Settled, filled_output, opening, replies_in
 from chat.runs.segments import read_events
 
@@ -46,32 +58,38 @@ class NotReady(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Everything that an execution needs, read once when the run was claimed."""
+    """Everything that an execution needs, read once when the run was claimed.
+
+    ``attempt`` is the number of the attempt if the run is marked as sent: 0 if it must not be sent,
+    ``None`` if something has to be done before. Then ``request`` is not made, either.
+    """
 
     run: Run
     upstream: Upstream
     dialect: Dialect
     prompt: Prompt
     key: str
+    request: UpstreamRequest | None = None
+    attempt: int | None = None
 
 
-# The conversation may be in a project, whose instructions come with it in the same statement.
-_with_server: Prepared[Any] = Prepared(
-    lambda run: (
-        Run.objects.filter(pk=run)
-        .select_related("upstream")
-        .annotate(
-            of_project=F("conversation__project"),
-            instructions=F("conversation__project__instructions"),
-        )
+def with_server(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """Runs with all that `prepare` reads besides the conversation. That may be in a project, whose
+    instructions come with it in the same statement."""
+    return runs.select_related("upstream").annotate(
+        of_project=F("conversation__project"),
+        instructions=F("conversation__project__instructions"),
     )
-)
 
 
-def prepare(run_pk: int) -> Assignment:
-    """Reads the run with its conversation, and records the instructions that its project adds now.
-    Raises ``NotReady``."""
-    run = _with_server.first(run=run_pk)
+_with_server: Prepared[Any] = Prepared(lambda run: with_server(Run.objects.filter(pk=run)))
+
+
+def prepare(run_pk: int, claimed: Run | None = None) -> Assignment:
+    """Reads the run with its conversation, records the instructions that its project adds now, and
+    marks the first run of an answer as sent if its runner owns it. ``claimed`` is the run, if the
+    claim has read it (`with_server`). Raises ``NotReady``."""
+    run: Any = claimed or _with_server.first(run=run_pk)
     if run is None:
         raise Run.DoesNotExist
     upstream = run.upstream
@@ -102,12 +120,22 @@ def prepare(run_pk: int) -> Assignment:
     instructions = run.instructions or ""
     if instructions:
         fetch(_RECORD_INSTRUCTIONS, [run.pk, run.of_project, instructions])
+    # A run that continues an answer first writes the beginning of its log.
+    is_sent_now = run.status == RunStatus.RUNNING and run.runner_id and run.position == 0
+    path, attempt = _path_to(run, upstream.dialect if is_sent_now else "")
+    prompt = _prompt_of(path, run, upstream, dialect, options, instructions)
+    request = None
+    if is_sent_now:
+        request = dialect.request(prompt)
+        attempt = attempt or begin_attempt(run.pk, run.runner_id, upstream.dialect)
     return Assignment(
         run=run,
         upstream=upstream,
         dialect=dialect,
-        prompt=_prompt_of(run, upstream, dialect, options, instructions),
+        prompt=prompt,
         key=key,
+        request=request,
+        attempt=attempt,
     )
 
 
@@ -129,9 +157,13 @@ def _problem(run: Run, message: str) -> NotReady:
 
 
 def _prompt_of(
-    run: Run, upstream: Upstream, dialect: Dialect, options: dict[str, object], instructions: str
+    path: list[_Message],
+    run: Run,
+    upstream: Upstream,
+    dialect: Dialect,
+    options: dict[str, object],
+    instructions: str,
 ) -> Prompt:
-    path = _path_to(run)
     images = _images(path)
     turns = [turn for message in path for turn in _turns(message, images, run, upstream)]
     return Prompt(
@@ -191,28 +223,46 @@ _PATH = """
         UNION ALL
         SELECT message.id, message.parent_id, message.role, message.text, path.steps + 1
         FROM path JOIN chat_message AS message ON message.id = path.parent_id
-    )
+    ){marking}
     SELECT
-        path.id, path.role, path.text,
+        {attempt}, path.id, path.role, path.text,
         EXISTS (SELECT 1 FROM chat_attachment WHERE chat_attachment.message_id = path.id),
         run.id, run.position, run.upstream_id, run.dialect, run.status, run.response_id,
         run.result, run.inputs
     FROM path LEFT JOIN chat_run AS run ON run.message_id = path.id AND path.role = 'assistant'
     ORDER BY path.steps DESC, run.position
 """
+_ONLY_PATH = _PATH.format(marking="", attempt="NULL")
+# Marks the run as sent in the same statement, unless pictures have to be read before: if that fails,
+# the run must be one that was not sent.
+_UNLESS_PICTURES = """
+    AND NOT EXISTS (
+        SELECT 1 FROM path JOIN chat_attachment AS picture ON picture.message_id = path.id
+    )
+"""
+_MARKED_PATH = _PATH.format(
+    marking=f", marked AS ({MARK.format(unless=_UNLESS_PICTURES)}), attempt AS ({INSERT})",
+    attempt="(SELECT number FROM attempt)",
+)
 
 
-def _path_to(run: Run) -> list[_Message]:
-    """The messages from the root to the run's own; of a continued answer, the runs up to this
-    one."""
+def _path_to(run: Run, dialect: str) -> tuple[list[_Message], int | None]:
+    """The messages from the root to the run's own; of a continued answer, the runs up to this one.
+    With a ``dialect`` the run may have been marked as sent; then also the number of the attempt."""
+    if dialect and connection.vendor == "postgresql":
+        now = timezone.now()
+        mark = [now, dialect, run.pk, run.runner_id, now]
+        rows = fetch(_MARKED_PATH, [run.message_id, *mark])
+    else:
+        rows = fetch(_ONLY_PATH, [run.message_id])
     path: list[_Message] = []
-    for pk, role, text, has_pictures, *columns in fetch(_PATH, [run.message_id]):
+    for _, pk, role, text, has_pictures, *columns in rows:
         if not path or path[-1].pk != pk:
             path.append(_Message(pk=pk, role=role, text=text, has_pictures=bool(has_pictures)))
         earlier = _run_of(columns)
         if earlier and (pk != run.message_id or earlier.position <= run.position):
             path[-1].runs.append(earlier)
-    return path
+    return path, rows[0][0] if rows else None
 
 
 def _run_of(columns: Sequence[Any]) -> _Run | None:

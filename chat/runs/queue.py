@@ -35,6 +35,7 @@ from chat.models import Membership, Run, RunStatus, Upstream, User
 from chat.models.run import LIVE_STATUSES
 from chat.models.team import WRITING_ROLES
 from chat.runs.outcomes import end_unstarted
+from chat.runs.prompt import with_server
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +49,17 @@ LEFT = gettext_lazy(
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-def claim(runner: UUID, *, limit: int) -> list[int]:
-    """Claims up to ``limit`` queued runs for this runner; returns their keys in queue order.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """The runs that a runner has claimed, in queue order, as `chat.runs.prompt.prepare` takes them.
+    ``has_left``: whether others are queued that could not start."""
+
+    runs: list[Run] = field(default_factory=list)
+    has_left: bool = False
+
+
+def claim(runner: UUID, *, limit: int) -> Claimed:
+    """Claims up to ``limit`` queued runs for this runner.
 
     The rows of their servers are locked before the running runs are counted (a no-op on SQLite, where
     a transaction is the only writer), so that two runners together keep a server's limit.
@@ -60,9 +70,9 @@ def claim(runner: UUID, *, limit: int) -> list[int]:
         queued = _queued_with_rights(CANDIDATES).all()
     wanted = [run for run in queued if not run.is_unwanted]
     if not wanted:
-        return []
-    with transaction.atomic():
-        return _take([run.pk for run in _ready(wanted)], runner, limit)
+        return Claimed()
+    taken = _take(in_order(wanted), runner, limit)
+    return Claimed(runs=taken, has_left=len(taken) < len(wanted) or len(queued) == CANDIDATES)
 
 
 def end_unwanted(keys: Iterable[int]) -> None:
@@ -84,17 +94,31 @@ def _end_unwanted(run: Run) -> None:
             publish_after_commit(room_topic(run.conversation.public_id))
 
 
-def _take(keys: Sequence[int], runner: UUID, limit: int) -> list[int]:
-    """Claims the first of these that are still queued."""
-    if connection.vendor == "postgresql":
-        taken = {key for (key,) in fetch(_TAKE, [runner, keys, limit])}
-        return [key for key in keys if key in taken]
-    claimed: list[int] = []
-    for key in keys:
+def _take(queued: Sequence[Run], runner: UUID, limit: int) -> list[Run]:
+    """Claims the first of these that are still queued, within the limits of their servers."""
+    servers = sorted({run.upstream_id for run in queued if run.upstream_id is not None})
+    keys = [run.pk for run in queued]
+    with transaction.atomic():
+        if connection.vendor != "postgresql":
+            return _take_one_by_one(queued, runner, limit)
+        if servers:
+            fetch(_LOCK_SERVERS, [servers])
+        taken = {run.pk: run for run in _take_together.all(keys, limit, runner)}
+    return [taken[key] for key in keys if key in taken]
+
+
+def _take_one_by_one(queued: Iterable[Run], runner: UUID, limit: int) -> list[Run]:
+    free = dict(_free_places.all())
+    claimed: list[Run] = []
+    for run in queued:
         if len(claimed) >= limit:
             break
-        if _take_one(run=key, runner=runner):
-            claimed.append(key)
+        # A run whose server was deleted starts, too: the execution reports that in the answer.
+        has_place = run.upstream_id is None or free.get(run.upstream_id, 0) > 0
+        if has_place and _take_one(run=run.pk, runner=runner):
+            if run.upstream_id is not None:
+                free[run.upstream_id] -= 1
+            claimed += _taken.all(run=run.pk)
     return claimed
 
 
@@ -104,33 +128,7 @@ _take_one = PreparedUpdate(
         {"status": RunStatus.RUNNING, "runner_id": runner, "claimed_at": Now()},
     )
 )
-_TAKE = """
-    UPDATE chat_run
-    SET status = 'running', runner_id = %s, claimed_at = STATEMENT_TIMESTAMP()
-    WHERE status = 'queued' AND id IN (
-        SELECT line.id
-        FROM unnest(%s::bigint[]) WITH ORDINALITY AS line (id, place)
-        JOIN chat_run AS run ON run.id = line.id AND run.status = 'queued'
-        ORDER BY line.place LIMIT %s
-    )
-    RETURNING id
-"""
-
-
-def _ready(queued: Iterable[Run]) -> list[Run]:
-    """The queued runs that may start now, in their order."""
-    allowed = {pk: 0 if is_draining else limit for pk, limit, is_draining in _locked_servers.all()}
-    running = running_by_server()
-    free = {pk: limit - sum(running[pk].values()) for pk, limit in allowed.items()}
-    ready: list[Run] = []
-    for run in in_order(queued, running):
-        if run.upstream_id is None:
-            # Its server was deleted; the execution reports that in the answer.
-            ready.append(run)
-        elif free.get(run.upstream_id, 0) > 0:
-            free[run.upstream_id] -= 1
-            ready.append(run)
-    return ready
+_taken: Prepared[Run] = Prepared(lambda run: with_server(Run.objects.filter(pk=run)))
 
 
 def _servers_in_demand() -> QuerySet[Run, Any]:
@@ -138,15 +136,47 @@ def _servers_in_demand() -> QuerySet[Run, Any]:
     return in_line.values("upstream_id")
 
 
-# Locks out other claims, but not people who queue a run.
-_locked_servers: Prepared[Any] = Prepared(
+_is_running = Q(runs__status=RunStatus.RUNNING)
+_free_places: Prepared[Any] = Prepared(
     lambda: (
-        Upstream.objects.select_for_update(no_key=True)
-        .filter(pk__in=_servers_in_demand())
-        .order_by("pk")
-        .values_list("pk", "concurrency_limit", "is_draining")
+        Upstream.objects.filter(is_draining=False, pk__in=_servers_in_demand())
+        .annotate(free=F("concurrency_limit") - Count("runs", filter=_is_running))
+        .values_list("pk", "free")
     )
 )
+
+# Locks out other claims, but not people who queue a run.
+_LOCK_SERVERS = """
+    SELECT id FROM chat_upstream WHERE id = ANY(%s::bigint[]) ORDER BY id FOR NO KEY UPDATE
+"""
+# A statement of its own: what it counts was committed before the lock was given.
+_TAKE = """
+    WITH line AS (
+        SELECT run.id, run.upstream_id, wanted.place,
+            ROW_NUMBER() OVER (PARTITION BY run.upstream_id ORDER BY wanted.place) AS turn
+        FROM unnest(%s::bigint[]) WITH ORDINALITY AS wanted (id, place)
+        JOIN chat_run AS run ON run.id = wanted.id AND run.status = 'queued'
+    ), busy AS (
+        SELECT upstream_id, COUNT(*) AS count FROM chat_run
+        WHERE status = 'running' AND upstream_id IN (SELECT upstream_id FROM line)
+        GROUP BY upstream_id
+    ), ready AS (
+        SELECT line.id FROM line
+        LEFT JOIN chat_upstream AS server ON server.id = line.upstream_id
+        LEFT JOIN busy ON busy.upstream_id = line.upstream_id
+        WHERE line.upstream_id IS NULL OR (
+            NOT server.is_draining
+            AND line.turn <= server.concurrency_limit - COALESCE(busy.count, 0)
+        )
+        ORDER BY line.place LIMIT %s
+    ), chat_run AS (
+        UPDATE chat_run
+        SET status = 'running', runner_id = %s, claimed_at = STATEMENT_TIMESTAMP()
+        WHERE status = 'queued' AND id IN (SELECT id FROM ready)
+        RETURNING *
+    )
+"""
+_take_together: Prepared[Run] = Prepared(lambda: with_server(Run.objects.all()), changed=_TAKE)
 
 
 def waiting() -> list[Run]:
@@ -210,14 +240,13 @@ _running: Prepared[Any] = Prepared(
 )
 
 
-def in_order(
-    queued: Iterable[Run], running: defaultdict[int | None, Counter[int | None]]
-) -> list[Run]:
+def in_order(queued: Iterable[Run]) -> list[Run]:
     """Fair order between people: first by the number of their runs that are running or ahead in the queue,
     then by the time of their last claim, then by waiting time."""
     runs = list(queued)
     if len(runs) < 2:
         return runs
+    running = running_by_server()
     # The latest claim of each waiting person at each server, if it was recent.
     last_turns = {(upstream, person): at for upstream, person, at in _last_turns()}
     ahead = {upstream: Counter(people) for upstream, people in running.items()}
@@ -304,7 +333,7 @@ def _places(draining: Mapping[int, UUID]) -> tuple[dict[UUID, str], dict[UUID, i
     counted: Counter[int | None] = Counter()
     places: dict[UUID, str] = {}
     numbers: dict[UUID, int] = {}
-    for run in in_order(queued, running_by_server()):
+    for run in in_order(queued):
         counted[run.upstream_id] += 1
         is_held_up = run.upstream_id in draining
         numbers[run.public_id] = counted[run.upstream_id]

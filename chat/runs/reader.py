@@ -141,7 +141,8 @@ class AnswerReader:
         if is_large or not self._log.has_begun:
             # The first text is parsed at once: the time of the first token is shown to people.
             self._feed(quiet)
-        if is_large or self._parser.is_done:
+        # Until then the log may wait for more, so nobody waits for the log.
+        if is_large or self._parser.is_done or not self._log.has_begun:
             return
         if self._held:
             self._log.request_commit()

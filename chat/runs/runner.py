@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from uuid import UUID
 from weakref import WeakSet
 
 from django.conf import settings
@@ -27,8 +28,9 @@ from chat.runs.answer_memory import AnswerMemory
 from chat.runs.compaction import Compactor
 from chat.runs.configured_buffer import event_buffer
 from chat.runs.event_buffer import EventBuffer
-from chat.runs.execution import Execution, Services
+from chat.runs.execution import Execution, Ready, Services, prepared
 from chat.runs.log import Budget
+from chat.runs.seen_events import SeenEvents
 from chat.runs.writer import SegmentWriter
 from chat.upstreams.client import Client
 from chat.upstreams.configured import configured_client
@@ -47,6 +49,8 @@ COURTESY_SECONDS = 2.0
 TIDY_SECONDS = 10.0
 # How often to compact the logs of ended runs.
 COMPACT_SECONDS = 5.0
+# How often the counts of events of all answers are stored; at most this much is lost in a crash.
+SEEN_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,7 @@ class PeriodicTask:
     topic: str
     seconds: float
     make: Callable[[Client, DatabaseThreads], Callable[[], Awaitable[None]]]
-    # Whether the end of an answer may bring it work.
+    # Whether an answer that stores more than its text may bring it work.
     follows_answers: bool = True
 
 
@@ -71,6 +75,10 @@ def register_periodic_task(task: PeriodicTask) -> None:
 
 def periodic_tasks() -> Mapping[str, PeriodicTask]:
     return _periodic_tasks
+
+
+# One round of the work, how often there is one, and the topic that brings one at once.
+RepeatedWork = tuple[Callable[[], Awaitable[None]], float, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +119,11 @@ class Runner:
         self._is_draining = False
         self._compactor = Compactor(self._threads)
         self._client: Client | None = None
+        self._seen = SeenEvents(self._threads)
+        # The claim that is in progress. It is not cancelled, because it may have marked a run as sent.
+        self._claiming: asyncio.Task[None] | None = None
+        # Whether the last claim has left runs in the queue.
+        self._has_left = True
         self._clock_guard = reaper.ClockGuard()
         _runners.add(self)
 
@@ -148,21 +161,31 @@ class Runner:
             threads=self._threads,
             budget=Budget(settings.PENDING_BYTES),
             memory=AnswerMemory(settings.ANSWERS_BYTES),
+            seen=self._seen,
         )
         self._writer.start()
-        beat = settings.LEASE_SECONDS / HEARTBEATS_PER_LEASE
         self._tasks = [
-            self._repeating(self._claim, POLL_SECONDS, topic=QUEUED),
-            self._repeating(self._see_stops, STOP_SECONDS, topic=STOPS),
-            self._repeating(self._beat, beat),
-            self._repeating(self._tidy, min(TIDY_SECONDS, settings.LEASE_SECONDS / 3)),
-            self._repeating(self._compactor.compact_due, COMPACT_SECONDS),
+            self._repeating(work, seconds, topic=topic)
+            for work, seconds, topic in self.repeated_work(client)
+        ]
+        logger.info("runner.started runner=%s pid=%d", self.uuid, os.getpid())
+
+    def repeated_work(self, client: Client) -> list[RepeatedWork]:
+        """What this runner does again and again."""
+        beat = settings.LEASE_SECONDS / HEARTBEATS_PER_LEASE
+        tidy = min(TIDY_SECONDS, settings.LEASE_SECONDS / 3)
+        return [
+            (self._claim, POLL_SECONDS, QUEUED),
+            (self._see_stops, STOP_SECONDS, STOPS),
+            (self._beat, beat, ""),
+            (self._tidy, tidy, ""),
+            (self._compactor.compact_due, COMPACT_SECONDS, ""),
+            (self._seen.store, SEEN_SECONDS, ""),
             *(
-                self._repeating(task.make(client, self._threads), task.seconds, topic=task.topic)
+                (task.make(client, self._threads), task.seconds, task.topic)
                 for task in _periodic_tasks.values()
             ),
         ]
-        logger.info("runner.started runner=%s pid=%d", self.uuid, os.getpid())
 
     async def drain(self, timeout_seconds: float) -> None:
         """Claims nothing more, lets runs continue for a while, interrupts the rest, and deregisters."""
@@ -171,6 +194,9 @@ class Runner:
             # Optional: an unavailable database must not keep runs from being interrupted.
             async with asyncio.timeout(COURTESY_SECONDS):
                 await self._heartbeat_thread.call(self._mark_draining)
+        if self._claiming is not None:
+            # It returns what it claims to the queue.
+            await asyncio.wait({self._claiming}, timeout=COURTESY_SECONDS)
         executing = [task for _, task in self._executions.values()]
         if executing:
             await asyncio.wait(executing, timeout=timeout_seconds)
@@ -185,6 +211,8 @@ class Runner:
         for task in self._tasks:
             await end(task)
         await self._writer.close()
+        with suppress(Exception):
+            await self._seen.store()
         if self._client is not None:
             await self._client.aclose()
         with suppress(Exception):
@@ -221,20 +249,30 @@ class Runner:
     async def _claim(self) -> None:
         free = self._capacity - len(self._executions)
         if self._is_draining or free <= 0:
+            # The queue was not looked at.
+            self._has_left = True
             return
-        me = self.uuid
-        claimed = await self._threads.call(queue.claim, me, limit=free)
-        metrics.CLAIMED.inc(len(claimed))
-        for key in claimed:
-            if self._is_draining:
-                # The drain began meanwhile; another runner can execute it at once.
-                await self._threads.call(reaper.requeue_unaccepted, me, key)
-            self._begin(key)
+        self._claiming = asyncio.create_task(self._claim_up_to(free), name="claim")
+        await asyncio.shield(self._claiming)
 
-    def _begin(self, key: int) -> None:
+    async def _claim_up_to(self, limit: int) -> None:
+        me = self.uuid
+        claimed, ready = await self._threads.call(_claim_and_prepare, me, limit)
+        self._has_left = claimed.has_left
+        metrics.CLAIMED.inc(len(claimed.runs))
+        for run in claimed.runs:
+            if self._is_draining or self.uuid != me:
+                # Meanwhile the drain began, or this runner was reaped. Nothing was sent, so another
+                # runner can execute it at once.
+                await self._threads.call(reaper.requeue_unaccepted, me, run.pk)
+            else:
+                self._begin(run.pk, run, ready)
+            ready = None
+
+    def _begin(self, key: int, claimed: Run | None = None, ready: Ready | None = None) -> None:
         if key in self._executions or self._is_draining:
             return
-        execution = Execution(key, self._services)
+        execution = Execution(key, self._services, claimed=claimed, ready=ready)
         task = asyncio.create_task(execution.run(), name=f"run-{key}")
         self._executions[key] = (execution, task)
         task.add_done_callback(lambda _: self._ended(key))
@@ -244,10 +282,14 @@ class Runner:
         if execution.run_id is not None:
             # Followers that are late by a few seconds still read from memory.
             asyncio.get_running_loop().call_later(5, self._buffer.forget, execution.run_id)
-        # The server has a free place now, and the answer may need a task, such as fetching files.
-        due = (task.topic for task in _periodic_tasks.values() if task.follows_answers)
-        for topic in (QUEUED, *due):
-            self._notifier.dispatch(topic)
+        if self._has_left:
+            # The server has a free place now. Runs that were queued since then have been published.
+            self._notifier.dispatch(QUEUED)
+        if execution.has_consequences:
+            # The answer may need a task, such as fetching files.
+            for task in _periodic_tasks.values():
+                if task.follows_answers:
+                    self._notifier.dispatch(task.topic)
 
     async def _beat(self) -> None:
         if not await self._heartbeat_thread.call(self._write_heartbeat) and not self._is_draining:
@@ -272,6 +314,9 @@ class Runner:
         for key in view.lost:
             if key in self._executions:
                 self._executions[key][0].drop()
+        if self._claiming is not None:
+            # What it has claimed and marked as sent is executed when it returns.
+            await asyncio.wait({self._claiming})
         for key in view.unsent:
             self._begin(key)
         # Last, because it may fail. Runs may have been started since the database was read.
@@ -346,6 +391,14 @@ class Runner:
         """Ends runs whose execution failed, so that they do not stay "running" forever."""
         for run in Run.objects.filter(pk__in=keys):
             reaper.end_lost(run, RunnerRow(uuid=self.uuid))
+
+
+def _claim_and_prepare(runner: UUID, limit: int) -> tuple[queue.Claimed, Ready | None]:
+    """Claims, and prepares the first run in the same turn of the thread. Further runs are prepared
+    by their executions, so that none waits for all."""
+    claimed = queue.claim(runner, limit=limit)
+    first = next(iter(claimed.runs), None)
+    return claimed, prepared(first.pk, first) if first else None
 
 
 # The runners of this process (more than one in tests), for the metrics.

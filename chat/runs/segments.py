@@ -23,6 +23,7 @@ from psycopg.types.numeric import Int8
 from chat import events as canonical
 from chat.core.prepared import fetch
 from chat.models import Run, RunSegment
+from chat.runs.attempts import RECORD_CLAUSE, AttemptOutcome, record_outcome_of, values_of
 from chat.runs.event_buffer import LogEntry
 from chat.runs.outcomes import (
     PreparedOutcome,
@@ -56,6 +57,8 @@ class SegmentWrite:
     # With `is_end`: the run's result, and what the outcome steps have prepared for it.
     result: canonical.Result | None = None
     prepared: PreparedOutcome = field(default_factory=dict)
+    # With `is_end`: what became of the last attempt.
+    attempt: AttemptOutcome | None = None
     conversation_pk: int = 0
 
     @property
@@ -117,8 +120,13 @@ def _is_one_statement(writes: Sequence[SegmentWrite]) -> bool:
     if connection.vendor != "postgresql":
         return False
     if any(write.is_end for write in writes):
-        return len(writes) == 1 and not _has_consequences(writes[0])
+        return len(writes) == 1 and is_plain_end(writes[0])
     return is_plain(writes)
+
+
+def is_plain_end(write: SegmentWrite) -> bool:
+    """Whether `end_statement` can express this end."""
+    return write.is_end and not _has_consequences(write)
 
 
 def is_plain(writes: Sequence[SegmentWrite]) -> bool:
@@ -303,7 +311,7 @@ _END_AT_ONCE = """
     WITH ended AS ({end}), segment AS (
         INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body, raw)
         SELECT id, %s, %s, FALSE, %s, NULLIF(%s::bytea, '') FROM ended
-    ), touched AS (
+    ), attempt AS ({attempt}), touched AS (
         UPDATE "chat_conversation" SET revision = revision + 1, updated_at = %s
         WHERE EXISTS (SELECT FROM ended) AND "chat_conversation"."id" = %s
     ){rows}
@@ -312,21 +320,27 @@ _END_AT_ONCE = """
 
 
 def _end_at_once(write: SegmentWrite) -> bool:
+    return bool(fetch(*end_statement(write)))
+
+
+def end_statement(write: SegmentWrite) -> tuple[str, list[object]]:
+    """The statement that ends a run in PostgreSQL, and its values. It returns the run's key, or
+    nothing if the run is not its writer's any more."""
     names, values = _assignments(write.columns)
     first, last = write.entries[0].seq, write.entries[-1].seq
     rows = ending_rows(write.prepared)
     clauses = "".join(f", {each.name} AS ({each.clause})" for each, _ in rows)
-    ended = fetch(
-        _END_AT_ONCE.format(end=_END.format(assignments=names), rows=clauses),
-        [
-            *values,
-            *(Int8(write.run_pk), write.runner, Int8(first)),
-            *(Int8(first), Int8(last), _body(write.entries), write.raw),
-            *(timezone.now(), Int8(write.conversation_pk)),
-            *(value for each, prepared in rows for value in each.values(prepared)),
-        ],
+    text = _END_AT_ONCE.format(
+        end=_END.format(assignments=names), attempt=RECORD_CLAUSE, rows=clauses
     )
-    return bool(ended)
+    return text, [
+        *values,
+        *(Int8(write.run_pk), write.runner, Int8(first)),
+        *(Int8(first), Int8(last), _body(write.entries), write.raw),
+        *values_of(write.attempt),
+        *(timezone.now(), Int8(write.conversation_pk)),
+        *(value for each, prepared in rows for value in each.values(prepared)),
+    ]
 
 
 def _end_step_by_step(write: SegmentWrite) -> bool:
@@ -336,6 +350,8 @@ def _end_step_by_step(write: SegmentWrite) -> bool:
         return False
     fetch(_SEGMENT, [write.run_pk, *_segment(write)])
     touch_room(write.conversation_pk)
+    if write.attempt is not None:
+        record_outcome_of(write.run_pk, write.attempt)
     for rows, prepared in ending_rows(write.prepared):
         rows.store(write.run_pk, prepared)
     return True

@@ -188,28 +188,35 @@ class SegmentWriter:
                 pause = min(longest, pause * 2)
 
     async def _commit_once(self, writes: list[SegmentWrite]) -> list[Exception | None]:
-        """Uses the asynchronous connection where it can express all writes. The thread checks the others,
-        and finds those that were committed in spite of an error."""
-        if (
-            self._async_writer is not None
-            and self._async_writer.is_usable
-            and _fits_async_writer(writes)
-        ):
-            try:
-                kept = await self._async_writer.first_column(*segments.statement(writes))
-            except Exception as error:
-                logger.info("log.async_writer error=%s", type(error).__name__)
-            else:
-                if len(kept) == len(writes):
-                    return [None] * len(writes)
-        return await self._threads.call(segments.commit, writes)
+        """Uses the asynchronous connection for what it can express. The thread commits the others, and
+        finds those that were committed in spite of an error."""
+        kept = await self._commit_on_loop(writes)
+        left = [write for write in writes if write.run_pk not in kept]
+        outcomes = iter(await self._threads.call(segments.commit, left) if left else ())
+        return [None if write.run_pk in kept else next(outcomes) for write in writes]
+
+    async def _commit_on_loop(self, writes: list[SegmentWrite]) -> set[int]:
+        """Returns the runs whose write was committed: plain ones in one statement, each end in one of
+        its own."""
+        kept: set[int] = set()
+        if self._async_writer is None or not self._async_writer.is_usable:
+            return kept
+        plain = [write for write in writes if not write.is_end]
+        ends = [write for write in writes if segments.is_plain_end(write)]
+        try:
+            if plain and segments.is_plain(plain) and _are_small(plain):
+                kept |= set(await self._async_writer.first_column(*segments.statement(plain)))
+            for write in ends:
+                if _are_small([write]):
+                    statement = segments.end_statement(write)
+                    kept |= set(await self._async_writer.first_column(*statement))
+        except Exception as error:
+            logger.info("log.async_writer error=%s", type(error).__name__)
+        return kept
 
 
-def _fits_async_writer(writes: list[SegmentWrite]) -> bool:
-    return (
-        segments.is_plain(writes)
-        and sum(write.size_bytes for write in writes) <= ASYNC_WRITER_BYTES
-    )
+def _are_small(writes: list[SegmentWrite]) -> bool:
+    return sum(write.size_bytes for write in writes) <= ASYNC_WRITER_BYTES
 
 
 def _write_of(waiting: _WaitingRun) -> SegmentWrite | None:

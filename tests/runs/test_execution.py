@@ -29,7 +29,7 @@ from chat.dialects import DIALECTS
 from chat.dialects.base import Dialect, Prompt, UpstreamRequest
 from chat.models import Attempt, Run, Upstream, User
 from chat.result import fold
-from chat.runs.execution import Execution
+from chat.runs import execution
 from chat.runs.segments import read_events, read_raw
 from chat.wire.sse import Decoder
 from tests.runs.helpers import (
@@ -212,13 +212,13 @@ async def test_run_claimed_while_it_is_being_stopped_is_stopped(
 async def test_stop_between_claim_and_request_never_posts(
     fake: FakeUpstream, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin_attempt = Execution._begin_attempt
+    prepare = execution.prepare
 
-    def stopped_before(self: Execution, dialect: str) -> int:
-        Run.objects.filter(pk=self.run_pk).update(stop_requested_at=timezone.now())
-        return begin_attempt(self, dialect)
+    def stopped_before(run_pk: int, claimed: Run) -> Any:
+        Run.objects.filter(pk=run_pk).update(stop_requested_at=timezone.now())
+        return prepare(run_pk, claimed)
 
-    monkeypatch.setattr(Execution, "_begin_attempt", stopped_before)
+    monkeypatch.setattr(execution, "prepare", stopped_before)
     ended = await execute(stream(TEXT))
 
     assert ended.status == "stopped"
@@ -364,7 +364,7 @@ async def test_twenty_runs_at_once_all_complete(
 async def test_run_that_breaks_our_code_ends_unsent(
     fake: FakeUpstream, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(run_pk: int) -> Any:
+    def broken(run_pk: int, claimed: Run) -> Any:
         raise RuntimeError("nobody foresaw this")
 
     monkeypatch.setattr("chat.runs.execution.prepare", broken)

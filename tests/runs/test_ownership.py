@@ -199,7 +199,7 @@ async def test_drained_runner_returns_claimed_runs_to_the_queue(
     runner = await start_runner()
     runner._is_draining = True
     run = await threads.call(make_run)
-    assert await threads.call(queue.claim, runner.uuid, limit=1) == [run.pk]
+    assert (await threads.call(queue.claim, runner.uuid, limit=1)).runs == [run]
 
     await runner.drain(0)
 
@@ -278,10 +278,10 @@ async def test_run_prepared_while_draining_returns_to_the_queue(
     is_preparing, may_go_on = threading.Event(), threading.Event()
     prepare = execution.prepare
 
-    def slow(run_pk: int) -> Any:
+    def slow(run_pk: int, claimed: Run) -> Any:
         is_preparing.set()
         may_go_on.wait(PATIENCE_SECONDS)
-        return prepare(run_pk)
+        return prepare(run_pk, claimed)
 
     run = await queue_run(stream(TEXT))
     with monkeypatch.context() as patch:
@@ -290,7 +290,7 @@ async def test_run_prepared_while_draining_returns_to_the_queue(
         await until(is_preparing.is_set)
 
         draining = asyncio.create_task(runner.drain(0))
-        await until(lambda: runner._executions[run.pk][0]._wanted_end)
+        await until(lambda: runner.is_draining)
         may_go_on.set()
         await draining
 
@@ -304,7 +304,7 @@ async def test_run_prepared_while_draining_returns_to_the_queue(
 async def test_run_returned_while_being_sent_is_as_never_begun(make_run: MakeRun) -> None:
     run = await threads.call(make_run)
     me = await threads.call(RunnerRow.objects.create, host="here", pid=1)
-    assert await threads.call(queue.claim, me.pk, limit=1) == [run.pk]
+    assert (await threads.call(queue.claim, me.pk, limit=1)).runs == [run]
     await threads.call(Run.objects.filter(pk=run.pk).update, request_sent_at=timezone.now())
     await threads.call(Attempt.objects.create, run=run, number=1)
 

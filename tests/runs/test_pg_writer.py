@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
-from chat.models import Run
+from chat import events as canonical
+from chat.models import Attempt, Run
 from chat.runs import pg_writer, segments
 from chat.runs import writer as log_writer
+from chat.runs.attempts import AttemptOutcome
 from chat.runs.pg_writer import AsyncSegmentWriter
 from chat.runs.segments import OwnershipLost, SegmentWrite, read_raw
 from chat.runs.writer import SegmentWriter
 from tests.runs.helpers import PATIENCE_SECONDS, row_of, threads, until
-from tests.runs.test_writer import append_together, deltas, log_of, reap, write
+from tests.runs.test_writer import append_together, deltas, ending, log_of, reap, write
 from tests.support.run_fixtures import Claim
 
 # Commits from the event loop are for PostgreSQL.
@@ -77,6 +80,55 @@ async def test_plain_commits_need_no_thread(
         assert await threads.call(log_of, run) == deltas(first, "and on")
     assert [await threads.call(read_raw, run) for run in runs] == [b"xy", b"y", b"y"]
     assert (await row_of(runs[1])).first_token_at == now
+
+
+async def test_plain_ends_need_no_thread(
+    writer: SegmentWriter, claim: Claim, by_thread_counts: list[int]
+) -> None:
+    alive, *runs = [await threads.call(claim) for _ in range(4)]
+    attempts = [await threads.call(Attempt.objects.create, run=run, number=1) for run in runs]
+    refusal = canonical.ErrorInfo(message="busy", kind="rate_limit", retry_after_seconds=2.5)
+    outcomes = [
+        AttemptOutcome.of(1, "eof", None),
+        AttemptOutcome.of(1, "refused", refusal),
+        None,
+    ]
+
+    ended = await append_together(
+        writer,
+        write(alive, deltas("and on")),
+        *(replace(ending(run), attempt=each) for run, each in zip(runs, outcomes, strict=True)),
+    )
+
+    assert ended == [None] * 4
+    assert by_thread_counts == []
+    assert await threads.call(log_of, alive) == deltas("and on")
+    assert {(await row_of(run)).status for run in runs} == {"stopped"}
+    for attempt in attempts:
+        await threads.call(attempt.refresh_from_db)
+    assert [(each.outcome, each.error_kind) for each in attempts] == [
+        ("eof", ""),
+        ("refused", "rate_limit"),
+        ("", ""),
+    ]
+    assert attempts[1].retry_after_seconds == 2.5
+
+
+async def test_end_with_a_lost_reply_is_found_in_the_log(
+    writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await threads.call(claim)
+    first_column = AsyncSegmentWriter.first_column
+
+    async def lose(line: AsyncSegmentWriter, text: str, values: list[object]) -> list[int]:
+        await first_column(line, text, values)
+        raise OSError("the reply is lost")
+
+    monkeypatch.setattr(AsyncSegmentWriter, "first_column", lose)
+    (ended,) = await append_together(writer, ending(run))
+
+    assert ended is None
+    assert (await row_of(run)).status == "stopped"
 
 
 async def test_commit_larger_than_the_socket_buffer_arrives(

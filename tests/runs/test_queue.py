@@ -34,8 +34,8 @@ def test_claim_respects_the_server_s_limit(make_run: MakeRun, me: uuid.UUID) -> 
     first = queue.claim(me, limit=10)
     second = queue.claim(me, limit=10)
 
-    assert first == [runs[0].pk, runs[1].pk]
-    assert second == []
+    assert first.runs == [runs[0], runs[1]]
+    assert second.runs == []
 
 
 def test_people_take_turns(make_run: MakeRun, me: uuid.UUID, alice: User, bob: User) -> None:
@@ -44,9 +44,9 @@ def test_people_take_turns(make_run: MakeRun, me: uuid.UUID, alice: User, bob: U
 
     order = []
     for _ in range(4):
-        (claimed,) = queue.claim(me, limit=1)
-        order.append(claimed)
-        Run.objects.filter(pk=claimed).update(status="completed")
+        (claimed,) = queue.claim(me, limit=1).runs
+        order.append(claimed.pk)
+        Run.objects.filter(pk=claimed.pk).update(status="completed")
 
     assert order[0] == greedy[0].pk
     assert patient.pk in order[:2]
@@ -68,8 +68,8 @@ def test_drained_server_gets_no_runs(make_run: MakeRun, me: uuid.UUID, upstream:
     Upstream.objects.update(is_draining=False)
     resumed = queue.claim(me, limit=10)
 
-    assert drained == []
-    assert resumed == [run.pk]
+    assert drained.runs == []
+    assert resumed.runs == [run]
 
 
 def test_drained_server_blocks_only_its_own_queue(
@@ -80,7 +80,7 @@ def test_drained_server_blocks_only_its_own_queue(
     at_other = make_run()
     Run.objects.filter(pk=at_other.pk).update(upstream=other)
 
-    assert queue.claim(me, limit=10) == [at_other.pk]
+    assert queue.claim(me, limit=10).runs == [at_other]
 
 
 def test_position_says_that_the_server_is_drained(make_run: MakeRun, upstream: Upstream) -> None:
@@ -101,7 +101,7 @@ def test_draining_a_server_leaves_running_runs_alone(
     set_draining(administrator, upstream, is_draining=True)
 
     assert loads([upstream])[upstream.pk] == Load(running=1, waiting=1)
-    assert queue.claim(me, limit=10) == []
+    assert queue.claim(me, limit=10).runs == []
     begun.refresh_from_db()
     assert begun.status == "running"
     assert stop_run(administrator, waits)
@@ -114,7 +114,7 @@ def test_run_is_claimed_once(make_run: MakeRun, me: uuid.UUID) -> None:
     make_run()
     other = Runner.objects.create(host="there", pid=2).uuid
 
-    claims = queue.claim(me, limit=1) + queue.claim(other, limit=1)
+    claims = queue.claim(me, limit=1).runs + queue.claim(other, limit=1).runs
 
     assert len(claims) == 1
 
@@ -123,7 +123,7 @@ def test_run_of_a_removed_server_is_claimed(make_run: MakeRun, me: uuid.UUID) ->
     run = make_run()
     Upstream.objects.all().delete()
 
-    assert queue.claim(me, limit=1) == [run.pk]
+    assert queue.claim(me, limit=1).runs == [run]
 
 
 def switch_off(person: User) -> None:
@@ -157,10 +157,10 @@ def test_runs_of_people_who_left_are_stopped(
             bobs, alices = make_run(by=bob, concurrency_limit=10), make_run(by=alice)
             leave(bob)
 
-            claimed = queue.claim(me, limit=10)
+            claimed = queue.claim(me, limit=10).runs
 
             bobs.refresh_from_db()
-            assert claimed == [alices.pk]
+            assert claimed == [alices]
             assert bobs.status == "stopped"
             assert bobs.request_sent_at is None
             assert bobs.notes == [queue.LEFT]
@@ -173,7 +173,7 @@ def test_run_of_a_deleted_conversation_is_stopped(make_run: MakeRun, me: uuid.UU
     # As when somebody sends at the moment in which it is deleted.
     Conversation.objects.filter(pk=deleted.conversation_id).update(deleted_at=timezone.now())
 
-    assert queue.claim(me, limit=10) == [kept.pk]
+    assert queue.claim(me, limit=10).runs == [kept]
     deleted.refresh_from_db()
     assert deleted.status == "stopped"
 
@@ -185,7 +185,7 @@ def test_run_that_cannot_be_ended_blocks_nobody(
     RunSegment.objects.create(run=bobs, first_seq=1, last_seq=1, body=b"[torn")
     take_out_of_the_team(bob)
 
-    assert queue.claim(me, limit=10) == [alices.pk]
+    assert queue.claim(me, limit=10).runs == [alices]
     assert "run.unended" in caplog.text
     bobs.refresh_from_db()
     assert bobs.status == "queued"
@@ -198,16 +198,16 @@ def test_hundreds_of_one_person_hide_nobody(
     hundreds = [make_run(by=alice, concurrency_limit=2) for _ in range(5)]
     late = make_run(by=bob)
 
-    claimed = queue.claim(me, limit=10)
+    claimed = queue.claim(me, limit=10).runs
 
-    assert claimed == [hundreds[0].pk, late.pk]
+    assert claimed == [hundreds[0], late]
 
 
 def test_empty_queue_costs_one_statement(me: uuid.UUID, django_assert_num_queries: Any) -> None:
     queue.claim(me, limit=10)
 
     with django_assert_num_queries(1):
-        assert queue.claim(me, limit=10) == []
+        assert queue.claim(me, limit=10).runs == []
 
 
 def test_claiming_several_takes_few_statements(
@@ -215,12 +215,14 @@ def test_claiming_several_takes_few_statements(
 ) -> None:
     runs = [make_run(concurrency_limit=10) for _ in range(5)]
 
-    # The line, the servers, who is at work, whose turn it is, the claims (on SQLite one for each),
-    # and the transaction's beginning and end.
-    with django_assert_max_num_queries(10 if settings.IS_SQLITE else 7):
-        assert queue.claim(me, limit=4) == [run.pk for run in runs[:4]]
+    # The queue, who is at work, whose turn it is, the servers, the claims (on SQLite two statements
+    # for each), and the transaction's beginning and end.
+    with django_assert_max_num_queries(14 if settings.IS_SQLITE else 7):
+        claimed = queue.claim(me, limit=4)
 
-    assert queue.claim(me, limit=4) == [runs[4].pk]
+    assert claimed.runs == runs[:4]
+    assert claimed.has_left
+    assert queue.claim(me, limit=4) == queue.Claimed(runs=[runs[4]])
 
 
 def test_concurrent_claims_take_each_run_once(
@@ -237,16 +239,16 @@ def test_concurrent_claims_take_each_run_once(
             both.wait(60)
             return found
 
-    def claim(runner: uuid.UUID) -> list[int]:
+    def claim(runner: uuid.UUID) -> list[Run]:
         try:
-            return queue.claim(runner, limit=2)
+            return queue.claim(runner, limit=2).runs
         finally:
             connections.close_all()
 
     with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
         patch.setattr(queue, "_queued_with_rights", lambda count: Together())
         claims = [pool.submit(claim, runner) for runner in (me, other)]
-        claimed = [key for each in claims for key in each.result(timeout=60)]
-    claimed += queue.claim(me, limit=10)
+        claimed = [run for each in claims for run in each.result(timeout=60)]
+    claimed += queue.claim(me, limit=10).runs
 
-    assert sorted(claimed) == [run.pk for run in runs[:3]]
+    assert sorted(claimed, key=lambda run: run.pk) == runs[:3]

@@ -107,7 +107,7 @@ def claim_for_a_dead_runner(run: Run) -> None:
     dead = Runner.objects.create(
         host="another", pid=1, heartbeat_at=timezone.now() - timedelta(minutes=5)
     )
-    assert queue.claim(dead.pk, limit=1) == [run.pk]
+    assert queue.claim(dead.pk, limit=1).runs == [run]
 
 
 def check_log(run: Run) -> list[canonical.Event]:

@@ -99,7 +99,7 @@ async def test_notification_claims_without_a_poll(
 ) -> None:
     claim, looks = queue.claim, []
 
-    def noted(*args: Any, **options: Any) -> list[int]:
+    def noted(*args: Any, **options: Any) -> queue.Claimed:
         looks.append(claim(*args, **options))
         return looks[-1]
 
@@ -107,7 +107,7 @@ async def test_notification_claims_without_a_poll(
     monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 3600.0)
     notifier = ChangeNotifier()
     await start_runner(notifier=notifier)
-    await until(lambda: looks == [[]])
+    await until(lambda: looks == [queue.Claimed()])
 
     run = await queue_run(stream(TEXT))
     notifier.dispatch(QUEUED)

@@ -15,7 +15,7 @@ from chat import events as canonical
 from chat.conversations.actions.conversation import stop_run
 from chat.demo.fake import FakeUpstream
 from chat.demo.script import Flood, Gate, Hang, lmstudio_events, lmstudio_run, stream
-from chat.models import Run, Runner, RunSegment, RunStatus, User
+from chat.models import Attempt, Run, Runner, RunSegment, RunStatus, User
 from chat.runs import execution
 from chat.runs import writer as log_writer
 from chat.runs.segments import read_events
@@ -89,9 +89,9 @@ async def test_unpreparable_request_is_tried_once(
     poisoned, healthy = await queue_run(stream(TEXT)), await queue_run()
     prepare, tries = execution.prepare, []
 
-    def fail(run_pk: int) -> Any:
+    def fail(run_pk: int, claimed: Run) -> Any:
         if run_pk != poisoned.pk:
-            return prepare(run_pk)
+            return prepare(run_pk, claimed)
         tries.append(run_pk)
         raise LookupError("a bug of ours, with a secret in it")
 
@@ -182,10 +182,11 @@ async def test_answer_that_ends_in_an_outage_completes_after_it(
     with locked_database():
         fake.release("more")
         await fake.until(lambda fake: fake.requests[0].outcome != "open")
-        await until(lambda: "run.unrecorded" in caplog.text)
+        await until(lambda: "log.unavailable" in caplog.text)
     ended = await until_ended(run)
 
     assert ended.status == "completed"
+    assert (await threads.call(Attempt.objects.get, run=run)).outcome == "eof"
     assert text_of(ended) == "Hello from the river."
     assert fake.posts == 1
 
@@ -195,11 +196,11 @@ async def test_outage_before_the_request_only_delays_it(
 ) -> None:
     prepare, tries = execution.prepare, []
 
-    def fail_once(run_pk: int) -> Any:
+    def fail_once(run_pk: int, claimed: Run | None) -> Any:
         tries.append(run_pk)
         if len(tries) == 1:
             raise OperationalError("away")
-        return prepare(run_pk)
+        return prepare(run_pk, claimed)
 
     monkeypatch.setattr(execution, "prepare", fail_once)
     ended = await execute(stream(TEXT))

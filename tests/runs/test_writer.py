@@ -34,7 +34,14 @@ from chat.runs.segments import (
     read_raw,
 )
 from chat.runs.writer import SegmentWriter
-from tests.runs.helpers import PATIENCE_SECONDS, locked_database, row_of, threads, until
+from tests.runs.helpers import (
+    PATIENCE_SECONDS,
+    let_others_work,
+    locked_database,
+    row_of,
+    threads,
+    until,
+)
 from tests.support.run_fixtures import Claim
 
 both_databases = pytest.mark.databases
@@ -428,11 +435,9 @@ async def test_cancelled_append_blocks_nobody(writer: SegmentWriter, claim: Clai
     assert await threads.call(log_of, staying) == deltas("here")
 
 
-async def test_files_are_hashed_outside_the_transaction(
-    writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = await threads.call(claim)
-    log = RunLog(
+def log_for(run: Run, writer: SegmentWriter) -> RunLog:
+    assert run.runner_id is not None
+    return RunLog(
         run_pk=run.pk,
         run_id=run.public_id,
         conversation_pk=run.conversation_id,
@@ -441,6 +446,44 @@ async def test_files_are_hashed_outside_the_transaction(
         buffer=MemoryEventBuffer(),
         threads=threads,
     )
+
+
+async def test_start_is_committed_with_the_first_text(
+    writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chat.runs.log.START_SECONDS", PATIENCE_SECONDS)
+    run = await threads.call(claim)
+    log = log_for(run, writer)
+
+    log.add([canonical.ChatStart(model_instance_id="m")])
+    await let_others_work()
+    log.add([canonical.MessageStart(item=0), canonical.MessageDelta(item=0, content="Hi")])
+    await log.flushed(PATIENCE_SECONDS)
+
+    segment = await threads.call(RunSegment.objects.get, run=run)
+    assert (segment.first_seq, segment.last_seq) == (1, 3)
+    await log.abandon()
+
+
+async def test_start_alone_is_committed_in_time(
+    writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chat.runs.log.START_SECONDS", 0.01)
+    run = await threads.call(claim)
+    log = log_for(run, writer)
+
+    log.add([canonical.ChatStart(model_instance_id="m")])
+    await log.flushed(PATIENCE_SECONDS)
+
+    assert await threads.call(RunSegment.objects.filter(run=run).exists)
+    await log.abandon()
+
+
+async def test_files_are_hashed_outside_the_transaction(
+    writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await threads.call(claim)
+    log = log_for(run, writer)
     picture = canonical.MediaUpdate(
         item=0, media_type="image/png", media_id="m", state="final", data="aGFsZg=="
     )

@@ -14,7 +14,7 @@ from django.utils import timezone
 from chat.demo.script import openai_chunks, openai_run, stream
 from chat.dialects.event_counts import Seen
 from chat.models import SeenEvent, Upstream
-from chat.runs import execution, seen_events
+from chat.runs import seen_events
 from chat.runs.seen_events import record_seen
 from tests.runs.helpers import threads, until
 from tests.support.run_fixtures import Execute, MakeRun
@@ -38,9 +38,9 @@ async def test_run_adds_to_the_counts_of_its_server(execute: Execute, upstream: 
     upstream.set_key(CANARY)
     await threads.call(upstream.save)
 
-    for _ in range(2):
+    for count in (1, 2):
         await execute(stream(b": waiting\n\n", UNKNOWN, CHUNKS), dialect="openai_chat")
-    await until(lambda: (done := rows().get("[DONE]")) and done.count == 2)
+        await until(lambda: (done := rows().get("[DONE]")) and done.count == count)  # noqa: B023
 
     found = await threads.call(rows)
     assert found["chunk: content"].count == 6
@@ -59,10 +59,10 @@ async def test_counts_that_cannot_be_stored_break_no_run(
     def refused(*_: object) -> None:
         raise DatabaseError("no")
 
-    monkeypatch.setattr(execution, "record_seen", refused)
+    monkeypatch.setattr(seen_events, "record_seen", refused)
 
     ended = await execute(stream(CHUNKS), dialect="openai_chat")
-    await until(lambda: "run.unrecorded" in caplog.text)
+    await until(lambda: "events.unrecorded" in caplog.text)
 
     assert ended.status == "completed"
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 REACHED = "reached"
 SEND_BUFFER_BYTES = 64 * 1024
@@ -25,22 +26,22 @@ def before_request() -> None:
     """Claimed; the prompt is about to be read, and nothing was sent."""
     from chat.runs import execution
 
-    execution.prepare = lambda run_pk: stop_here()
+    execution.prepare = lambda run_pk, claimed: stop_here()
 
 
 def before_going_on() -> None:
     """What was given to an answer that waited is in its log, and nothing was sent."""
     from chat.models import Run
-    from chat.runs.execution import Execution
+    from chat.runs import execution
 
-    begin_attempt = Execution._begin_attempt
+    begin_attempt = execution.begin_attempt
 
-    def stopping(execution: Execution, dialect: str) -> int:
-        if Run.objects.get(pk=execution.run_pk).position:
+    def stopping(run_pk: int, runner: UUID, dialect: str) -> int:
+        if Run.objects.get(pk=run_pk).position:
             stop_here()
-        return begin_attempt(execution, dialect)
+        return begin_attempt(run_pk, runner, dialect)
 
-    Execution._begin_attempt = stopping  # type: ignore[method-assign]
+    execution.begin_attempt = stopping
 
 
 def before_last_commit() -> None:
@@ -57,8 +58,9 @@ def _around_end(
     *, before: Callable[[], None] = lambda: None, after: Callable[[], None] = lambda: None
 ) -> None:
     from chat.runs import segments
+    from chat.runs.pg_writer import AsyncSegmentWriter
 
-    commit = segments.commit
+    commit, on_loop = segments.commit, AsyncSegmentWriter.first_column
 
     def stopping(writes: Any) -> Any:
         is_end = any(write.is_end for write in writes)
@@ -69,7 +71,18 @@ def _around_end(
             after()
         return outcomes
 
+    async def stopping_on_loop(writer: Any, text: str, values: Any) -> Any:
+        """The whole process goes no further here."""
+        is_end = "WITH ended" in text
+        if is_end:
+            before()
+        kept = await on_loop(writer, text, values)
+        if is_end:
+            after()
+        return kept
+
     segments.commit = stopping
+    AsyncSegmentWriter.first_column = stopping_on_loop  # type: ignore[method-assign]
 
 
 def inside_last_commit() -> None:
@@ -85,6 +98,7 @@ def inside_last_commit() -> None:
 
     # As where several answers end together: of one alone PostgreSQL makes one statement.
     segments._is_one_statement = lambda writes: False
+    segments.is_plain_end = lambda write: False
     segments._end = stopping
 
 
