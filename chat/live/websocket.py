@@ -19,7 +19,15 @@ from django.http import Http404
 from chat.core import metrics
 from chat.core.errors import is_database_unavailable
 from chat.live.access_monitor import GONE_ACCESS, GONE_SIGNED_OUT, access_monitor
-from chat.live.handshake import Cursor, Subscribe, follow_run, identity_of, subscribe
+from chat.live.handshake import (
+    Cursor,
+    Page,
+    Subscribe,
+    follow_run,
+    identity_of,
+    own_values,
+    subscribe,
+)
 from chat.live.viewer import CLOSE_SIGNED_OUT, Viewer, encode
 
 logger = logging.getLogger(__name__)
@@ -47,7 +55,7 @@ class Resync(msgspec.Struct, tag="resync"):
     run: UUID
 
 
-Message = Subscribe | Follow | Unfollow | Acknowledge | Resync
+Message = Subscribe | Follow | Unfollow | Acknowledge | Resync | Page
 _decoder = msgspec.json.Decoder(Message)
 
 
@@ -76,7 +84,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.close(CLOSE_BUSY)
             return
         send_now = self._send_text_now if SEND_NOW in self.scope else None
-        self.viewer = Viewer(identity, self._send_text, self.close, send_now=send_now)
+        self.viewer = Viewer(
+            identity, self._send_text, self.close, send_now=send_now, **own_values(self.scope)
+        )
         self.sending = asyncio.create_task(self.viewer.run())
         access_monitor.add(self.viewer)
 
@@ -172,10 +182,15 @@ async def on_resync(consumer: LiveConsumer, viewer: Viewer, message: Resync) -> 
     viewer.resync(message.run)
 
 
+async def on_page(consumer: LiveConsumer, viewer: Viewer, message: Page) -> None:
+    viewer.show(message.shown(), message.list_version)
+
+
 HANDLERS: dict[type, Callable[[LiveConsumer, Viewer, Any], Awaitable[None]]] = {
     Subscribe: on_hello,
     Follow: on_follow,
     Unfollow: on_unfollow,
     Acknowledge: on_acknowledge,
     Resync: on_resync,
+    Page: on_page,
 }

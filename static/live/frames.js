@@ -1,26 +1,22 @@
 /* Live answers: a cursor for each, the frames that continue them, and acknowledgements. */
-import { emit, listen, ofTab } from "../base/dom.js";
+import { emit, listen } from "../base/dom.js";
 import {
-  ANSWER_ENDED, LIST_CHANGED, ROOM_CHANGED, ROOM_GONE, ROOM_SHOWN, SERVERS_DRAINING, WS_AFTER_INCOMING, WS_ERROR,
+  ANSWER_ENDED, LIST_CHANGED, PAGE_SHOWN, ROOM_CHANGED, ROOM_GONE, ROOM_SHOWN, SERVERS_DRAINING, WS_AFTER_INCOMING, WS_ERROR,
 } from "../base/events.js";
+import { applyUpdate, shownPage } from "../conversations/page_updates.js";
 import { connect } from "./connection.js";
 import { complete } from "./open_blocks.js";
+import { reload } from "./reload.js";
 
 const live = document.getElementById("live");
 const room = document.getElementById("room");
 const ACK_MS = 500;
 // What is on its way has arrived by then.
 const MISSING_MS = 500;
-// A server tells all its pages at once to reload; a page that is slow to load is not asked for again
-// meanwhile, however often it is said.
-const RELOAD_SPREAD_MS = 3000;
-const RELOAD_MS = 30000;
-const RELOADED = "reloaded";
 
 const cursors = new Map();  // run → {answer, seq, check, held}
 const acked = new Map();
 let ackedAt = -ACK_MS;
-let reloadedAt = -RELOAD_MS;
 let incoming = null;
 let incomingFor = null;
 let isGone = false;
@@ -53,10 +49,16 @@ function hello() {
   const runs = [...cursors].map(([run, { seq, check }]) => ({ run, seq, check, holds: true }));
   const shown = room ? { room: room.dataset.room, revision: Number(room.dataset.revision), epoch: room.dataset.epoch } : {};
   // Also on a page without a conversation.
-  const list_version = document.querySelector("[data-list-version]")?.dataset.listVersion ?? "";
+  const list_version = listVersion();
   const draining = (document.getElementById("choice-note")?.dataset.draining ?? "").split(" ").filter(Boolean);
-  return { type: "hello", ...shown, list_version, writes: document.getElementById("composer") !== null, draining, runs };
+  return { type: "hello", ...shown, list_version, writes: document.getElementById("composer") !== null, draining, runs, page: shownPage() };
 }
+
+function listVersion() {
+  return document.querySelector("[data-list-version]")?.dataset.listVersion ?? "";
+}
+
+listen(PAGE_SHOWN, () => say({ type: "page", ...shownPage(), list_version: listVersion() }));
 
 /* --- messages --- */
 function onIncoming(event) {
@@ -64,10 +66,14 @@ function onIncoming(event) {
   try { incoming = JSON.parse(event.detail.message.data); } catch { incoming = {}; }
   const message = incoming;
   incomingFor = cursors.get(message.run);
-  if (isGone || isMisplaced(message)) event.preventDefault();
+  if (isGone || isUpdate(message) || isMisplaced(message)) event.preventDefault();
+  if (!isGone && isUpdate(message)) event.detail.waitUntil(applyUpdate(message));
   // What hx-ws swaps: the same object, with the open blocks.
   event.detail.message.json = async () => message;
 }
+
+// It is swapped as the answer to a request for changes would be.
+const isUpdate = message => message.page !== undefined;
 
 // A patch fits only the text it was made for. One that crossed a new rendering on its way is dropped;
 // the cursor that was sent with the new rendering brings the right one.
@@ -102,7 +108,7 @@ function take(message, cursor) {
   else if (message.gone) gone(message.reason);
   else if (message.run) onFrame(message, cursor);
   else if (message.room) emit(ROOM_CHANGED, { revision: message.revision });
-  else if (message.list) emit(LIST_CHANGED, { version: message.list });
+  else if (message.list) emit(LIST_CHANGED, message);
   else if (message.queue) onPlace(message);
   else if (message.draining) emit(SERVERS_DRAINING, message);
 }
@@ -110,6 +116,7 @@ function take(message, cursor) {
 /* By the event stream, of which hx-ws swaps nothing. */
 async function swapAndTake(message) {
   if (isGone || isMisplaced(message)) return;
+  if (isUpdate(message)) return applyUpdate(message);
   const cursor = cursors.get(message.run);
   if (message.content !== undefined) {
     try {
@@ -144,7 +151,6 @@ function ended(run) {
   noteWords(run);
   forget(run);
   emit(ANSWER_ENDED, { run });
-  emit(ROOM_CHANGED, {});
 }
 
 function onPlace({ queue, place }) {
@@ -176,19 +182,6 @@ function acknowledge() {
 setInterval(acknowledge, ACK_MS);
 
 /* --- the end of the page --- */
-// While servers of two versions run, the next page may be the other one's.
-function hasJustReloaded() {
-  const isJustNow = Date.now() - Number(ofTab.get(RELOADED)) < RELOAD_MS;
-  if (!isJustNow) ofTab.set(RELOADED, Date.now());
-  return isJustNow;
-}
-
-function reload() {
-  if (performance.now() - reloadedAt < RELOAD_MS || hasJustReloaded()) return;
-  reloadedAt = performance.now();
-  setTimeout(() => location.reload(), Math.random() * RELOAD_SPREAD_MS);
-}
-
 function gone(reason) {
   if (isGone) return;
   isGone = true;
