@@ -24,6 +24,22 @@ from chat.core.threads import readers
 
 logger = logging.getLogger(__name__)
 
+
+def _plain(text: object) -> str:
+    """Templates return a subclass of ``str``, which the encoder does not know."""
+    if isinstance(text, str):
+        return text + ""
+    raise TypeError(type(text).__name__)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)
+
+
+def encode(message: object) -> str:
+    """A message to a page, or a part of one."""
+    return _encoder.encode(message).decode()
+
+
 # In the HTML of an update these stand for the viewer's own CSRF token, and for an idempotency key that
 # no other page has. Nobody can know them, so no text of a conversation contains one.
 CSRF_PLACE = secrets.token_hex(16)
@@ -60,7 +76,7 @@ class PageUpdate:
     @cached_property
     def _encoded(self) -> list[str]:
         """As JSON, around the places of keys."""
-        return msgspec.json.encode(self.html).decode().split(KEY_PLACE)
+        return encode(self.html).split(KEY_PLACE)
 
     def message(self, room: UUID, number: int, csrf_token: str) -> str:
         first, *others = self._encoded
@@ -123,7 +139,10 @@ class PageUpdates:
         while self._wanted:
             room = next(iter(self._wanted))
             viewers = self._wanted.pop(room)
-            await self._update(room, viewers)
+            try:
+                await self._update(room, viewers)
+            except Exception:
+                logger.exception("page_updates.failed room=%s", room)
 
     async def _update(self, room: UUID, viewers: set[PageViewer]) -> None:
         pages = {

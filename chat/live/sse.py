@@ -25,7 +25,8 @@ from chat.core.errors import is_database_unavailable
 from chat.events import JsonObject
 from chat.live.access_monitor import Identity, access_monitor
 from chat.live.handshake import Subscribe, identity_of, own_values, subscribe
-from chat.live.viewer import HEARTBEAT, Viewer, encode, new_viewer_id
+from chat.live.page_updates import encode
+from chat.live.viewer import HEARTBEAT, Viewer, new_viewer_id
 from chat.wire.sse import encode_comment, encode_frame
 
 logger = logging.getLogger(__name__)

@@ -8,23 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-import msgspec
-
 from chat.live.access_monitor import LISTS_PER_SECOND, Room
 from chat.live.list_updates import OVERLAP_CHECKS, CheckedList, Lines, ListReader, list_updates
 from chat.live.list_version import access_part, order_part
-from chat.live.page_updates import PageReader, PageUpdate, ShownPage, page_updates
+from chat.live.page_updates import PageReader, PageUpdate, ShownPage, encode, page_updates
 
 # A page says at once that it has applied an update. One that does not is told to ask.
 UPDATE_SECONDS = 5.0
 # Updates of all lists in a second; with more pages each one gets them less often.
 LINES_PER_SECOND = 200
-
-_encoder = msgspec.json.Encoder()
-
-
-def encode(message: dict[str, object]) -> str:
-    return _encoder.encode(message).decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +125,7 @@ class ListTracker:
     def enter(self, version: str) -> None:
         if version != self.version:
             self.version, self._check = version, None
-        self._told_at = asyncio.get_running_loop().time()
+            self._told_at = asyncio.get_running_loop().time()
 
     def on_list(self, checked: CheckedList) -> None:
         """A lost conversation is announced at once, and the tab fetches its list. Of other changes it gets

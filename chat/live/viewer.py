@@ -27,8 +27,8 @@ from chat.live.access_monitor import (
 from chat.live.broadcaster import RunBroadcaster, RunBroadcasters, broadcasters
 from chat.live.frames import ViewerFrame
 from chat.live.list_updates import CheckedList
-from chat.live.page_updates import ShownPage
-from chat.live.trackers import ListTracker, PageTracker, Reader, encode
+from chat.live.page_updates import ShownPage, encode
+from chat.live.trackers import ListTracker, PageTracker, Reader
 from chat.runs.queue import QueuePositions
 
 logger = logging.getLogger(__name__)

@@ -28,7 +28,8 @@ from chat.live.handshake import (
     own_values,
     subscribe,
 )
-from chat.live.viewer import CLOSE_SIGNED_OUT, Viewer, encode
+from chat.live.page_updates import encode
+from chat.live.viewer import CLOSE_SIGNED_OUT, Viewer
 
 logger = logging.getLogger(__name__)
 

@@ -35,6 +35,11 @@ from tests.bench.load.page import Page
 from tests.support.open_blocks import completed
 
 ACK_SECONDS = 0.5
+# In an update: the composer's button, which sends again. And what announces a new list.
+ENDED = b"#composer-action"
+LIST = b'{"list":'
+# Until the update that follows an answer; a page would ask for it.
+UPDATE_SECONDS = 30.0
 # From the last tab to the first stream: whoever measures gets ready, and what tabs cost is over.
 LEAD_SECONDS = 0.5
 # What is left of a window at least, if the first deltas are late.
@@ -44,10 +49,10 @@ LATENCY_SHARES = (0.5, 0.95, 0.99)
 CSRF = "a" * 32
 ORIGIN = "http://tributary.test"
 SHOWN_TURN = re.compile(rb'data-turn="([0-9a-f]{32})"')
-# What the page says of itself in the head of an answer, and what it fetches after that.
+# What the page says of itself in the head of an answer.
 REVISION = re.compile(rb"(?im)^x-room-revision: (\d+)")
-LIST_IS_LATER = re.compile(rb"(?im)^x-room-list: later")
-LIST_SECONDS = 1.0
+# An update of the page, which a page answers with what it shows now.
+UPDATE = re.compile(rb'^\{"room":"[0-9a-f]{32}","revision":(\d+),"page":(\d+),')
 SHOWN_RUN = re.compile(
     rb'data-run="([0-9a-f]{32})" data-seq="(\d+)" data-check="([0-9a-f]+)" data-live'
 )
@@ -380,7 +385,11 @@ class TabStream(Stream):
         self.seq = self._acknowledged = 0
         self._revision = 1
         self._tail = person.tail
-        self._fetching: asyncio.Task[object] | None = None
+        self._number = 0
+        self._has_list = False
+        self._fetching: list[asyncio.Task[object]] = []
+        self._is_live = False
+        self._has_update = asyncio.Event()
         self.socket = Socket(job.port, person.session)
         self.socket.on_message = self._take
         self.others: list[Socket] = []
@@ -396,7 +405,12 @@ class TabStream(Stream):
     async def _enter(self, socket: Socket) -> None:
         await socket.open()
         hello = {"type": "hello", "room": self.person.conversation, "revision": 1, "writes": True}
-        socket.say({**hello, "runs": []})
+        socket.say({**hello, "list_version": "-", "runs": [], "page": self._shown()})
+
+    def _shown(self) -> dict[str, object]:
+        """What a page tells its server whenever it changes."""
+        self._number += 1
+        return {"number": self._number, "revision": self._revision, "state": self._position()}
 
     async def open(self) -> None:
         self.began = now()
@@ -406,6 +420,8 @@ class TabStream(Stream):
             "key": _key(self.id),
             "parent": self._tail,
         }
+        # Until the answer is there, the page is asking for changes itself.
+        self.socket.say({"type": "page", "number": self._number})
         self.status, head, body = await self._post(f"/c/{self.person.conversation}/send/", fields)
         self._take_head(head, body)
         shown = SHOWN_RUN.search(body)
@@ -415,6 +431,8 @@ class TabStream(Stream):
         self.run = shown[1].decode()
         cursor = {"run": self.run, "seq": int(shown[2]), "check": shown[3].decode(), "holds": True}
         self._rendered, self._rendered_at = body, int(shown[2])
+        self._is_live = True
+        self.socket.say({"type": "page", **self._shown()})
         if self.job.viewers:
             self.socket.say({"type": "follow", **cursor})
         for _ in range(1, self.job.viewers):
@@ -435,11 +453,8 @@ class TabStream(Stream):
             self._revision = int(found[1])
         if turns := SHOWN_TURN.findall(body):
             self._tail = turns[-1].decode()
-        if LIST_IS_LATER.search(head):
-            self._fetching = asyncio.create_task(self._fetch_list())
 
     async def _fetch_list(self) -> None:
-        await asyncio.sleep(LIST_SECONDS)
         address = f"/c/list/?current={self.person.conversation}"
         await exchange(self.job.port, self._request("GET", address, b""))
 
@@ -462,16 +477,14 @@ class TabStream(Stream):
         self.stopped_at = now()
 
     async def finish(self) -> None:
-        if self._fetching is not None:
-            await asyncio.wait({self._fetching})
-        if self.is_complete:
-            # The page fetches what has changed around the answer: its actions, the heading.
-            await exchange(self.job.port, self._request("GET", self._address("changes/"), b""))
+        if self.is_complete and self.job.viewers:
+            # What has changed around the answer, its actions for one, comes without a request.
+            async with asyncio.timeout(UPDATE_SECONDS):
+                await self._has_update.wait()
+        if self._fetching:
+            await asyncio.wait(self._fetching)
         for socket in (self.socket, *self.others):
             socket.close()
-
-    def _address(self, rest: str) -> str:
-        return f"/c/{self.person.conversation}/{rest}"
 
     async def _post(
         self, path: str, fields: dict[str, str], on_send: Callable[[], None] = lambda: None
@@ -485,17 +498,6 @@ class TabStream(Stream):
         return await exchange(self.job.port, message, on_send=on_send)
 
     def _request(self, method: str, path: str, body: bytes) -> bytes:
-        run = {self.run: 0} if self.run else {}
-        position = {
-            "first": self.person.first,
-            "tail": self._tail,
-            "revision": self._revision,
-            "open": [self._tail] if run else [],
-            "strip": self.run,
-            "action": self.run,
-            "runs": run,
-            "writes": True,
-        }
         return request(
             method,
             path,
@@ -504,14 +506,43 @@ class TabStream(Stream):
             f"Cookie: sessionid={self.person.session}; csrftoken={CSRF}",
             f"X-CSRFToken: {CSRF}",
             "HX-Request: true",
-            f"X-Room-Position: {json.dumps(position)}",
+            f"X-Room-Position: {json.dumps(self._position())}",
             "Connection: close",
         )
+
+    def _position(self) -> dict[str, object]:
+        run = self.run if self._is_live else ""
+        return {
+            "first": self.person.first,
+            "tail": self._tail,
+            "revision": self._revision,
+            "open": [self._tail] if run else [],
+            "strip": run,
+            "action": run,
+            "runs": {self.run: 0} if self.run else {},
+            "writes": True,
+        }
+
+    def _take_update(self, payload: bytes) -> None:
+        if payload.startswith(LIST) and b'"lines":' not in payload:
+            # The first one says which list there is; a page has been loaded with it.
+            if self._has_list:
+                self._fetching.append(asyncio.create_task(self._fetch_list()))
+            self._has_list = True
+        found = UPDATE.match(payload)
+        if found is None or int(found[2]) != self._number:
+            return
+        self._revision = int(found[1])
+        if ENDED in payload:
+            self._is_live = False
+            self._has_update.set()
+        self.socket.say({"type": "page", **self._shown()})
 
     def _take(self, payload: bytes, size: int) -> None:
         arrived = now()
         found = ENVELOPE.search(payload, 0, 160)
         if found is None:
+            self._take_update(payload)
             return
         self.counts(size)
         self.seq = int(found[2])
