@@ -121,10 +121,13 @@ class ListTracker:
         self._told_at = 0.0
         # The last check at which the list was up to date.
         self._check: int | None = None
+        # The version before the last message. Until that has arrived, the page names this one.
+        self._before = ""
 
     def enter(self, version: str) -> None:
-        if version != self.version:
-            self.version, self._check = version, None
+        """The version that the page shows: at first, and when it has got another one by a request."""
+        if version not in (self.version, self._before):
+            self.version, self._before, self._check = version, "", None
             self._told_at = asyncio.get_running_loop().time()
 
     def on_list(self, checked: CheckedList) -> None:
@@ -141,7 +144,8 @@ class ListTracker:
         pause = checked.pause_seconds * (LISTS_PER_SECOND / LINES_PER_SECOND if are_lines else 1)
         if not is_loss and now - self._told_at < pause:
             return
-        self.version, self._told_at, self._check = version, now, checked.number
+        self.version, self._before = version, shown
+        self._told_at, self._check = now, checked.number
         if are_lines:
             reader = ListReader(self._reader.person, self._reader.zone, changed)
             list_updates.want(self, reader, shown, version)
