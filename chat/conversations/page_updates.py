@@ -110,7 +110,7 @@ def _update_all(
     """Of readers with the same page and the same rights."""
     first = readers[0]
     update, is_personal = _update(first, members[first.person])
-    updates = dict.fromkeys(readers, update)
+    updates: dict[PageReader, PageUpdate | None] = dict.fromkeys(readers, update)
     if is_personal:
         for reader in readers[1:]:
             updates[reader], _ = _update(reader, members[reader.person])

@@ -16,6 +16,7 @@ from chat.core.threads import readers
 from chat.core.time_zones import COOKIE
 from chat.live.access_monitor import GONE_RESTORED, Identity
 from chat.live.page_updates import MOST_STATE_BYTES, ShownPage
+from chat.live.trackers import Reader
 from chat.live.viewer import MOST_RUNS, Viewer
 from chat.models import AccessToken, User
 
@@ -108,14 +109,15 @@ def identity_of(scope: dict[str, Any]) -> Identity | None:
     return Identity(user_pk=user.pk, session_key=session.session_key, password=user.password)
 
 
-def own_values(scope: dict[str, Any]) -> dict[str, str]:
-    """What updates of pages contain for this browser alone, from its cookies: for `Viewer`."""
+def reader_of(identity: Identity, scope: dict[str, Any]) -> Reader:
+    """Whose tab it is, with what updates of pages contain for this browser alone, from its cookies."""
     cookies = scope.get("cookies", {})
     token = cookies.get(settings.CSRF_COOKIE_NAME, "")
-    return {
-        "zone": cookies.get(COOKIE, ""),
-        "csrf_token": token if token.isascii() and token.isalnum() else "",
-    }
+    return Reader(
+        person=identity.user_pk,
+        zone=cookies.get(COOKIE, ""),
+        csrf_token=token if token.isascii() and token.isalnum() else "",
+    )
 
 
 def identity_of_token(token: AccessToken) -> Identity:

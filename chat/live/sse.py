@@ -24,7 +24,7 @@ from chat.core import metrics
 from chat.core.errors import is_database_unavailable
 from chat.events import JsonObject
 from chat.live.access_monitor import Identity, access_monitor
-from chat.live.handshake import Subscribe, identity_of, own_values, subscribe
+from chat.live.handshake import Subscribe, identity_of, reader_of, subscribe
 from chat.live.page_updates import encode
 from chat.live.viewer import HEARTBEAT, Viewer, new_viewer_id
 from chat.wire.sse import encode_comment, encode_frame
@@ -219,7 +219,7 @@ class TabStream(Stream):
             self._end,
             is_acknowledged=False,
             transport=self.transport,
-            **own_values(self.scope),
+            reader=reader_of(self.identity, self.scope),
         )
         # Before anything is read, so that access that ends meanwhile is noticed.
         access_monitor.add(viewer)

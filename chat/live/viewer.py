@@ -122,14 +122,13 @@ class Viewer:
         is_acknowledged: bool = True,
         transport: str = "websocket",
         of: RunBroadcasters = broadcasters,
-        zone: str = "",
-        csrf_token: str = "",
+        reader: Reader | None = None,
     ) -> None:
         self.viewer_id = new_viewer_id()
         self.transport = transport
         self.identity = identity
         self.rooms: set[UUID] = set()
-        reader = Reader(person=identity.user_pk, zone=zone, csrf_token=csrf_token)
+        reader = reader or Reader(person=identity.user_pk)
         self._page = PageTracker(reader, self._queue_text, says_what_it_has=is_acknowledged)
         self._list = ListTracker(reader, self._queue_text)
         self._send = send

@@ -25,7 +25,7 @@ from chat.live.handshake import (
     Subscribe,
     follow_run,
     identity_of,
-    own_values,
+    reader_of,
     subscribe,
 )
 from chat.live.page_updates import encode
@@ -86,7 +86,11 @@ class LiveConsumer(AsyncWebsocketConsumer):
             return
         send_now = self._send_text_now if SEND_NOW in self.scope else None
         self.viewer = Viewer(
-            identity, self._send_text, self.close, send_now=send_now, **own_values(self.scope)
+            identity,
+            self._send_text,
+            self.close,
+            send_now=send_now,
+            reader=reader_of(identity, self.scope),
         )
         self.sending = asyncio.create_task(self.viewer.run())
         access_monitor.add(self.viewer)
