@@ -14,12 +14,16 @@ class ChatConfig(AppConfig):
 
         from chat.artifacts.actions import STORE_ARTIFACTS, STORE_MOCKUPS
         from chat.artifacts.fetching import FETCH_FILES
+        from chat.conversations.list_updates import render_lines
         from chat.conversations.page_parts import use_cards
+        from chat.conversations.page_updates import render_updates
         from chat.exports.zip_job import make_zip
         from chat.files.actions import STORE_OUTPUT_FILES
         from chat.imports import jobs as import_jobs
         from chat.jobs.kinds import register_kind
         from chat.jobs.worker import JOBS, PURGE_JOBS
+        from chat.live.list_updates import use_line_renderer
+        from chat.live.page_updates import use_renderer
         from chat.live.posts import use_respond
         from chat.models import JobKind
         from chat.organization.purge import PURGE
@@ -49,6 +53,8 @@ class ChatConfig(AppConfig):
         use_respond(
             respond_with("conversation_new", "conversation_send", "message_edit", "message_retry")
         )
+        use_renderer(render_updates)
+        use_line_renderer(render_lines)
         use_sprite(lambda: static("icons.svg"))
 
 

@@ -119,6 +119,13 @@ def writes_in(user: User, row: Conversation) -> bool:
     )
 
 
+def project_role_of(row: Conversation) -> str | None:
+    """The role in its project of the user for whom `get_conversation` has loaded it; ``None`` also where
+    they may not read the project."""
+    role: str | None = _annotated(row, "project_role")
+    return role
+
+
 def _annotated(row: Model, name: str) -> Any:
     """A value that a query has added to a row, which its type does not know."""
     return getattr(row, name)

@@ -147,7 +147,8 @@ def _unpinned(user: Any) -> QuerySet[Conversation]:
     return _listed(user).filter(~Exists(Pin.objects.filter(user=user, conversation=OuterRef("pk"))))
 
 
-def _lines_of(user: Any, rows: QuerySet[Conversation]) -> QuerySet[Any]:
+def _lines_of(user: Any, rows: QuerySet[Conversation], *more: str) -> QuerySet[Any]:
+    """``more``: further columns."""
     live = Run.objects.filter(conversation=OuterRef("pk"), status__in=LIVE_STATUSES)
     # A question counts only if no message was sent below it.
     asked = Question.objects.filter(
@@ -159,7 +160,7 @@ def _lines_of(user: Any, rows: QuerySet[Conversation]) -> QuerySet[Any]:
         is_running=Exists(live),
         is_waiting=Exists(asked),
         waiting_count=access.count_of_questions(user),
-    ).values_list(*COLUMNS)
+    ).values_list(*COLUMNS, *more)
 
 
 def _recent(user: Any, count: int, *, before: datetime | None = None) -> QuerySet[Any]:
@@ -210,11 +211,58 @@ _team_written_in: Prepared[Any] = Prepared(
         "pk", flat=True
     )[:1]
 )
+# Those of some conversations that one may read, the oldest change first, and where their lines stand.
+_some: Prepared[Any] = Prepared(
+    lambda person, keys: _lines_of(
+        person,
+        Conversation.objects.visible_to(person)
+        .filter(pk__in=ListOfKeys(keys))
+        .annotate(
+            has_pinned=Exists(Pin.objects.filter(user=person, conversation=OuterRef("pk"))),
+            below=Subquery(
+                Project.objects.visible_to(person)
+                .filter(pk=OuterRef("project"))
+                .values("public_id")[:1]
+            ),
+        ),
+        *("has_pinned", "below", "archived_at"),
+    ).order_by("updated_at", "pk")
+)
 _pinned: Prepared[Any] = Prepared(
     lambda person: _lines_of(person, _listed(person).filter(pins__user=person)).order_by(
         "pins__position", "pins__pk"
     )
 )
+
+
+class PlacedLine(NamedTuple):
+    """A line, and where in the list it stands: "pinned", "recent", below a project (its id), or, in the
+    archive, nowhere (empty)."""
+
+    line: ConversationLine
+    place: str
+
+
+def lines_of_some(person_pk: int, keys: Sequence[int]) -> list[PlacedLine]:
+    """Of these conversations the lines that this person may see, the oldest change first."""
+    width = len(ConversationLine._fields)
+    return [
+        PlacedLine(ConversationLine._make(row[:width]), _place(*row[width:]))
+        for row in _some.all(person=person_pk, keys=keys)
+    ]
+
+
+def _place(has_pinned: bool, project: UUID | None, archived_at: datetime | None) -> str:
+    if archived_at is not None:
+        return ""
+    if has_pinned:
+        return "pinned"
+    return "recent" if project is None else project.hex
+
+
+def day_of(moment: datetime) -> str:
+    """The heading under which what changed at this moment stands."""
+    return _label(moment, timezone.localdate())
 
 
 def _moment(text: str) -> datetime | None:

@@ -101,20 +101,11 @@ def changes(
     answered or claimed, whose notice is removed."""
     position = page_state_of(request)
     path = _kept_path(request.user, conversation, position)
-    may_write = access.may_write(request.user, conversation)
-    change = difference(path, position, may_write=may_write)
-    appended = read_turns(path, range(change.start, len(path.places)))
-    changed = changed_turns(path, change.changed, position, may_write=may_write)
-    turns = [*appended, *(each.turn for each in changed)]
-    context = _room_context(request.user, conversation, path, turns) | {
+    change = difference(path, position, may_write=access.may_write(request.user, conversation))
+    context = changes_context(request.user, path, position, change) | {
         # Most answers begin at once. For a queued one the live connection sends the position, which would
         # cost a query of the whole queue here.
         **({"place": ""} if is_accepted else {}),
-        "position": position,
-        "change": change,
-        "earlier": change.start if change.is_whole else 0,
-        "appended": appended,
-        "changed": changed,
         "settled_now": asked,
         "is_accepted": is_accepted,
         **listing_context(
@@ -127,6 +118,23 @@ def changes(
     response = render(request, "conversations/changes.html", context)
     response["X-Room-Revision"] = str(conversation.revision)
     return response
+
+
+def changes_context(
+    user: User, path: Path, position: PageState | None, change: PageDifference
+) -> dict[str, Any]:
+    """What the patches of a page are rendered from, without the list beside it."""
+    may_write = access.may_write(user, path.conversation)
+    appended = read_turns(path, range(change.start, len(path.places)))
+    changed = changed_turns(path, change.changed, position, may_write=may_write)
+    turns = [*appended, *(each.turn for each in changed)]
+    return _room_context(user, path.conversation, path, turns) | {
+        "position": position,
+        "change": change,
+        "earlier": change.start if change.is_whole else 0,
+        "appended": appended,
+        "changed": changed,
+    }
 
 
 def _kept_path(user: User, conversation: Conversation, position: PageState | None) -> Path:
@@ -164,8 +172,8 @@ def sent(
     """The response after a message: patches with the message and the element of its answer.
 
     People wait for this answer, and many send at once. So where nothing but this message has
-    changed since the page was made, which the revision tells, nothing else is read again, and the
-    page fetches the list beside it later.
+    changed since the page was made, which the revision tells, nothing else is read again. The line in
+    the list beside it comes over the live connection.
     """
     position = page_state_of(request) if request.htmx else None
     if (
@@ -199,7 +207,6 @@ def sent(
     }
     response = render(request, "conversations/changes.html", context)
     response["X-Room-Revision"] = str(conversation.revision)
-    response["X-Room-List"] = "later"
     response["HX-Trigger"] = ACCEPTED
     return response
 

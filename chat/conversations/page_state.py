@@ -52,7 +52,12 @@ def page_state_of(request: HttpRequest) -> PageState | None:
     header = request.headers.get(HEADER, "")
     if not header or len(header) > LIMIT:
         return None
+    return read_page_state(header.encode())
+
+
+def read_page_state(text: bytes) -> PageState | None:
+    """``None`` for what is none, or is of another version."""
     try:
-        return _decoder.decode(header.encode())
+        return _decoder.decode(text)
     except msgspec.MsgspecError:
         return None

@@ -86,14 +86,26 @@ def conversation_line(
     in_project: bool = False,
 ) -> SafeString:
     is_current = current is not None and current.public_id == line.public_id
+    return line_html(line, user.pk, is_current=is_current, has_menu=has_menu, in_project=in_project)
+
+
+def line_html(
+    line: ConversationLine,
+    person_pk: int,
+    *,
+    is_current: bool = False,
+    has_menu: bool = True,
+    in_project: bool = False,
+) -> SafeString:
+    """The line as this person sees it. The same one is rendered once for all who see it alike."""
     updated = int(line.updated_at.timestamp() * 1000)
-    mark, owner = _mark_of(line, user, in_project=in_project)
+    mark, owner = _mark_of(line, person_pk, in_project=in_project)
     state = (updated, line.revision)
     flags = (is_current, has_menu)
     return _rendered(line.public_id, line.title, state, mark, owner, flags)
 
 
-def _mark_of(line: ConversationLine, user: User, *, in_project: bool) -> tuple[str, str]:
+def _mark_of(line: ConversationLine, person_pk: int, *, in_project: bool) -> tuple[str, str]:
     """The mark beside the title, and the owner's name if it is shown. Under its project a line says
     only if it is not shared."""
     if line.is_running:
@@ -107,8 +119,8 @@ def _mark_of(line: ConversationLine, user: User, *, in_project: bool) -> tuple[s
     if line.visibility == Visibility.PRIVATE:
         return "", ""
     if line.visibility == Visibility.PROJECT:
-        return "project", "" if line.owner_pk == user.pk else line.owner
-    return "shared", "" if line.owner_pk == user.pk else line.owner
+        return "project", "" if line.owner_pk == person_pk else line.owner
+    return "shared", "" if line.owner_pk == person_pk else line.owner
 
 
 @lru_cache(maxsize=LINES_KEPT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 from django.db.models import OuterRef, Subquery
@@ -159,16 +159,18 @@ class Path:
     conversation: Conversation
     places: Sequence[Place]
     messages: dict[int, Message]
+    # Of the turns, by the ids of their messages.
+    _positions: dict[str, int] = field(default_factory=dict)
 
     @property
     def tail(self) -> Message | None:
         return self.places[-1].message if self.places else None
 
     def index_of(self, hex_id: str) -> int | None:
-        for index, place in enumerate(self.places):
-            if place.message.public_id.hex == hex_id:
-                return index
-        return None
+        if len(self._positions) != len(self.places):
+            for index, place in enumerate(self.places):
+                self._positions[place.message.public_id.hex] = index
+        return self._positions.get(hex_id)
 
     def newest_sibling(self, message: Message) -> Message:
         siblings = [each for each in self.messages.values() if each.parent_id == message.parent_id]

@@ -288,6 +288,12 @@ REPLACEMENTS = Counter(
     ["reason"],
     registry=REGISTRY,
 )
+PAGE_UPDATES = Counter(
+    "tributary_page_updates_total",
+    "Changes of pages, by kind (conversation, list): sent, or left to a request of the page.",
+    ["kind", "outcome"],
+    registry=REGISTRY,
+)
 CATCH_UPS = FastCounter(
     "tributary_catch_ups_total",
     "Patches rendered for a single viewer that was not at the edge of a shared frame.",

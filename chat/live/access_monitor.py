@@ -28,7 +28,8 @@ from chat.core.prepared import fetch
 from chat.core.threads import DatabaseThreads
 from chat.core.waiting import wait_at_most
 from chat.live.broadcaster import broadcasters
-from chat.live.list_version import read_list_versions
+from chat.live.list_updates import CheckedList, RecentChanges
+from chat.live.list_version import read_lists
 from chat.models import AccessToken
 from chat.models.conversation import is_read_by, is_written_by
 from chat.runs.queue import QueuePositions, read_queue
@@ -104,7 +105,7 @@ class MonitoredConnection(Protocol):
 
     def on_queue(self, line: QueuePositions) -> None: ...
 
-    def on_list(self, version: str, *, pause_seconds: float) -> None: ...
+    def on_list(self, checked: CheckedList) -> None: ...
 
     def on_gone(self, reason: str) -> None: ...
 
@@ -119,6 +120,7 @@ class AccessMonitor:
         self._task: asyncio.Task[None] | None = None
         self._wanted = Subscription()
         self._epoch = ""
+        self._recent = RecentChanges()
         _monitors.add(self)
 
     @property
@@ -219,7 +221,9 @@ class AccessMonitor:
         questions = [(one.identity, frozenset(one.rooms)) for one in connections]
         # Lists are checked once a second only, however often conversations change.
         people = {one.identity.user_pk for one in connections if with_lists and one.shows_list}
-        epoch, answers, line, lists = await self._threads.call(look, questions, people)
+        epoch, answers, line, lists = await self._threads.call(
+            look, questions, people, self._recent
+        )
         pause_seconds = max(CHECK_SECONDS, len(self._connections) / LISTS_PER_SECOND)
         if self._epoch not in ("", epoch):
             logger.warning("database.replaced connections=%d", len(self._connections))
@@ -239,7 +243,12 @@ class AccessMonitor:
             connection.on_queue(line)
             version = lists.get(connection.identity.user_pk)
             if version is not None and connection.shows_list:
-                connection.on_list(version, pause_seconds=pause_seconds)
+                recent = self._recent
+                connection.on_list(
+                    CheckedList(
+                        version, recent.number, recent.oldest, recent.changes, pause_seconds
+                    )
+                )
 
 
 # --- in the monitor's database thread --------------------------------------------------
@@ -258,14 +267,18 @@ class Answers:
 
 
 def look(
-    questions: Sequence[Question], people: Collection[int]
+    questions: Sequence[Question], people: Collection[int], recent: RecentChanges
 ) -> tuple[str, Answers, QueuePositions, dict[int, str]]:
     """Everything that a check reads, in one call of the thread. ``people``: whose lists of conversations
-    are checked."""
+    are checked; ``recent`` is told what has changed in them."""
     epoch = read_database_identity()
     answers = check(questions)
     line = read_queue(has_queue=answers.has_queue, is_draining=answers.is_draining)
-    return epoch, answers, line, read_list_versions(people)
+    began = timezone.now()
+    lists, changed = read_lists(people, recent.since())
+    if people:
+        recent.note(changed, began)
+    return epoch, answers, line, lists
 
 
 def check(questions: Iterable[Question]) -> Answers:

@@ -6,13 +6,17 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from chat import access
 from chat.core.database_identity import page_database_identity
 from chat.core.threads import readers
+from chat.core.time_zones import COOKIE
 from chat.live.access_monitor import GONE_RESTORED, Identity
+from chat.live.page_updates import MOST_STATE_BYTES, ShownPage
+from chat.live.trackers import Reader
 from chat.live.viewer import MOST_RUNS, Viewer
 from chat.models import AccessToken, User
 
@@ -27,6 +31,25 @@ class Cursor(msgspec.Struct):
     holds: bool = False
 
 
+class Page(msgspec.Struct, tag="page"):
+    """What a page shows of its conversation, see `chat.live.page_updates`: in the first message, and
+    whenever that changes. Without ``state`` the page is asking for its changes itself."""
+
+    number: int = 0
+    revision: int = 0
+    state: msgspec.Raw = msgspec.Raw()
+    list_version: str = ""
+
+    def shown(self) -> ShownPage | None:
+        state = bytes(self.state)
+        if not state:
+            return None
+        if len(state) > MOST_STATE_BYTES:
+            # The renderer does not know this one: the page asks for its changes.
+            state = b"{}"
+        return ShownPage(number=self.number, revision=self.revision, state=state)
+
+
 class Subscribe(msgspec.Struct, tag="hello"):
     """The first message of a tab: its conversation, and its cursors in live answers."""
 
@@ -39,6 +62,7 @@ class Subscribe(msgspec.Struct, tag="hello"):
     # Version of the list of conversations; empty if the page shows none.
     list_version: str = ""
     runs: list[Cursor] = []
+    page: Page | None = None
 
 
 async def subscribe(viewer: Viewer, user: User, hello: Subscribe) -> None:
@@ -59,6 +83,8 @@ async def subscribe(viewer: Viewer, user: User, hello: Subscribe) -> None:
         draining=frozenset(hello.draining),
         list_version=hello.list_version,
     )
+    if hello.page is not None:
+        viewer.show(hello.page.shown())
     for cursor in hello.runs[:MOST_RUNS]:
         await follow_run(viewer, user, cursor)
 
@@ -81,6 +107,17 @@ def identity_of(scope: dict[str, Any]) -> Identity | None:
     if user is None or not user.is_authenticated or not session or not session.session_key:
         return None
     return Identity(user_pk=user.pk, session_key=session.session_key, password=user.password)
+
+
+def reader_of(identity: Identity, scope: dict[str, Any]) -> Reader:
+    """Whose tab it is, with what updates of pages contain for this browser alone, from its cookies."""
+    cookies = scope.get("cookies", {})
+    token = cookies.get(settings.CSRF_COOKIE_NAME, "")
+    return Reader(
+        person=identity.user_pk,
+        zone=cookies.get(COOKIE, ""),
+        csrf_token=token if token.isascii() and token.isalnum() else "",
+    )
 
 
 def identity_of_token(token: AccessToken) -> Identity:

@@ -1,4 +1,5 @@
-"""The version of a person's list of conversations: it changes with whatever the list shows.
+"""The version of a person's list of conversations: it changes with whatever the list shows. And what has
+changed lately in the teams of the people who have a list open.
 
 It is read once a second for everybody who has a page open, so it reads no list. Each part of it is
 the first entry of an index: the newest change among what is shared in a team, in each project that
@@ -12,15 +13,20 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 
 from chat.core.prepared import fetch
 
-_OWN, _MEMBER, _TEAM, _TEAM_PROJECT, _PROJECT_MEMBER = range(5)
+_OWN, _MEMBER, _TEAM, _TEAM_PROJECT, _PROJECT_MEMBER, _CHANGED, _CHANGED_PRIVATE = range(7)
+# With more changes in a few seconds (an import, for instance) pages ask for their lists.
+MOST_CHANGES = 2000
+# Without an interest in changes.
+_NEVER = datetime.max.replace(tzinfo=UTC)
 # Each team and its projects once, however many of its people are asked about.
 _ROWS = """
     WITH asked AS ({asked}), teams AS (
@@ -51,27 +57,62 @@ _ROWS = """
     JOIN chat_project project ON project.id = selected.project_id AND project.access = 'members'
     JOIN chat_membership member
         ON member.user_id = asked.person_id AND member.team_id = project.team_id
+    UNION ALL
+    SELECT kind, id, owner_id, updated_at FROM (
+        SELECT CASE visibility WHEN 'private' THEN 6 ELSE 5 END AS kind, id, owner_id, updated_at
+        FROM chat_conversation
+        WHERE team_id IN (SELECT id FROM teams) AND updated_at > %s
+        ORDER BY updated_at DESC LIMIT {most_changes}
+    ) AS changed
 """
 _NEWEST_OF_PROJECT = """(
     SELECT updated_at FROM chat_conversation
     WHERE project_id = project.id AND visibility = 'project' ORDER BY updated_at DESC LIMIT 1
 )"""
 _ROWS_IN_POSTGRES = _ROWS.format(
-    asked="SELECT unnest(%s::bigint[]) AS person_id", newest_of_project=_NEWEST_OF_PROJECT
+    asked="SELECT unnest(%s::bigint[]) AS person_id",
+    newest_of_project=_NEWEST_OF_PROJECT,
+    most_changes=MOST_CHANGES,
 )
 _ROWS_IN_SQLITE = _ROWS.format(
-    asked="SELECT value AS person_id FROM json_each(%s)", newest_of_project=_NEWEST_OF_PROJECT
+    asked="SELECT value AS person_id FROM json_each(%s)",
+    newest_of_project=_NEWEST_OF_PROJECT,
+    most_changes=MOST_CHANGES,
 )
+
+
+class ChangedRow(NamedTuple):
+    """A conversation that has changed lately, in a team of somebody who was asked about."""
+
+    conversation_pk: int
+    owner_pk: int
+    updated_at: object
+    is_private: bool
 
 
 def read_list_versions(people: Collection[int]) -> dict[int, str]:
-    """One query for all of these people (primary keys); none where there is nobody."""
+    return read_lists(people, _NEVER)[0]
+
+
+def read_lists(people: Collection[int], since: datetime) -> tuple[dict[int, str], list[ChangedRow]]:
+    """The versions for these people (primary keys), and what has changed in their teams since a moment, at
+    most `MOST_CHANGES` conversations. One query, so both are of the same moment; none where there is
+    nobody."""
     if not people:
-        return {}
+        return {}, []
     if connection.vendor == "postgresql":
-        rows = fetch(_ROWS_IN_POSTGRES, [list(people)])
+        rows = fetch(_ROWS_IN_POSTGRES, [list(people), since])
     else:
-        rows = fetch(_ROWS_IN_SQLITE, [json.dumps(list(people))])
+        rows = fetch(_ROWS_IN_SQLITE, [json.dumps(list(people)), since])
+    changed = [
+        ChangedRow(key, owner, updated_at, kind == _CHANGED_PRIVATE)
+        for kind, key, owner, updated_at in rows
+        if kind in (_CHANGED, _CHANGED_PRIVATE)
+    ]
+    return _versions(rows), changed
+
+
+def _versions(rows: Collection[tuple[Any, ...]]) -> dict[int, str]:
     shared = {team: (count, newest) for kind, team, count, newest in rows if kind == _TEAM}
     teams = _grouped(rows, _MEMBER)
     projects_of_team = _grouped(rows, _TEAM_PROJECT)
@@ -88,10 +129,10 @@ def read_list_versions(people: Collection[int]) -> dict[int, str]:
                 [*((team, shared[team][0]) for team in seen), *(key for key, _ in projects)],
                 [
                     own,
-                    pins,
                     *(shared[team][1] for team in seen),
                     *(newest for _, newest in projects),
                 ],
+                pins,
             )
     return versions
 
@@ -115,8 +156,13 @@ def access_part(version: str) -> str:
     return version.partition("-")[0]
 
 
-def _version(access: list[object], newest: list[object]) -> str:
-    return f"{_digest(access)}-{_digest(newest)}"
+def order_part(version: str) -> str:
+    """Differs where the person has pinned something else, or in another order."""
+    return version.rpartition("-")[2]
+
+
+def _version(access: list[object], newest: list[object], pins: int) -> str:
+    return f"{_digest(access)}-{_digest(newest)}-{pins}"
 
 
 def _digest(value: object) -> str:

@@ -24,8 +24,9 @@ from chat.core import metrics
 from chat.core.errors import is_database_unavailable
 from chat.events import JsonObject
 from chat.live.access_monitor import Identity, access_monitor
-from chat.live.handshake import Subscribe, identity_of, subscribe
-from chat.live.viewer import HEARTBEAT, Viewer, encode, new_viewer_id
+from chat.live.handshake import Subscribe, identity_of, reader_of, subscribe
+from chat.live.page_updates import encode
+from chat.live.viewer import HEARTBEAT, Viewer, new_viewer_id
 from chat.wire.sse import encode_comment, encode_frame
 
 logger = logging.getLogger(__name__)
@@ -218,6 +219,7 @@ class TabStream(Stream):
             self._end,
             is_acknowledged=False,
             transport=self.transport,
+            reader=reader_of(self.identity, self.scope),
         )
         # Before anything is read, so that access that ends meanwhile is noticed.
         access_monitor.add(viewer)

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
-import msgspec
-
 from chat.core import metrics
 from chat.core.waiting import Signal
 from chat.live.access_monitor import (
@@ -28,8 +26,10 @@ from chat.live.access_monitor import (
 )
 from chat.live.broadcaster import RunBroadcaster, RunBroadcasters, broadcasters
 from chat.live.frames import ViewerFrame
-from chat.live.list_version import access_part
+from chat.live.list_updates import CheckedList
+from chat.live.page_updates import ShownPage, encode
 from chat.live.posts import BegunRun
+from chat.live.trackers import ListTracker, PageTracker, Reader
 from chat.runs.queue import QueuePositions
 
 logger = logging.getLogger(__name__)
@@ -65,16 +65,10 @@ Send = Callable[[str], Awaitable[None]]
 SendNow = Callable[[str], bool]
 Close = Callable[[int], Awaitable[None]]
 
-_encoder = msgspec.json.Encoder()
-
 
 def new_viewer_id() -> str:
     """An id that marks the log lines of one connection."""
     return secrets.token_hex(4)
-
-
-def encode(message: dict[str, object]) -> str:
-    return _encoder.encode(message).decode()
 
 
 # Later than any seq.
@@ -129,18 +123,15 @@ class Viewer:
         is_acknowledged: bool = True,
         transport: str = "websocket",
         of: RunBroadcasters = broadcasters,
+        reader: Reader | None = None,
     ) -> None:
         self.viewer_id = new_viewer_id()
         self.transport = transport
         self.identity = identity
         self.rooms: set[UUID] = set()
-        self.room: UUID | None = None
-        # Forms of this tab whose answers it still waits for.
-        self.posts_under_way = 0
-        self._revision = 0
-        self._may_write: bool | None = None
-        self._list_version = ""
-        self._list_told_at = 0.0
+        reader = reader or Reader(person=identity.user_pk)
+        self._page = PageTracker(reader, self._queue_text, says_what_it_has=is_acknowledged)
+        self._list = ListTracker(reader, self._queue_text)
         self._send = send
         self._send_now = send_now
         self._close = close
@@ -173,13 +164,17 @@ class Viewer:
         it lets the person write (``None`` where the tab did not say), the servers that it
         marks as being drained, and the version of its list of conversations (empty where it has
         none)."""
-        self.room = room
-        self._revision = revision
-        self._may_write = may_write
+        self._page.enter(room, revision, may_write)
+        self._list.enter(list_version)
         self._draining = draining
-        self._list_version = list_version
-        self._list_told_at = asyncio.get_running_loop().time()
         self._update_rooms()
+
+    def show(self, page: ShownPage | None, list_version: str = "") -> None:
+        """What the page shows now, and the version of its list; without a page: it is asking for its
+        changes itself. Over a stream the page can't say that again."""
+        self._page.show(page)
+        if page is not None and list_version:
+            self._list.enter(list_version)
 
     async def follow(
         self, run_id: UUID, conversation_id: UUID, seq: int, check: str, *, holds: bool
@@ -202,13 +197,12 @@ class Viewer:
 
     def may_begin(self, begun: BegunRun | None) -> bool:
         """Whether the tab shows the conversation in which this run was queued, and can follow it."""
-        is_shown = begun is not None and begun.conversation_id == self.room
+        is_shown = begun is not None and begun.conversation_id == self._page.room
         return is_shown and len(self._runs) < MOST_RUNS
 
     def begin(self, begun: BegunRun) -> None:
         """Follows a run that the tab has just queued, and that it shows from the answer to its form on. Right
         and cursor are known, so that nothing is read."""
-        self._revision = max(self._revision, begun.revision)
         followed = self._join(
             begun.run_id, begun.conversation_id, 0, holds=True, new_run_pk=begun.run_pk
         )
@@ -276,20 +270,12 @@ class Viewer:
 
     def _update_rooms(self) -> None:
         rooms = {followed.conversation_id for followed in self._runs.values()}
-        self.rooms = rooms | ({self.room} if self.room else set())
+        self.rooms = rooms | ({self._page.room} if self._page.room else set())
 
     # --- from the access monitor -----------------------------------------------------------
 
     def on_room(self, room: Room) -> None:
-        # The answer to a form brings what it has changed; the next check compares again.
-        if room.conversation_id != self.room or self.posts_under_way:
-            return
-        if self._may_write not in (None, room.may_write):
-            # The revision is unchanged. Without a number in the message the tab fetches the changes.
-            self._queue({"room": room.conversation_id.hex})
-        elif room.revision != self._revision:
-            self._queue({"room": room.conversation_id.hex, "revision": room.revision})
-        self._revision, self._may_write = room.revision, room.may_write
+        self._page.on_room(room)
 
     def on_queue(self, positions: QueuePositions) -> None:
         for run_id, followed in self._runs.items():
@@ -307,19 +293,10 @@ class Viewer:
 
     @property
     def shows_list(self) -> bool:
-        return self._list_version != ""
+        return self._list.version != ""
 
-    def on_list(self, version: str, *, pause_seconds: float) -> None:
-        """A lost conversation is announced at once, other changes after a pause, because the tab fetches
-        its list each time."""
-        if version == self._list_version:
-            return
-        now = asyncio.get_running_loop().time()
-        is_loss = access_part(version) != access_part(self._list_version)
-        if not is_loss and now - self._list_told_at < pause_seconds:
-            return
-        self._list_version, self._list_told_at = version, now
-        self._queue({"list": version})
+    def on_list(self, checked: CheckedList) -> None:
+        self._list.on_list(checked)
 
     def on_gone(self, reason: str) -> None:
         """Nothing protected is sent after this, not even what is already queued."""
@@ -328,7 +305,10 @@ class Viewer:
 
     def _queue(self, message: dict[str, object], *, is_news: bool = True) -> None:
         """Queues a message. A long poll does not end for a message with ``is_news=False``."""
-        self._messages.append(encode(message))
+        self._queue_text(encode(message), is_news=is_news)
+
+    def _queue_text(self, message: str, *, is_news: bool = True) -> None:
+        self._messages.append(message)
         self._has_news |= is_news
         self._wake.set()
 

@@ -20,9 +20,18 @@ from django.http import Http404
 from chat.core import metrics
 from chat.core.errors import is_database_unavailable
 from chat.live.access_monitor import GONE_ACCESS, GONE_SIGNED_OUT, access_monitor
-from chat.live.handshake import Cursor, Subscribe, follow_run, identity_of, subscribe
+from chat.live.handshake import (
+    Cursor,
+    Page,
+    Subscribe,
+    follow_run,
+    identity_of,
+    reader_of,
+    subscribe,
+)
+from chat.live.page_updates import encode
 from chat.live.posts import Answer, Post, PostQueue, Visitor, respond_to
-from chat.live.viewer import CLOSE_SIGNED_OUT, Viewer, encode
+from chat.live.viewer import CLOSE_SIGNED_OUT, Viewer
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +58,7 @@ class Resync(msgspec.Struct, tag="resync"):
     run: UUID
 
 
-Message = Subscribe | Follow | Unfollow | Acknowledge | Resync | Post
+Message = Subscribe | Follow | Unfollow | Acknowledge | Resync | Page | Post
 _decoder = msgspec.json.Decoder(Message)
 
 
@@ -79,7 +88,13 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.close(CLOSE_BUSY)
             return
         send_now = self._send_text_now if SEND_NOW in self.scope else None
-        self.viewer = Viewer(identity, self._send_text, self.close, send_now=send_now)
+        self.viewer = Viewer(
+            identity,
+            self._send_text,
+            self.close,
+            send_now=send_now,
+            reader=reader_of(identity, self.scope),
+        )
         self.sending = asyncio.create_task(self.viewer.run())
         self.posts = PostQueue(partial(self._answer, self.viewer))
         access_monitor.add(self.viewer)
@@ -128,7 +143,6 @@ class LiveConsumer(AsyncWebsocketConsumer):
         except Exception:
             logger.exception("post.failed viewer=%s", viewer.viewer_id)
             answer = Answer(status=500)
-        viewer.posts_under_way -= 1
         begun = answer.begun if viewer.may_begin(answer.begun) else None
         viewer.tell(answer.message(post.id, follows=begun.run_id if begun else None))
         if begun is not None:
@@ -192,10 +206,12 @@ async def on_resync(consumer: LiveConsumer, viewer: Viewer, message: Resync) -> 
 
 async def on_post(consumer: LiveConsumer, viewer: Viewer, message: Post) -> None:
     assert consumer.posts is not None
-    if consumer.posts.add(message):
-        viewer.posts_under_way += 1
-    else:
+    if not consumer.posts.add(message):
         viewer.tell(Answer(status=429).message(message.id))
+
+
+async def on_page(consumer: LiveConsumer, viewer: Viewer, message: Page) -> None:
+    viewer.show(message.shown(), message.list_version)
 
 
 HANDLERS: dict[type, Callable[[LiveConsumer, Viewer, Any], Awaitable[None]]] = {
@@ -205,4 +221,5 @@ HANDLERS: dict[type, Callable[[LiveConsumer, Viewer, Any], Awaitable[None]]] = {
     Acknowledge: on_acknowledge,
     Resync: on_resync,
     Post: on_post,
+    Page: on_page,
 }

@@ -22,6 +22,7 @@ from chat.core.process import ProcessPhase, process
 from chat.core.threads import DatabaseThreads
 from chat.live.access_monitor import GONE_SIGNED_OUT, GONE_UNSURE, Identity, Room, access_monitor
 from chat.live.handshake import identity_of_token, token_of
+from chat.live.list_updates import CheckedList
 from chat.live.sse import AWAY, DATA_HEADERS, STREAM_HEADERS, Refused, Stream
 from chat.models import AccessToken, Run
 from chat.public_api import answers
@@ -183,7 +184,7 @@ class Chat(Program):
         if self._answering is not None:
             self._answering.stands_at(line)
 
-    def on_list(self, version: str, *, pause_seconds: float) -> None:
+    def on_list(self, checked: CheckedList) -> None:
         return
 
     def on_gone(self, reason: str) -> None:

@@ -18,6 +18,7 @@ from chat.events import JsonObject
 from chat.live.access_monitor import Identity, Room, access_monitor
 from chat.live.broadcaster import THREAD_BYTES
 from chat.live.handshake import identity_of_token, token_of
+from chat.live.list_updates import CheckedList
 from chat.live.sse import STREAM_HEADERS, Refused, Stream
 from chat.live.viewer import HEARTBEAT_SECONDS
 from chat.models import User
@@ -105,7 +106,7 @@ class RunEvents(Stream):
     def on_queue(self, line: QueuePositions) -> None:
         return
 
-    def on_list(self, version: str, *, pause_seconds: float) -> None:
+    def on_list(self, checked: CheckedList) -> None:
         return
 
     def on_gone(self, reason: str) -> None:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import zoneinfo
 from collections.abc import Callable
-from functools import cache
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-COOKIE = "timezone"
+from chat.core.time_zones import COOKIE, zone_named
 
 Respond = Callable[[HttpRequest], HttpResponse]
-
-
-@cache
-def _names() -> frozenset[str]:
-    """Read once: it walks through the whole database of zones."""
-    return frozenset(zoneinfo.available_timezones())
 
 
 def person_time_zone(respond: Respond) -> Respond:
@@ -25,9 +17,8 @@ def person_time_zone(respond: Respond) -> Respond:
     that of the installation."""
 
     def in_zone(request: HttpRequest) -> HttpResponse:
-        name = request.COOKIES.get(COOKIE, "")
         # `None` is the zone of the installation, whatever the thread's last request had.
-        with timezone.override(zoneinfo.ZoneInfo(name) if name in _names() else None):
+        with timezone.override(zone_named(request.COOKIES.get(COOKIE, ""))):
             return respond(request)
 
     return in_zone

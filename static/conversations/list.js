@@ -1,14 +1,14 @@
-/* The list of conversations beside a page: fetched when the server says that it has changed. */
+/* The list of conversations beside a page: the server sends the lines that have changed, or says that it has
+   changed; then it is fetched. */
 import { announce, emit, listen, notify } from "../base/dom.js";
-import { AFTER_SWAP, BEFORE_SWAP, LIST_CHANGED, LIST_LOST, LIST_STALE, ROOM_GONE } from "../base/events.js";
+import { AFTER_SWAP, BEFORE_SWAP, CONNECTION_STATE, LIST_CHANGED, LIST_LOST, LIST_PATCHED, LIST_STALE, ROOM_GONE } from "../base/events.js";
 import { gettext } from "../base/i18n.js";
+import { putLines } from "./list_lines.js";
 
 const list = document.getElementById("conversations");
 const room = document.getElementById("room");
 // For networks in which nothing live works.
 const EVERY_MS = 30000;
-// After one's own message: its answer comes first.
-const SOON_MS = 1000;
 const AGAIN_MS = 3000;
 const shownVersion = () => list.querySelector("[data-list-version]")?.dataset.listVersion ?? "";
 // As in chat.live.list_version: it differs where access was lost.
@@ -19,8 +19,10 @@ let told = "";
 let access = accessOf(shownVersion());
 let isFetching = false;
 const isSignedOut = () => list.dataset.isGone === "signed-out";
-// A list that is being pointed at or tabbed through does not move, and nobody sees that of a hidden tab.
-const isAtRest = () => !document.hidden && !list.matches(":hover") && !list.querySelector(":focus-visible");
+// A list that is being pointed at or tabbed through does not move.
+const isUnused = () => !list.matches(":hover") && !list.querySelector(":focus-visible");
+// Nobody sees the list of a hidden tab.
+const isAtRest = () => !document.hidden && isUnused();
 
 // As many lines as are there: those that have come as the list was scrolled stay.
 const countLines = () => list.querySelectorAll("[data-recent] > li").length;
@@ -74,9 +76,16 @@ function noteAccess(version) {
   emit(LIST_LOST);
 }
 
-listen(LIST_CHANGED, ({ version }) => {
-  told = version;
-  noteAccess(version);
+listen(LIST_CHANGED, change => {
+  noteAccess(change.list);
+  // Lines fit the list that they were made for; where they can't say everything, the rest is fetched.
+  const isFitting = change.lines && change.after === shownVersion() && !isFetching && isUnused();
+  if (isFitting && putLines(list, change)) {
+    list.querySelector("[data-list-version]").dataset.listVersion = change.list;
+    emit(LIST_PATCHED);
+    return;
+  }
+  told = change.list;
   catchUp();
 });
 
@@ -95,13 +104,17 @@ listen(AFTER_SWAP, ({ ctx }, { target }) => {
 
 for (const name of ["mouseleave", "focusout"]) list.addEventListener(name, () => setTimeout(catchUp));
 document.addEventListener("visibilitychange", catchUp);
-setInterval(refresh, EVERY_MS);
 
-listen(BEFORE_SWAP, ({ ctx }) => {
-  if (ctx.response?.headers.get("X-Room-List") !== "later") return;
-  const shown = shownVersion();
-  setTimeout(() => { if (shownVersion() === shown) refresh(); }, SOON_MS);
-});
+// The headings say "Today": at midnight a list grows old by itself.
+let isLive = false;
+let day = new Date().toDateString();
+listen(CONNECTION_STATE, ({ isConnected }) => { isLive = isConnected; });
+setInterval(() => {
+  const today = new Date().toDateString();
+  if (isLive && today === day) return;
+  day = today;
+  refresh();
+}, EVERY_MS);
 
 // The other places of such a page where titles are.
 listen(LIST_LOST, () => { if (document.querySelector("[data-titles]")) location.reload(); });

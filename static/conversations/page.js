@@ -1,8 +1,9 @@
-/* The conversation beyond its live answers: tells the server what the page shows, fetches what has
-   changed, and empties the page when access is lost. */
+/* The conversation beyond its live answers: fetches what has changed and was not sent, and empties the page
+   when access is lost. */
 import { announce, emit, listen, onSwapped } from "../base/dom.js";
 import { BEFORE_REQUEST, BEFORE_SWAP, REQUEST_ERROR, RESPONSE_ERROR, ROOM_CHANGED, ROOM_GONE, ROOM_SHOWN } from "../base/events.js";
 import { gettext } from "../base/i18n.js";
+import { noteAsking, openAsks, position } from "./page_updates.js";
 
 const room = document.getElementById("room");
 const turns = document.getElementById("turns");
@@ -10,39 +11,13 @@ const DELAY_MS = 40;
 const AGAIN_MS = 3000;
 const LONGEST_MS = 60000;
 
-// The runs of answers of which more may come, each with the number of its questions here.
-function runs() {
-  const open = [...turns.children].filter(turn => turn === turns.lastElementChild || turn.querySelector(":scope > footer[data-open]"));
-  const answers = open.flatMap(turn => [...turn.querySelectorAll(":scope > .runs > .answer")]);
-  return Object.fromEntries(answers.map(({ dataset: { run } }) =>
-    [run, document.querySelectorAll(`#asks-${run} > .ask`).length]));
-}
-
-const openAsks = () => [...turns.querySelectorAll(".ask-line")];
-
-function position() {
-  const mark = id => document.getElementById(id)?.dataset.mark ?? "";
-  return {
-    first: turns.firstElementChild?.dataset.turn ?? "",
-    tail: turns.lastElementChild?.dataset.turn ?? "",
-    number: Number(turns.lastElementChild?.dataset.number ?? 0),
-    revision: Number(room.dataset.revision),
-    open: [...turns.querySelectorAll("footer[data-open]")].map(footer => footer.id.slice(1)),
-    strip: mark("strip"),
-    action: mark("composer-action"),
-    tools: mark("tools-count"),
-    runs: runs(),
-    asks: Object.fromEntries(openAsks().map(({ dataset: { ask, mark } }) => [ask, mark])),
-    head: document.querySelector("#room-head [data-mark]")?.dataset.mark ?? "",
-    writes: document.getElementById("composer") !== null,
-    lines: document.querySelectorAll("#conversations [data-recent] > li").length,
-  };
-}
-
 // Here and not when the request is made: it may have been queued, and the page moved on.
-listen(BEFORE_REQUEST, ({ ctx: { request } }, event) => {
-  if (isRefresh(request) && !isStillWanted()) event.preventDefault();
+listen(BEFORE_REQUEST, ({ ctx }, event) => {
+  const { request } = ctx;
+  const isChange = isRefresh(request);
+  if (isChange && !isStillWanted()) event.preventDefault();
   request.headers["X-Room-Position"] = JSON.stringify(position());
+  if (!event.defaultPrevented && (isChange || request.method === "POST")) noteAsking(ctx);
 });
 
 /* --- changes --- */

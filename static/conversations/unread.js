@@ -1,6 +1,6 @@
 /* Which conversations have something new since this browser showed them: a mark in the list. */
 import { element, listen, ofBrowser, onSwapped } from "../base/dom.js";
-import { ANSWER_ENDED } from "../base/events.js";
+import { ANSWER_ENDED, LIST_PATCHED } from "../base/events.js";
 import { gettext } from "../base/i18n.js";
 
 const STORED = "seen-rooms";
@@ -58,6 +58,7 @@ function mark() {
 }
 
 onSwapped(mark);
+listen(LIST_PATCHED, mark);
 document.addEventListener("visibilitychange", mark);
 listen(ANSWER_ENDED, () => {
   shownRevision();

@@ -1,8 +1,9 @@
 /* Live answers: a cursor for each, the frames that continue them, and acknowledgements. */
 import { emit, listen } from "../base/dom.js";
 import {
-  ANSWER_ENDED, LIST_CHANGED, ROOM_CHANGED, ROOM_GONE, ROOM_SHOWN, SERVERS_DRAINING, WS_AFTER_INCOMING, WS_ERROR,
+  ANSWER_ENDED, LIST_CHANGED, PAGE_SHOWN, ROOM_CHANGED, ROOM_GONE, ROOM_SHOWN, SERVERS_DRAINING, WS_AFTER_INCOMING, WS_ERROR,
 } from "../base/events.js";
+import { applyUpdate, shownPage } from "../conversations/page_updates.js";
 import { connect } from "./connection.js";
 import { complete } from "./open_blocks.js";
 import { posts } from "./posts.js";
@@ -53,10 +54,16 @@ function hello() {
   const runs = [...cursors].map(([run, { seq, check }]) => ({ run, seq, check, holds: true }));
   const shown = room ? { room: room.dataset.room, revision: Number(room.dataset.revision), epoch: room.dataset.epoch } : {};
   // Also on a page without a conversation.
-  const list_version = document.querySelector("[data-list-version]")?.dataset.listVersion ?? "";
+  const list_version = listVersion();
   const draining = (document.getElementById("choice-note")?.dataset.draining ?? "").split(" ").filter(Boolean);
-  return { type: "hello", ...shown, list_version, writes: document.getElementById("composer") !== null, draining, runs };
+  return { type: "hello", ...shown, list_version, writes: document.getElementById("composer") !== null, draining, runs, page: shownPage() };
 }
+
+function listVersion() {
+  return document.querySelector("[data-list-version]")?.dataset.listVersion ?? "";
+}
+
+listen(PAGE_SHOWN, () => say({ type: "page", ...shownPage(), list_version: listVersion() }));
 
 /* --- messages --- */
 function onIncoming(event) {
@@ -67,10 +74,14 @@ function onIncoming(event) {
   if (message.follows) begun.add(message.follows);
   // Frames of a run come after the answer that shows it.
   if (message.answer) event.detail.waitUntil(takeAnswer(message));
-  if (isGone || isMisplaced(message)) event.preventDefault();
+  if (isGone || isUpdate(message) || isMisplaced(message)) event.preventDefault();
+  if (!isGone && isUpdate(message)) event.detail.waitUntil(applyUpdate(message));
   // What hx-ws swaps: the same object, with the open blocks.
   event.detail.message.json = async () => message;
 }
+
+// It is swapped as the answer to a request for changes would be.
+const isUpdate = message => message.page !== undefined;
 
 // A patch fits only the text it was made for. One that crossed a new rendering on its way is dropped;
 // the cursor that was sent with the new rendering brings the right one.
@@ -105,7 +116,7 @@ function take(message, cursor) {
   else if (message.gone) gone(message.reason);
   else if (message.run) onFrame(message, cursor);
   else if (message.room) emit(ROOM_CHANGED, { revision: message.revision });
-  else if (message.list) emit(LIST_CHANGED, { version: message.list });
+  else if (message.list) emit(LIST_CHANGED, message);
   else if (message.queue) onPlace(message);
   else if (message.draining) emit(SERVERS_DRAINING, message);
 }
@@ -113,6 +124,7 @@ function take(message, cursor) {
 /* By the event stream, of which hx-ws swaps nothing. */
 async function swapAndTake(message) {
   if (isGone || isMisplaced(message)) return;
+  if (isUpdate(message)) return applyUpdate(message);
   const cursor = cursors.get(message.run);
   if (message.content !== undefined) {
     try {
@@ -147,7 +159,6 @@ function ended(run) {
   noteWords(run);
   forget(run);
   emit(ANSWER_ENDED, { run });
-  emit(ROOM_CHANGED, {});
 }
 
 function onPlace({ queue, place }) {

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import pytest
+from django.http import HttpResponse
 from django.test import Client
 from lxml import html
 
 from chat.conversations.actions import conversation
 from chat.conversations.actions import messages as message_actions
+from chat.conversations.page_updates import render_updates
 from chat.conversations.transcript import PAGE_TURNS
+from chat.live.page_updates import CSRF_PLACE, KEY_PLACE, PageReader
 from chat.models import (
     AnswerFile,
     BranchChoice,
@@ -296,6 +300,75 @@ def test_page_after_an_answer_equals_a_new_one(
     assert ("Files (1)" in patches.text(footer)) is (also is add_file)
 
 
+def as_pushed(patches: Patches) -> dict[str, list[str]]:
+    """Without the list, which comes by itself, and the keys, which are different each time."""
+    for key in patches.tree.xpath("//input[@name='key']"):
+        key.set("value", "")
+    return {
+        target: found for target, found in patches.by_target.items() if target != "#conversations"
+    }
+
+
+@pytest.mark.parametrize("also", [nothing_else, rename, add_file, end_by_a_pause, add_branch])
+def test_pushed_update_is_what_a_request_brings(
+    as_alice: Client,
+    as_bob: Client,
+    as_viewer: Client,
+    room: Room,
+    alice: User,
+    bob: User,
+    viewer: User,
+    also: Callable[[Run, Room], None],
+) -> None:
+    run = room.ask("First")
+    shown = position_of_a_viewer(room, run)["X-Room-Position"]
+    state = json.loads(shown)
+    reading = {**state, "writes": False, "action": ""}
+    people = [(as_alice, alice, state), (as_bob, bob, state), (as_viewer, viewer, reading)]
+    end_run(run)
+    also(run, room)
+
+    readers = [PageReader(user.pk, json.dumps(state).encode()) for _, user, state in people]
+    updates = render_updates(room.conversation.public_id, readers)
+
+    for reader, (client, _, _) in zip(readers, people, strict=True):
+        update = updates[reader]
+        asked = room.changes(client, {**HTMX, "X-Room-Position": reader.state.decode()})
+        if update is None:
+            # It reads another branch than they go on in.
+            assert also is add_branch
+            continue
+        text = json.loads(update.message(room.conversation.public_id, 1, "a" * 32))["content"]
+        assert CSRF_PLACE not in text
+        assert KEY_PLACE not in text
+        assert as_pushed(Patches(HttpResponse(text))) == as_pushed(asked)
+        assert f'"revision":{asked.response.headers["X-Room-Revision"]},' in update.message(
+            room.conversation.public_id, 1, ""
+        )
+
+
+def test_update_is_rendered_once_for_those_who_see_the_same(
+    room: Room, alice: User, bob: User, viewer: User, charlie: User
+) -> None:
+    more = [User.objects.create_user(f"{n}@example.org", None, name=f"{n}") for n in range(3)]
+    for user in more:
+        Membership.objects.create(team=room.conversation.team, user=user, role=TeamRole.MEMBER)
+    run = room.ask("First")
+    state = position_of_a_viewer(room, run)["X-Room-Position"].encode()
+    end_run(run)
+
+    people = [alice, bob, *more, viewer, charlie]
+    readers = [PageReader(user.pk, state) for user in people]
+    updates = render_updates(room.conversation.public_id, readers)
+
+    # Bob's rights are those of the others; who only reads has a page with a composer, and asks; a
+    # stranger gets nothing.
+    assert len({id(updates[reader]) for reader in readers[1:5]}) == 1
+    assert updates[readers[0]] is not updates[readers[1]]
+    assert updates[readers[5]] is None
+    assert readers[6] not in updates
+
+
 def test_end_of_an_answer_costs_few_queries(
     as_alice: Client,
     room: Room,
@@ -311,3 +384,7 @@ def test_end_of_an_answer_costs_few_queries(
     # its projects, and whether one may create some.
     with django_assert_max_num_queries(12):
         room.changes(as_alice, headers)
+    # The person, the conversation, its path, runs, artifacts, tools.
+    reader = PageReader(room.conversation.owner_id, headers["X-Room-Position"].encode())
+    with django_assert_max_num_queries(6):
+        render_updates(room.conversation.public_id, [reader])

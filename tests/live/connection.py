@@ -193,11 +193,12 @@ class LivePage(Connection):
 
     def take(self, text: str) -> None:
         message = json.loads(text)
-        if "content" in message:
+        is_frame = "run" in message and "content" in message
+        if is_frame:
             # The values that frames leave out.
             message = {"replaces": False, "live": True, **message}
         self.messages.append(message)
-        if "content" in message:
+        if is_frame:
             self.apply(message)
 
     def apply(self, frame: dict[str, Any]) -> bool:

@@ -36,6 +36,11 @@ from tests.bench.load.page import Page
 from tests.support.open_blocks import completed
 
 ACK_SECONDS = 0.5
+# In an update: the composer's button, which sends again. And what announces a new list.
+ENDED = b"#composer-action"
+LIST = b'{"list":'
+# Until the update that follows an answer; a page would ask for it.
+UPDATE_SECONDS = 30.0
 # From the last tab to the first stream: whoever measures gets ready, and what tabs cost is over.
 LEAD_SECONDS = 0.5
 # What is left of a window at least, if the first deltas are late.
@@ -47,10 +52,10 @@ LATENCY_SHARES = (0.5, 0.95, 0.99)
 CSRF = "a" * 32
 ORIGIN = "http://tributary.test"
 SHOWN_TURN = re.compile(rb'data-turn="([0-9a-f]{32})"')
-# What the page says of itself in the head of an answer, and what it fetches after that.
+# What the page says of itself in the head of an answer.
 REVISION = re.compile(rb"(?im)^x-room-revision: (\d+)")
-LIST_IS_LATER = re.compile(rb"(?im)^x-room-list: later")
-LIST_SECONDS = 1.0
+# An update of the page, which a page answers with what it shows now.
+UPDATE = re.compile(rb'^\{"room":"[0-9a-f]{32}","revision":(\d+),"page":(\d+),')
 SHOWN_RUN = re.compile(
     rb'data-run="([0-9a-f]{32})" data-seq="(\d+)" data-check="([0-9a-f]+)" data-live'
 )
@@ -402,7 +407,11 @@ class TabStream(Stream):
         self.seq = self._acknowledged = 0
         self._revision = 1
         self._tail = person.tail
-        self._fetching: asyncio.Task[object] | None = None
+        self._number = 0
+        self._has_list = False
+        self._fetching: list[asyncio.Task[object]] = []
+        self._is_live = False
+        self._has_update = asyncio.Event()
         self._answer: asyncio.Future[dict[str, Any]]
         self._is_begun = False
         self.port = job.other_port if job.other_port and id % 2 else job.port
@@ -421,7 +430,13 @@ class TabStream(Stream):
     async def _enter(self, socket: Socket, *cursors: dict[str, object]) -> None:
         await socket.open()
         room = {"room": self.person.conversation, "revision": self._revision, "writes": True}
-        socket.say({"type": "hello", **room, "runs": cursors})
+        shown = {"list_version": "-", "runs": cursors, "page": self._shown()}
+        socket.say({"type": "hello", **room, **shown})
+
+    def _shown(self) -> dict[str, object]:
+        """What a page tells its server whenever it changes."""
+        self._number += 1
+        return {"number": self._number, "revision": self._revision, "state": self._position()}
 
     async def open(self) -> None:
         self.began = now()
@@ -431,6 +446,8 @@ class TabStream(Stream):
             "key": _key(self.id),
             "parent": self._tail,
         }
+        # Until the answer is there, the page is asking for changes itself.
+        self.socket.say({"type": "page", "number": self._number})
         self.status, head, body = await self._send(fields)
         self._take_head(head, body)
         shown = SHOWN_RUN.search(body)
@@ -443,6 +460,8 @@ class TabStream(Stream):
         self._rendered, self._rendered_at = body, int(shown[2])
         # Where the answer begins before the response is made, its first words are in there.
         self.marks.take(body, now())
+        self._is_live = True
+        self.socket.say({"type": "page", **self._shown()})
         # Otherwise the server follows it for this tab already.
         if self.job.viewers and not (self._is_begun and cursor["seq"] == 0):
             self.socket.say({"type": "follow", **cursor})
@@ -488,11 +507,8 @@ class TabStream(Stream):
             self._revision = int(found[1])
         if turns := SHOWN_TURN.findall(body):
             self._tail = turns[-1].decode()
-        if LIST_IS_LATER.search(head):
-            self._fetching = asyncio.create_task(self._fetch_list())
 
     async def _fetch_list(self) -> None:
-        await asyncio.sleep(LIST_SECONDS)
         address = f"/c/list/?current={self.person.conversation}"
         await exchange(self.port, self._request("GET", address, b""))
 
@@ -515,11 +531,12 @@ class TabStream(Stream):
         self.stopped_at = now()
 
     async def finish(self) -> None:
-        if self._fetching is not None:
-            await asyncio.wait({self._fetching})
-        if self.is_complete:
-            # The page fetches what has changed around the answer: its actions, the heading.
-            await exchange(self.port, self._request("GET", self._address("changes/"), b""))
+        if self.is_complete and self.job.viewers:
+            # What has changed around the answer, its actions for one, comes without a request.
+            async with asyncio.timeout(UPDATE_SECONDS):
+                await self._has_update.wait()
+        if self._fetching:
+            await asyncio.wait(self._fetching)
         for socket in (self.socket, *self.others):
             socket.close()
 
@@ -532,7 +549,7 @@ class TabStream(Stream):
                 "id": 1,
                 "action": self._address("send/"),
                 "fields": list(fields.items()),
-                "headers": {"HX-Request": "true", "X-Room-Position": self._position()},
+                "headers": {"HX-Request": "true", "X-Room-Position": json.dumps(self._position())},
                 "cookie": f"csrftoken={CSRF}",
             }
         )
@@ -558,22 +575,6 @@ class TabStream(Stream):
         message = self._request("POST", path, body)
         return await exchange(self.port, message, on_send=on_send)
 
-    def _position(self) -> str:
-        run = {self.run: 0} if self.run else {}
-        position = {
-            "first": self.person.first,
-            "tail": self._tail,
-            # Of a turn and its answer.
-            "number": 2,
-            "revision": self._revision,
-            "open": [self._tail] if run else [],
-            "strip": self.run,
-            "action": self.run,
-            "runs": run,
-            "writes": True,
-        }
-        return json.dumps(position)
-
     def _request(self, method: str, path: str, body: bytes) -> bytes:
         self.requests += 1
         return request(
@@ -584,9 +585,39 @@ class TabStream(Stream):
             f"Cookie: sessionid={self.person.session}; csrftoken={CSRF}",
             f"X-CSRFToken: {CSRF}",
             "HX-Request: true",
-            f"X-Room-Position: {self._position()}",
+            f"X-Room-Position: {json.dumps(self._position())}",
             "Connection: close",
         )
+
+    def _position(self) -> dict[str, object]:
+        run = self.run if self._is_live else ""
+        return {
+            "first": self.person.first,
+            "tail": self._tail,
+            # Of a turn and its answer.
+            "number": 2,
+            "revision": self._revision,
+            "open": [self._tail] if run else [],
+            "strip": run,
+            "action": run,
+            "runs": {self.run: 0} if self.run else {},
+            "writes": True,
+        }
+
+    def _take_update(self, payload: bytes) -> None:
+        if payload.startswith(LIST) and b'"lines":' not in payload:
+            # The first one says which list there is; a page has been loaded with it.
+            if self._has_list:
+                self._fetching.append(asyncio.create_task(self._fetch_list()))
+            self._has_list = True
+        found = UPDATE.match(payload)
+        if found is None or int(found[2]) != self._number:
+            return
+        self._revision = int(found[1])
+        if ENDED in payload:
+            self._is_live = False
+            self._has_update.set()
+        self.socket.say({"type": "page", **self._shown()})
 
     def _take(self, payload: bytes, size: int) -> None:
         arrived = now()
@@ -595,6 +626,7 @@ class TabStream(Stream):
             return
         found = ENVELOPE.search(payload, 0, 160)
         if found is None:
+            self._take_update(payload)
             return
         self.counts(size)
         self.seq = int(found[2])
