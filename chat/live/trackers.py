@@ -52,7 +52,9 @@ class PageTracker:
     def show(self, page: ShownPage | None) -> None:
         """The tab shows this now. ``None``: it is asking for changes by itself, and says what it shows
         when it has them."""
-        self._page, self._is_asking, self._updated_at = page, page is None, None
+        self._page, self._updated_at = page, None
+        # One that only listens cannot say when it has them.
+        self._is_asking = page is None and self._says_what_it_has
         if page is not None:
             self._bring_up_to_date()
 

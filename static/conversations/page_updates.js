@@ -78,9 +78,13 @@ listen(FINALLY_REQUEST, ({ ctx }) => {
 });
 onSwapped(tell);
 
-/* One that was made for another state is dropped; the server is told of the new one, and makes another. */
+/* One that was made for another state is dropped; the server is told of the new one, and makes another.
+   Returns whether it was applied. */
 export async function applyUpdate({ page, revision, content }) {
-  if (room.dataset.isGone || page !== number || isToldAnew() || asking.size) return tell();
+  if (room.dataset.isGone || page !== number || isToldAnew() || asking.size) {
+    tell();
+    return false;
+  }
   room.dataset.revision = String(Math.max(revision, Number(room.dataset.revision)));
   try {
     await htmx.swap({ sourceElement: sync, target: sync, swap: "none swapEmpty:false", text: content, transition: false });
@@ -88,4 +92,5 @@ export async function applyUpdate({ page, revision, content }) {
     emit(ROOM_CHANGED, {});
   }
   tell();
+  return true;
 }

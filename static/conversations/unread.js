@@ -16,8 +16,8 @@ function write(seen) {
   if (ofBrowser.get(STORED) !== text) ofBrowser.set(STORED, text);
 }
 
-// An end raises the conversation's revision by one. The page is told of it before it fetches what else
-// has changed, and may be left in between.
+// An end raises the conversation's revision by one. The page shows it before it gets what else has
+// changed, and may be left in between.
 let fetched = 0;
 let ends = 0;
 
@@ -60,9 +60,10 @@ function mark() {
 onSwapped(mark);
 listen(LIST_PATCHED, mark);
 document.addEventListener("visibilitychange", mark);
-listen(ANSWER_ENDED, () => {
+listen(ANSWER_ENDED, ({ run }) => {
   shownRevision();
-  ends += 1;
+  // Unless the update has come first.
+  if (document.getElementById(`r${run}`)?.closest(".turn")?.querySelector(":scope > footer[data-open]")) ends += 1;
   mark();
 });
 // Read in another tab of this browser.

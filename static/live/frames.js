@@ -59,9 +59,7 @@ function hello() {
   return { type: "hello", ...shown, list_version, writes: document.getElementById("composer") !== null, draining, runs, page: shownPage() };
 }
 
-function listVersion() {
-  return document.querySelector("[data-list-version]")?.dataset.listVersion ?? "";
-}
+const listVersion = () => document.querySelector("[data-list-version]")?.dataset.listVersion ?? "";
 
 listen(PAGE_SHOWN, () => say({ type: "page", ...shownPage(), list_version: listVersion() }));
 
@@ -124,7 +122,8 @@ function take(message, cursor) {
 /* By the event stream, of which hx-ws swaps nothing. */
 async function swapAndTake(message) {
   if (isGone || isMisplaced(message)) return;
-  if (isUpdate(message)) return applyUpdate(message);
+  // The server can't be told what the page shows instead.
+  if (isUpdate(message)) return await applyUpdate(message) || emit(ROOM_CHANGED, { revision: message.revision });
   const cursor = cursors.get(message.run);
   if (message.content !== undefined) {
     try {

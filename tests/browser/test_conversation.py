@@ -166,6 +166,7 @@ def test_late_response_does_not_undo_a_deletion(
     bob = tab("Bob", site.room(run)).until_ended()
     hold = bob.hold_answer if is_answered else bob.hold
     hold("**/changes/")
+    bob.lose_updates()
     alice.page.get_by_label("Conversation options").click()
     alice.page.get_by_label("Title", exact=True).fill("The last thing that was seen")
     alice.page.get_by_label("Title", exact=True).press("Enter")

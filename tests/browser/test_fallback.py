@@ -410,12 +410,6 @@ def test_tab_without_timers_acknowledges(proxy: FaultyProxy, people: People) -> 
     assert_whole(alice)
 
 
-# What is lost is asked for: the server says so when the page has not taken an update for some seconds.
-LOSE_UPDATES = """() => document.addEventListener("htmx:ws:before:message:incoming", event => {
-  if (event.detail.message.data.includes('"page":')) event.preventDefault();
-}, true)"""
-
-
 def test_failed_change_is_fetched_later(proxy: FaultyProxy, people: People) -> None:
     proxy.fake.script(streams.telling("First."))
     run = proxy.send("Tell us.")
@@ -427,7 +421,7 @@ def test_failed_change_is_fetched_later(proxy: FaultyProxy, people: People) -> N
         failing.pop(0)(route)
 
     alice.page.route("**/changes/", fail, times=len(failing))
-    alice.page.evaluate(LOSE_UPDATES)
+    alice.lose_updates()
     proxy.post("Alice", f"{proxy.room(run)}rename/", title="Another name")
     title = alice.page.locator("#room-head", has_text="Another name")
     alice.until(

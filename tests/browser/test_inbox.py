@@ -189,6 +189,7 @@ def test_answer_after_the_seen_end_is_new(
     bob.shows("Going")
     alice.hold("**/changes/")
     alice.hold("**/c/list/**")
+    alice.lose_updates()
     site.fake.release("end")
     until_end_is_shown(alice)
     bob.until_ended().write("And then?").shows("Then.").until_ended()

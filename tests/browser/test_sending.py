@@ -93,6 +93,7 @@ def test_message_to_a_busy_server_is_sent_again_once(site: BrowserSite, tab: Ope
     alice = tab("Alice")
     alice.install_clock()
     alice.open(site.room(run)).until_ended()
+    alice.post_over_http()
     asked: list[str] = []
 
     def refuse(route: Route) -> None:

@@ -256,6 +256,15 @@ class Tab:
             "() => document.querySelectorAll('[data-live-post]').forEach(form => form.removeAttribute('data-live-post'))"
         )
 
+    def lose_updates(self) -> None:
+        """From now on pushed changes of page and list are lost. After some seconds the server tells it to ask
+        for them."""
+        self.page.evaluate(
+            """() => document.addEventListener("htmx:ws:before:message:incoming", event => {
+              if (/"(page|list)":/.test(event.detail.message.data)) event.preventDefault();
+            }, true)"""
+        )
+
     @property
     def is_holding(self) -> bool:
         return bool(self._held or self._answers)
