@@ -6,7 +6,8 @@ import asyncio
 import json
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from django.test import Client
 from django.utils import timezone
 
 from chat.conversations.actions import messages as message_actions
+from chat.core.request_queue import Overloaded, request_queue
 from chat.live.posts import MOST_WAITING
 from chat.models import Conversation, Message, Run, Runner, RunStatus, Upstream, User
 from chat.runs.configured_buffer import event_buffer
@@ -167,6 +169,24 @@ async def test_other_messages_are_handled_while_a_form_waits(
 
     blocked.may_go.set()
     assert (await answer_of(tab))["status"] == 200
+
+
+async def test_message_to_a_busy_server_is_told_when_to_come_again(
+    shown: Shown, open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def refuse(*, is_message: bool) -> AsyncIterator[None]:
+        raise Overloaded(7)
+        yield
+
+    monkeypatch.setattr(request_queue, "place", refuse)
+    tab = shown.enter(open_tab())
+
+    post(tab, shown, shown.form())
+    answer = await answer_of(tab)
+
+    assert (answer["status"], answer["headers"]["Retry-After"]) == (503, "7")
+    assert await threads.call(said) == 0
 
 
 # --- exactly one -----------------------------------------------------------------------------------
