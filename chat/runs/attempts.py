@@ -55,11 +55,11 @@ def begin_attempt(run_pk: int, runner: UUID, dialect: str) -> int:
     return begun[0][0] if begun else 0
 
 
-# Marks the run as sent, and counts its attempts.
+# Marks the run as sent, and counts its attempts; `unless` is a query that must find nothing.
 MARK = """
     UPDATE chat_run SET request_sent_at = %s, dialect = %s
     WHERE id = %s AND runner_id = %s AND status = 'running'
-    AND stop_requested_at IS NULL AND request_sent_at IS NULL {unless}
+    AND stop_requested_at IS NULL AND request_sent_at IS NULL AND NOT EXISTS ({unless})
     RETURNING id
 """
 INSERT = """
@@ -67,7 +67,7 @@ INSERT = """
     SELECT id, 1 + (SELECT COUNT(*) FROM chat_attempt WHERE run_id = marked.id), %s, '', '', ''
     FROM marked RETURNING number
 """
-_MARK = MARK.format(unless="")
+_MARK = MARK.format(unless="SELECT 1 WHERE FALSE")
 _COUNT = "WITH marked AS (SELECT %s AS id)" + INSERT
 _MARK_AND_COUNT = f"WITH marked AS ({_MARK})" + INSERT
 

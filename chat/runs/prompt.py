@@ -235,13 +235,9 @@ _PATH = """
 _ONLY_PATH = _PATH.format(marking="", attempt="NULL")
 # Marks the run as sent in the same statement, unless pictures have to be read before: if that fails,
 # the run must be one that was not sent.
-_UNLESS_PICTURES = """
-    AND NOT EXISTS (
-        SELECT 1 FROM path JOIN chat_attachment AS picture ON picture.message_id = path.id
-    )
-"""
+_PICTURES = "SELECT 1 FROM path JOIN chat_attachment AS picture ON picture.message_id = path.id"
 _MARKED_PATH = _PATH.format(
-    marking=f", marked AS ({MARK.format(unless=_UNLESS_PICTURES)}), attempt AS ({INSERT})",
+    marking=f", marked AS ({MARK.format(unless=_PICTURES)}), attempt AS ({INSERT})",
     attempt="(SELECT number FROM attempt)",
 )
 

@@ -48,7 +48,7 @@ def line(tab: Tab, title: str) -> Locator:
 def run_menu(tab: Tab, *buttons: str) -> None:
     tab.page.get_by_label("Conversation options").click()
     for name in buttons:
-        tab.button(name).click()
+        tab.page.get_by_role("button", name=name, exact=True).click()
 
 
 def test_list_follows_a_colleague(site: BrowserSite, tab: OpenTab, bob: Tab, title: str) -> None:
