@@ -15,7 +15,7 @@ from typing import Any
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
-from django.db.models import Exists, Max, OuterRef, QuerySet, Value
+from django.db.models import BooleanField, Max, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 
 from chat.core.prepared import insert
@@ -35,7 +35,7 @@ SLICE_CHARACTERS = 100_000
 FEW_CONVERSATIONS = 1_500
 # PostgreSQL reads all rows that have a word before it can sort them. So it first looks for enough of
 # them among so many rows that were stored last.
-LAST_ROWS = (50_000, 400_000)
+LAST_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,9 +180,10 @@ def _rows_of_few(conversations: QuerySet[Conversation]) -> QuerySet[SearchRow]:
 
 
 def _rows_of_many(conversations: QuerySet[Conversation]) -> QuerySet[SearchRow]:
-    is_readable = Exists(conversations.filter(pk=OuterRef("conversation")))
-    # Within `Coalesce` it is a question about each row. Otherwise PostgreSQL would join the two
-    # tables, and sort what it has joined.
+    # As a value, it is looked up for each row. For a condition, PostgreSQL would read all of the
+    # conversations first, or join the two tables and sort what it has joined.
+    this = conversations.filter(pk=OuterRef("conversation")).order_by()
+    is_readable = Subquery(this.values(found=Value(True))[:1], output_field=BooleanField())
     return SearchRow.objects.filter(Coalesce(is_readable, Value(False)))
 
 
@@ -218,10 +219,9 @@ def newest_first(
         rows = rows.order_by("-pk")
     if query.wanted and connection.vendor == "postgresql" and not are_few:
         newest = SearchRow.objects.aggregate(Max("pk"))["pk__max"] or 0
-        for count in LAST_ROWS:
-            keys = _sorted(rows.filter(pk__gt=newest - count)[:sorted_rows], limit)
-            if len(keys) == limit:
-                return keys
+        keys = _sorted(rows.filter(pk__gt=newest - LAST_ROWS)[:sorted_rows], limit)
+        if len(keys) == limit:
+            return keys
     return _sorted(rows[:sorted_rows], limit)
 
 
