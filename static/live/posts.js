@@ -1,5 +1,6 @@
 /* Forms with `data-live-post` go over the page's websocket. htmx treats the answer like any response. Where
-   there is no websocket, or it closes before the answer, the form is posted: its key makes it count once. */
+   there is no websocket, or it closes or stays silent instead of answering, the form is posted: its key
+   makes it count once. */
 import { listen } from "../base/dom.js";
 import { BEFORE_REQUEST, CONNECTION_STATE, FINALLY_REQUEST } from "../base/events.js";
 
@@ -7,6 +8,8 @@ import { BEFORE_REQUEST, CONNECTION_STATE, FINALLY_REQUEST } from "../base/event
 const MOST_BYTES = 60000;
 // A server that restarts is back by then.
 const AGAIN_MS = 20000;
+// An answer takes longer than this only where the network has gone without a word, or the server is busy.
+const PATIENCE_MS = 10000;
 const HEADERS = ["HX-Request", "HX-Current-URL", "X-Room-Position"];
 const BAD_GATEWAY = 502;
 
@@ -34,7 +37,7 @@ export function posts(send) {
       const response = await fetch(action, request);
       if (answer === null || response.status !== BAD_GATEWAY) return response;
     } catch (error) {
-      if (answer === null) throw error;
+      if (answer === null || !navigator.onLine) throw error;
     }
     // The websocket closed under way, because the server restarts most likely.
     await connected(request.signal);
@@ -46,20 +49,24 @@ export function posts(send) {
   function ask(message, request) {
     const id = last += 1;
     return new Promise(resolve => {
-      if (!send({ type: "post", id, ...message })) return resolve(null);
+      // Without a network the websocket is still open, until its silence is noticed.
+      if (!navigator.onLine || !send({ type: "post", id, ...message })) return resolve(null);
+      const giveUp = () => waiting.get(id)?.();
+      const timer = setTimeout(giveUp, PATIENCE_MS);
       waiting.set(id, answer => {
+        clearTimeout(timer);
         waiting.delete(id);
         resolve(answer);
         return answer && new Promise(done => finishing.set(request, done));
       });
-      request.signal?.addEventListener("abort", () => waiting.get(id)?.());
+      request.signal?.addEventListener("abort", giveUp);
     });
   }
 
-  return {
-    takeAnswer: message => waiting.get(message.answer)?.(message),
-    lose() { for (const give of [...waiting.values()]) give(); },
-  };
+  function lose() { for (const give of [...waiting.values()]) give(); }
+  addEventListener("offline", lose);
+
+  return { takeAnswer: message => waiting.get(message.answer)?.(message), lose };
 }
 
 /* `null` for what only a request can carry: files, and very long texts. */

@@ -109,6 +109,19 @@ def test_message_under_way_when_the_websocket_breaks_is_posted(
     assert site.value(COUNT, "Once only") == 1
 
 
+def test_message_that_a_silent_websocket_swallows_is_posted(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended().until_live()
+
+    alice.page.evaluate("() => { window.heldPosts = []; }")
+    with alice.page.expect_request("**/send/"):
+        alice.write("Into the silence")
+
+    alice.shows("Second.").until_ended()
+    expect(alice.composer).to_have_value("")
+    assert site.value(COUNT, "Into the silence") == 1
+
+
 def test_text_that_is_too_long_is_kept(own_site: BrowserSite, people: People) -> None:
     own_site.start(MAX_BODY_BYTES="100000")
     own_site.fake.script(streams.telling("First."), streams.telling("Second."))
