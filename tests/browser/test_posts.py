@@ -109,7 +109,9 @@ def test_message_under_way_when_the_websocket_breaks_is_posted(
     assert site.value(COUNT, "Once only") == 1
 
 
-def test_message_that_a_silent_websocket_swallows_is_posted(site: BrowserSite, tab: OpenTab) -> None:
+def test_message_that_a_silent_websocket_swallows_is_posted(
+    site: BrowserSite, tab: OpenTab
+) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Second."))
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended().until_live()
 
