@@ -104,8 +104,15 @@ def _parse_inline(state: StateCore) -> None:
 
 def _link_addresses(state: StateCore) -> None:
     """Addresses in text become links, where the inline parser read the text as well."""
-    if not any(token.type == "inline" and _is_too_much(token.content) for token in state.tokens):
+    texts = [token.content for token in state.tokens if token.type == "inline"]
+    # The search for addresses costs as much as the rest of the inline parser.
+    if any(map(_may_have_address, texts)) and not any(map(_is_too_much, texts)):
         linkify(state)
+
+
+def _may_have_address(content: str) -> bool:
+    """See `_addresses`: each has a scheme, or is one of mail."""
+    return ":" in content or "@" in content
 
 
 def _mark_tasks(state: StateCore) -> None:
