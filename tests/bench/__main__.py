@@ -17,6 +17,7 @@ from tests.bench import (  # noqa: E402 - Django first
     compaction,
     decoding,
     frame_bytes,
+    memory,
     search,
     sidebar,
 )
@@ -31,6 +32,7 @@ BENCHMARKS = {
     "long": browser.long_report,
     "search": search.report,
     "bytes": frame_bytes.report,
+    "memory": memory.report,
     "sidebar": sidebar.report,
 }
 
