@@ -74,6 +74,9 @@ class ChoiceForm(Sentences):
 
     # The label of an option that chooses nothing; without one, a model must be chosen.
     no_choice_label: ClassVar[Promise | None] = None
+    # Whether a posted form is shown again. Otherwise it has no fields for parameters that were left
+    # empty, which are almost all of about thirty.
+    is_shown_again: ClassVar[bool] = False
 
     # Not a choice field, because the name of a model may be typed.
     choice = forms.CharField(
@@ -185,8 +188,11 @@ class ChoiceForm(Sentences):
 
     def _add_parameters(self, dialect: str) -> None:
         kept = self.remembered.parameters if self.remembered else {}
+        is_only_read = self.is_bound and not self.is_shown_again
         for parameter in DIALECTS[dialect].parameters:
             name = field_name(dialect, parameter.name)
+            if is_only_read and self.data.get(name) in (None, ""):
+                continue
             self.fields[name] = parameter_field(parameter)
             if parameter.name in kept and parameter.accepts(kept[parameter.name]):
                 self.initial[name] = _as_typed(kept[parameter.name])
@@ -237,7 +243,7 @@ class ChoiceForm(Sentences):
         """The parameters of a valid form with a server, without empty ones."""
         dialect = self.cleaned_data["upstream"].dialect
         values = {
-            parameter.name: self.cleaned_data[field_name(dialect, parameter.name)]
+            parameter.name: self.cleaned_data.get(field_name(dialect, parameter.name))
             for parameter in DIALECTS[dialect].parameters
         }
         return {name: value for name, value in values.items() if value not in (None, "")}

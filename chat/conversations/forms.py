@@ -54,6 +54,10 @@ class FilesField(forms.ModelMultipleChoiceField):
         nothing = StoredFile.objects.none()
         super().__init__(nothing, to_field_name="public_id", required=False)
 
+    def clean(self, value: Any) -> Any:
+        """Most messages have none, for which Django would make a query."""
+        return super().clean(value) if value else ()
+
 
 class SendForm(ChoiceForm, WordsForm):
     """A message in a conversation, below the answer ``parent``, with some of the ``shared`` files."""

@@ -188,3 +188,16 @@ def address_of(route: str, public_id: UUID) -> str:
 def _around(route: str) -> tuple[str, str]:
     before, _, after = reverse(route, args=[NOBODY]).partition(str(NOBODY))
     return before, after
+
+
+@register.simple_tag
+def for_id(name: str, public_id: UUID, may_write: bool) -> SafeString:
+    """As ``include``, for a template whose only values are these: it is rendered once for each
+    language, and then only the id in it is replaced."""
+    html = _for_nobody(name, may_write, get_language())
+    return safe(html.replace(str(NOBODY), str(public_id)).replace(NOBODY.hex, public_id.hex))
+
+
+@cache
+def _for_nobody(name: str, may_write: bool, language: str | None) -> str:
+    return render_to_string(name, {"public_id": NOBODY, "may_write": may_write})

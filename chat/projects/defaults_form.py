@@ -18,6 +18,7 @@ class DefaultsForm(ChoiceForm):
     """``project`` may be a new one that only has its team. `values` are fields of the project."""
 
     no_choice_label: ClassVar[Promise | None] = gettext_lazy("No default")
+    is_shown_again: ClassVar[bool] = True
     # Both are of a conversation.
     system_prompt = None
     typed_model = None

@@ -124,6 +124,25 @@ def test_viewer_has_no_composer_and_no_actions(as_viewer: Client, room: Room) ->
     assert "You have read-only access" in page.text_content()
 
 
+def test_each_message_has_its_own_actions(as_alice: Client, as_viewer: Client, room: Room) -> None:
+    first = room.turn("First")
+    second = room.turn("Second", first)
+
+    # Whatever was rendered for one reader is not shown to another.
+    pages = [room.page(client) for client in (as_alice, as_viewer, as_alice)]
+
+    messages = [first.parent, second.parent]
+    edits, sources = (
+        [url_of(route, message) for message in messages]
+        for route in ("message_edit", "message_source")
+    )
+    for page, shown in zip(pages, (edits, [], edits), strict=True):
+        turns = "//article[contains(@class, 'person-turn')]"
+        assert page.xpath(f"{turns}//a[contains(@href, '/edit/')]/@href") == shown
+        assert page.xpath(f"{turns}//@data-copy-source") == sources
+        assert page.xpath(f"{turns}//footer//@hx-target")[-1] == f"#b{messages[-1].public_id.hex}"
+
+
 def test_member_has_no_actions_of_the_owner(as_bob: Client, room: Room) -> None:
     room.turn("First")
 

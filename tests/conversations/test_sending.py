@@ -278,6 +278,16 @@ def test_other_text_under_a_used_key_is_refused(as_alice: Client, room: Room) ->
     assert "HX-Trigger" not in response.headers
 
 
+def test_parameters_that_were_filled_are_sent(as_alice: Client, room: Room) -> None:
+    filled = {"lmstudio-temperature": "0", "lmstudio-top_k": "", "lmstudio-top_p": "0.5"}
+
+    room.send(as_alice, room.form(**filled))
+    invalid = room.send(as_alice, room.form(**{"lmstudio-temperature": "hot"}))
+
+    assert Run.objects.get().parameters == {"temperature": 0.0, "top_p": 0.5}
+    assert invalid.status_code == 422
+
+
 def test_other_edit_under_a_used_key_is_refused(as_alice: Client, room: Room) -> None:
     url = url_of("message_edit", room.turn("First").parent)
     data = room.form("Second")
