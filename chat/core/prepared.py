@@ -14,7 +14,8 @@ must make the same query for all values: no decision may depend on one. A list o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Generic, Self, TypeVar
 from uuid import UUID
@@ -238,6 +239,12 @@ def fetch(text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
     with _cursor(database) as cursor:
         cursor.execute(text, [_one_value(value, database) for value in values])
         return cursor.fetchall() if cursor.description else []
+
+
+def array_of_keys(keys: Iterable[object]) -> str:
+    """An array of PostgreSQL, as text: of numbers, of letters and digits, or of ``None``. For hundreds of
+    them: psycopg takes ten times as long for a list."""
+    return f"{{{json.dumps(list(keys))[1:-1]}}}"
 
 
 _inserts: dict[tuple[str, type[Model]], tuple[str, list[Field[Any, Any]]]] = {}
