@@ -39,6 +39,7 @@ from chat.models import (
     ProjectRole,
     Question,
     Run,
+    Tool,
     User,
     Visibility,
 )
@@ -87,6 +88,7 @@ _visible_conversation = Prepared(
             has_tools=Exists(
                 Conversation.tools.through.objects.filter(conversation=OuterRef("pk"))
             ),
+            team_has_tools=Exists(Tool.objects.filter(team=OuterRef("team"))),
         )
         .filter(public_id=public_id)
     )
