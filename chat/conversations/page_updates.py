@@ -22,7 +22,7 @@ from chat.conversations.page import changes_context
 from chat.conversations.page_diff import difference
 from chat.conversations.page_state import PageState, read_page_state
 from chat.conversations.transcript import read_path
-from chat.core.prepared import ListOfKeys, Prepared
+from chat.core.prepared import IsOneOf, Prepared
 from chat.core.time_zones import zone_named
 from chat.live.page_updates import CSRF_PLACE, KEY_PLACE, PageReader, PageUpdate
 from chat.models import BranchChoice, Conversation, User
@@ -64,7 +64,7 @@ def render_updates(
 
 
 _active_people: Prepared[User] = Prepared(
-    lambda people: User.objects.filter(pk__in=ListOfKeys(people), is_active=True)
+    lambda people: User.objects.filter(IsOneOf("pk", people), is_active=True)
 )
 
 
