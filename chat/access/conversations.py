@@ -90,7 +90,9 @@ _visible_conversation = Prepared(
             ),
             team_has_tools=Exists(Tool.objects.filter(team=OuterRef("team"))),
         )
-        .filter(public_id=public_id)
+        # The user may have been loaded a while ago, or only their key is known.
+        .alias(is_active=F("team__memberships__user__is_active"))
+        .filter(public_id=public_id, is_active=True)
     )
 )
 
