@@ -39,6 +39,7 @@ from chat.models import (
     ProjectRole,
     Question,
     Run,
+    Tool,
     User,
     Visibility,
 )
@@ -87,8 +88,11 @@ _visible_conversation = Prepared(
             has_tools=Exists(
                 Conversation.tools.through.objects.filter(conversation=OuterRef("pk"))
             ),
+            team_has_tools=Exists(Tool.objects.filter(team=OuterRef("team"))),
         )
-        .filter(public_id=public_id)
+        # The user may have been loaded a while ago, or only their key is known.
+        .alias(is_active=F("team__memberships__user__is_active"))
+        .filter(public_id=public_id, is_active=True)
     )
 )
 

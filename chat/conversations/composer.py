@@ -68,7 +68,8 @@ _tools_of: Prepared[Any] = Prepared(
 
 def tools_of(conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolChoice:
     """The team's tools, and which of them are switched on here."""
-    tools = _tools_of.all(team=conversation.team_id, room=conversation.pk)
+    has_none = conversation.team_has_tools is False
+    tools = [] if has_none else _tools_of.all(team=conversation.team_id, room=conversation.pk)
     return ToolChoice(
         lines=[ToolLine(tool=tool, is_on=tool.is_on) for tool in tools],
         upstreams=upstreams,
@@ -96,8 +97,8 @@ def tools_for(
 
 def composer_context(user: User, conversation: Conversation, path: Path) -> dict[str, Any]:
     tail = path.tail
-    # Neither is read for patches of a page that already has its composer.
-    upstreams = access.usable_upstreams(user)
+    # Neither is made for patches of a page that already has its composer.
+    upstreams: Any = SimpleLazyObject(partial(access.usable_upstreams, user))
     form = SimpleLazyObject(lambda: SendForm(upstreams=upstreams, remembered=conversation))
     return {
         "form": form,

@@ -26,7 +26,7 @@ from chat.conversations.project_lines import (
     project_groups,
     project_query,
 )
-from chat.core.prepared import ListOfKeys, Prepared
+from chat.core.prepared import IsOneOf, Prepared
 from chat.live.list_version import read_list_version
 from chat.models import (
     OPEN_STATUSES,
@@ -203,7 +203,7 @@ _newest: Prepared[Any] = Prepared(lambda person: _recent(person, PAGE_LINES + 1)
 _projects = project_query(lambda person: _unpinned(person).order_by("-updated_at", "-pk"))
 _chosen: Prepared[Any] = Prepared(
     lambda person, keys: _lines_of(
-        person, Conversation.objects.visible_to(person).filter(pk__in=ListOfKeys(keys))
+        person, Conversation.objects.visible_to(person).filter(IsOneOf("pk", keys))
     ).order_by("-updated_at", "-pk")
 )
 _team_written_in: Prepared[Any] = Prepared(
@@ -216,7 +216,7 @@ _some: Prepared[Any] = Prepared(
     lambda person, keys: _lines_of(
         person,
         Conversation.objects.visible_to(person)
-        .filter(pk__in=ListOfKeys(keys))
+        .filter(IsOneOf("pk", keys))
         .annotate(
             has_pinned=Exists(Pin.objects.filter(user=person, conversation=OuterRef("pk"))),
             below=Subquery(

@@ -22,7 +22,7 @@ from chat.conversations.page import changes_context
 from chat.conversations.page_diff import difference
 from chat.conversations.page_state import PageState, read_page_state
 from chat.conversations.transcript import read_path
-from chat.core.prepared import ListOfKeys, Prepared
+from chat.core.prepared import Prepared
 from chat.core.time_zones import zone_named
 from chat.live.page_updates import CSRF_PLACE, KEY_PLACE, PageReader, PageUpdate
 from chat.models import BranchChoice, Conversation, User
@@ -41,7 +41,8 @@ class Rights(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A person who may read the conversation, and the conversation as it was loaded for them."""
+    """A person who may read the conversation, and the conversation as it was loaded for them. Only the key
+    of ``user`` is set: what is rendered is the same for others."""
 
     user: User
     conversation: Conversation
@@ -63,17 +64,13 @@ def render_updates(
     return updates
 
 
-_active_people: Prepared[User] = Prepared(
-    lambda people: User.objects.filter(pk__in=ListOfKeys(people), is_active=True)
-)
-
-
 def _members(room: UUID, people: Collection[int]) -> dict[int, Member]:
     """The right to read is checked by the function that requests use."""
     members: dict[int, Member] = {}
-    for user in _active_people.all(people=sorted(people)):
+    for person in sorted(people):
+        user = User(pk=person)
         try:
-            members[user.pk] = Member(user, access.get_conversation(user, room))
+            members[person] = Member(user, access.get_conversation(user, room))
         except Http404:
             continue
     return members

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from uuid import UUID, uuid4
 
@@ -44,6 +44,11 @@ MOST_UNSENT = 1000
 
 def room_topic(conversation_id: UUID) -> str:
     return f"{_ROOM}{conversation_id.hex}"
+
+
+def rooms_of(topics: Iterable[str]) -> set[UUID]:
+    """The conversations among the topics."""
+    return {UUID(topic.removeprefix(_ROOM)) for topic in topics if topic.startswith(_ROOM)}
 
 
 class Subscription(asyncio.Event):

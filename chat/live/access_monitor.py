@@ -23,8 +23,8 @@ from django.utils import timezone
 
 from chat.core import metrics
 from chat.core.database_identity import read_database_identity
-from chat.core.notify import ROOMS, ChangeNotifier, Subscription, change_notifier, room_topic
-from chat.core.prepared import fetch
+from chat.core.notify import ROOMS, ChangeNotifier, Subscription, change_notifier, rooms_of
+from chat.core.prepared import array_of_keys, fetch
 from chat.core.threads import DatabaseThreads
 from chat.core.waiting import wait_at_most
 from chat.live.broadcaster import broadcasters
@@ -119,6 +119,8 @@ class AccessMonitor:
         self._threads = DatabaseThreads("access-monitor", size=1)
         self._task: asyncio.Task[None] | None = None
         self._wanted = Subscription()
+        # Connections that have not been checked since they said what they show.
+        self._new: set[MonitoredConnection] = set()
         self._epoch = ""
         self._recent = RecentChanges()
         _monitors.add(self)
@@ -151,11 +153,13 @@ class AccessMonitor:
     def remove(self, connection: MonitoredConnection) -> None:
         if connection in self._connections:
             self._connections.discard(connection)
+            self._new.discard(connection)
             logger.log(_level_of(connection), "viewer.closed viewer=%s", connection.viewer_id)
 
-    def check_now(self) -> None:
-        """Checks all connections soon, because one has been added."""
-        self._wanted.add(ROOMS)
+    def check_now(self, connection: MonitoredConnection) -> None:
+        """Checks this connection soon, because what it shows may have changed since its page was made."""
+        self._new.add(connection)
+        self._wanted.set()
 
     async def close(self) -> None:
         if self._task is not None:
@@ -184,8 +188,10 @@ class AccessMonitor:
                 due_at = began + CHECK_SECONDS
             try:
                 async with asyncio.timeout_at(max(closes_at, began + ANSWER_SECONDS)):
-                    asked = self._connections if is_everybody else self._at(topics)
-                    await self._check(asked, with_lists=is_everybody)
+                    if is_everybody:
+                        await self._check_all()
+                    else:
+                        await self._check_rooms(self._due(topics))
                 metrics.CHECK_SECONDS.observe(loop.time() - began)
                 if is_everybody:
                     last_success = loop.time()
@@ -196,12 +202,11 @@ class AccessMonitor:
             await asyncio.sleep(min(PAUSE_SECONDS, CHECK_SECONDS))
             await wait_at_most(self._wanted, max(0.0, due_at - loop.time()))
 
-    def _at(self, topics: set[str]) -> list[MonitoredConnection]:
-        """The connections to the conversations that have changed."""
+    def _due(self, topics: set[str]) -> list[MonitoredConnection]:
+        """The connections to the conversations that have changed, and those that are new."""
+        rooms = rooms_of(topics)
         return [
-            one
-            for one in self._connections
-            if any(room_topic(room) in topics for room in one.rooms)
+            one for one in self._connections if one in self._new or not rooms.isdisjoint(one.rooms)
         ]
 
     def _end_all(self, reason: str) -> None:
@@ -214,17 +219,13 @@ class AccessMonitor:
         logger.info("viewer.ended viewer=%s reason=%s", connection.viewer_id, reason)
         connection.on_gone(reason)
 
-    async def _check(self, asked: Collection[MonitoredConnection], *, with_lists: bool) -> None:
-        if not asked:
-            return
-        connections = list(asked)
-        questions = [(one.identity, frozenset(one.rooms)) for one in connections]
-        # Lists are checked once a second only, however often conversations change.
-        people = {one.identity.user_pk for one in connections if with_lists and one.shows_list}
+    async def _check_all(self) -> None:
+        connections = list(self._connections)
+        people = {one.identity.user_pk for one in connections if one.shows_list}
+        self._new.clear()
         epoch, answers, line, lists = await self._threads.call(
-            look, questions, people, self._recent
+            look, _questions(connections), people, self._recent
         )
-        pause_seconds = max(CHECK_SECONDS, len(self._connections) / LISTS_PER_SECOND)
         if self._epoch not in ("", epoch):
             logger.warning("database.replaced connections=%d", len(self._connections))
             broadcasters.reset()
@@ -232,14 +233,8 @@ class AccessMonitor:
             self._epoch = epoch
             return
         self._epoch = epoch
-        for connection, verdict in zip(connections, answers.verdicts, strict=True):
-            if connection not in self._connections:
-                continue
-            if isinstance(verdict, str):
-                self._end(connection, verdict)
-                continue
-            for room in verdict:
-                connection.on_room(room)
+        pause_seconds = max(CHECK_SECONDS, len(self._connections) / LISTS_PER_SECOND)
+        for connection in self._tell_rooms(connections, answers):
             connection.on_queue(line)
             version = lists.get(connection.identity.user_pk)
             if version is not None and connection.shows_list:
@@ -249,6 +244,34 @@ class AccessMonitor:
                         version, recent.number, recent.oldest, recent.changes, pause_seconds
                     )
                 )
+
+    async def _check_rooms(self, connections: Sequence[MonitoredConnection]) -> None:
+        """Only access and revisions. What all connections share is read once a second, however often
+        conversations change."""
+        self._new.clear()
+        if connections:
+            answers = await self._threads.call(check, _questions(connections))
+            self._tell_rooms(connections, answers)
+
+    def _tell_rooms(
+        self, connections: Sequence[MonitoredConnection], answers: Answers
+    ) -> list[MonitoredConnection]:
+        """Returns the connections that stay."""
+        kept = []
+        for connection, verdict in zip(connections, answers.verdicts, strict=True):
+            if connection not in self._connections:
+                continue
+            if isinstance(verdict, str):
+                self._end(connection, verdict)
+                continue
+            for room in verdict:
+                connection.on_room(room)
+            kept.append(connection)
+        return kept
+
+
+def _questions(connections: Iterable[MonitoredConnection]) -> list[Question]:
+    return [(one.identity, frozenset(one.rooms)) for one in connections]
 
 
 # --- in the monitor's database thread --------------------------------------------------
@@ -269,7 +292,7 @@ class Answers:
 def look(
     questions: Sequence[Question], people: Collection[int], recent: RecentChanges
 ) -> tuple[str, Answers, QueuePositions, dict[int, str]]:
-    """Everything that a check reads, in one call of the thread. ``people``: whose lists of conversations
+    """Everything that a check of all connections reads, in one call of the thread. ``people``: whose lists of conversations
     are checked; ``recent`` is told what has changed in them."""
     epoch = read_database_identity()
     answers = check(questions)
@@ -343,8 +366,8 @@ _ROWS = """
     ORDER BY asked.place
 """
 _ROWS_IN_POSTGRES = _ROWS.format(
-    asked="unnest(%s::int[], %s::bigint[], %s::text[], %s::uuid[])"
-    " AS asked (place, person_id, session_key, room)"
+    asked="unnest(%s::bigint[], %s::text[], %s::uuid[]) WITH ORDINALITY"
+    " AS asked (person_id, session_key, room, place)"
 )
 _ROWS_IN_SQLITE = _ROWS.format(
     asked="""(
@@ -358,10 +381,10 @@ _ROWS_IN_SQLITE = _ROWS.format(
 def _read(pairs: Sequence[tuple[Identity, UUID | None]]) -> list[_Row]:
     now = timezone.now()
     if database.vendor == "postgresql":
-        people = [identity.user_pk for identity, _ in pairs]
-        sessions = [identity.session_key for identity, _ in pairs]
-        rooms = [room for _, room in pairs]
-        values = [now, list(range(len(pairs))), people, sessions, rooms, now]
+        people = array_of_keys([identity.user_pk for identity, _ in pairs])
+        sessions = array_of_keys([identity.session_key for identity, _ in pairs])
+        rooms = array_of_keys([room and room.hex for _, room in pairs])
+        values = [now, people, sessions, rooms, now]
         return [_Row._make(row) for row in fetch(_ROWS_IN_POSTGRES, values)]
     asked = [
         (place, identity.user_pk, identity.session_key, room and room.hex)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
-from chat.core.prepared import fetch
+from chat.core.prepared import array_of_keys, fetch
 
 _OWN, _MEMBER, _TEAM, _TEAM_PROJECT, _PROJECT_MEMBER, _CHANGED, _CHANGED_PRIVATE = range(7)
 # With more changes in a few seconds (an import, for instance) pages ask for their lists.
@@ -101,7 +101,7 @@ def read_lists(people: Collection[int], since: datetime) -> tuple[dict[int, str]
     if not people:
         return {}, []
     if connection.vendor == "postgresql":
-        rows = fetch(_ROWS_IN_POSTGRES, [list(people), since])
+        rows = fetch(_ROWS_IN_POSTGRES, [array_of_keys(people), since])
     else:
         rows = fetch(_ROWS_IN_SQLITE, [json.dumps(list(people)), since])
     changed = [

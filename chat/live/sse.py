@@ -227,7 +227,7 @@ class TabStream(Stream):
             await subscribe(viewer, self.scope["user"], hello)
         except (Http404, PermissionDenied):
             raise Refused(404, "not_found", access.NOT_HERE) from None
-        access_monitor.check_now()
+        access_monitor.check_now(viewer)
         await self.send_headers(status=200, headers=STREAM_HEADERS)
         await self.send_body(PADDING + encode_frame(None, None, GREETING), more_body=True)
         if wait_seconds is None:

@@ -183,7 +183,7 @@ async def on_hello(consumer: LiveConsumer, viewer: Viewer, message: Subscribe) -
         return
     # With it a tab can tell a connection without news from one that does not work.
     viewer.send_heartbeat()
-    access_monitor.check_now()
+    access_monitor.check_now(viewer)
 
 
 async def on_follow(consumer: LiveConsumer, viewer: Viewer, message: Follow) -> None:

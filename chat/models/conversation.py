@@ -158,6 +158,8 @@ class Conversation(models.Model):
     is_pinned: bool = False
     # Whether any tool was enabled when it was loaded, if that was loaded with it.
     has_tools: bool | None = None
+    # Whether its team had any, if that was loaded with it.
+    team_has_tools: bool | None = None
 
     objects = ConversationQuerySet.as_manager()
 

@@ -322,10 +322,13 @@ class QueuePositions:
 def read_queue(*, has_queue: bool = True, is_draining: bool = True) -> QueuePositions:
     """``has_queue`` and ``is_draining``: whether there are queued runs or draining servers, if the caller
     knows that already."""
-    servers = Upstream.objects.filter(is_draining=True)
-    draining = dict(servers.values_list("pk", "public_id")) if is_draining else {}
+    draining = _draining() if is_draining else {}
     places, numbers = _places(draining) if has_queue else ({}, {})
     return QueuePositions(places=places, numbers=numbers, draining=frozenset(draining.values()))
+
+
+def _draining() -> dict[int, UUID]:
+    return dict(Upstream.objects.filter(is_draining=True).values_list("pk", "public_id"))
 
 
 def _places(draining: Mapping[int, UUID]) -> tuple[dict[UUID, str], dict[UUID, int]]:

@@ -369,7 +369,8 @@ async def test_rights_are_read_with_each_form(
     async def nothing(*arguments: object, **options: object) -> None: ...
 
     # It would close the connection first.
-    monkeypatch.setattr("chat.live.access_monitor.AccessMonitor._check", nothing)
+    for check in ("_check_all", "_check_rooms"):
+        monkeypatch.setattr(f"chat.live.access_monitor.AccessMonitor.{check}", nothing)
     tab = shown.enter(open_tab())
     await tab.until(lambda tab: tab.heartbeats)
 

@@ -15,7 +15,7 @@ from chat.conversations import page_updates as rendering
 from chat.conversations.actions import conversation as actions
 from chat.live import page_updates
 from chat.live.list_version import read_list_version
-from chat.live.viewer import CLOSE_ACCESS
+from chat.live.viewer import CLOSE_ACCESS, CLOSE_SIGNED_OUT
 from chat.models import Conversation, Membership, Run, User
 from chat.organization import actions as organization
 from chat.projects import actions as projects
@@ -207,13 +207,30 @@ async def test_stream_gets_one_update_and_asks_then(
     assert ["content" in message for message in tab.said] == [True, False]
 
 
+def leaves_the_team(user: User) -> None:
+    Membership.objects.filter(user=user).delete()
+
+
+def is_disabled(user: User) -> None:
+    User.objects.filter(pk=user.pk).update(is_active=False)
+
+
+@pytest.mark.parametrize(
+    ("loses_access", "code"),
+    [(leaves_the_team, CLOSE_ACCESS), (is_disabled, CLOSE_SIGNED_OUT)],
+)
 async def test_right_that_is_lost_before_rendering_gives_nothing(
-    run: LiveRun, open_tab: OpenTab, bob: User, monkeypatch: pytest.MonkeyPatch
+    run: LiveRun,
+    open_tab: OpenTab,
+    bob: User,
+    monkeypatch: pytest.MonkeyPatch,
+    loses_access: Callable[[User], None],
+    code: int,
 ) -> None:
     rendered = []
 
     def render_after_the_loss(room: UUID, readers: Iterable[Any]) -> dict[Any, Any]:
-        Membership.objects.filter(user=bob).delete()
+        loses_access(bob)
         rendered.append(rendering.render_updates(room, list(readers)))
         return rendered[-1]
 
@@ -225,7 +242,7 @@ async def test_right_that_is_lost_before_rendering_gives_nothing(
     await tab.until_closed()
 
     assert rendered[0] == {}
-    assert tab.close_code == CLOSE_ACCESS
+    assert tab.close_code == code
     assert all("content" not in message for message in tab.said)
 
 

@@ -65,13 +65,15 @@ ENVELOPE = re.compile(
 
 
 class Person(msgspec.Struct):
-    """Who sits before a tab of Tributary: session, conversation, its first turn and its last."""
+    """Who sits before a tab of Tributary: session, conversation, its first turn and its last, and the mark
+    of its heading."""
 
     session: str
     conversation: str
     choice: str
     first: str
     tail: str
+    head: str
 
 
 class Job(msgspec.Struct):
@@ -600,6 +602,7 @@ class TabStream(Stream):
             "open": [self._tail] if run else [],
             "strip": run,
             "action": run,
+            "head": self.person.head,
             "runs": {self.run: 0} if self.run else {},
             "writes": True,
         }

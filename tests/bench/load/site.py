@@ -89,6 +89,7 @@ def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
             "id": str(answer.conversation.public_id),
             "first": answer.parent.public_id.hex,
             "tail": answer.public_id.hex,
+            "head": _head_mark(answer.conversation),
         }
         for answer in answered
     ]
@@ -98,6 +99,16 @@ def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
         # One list for each person.
         "conversations": [seeded[number :: len(users)] for number in range(len(users))],
     }
+
+
+def _head_mark(conversation: Any) -> str:
+    """As the page of a new conversation says it."""
+    from chat.conversations.page import head_mark
+    from chat.files.file_counts import has_no_files
+
+    conversation.is_pinned = False
+    has_no_files(conversation)
+    return head_mark(conversation, may_write=True)
 
 
 def room(session: str, turns: str) -> str:

@@ -165,6 +165,7 @@ class Tributary(Target):
                 conversation=theirs[number]["id"],
                 first=theirs[number]["first"],
                 tail=theirs[number]["tail"],
+                head=theirs[number]["head"],
             )
             for number in range(conversations)
             for session, theirs in rooms
