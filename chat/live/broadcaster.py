@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from array import array
-from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
@@ -78,7 +77,7 @@ class RunBroadcaster:
         self._answer = Answer(run_id.hex)
         # The checksum of the log at each seq, so that any cursor can be verified.
         self._checks = array("I", [0])
-        self._ring: deque[ViewerFrame] = deque()
+        self._ring: list[ViewerFrame] = []
         self._ring_bytes = 0
         self._framed_seq = 0
         self._open_blocks = OpenBlocks(run_id)
@@ -313,7 +312,7 @@ class RunBroadcaster:
             self._ring_bytes += len(frame.text)
             metrics.FRAMES_RENDERED.add(1)
         while self._is_ring_too_long:
-            self._ring_bytes -= len(self._ring.popleft().text)
+            self._ring_bytes -= len(self._ring.pop(0).text)
         self._framed_seq = self._answer.seq
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -84,7 +83,7 @@ class PostQueue:
 
     def __init__(self, handle: Callable[[Post], Awaitable[None]]) -> None:
         self._handle = handle
-        self._waiting: deque[Post] = deque()
+        self._waiting: list[Post] = []
         self._working: asyncio.Task[None] | None = None
 
     @property
@@ -103,7 +102,7 @@ class PostQueue:
 
     async def _work(self) -> None:
         while self._waiting:
-            await self._handle(self._waiting.popleft())
+            await self._handle(self._waiting.pop(0))
 
     async def close(self) -> None:
         """Forgets the forms that wait. What a thread has begun is finished there, without an answer: the

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import secrets
 import sys
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -89,7 +88,7 @@ class FollowedRun:
     # Nothing is sent until the tab's cursor has been compared with the log.
     is_verified: bool = False
     must_replace: bool = False
-    sent: deque[tuple[int, int]] = field(default_factory=deque)
+    sent: list[tuple[int, int]] = field(default_factory=list)
     unacknowledged_bytes: int = 0
 
     def sends(self, seq: int, size: int) -> None:
@@ -97,8 +96,9 @@ class FollowedRun:
         self.unacknowledged_bytes += size
 
     def acknowledge(self, seq: int) -> None:
-        while self.sent and self.sent[0][0] <= seq:
-            self.unacknowledged_bytes -= self.sent.popleft()[1]
+        sizes = [size for sent_seq, size in self.sent if sent_seq <= seq]
+        self.unacknowledged_bytes -= sum(sizes)
+        del self.sent[: len(sizes)]
 
     def forget_sent(self) -> None:
         self.sent.clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -89,7 +88,7 @@ class NullEventBuffer:
 class RunBuffer:
     """The entries of one run, without a gap, the newest last."""
 
-    entries: deque[LogEntry] = field(default_factory=deque)
+    entries: list[LogEntry] = field(default_factory=list)
     size_bytes: int = 0
     waiting: list[_Waiter] = field(default_factory=list)
     # When a follower of this process last read it, by the loop's clock; 0 for never.
@@ -99,8 +98,7 @@ class RunBuffer:
         """The entries after ``seq``; nothing if there is a gap."""
         if not self.entries or self.entries[0].seq > seq + 1:
             return []
-        start = seq + 1 - self.entries[0].seq
-        return [self.entries[index] for index in range(start, len(self.entries))]
+        return self.entries[seq + 1 - self.entries[0].seq :]
 
     def tell(self) -> None:
         """Wakes the waiters after new entries."""
@@ -175,10 +173,14 @@ class MemoryEventBuffer:
             run_buffer.entries.append(entry)
             run_buffer.size_bytes += len(entry.body) + ENTRY_BYTES
         limit, kept = self._limit_bytes, run_buffer.entries
-        while len(kept) > 1 and run_buffer.size_bytes > limit:
-            if len(kept) <= len(entries) and run_buffer.size_bytes <= limit * FLUSH_TIMES:
+        dropped = 0
+        while len(kept) - dropped > 1 and run_buffer.size_bytes > limit:
+            is_of_flush = len(kept) - dropped <= len(entries)
+            if is_of_flush and run_buffer.size_bytes <= limit * FLUSH_TIMES:
                 break
-            run_buffer.size_bytes -= len(run_buffer.entries.popleft().body) + ENTRY_BYTES
+            run_buffer.size_bytes -= len(kept[dropped].body) + ENTRY_BYTES
+            dropped += 1
+        del kept[:dropped]
 
     def read(self, run_id: UUID, after: int) -> list[LogEntry]:
         run_buffer = self._runs.get(run_id)

@@ -374,6 +374,8 @@ class Execution:
             limits=_limits(),
             redactor=Redactor(credentials_of(dialect, assignment.key, assignment.prompt.options)),
         ) as answer:
+            del request
+            assignment.forget_conversation()
             self._facts = answer.facts
             reader = AnswerReader(parser, log, elapsed=self._elapsed, seen=self._seen)
             return await reader.read(answer)

@@ -17,7 +17,7 @@ from django.utils import timezone
 from chat import events as canonical
 from chat.core import metrics
 from chat.core.threads import DatabaseThreads
-from chat.core.waiting import Signal, wait_at_most
+from chat.core.waiting import Signal
 from chat.dialects.base import Ending
 from chat.result import Fold
 from chat.runs.answer_memory import (
@@ -47,7 +47,7 @@ class Budget:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
-        self.room = asyncio.Event()
+        self.room = Signal()
         self.room.set()
 
     @property
@@ -163,8 +163,8 @@ class RunLog:
         self._seen_first_event = False
         self._seen_first_token = False
         self._is_closing = False
-        self._wanted = asyncio.Event()
-        self._has_room = asyncio.Event()
+        self._wanted = Signal()
+        self._has_room = Signal()
         self._has_room.set()
         self._flushed = Signal()
         self._flushed.set()
@@ -299,7 +299,7 @@ class RunLog:
             await self._wanted.wait()
             self._wanted.clear()
             if self._has_only_start and not self._is_closing:
-                await wait_at_most(self._wanted, START_SECONDS)
+                await self._wanted.wait(START_SECONDS)
                 self._wanted.clear()
             await self._commit_pending()
             if not self._pending:

@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 BATCH_WINDOW_SECONDS = 0.02
 # Of one query, over all requests; the rest comes with their next one.
 BATCH_BYTES = 4 * 1024 * 1024
-# Each request has three values, and SQLite's oldest limit is 999 in a statement.
-REQUESTS_PER_BATCH = 300
+# Each request has three values, and SQLite's oldest limit is 999 in a statement. A power of two.
+REQUESTS_PER_BATCH = 256
 
 
 class RunGone(Exception):
@@ -181,8 +181,14 @@ def _read(wanted: Sequence[tuple[int, int]]) -> dict[int, list[_Row]]:
         runs, numbers = [run_pk for run_pk, _ in wanted], [after for _, after in wanted]
         rows = fetch(_ROWS_IN_POSTGRES, [list(range(len(wanted))), runs, numbers, BATCH_BYTES])
     else:
-        places = "VALUES " + ", ".join(["(%s,%s,%s)"] * len(wanted))
-        values = [value for at, request in enumerate(wanted) for value in (at, *request)]
+        # Filled up to a power of two with rows of no run, because SQLite's connection keeps the
+        # statements of 128 different lengths.
+        size = 1 << (len(wanted) - 1).bit_length()
+        places = "VALUES " + ", ".join(["(%s,%s,%s)"] * size)
+        values: list[int | None] = [
+            value for at, request in enumerate(wanted) for value in (at, *request)
+        ]
+        values += [None] * 3 * (size - len(wanted))
         rows = fetch(_ROWS.format(wanted=places), [*values, BATCH_BYTES])
     found: defaultdict[int, list[_Row]] = defaultdict(list)
     for place, *row in rows:

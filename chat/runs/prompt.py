@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -56,7 +56,7 @@ class NotReady(Exception):
         self.info = info
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Assignment:
     """Everything that an execution needs, read once when the run was claimed.
 
@@ -71,6 +71,12 @@ class Assignment:
     key: str
     request: UpstreamRequest | None = None
     attempt: int | None = None
+
+    def forget_conversation(self) -> None:
+        """Frees the conversation, which is not needed once the server has accepted the request: it
+        can be megabytes, and the answer can take minutes."""
+        self.prompt = replace(self.prompt, turns=(), system="", tools=())
+        self.request = None
 
 
 def with_server(runs: QuerySet[Run]) -> QuerySet[Run]:

@@ -183,12 +183,16 @@ async def stream(
 ) -> AsyncIterator[UpstreamAnswer]:
     """Sends one request, once. ``headers`` contain the credential and are passed to nothing else.
 
-    Enters when the body of a 2xx answer has begun; raises ``UpstreamRefused`` before that. Leaving
-    it, also by cancellation at any point, closes the connection.
+    Enters when the body of a 2xx answer has begun, and does not hold the request then; raises
+    ``UpstreamRefused`` before that. Leaving it, also by cancellation at any point, closes the
+    connection.
     """
     deadline = time.monotonic() + limits.head_seconds
     http_request = _build(client, base_url, request, headers, limits)
     response = await _send(client, http_request, deadline)
+    # The body is a whole conversation, perhaps with pictures, and the answer can take minutes.
+    response.request = httpx.Request(http_request.method, http_request.url)
+    del request, http_request
     async with aclosing(_Body(response, deadline, limits, redactor)) as body:
         yield await _accept(response, body, redactor)
 

@@ -1,6 +1,5 @@
 """Backpressure: bounds the memory for connections whose clients do not read."""
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from twisted.internet.interfaces import IPushProducer
 from zope.interface import implementer
 
 from chat.core import metrics
+from chat.core.waiting import Signal
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class WriteBuffer:
     def __init__(self, limits: "BufferLimits", transport: Any) -> None:
         self._limits = limits
         self._transport = transport
-        self._may_write = asyncio.Event()
+        self._may_write = Signal()
         self._may_write.set()
 
     def pauseProducing(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from uuid import uuid4
 
 import pytest
 
@@ -12,9 +13,10 @@ from chat import events as canonical
 from chat.dialects import DIALECTS
 from chat.dialects.base import Ending
 from chat.models import Run, RunSegment
-from chat.runs.event_buffer import MemoryEventBuffer
+from chat.runs import segments
+from chat.runs.event_buffer import LogEntry, MemoryEventBuffer
 from chat.runs.log import RunLog
-from chat.runs.segments import read_events
+from chat.runs.segments import SegmentWrite, read_events
 from chat.runs.writer import SegmentWriter
 from chat.wire.sse import Decoder
 from tests.runs.helpers import threads
@@ -143,3 +145,20 @@ async def test_deltas_of_different_places_do_not_merge(writer: SegmentWriter, cl
 
     kept = await threads.call(read_events, run)
     assert [event for event in kept if isinstance(event, tuple(map(type, deltas)))] == deltas
+
+
+def test_few_texts_write_any_number_of_runs_on_sqlite(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: set[str] = set()
+
+    def noted(text: str, values: list[int]) -> list[tuple[int]]:
+        texts.add(text)
+        return [(run_pk,) for run_pk in values[::6]]
+
+    monkeypatch.setattr(segments, "fetch", noted)
+    entries = [LogEntry(1, b"{}")]
+    writes = [SegmentWrite(run_pk=pk, runner=uuid4(), entries=entries) for pk in range(300)]
+
+    for count in range(1, 301):
+        assert segments._insert_segments(writes[:count]) == set(range(count))
+
+    assert len(texts) == 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from functools import partial
 from typing import Any
@@ -26,7 +27,7 @@ from chat.demo.script import (
     stream,
 )
 from chat.dialects import DIALECTS
-from chat.dialects.base import Dialect, Prompt, UpstreamRequest
+from chat.dialects.base import Dialect, Prompt, UpstreamRequest, UserTurn
 from chat.models import Attempt, Run, Upstream, User
 from chat.result import fold
 from chat.runs import execution
@@ -128,6 +129,15 @@ async def test_request_is_built_off_the_event_loop(
     assert ended.status == "completed"
     assert len(builders) == 1
     assert threading.current_thread() not in builders
+
+
+async def test_conversation_is_not_held_while_the_answer_comes(begin: Execute) -> None:
+    run = await begin(HALF_AN_ANSWER, text="How high is the river?")
+    await until(lambda: has_logged(run, b"from"))
+
+    gc.collect()
+    held = [one for one in gc.get_objects() if isinstance(one, UserTurn | UpstreamRequest)]
+    assert not [one for one in held if "How high is the river?" in repr(one)]
 
 
 async def test_raw_frames_are_the_bytes_that_were_sent(execute: Execute) -> None:

@@ -12,13 +12,13 @@ from chat.live.snapshot import RenderedAnswer, _Cache
 # Small things that stay above large ones that go: without a limit they would hold all of them.
 PROGRAM = """
 import gc, sys
-from project.startup import give_back_large_memory
+from project.startup import configure_malloc
 
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096
 
-give_back_large_memory()
+configure_malloc()
 del (once := [bytes(16_000_000)])[:]
 before = resident()
 large, small = [], []
@@ -29,6 +29,24 @@ grown = resident() - before
 large.clear()
 gc.collect()
 print(grown, resident() - before)
+"""
+
+# As asyncio reads: with a buffer of 256 KiB, of which what has arrived is kept.
+READS = """
+import socket
+from project.startup import configure_malloc
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+configure_malloc()
+here, there = socket.socketpair()
+kept, before = [], resident()
+for _ in range(5_000):
+    there.send(bytes(300))
+    kept.append(here.recv(256 * 1024))
+print(resident() - before)
 """
 
 
@@ -52,6 +70,13 @@ def test_large_memory_is_given_back_when_it_is_freed() -> None:
 
     assert grown > 150e6
     assert left < 20e6
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="ANOTHER C LIBRARY: not glibc")
+def test_short_read_keeps_no_page_of_memory() -> None:
+    done = subprocess.run([sys.executable, "-c", READS], capture_output=True, check=True)
+
+    assert int(done.stdout) < 5_000 * 1_000
 
 
 def test_kept_answers_are_bounded_in_bytes() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 from contextlib import aclosing
 
 import pytest
@@ -37,11 +38,11 @@ REQUEST = UpstreamRequest(path="/v1/chat", body=b'{"stream":true}')
 LIMITS = UpstreamLimits(connect_seconds=20, write_seconds=60, head_seconds=100, idle_seconds=60)
 
 
-def ask(client, url, *, headers=CREDENTIAL):
+def ask(client, url, *, headers=CREDENTIAL, request=REQUEST):
     return stream(
         client,
         base_url=url,
-        request=REQUEST,
+        request=request,
         headers=headers,
         limits=LIMITS,
         redactor=Redactor([KEY]),
@@ -78,6 +79,18 @@ async def test_request_is_sent_once_with_its_headers(client, serve):
     assert request.header("accept-encoding") == "identity"
     assert request.header("content-type") == "application/json"
     assert server.posts == 1
+
+
+async def test_request_is_not_held_while_the_answer_comes(policy, certificates, serve):
+    body = bytes(100_000)
+    references = sys.getrefcount(body)
+
+    async with (
+        serve(replying(UNFRAMED_HEAD + b"data: x\n\n")) as server,
+        open_client(policy, certificates.trust) as client,
+        ask(client, server.url, request=UpstreamRequest(path="/v1/chat", body=body)),
+    ):
+        assert sys.getrefcount(body) == references
 
 
 async def test_key_split_over_chunks_is_redacted(client, serve):

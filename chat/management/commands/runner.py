@@ -15,9 +15,9 @@ from chat.runs.standalone_runner import execute_until_told
 from project.startup import (
     TRY_AGAIN,
     allow_many_files,
+    configure_malloc,
     first_line,
     forget_to_collect_what_is_loaded,
-    give_back_large_memory,
     hold_data_dir,
     refuse_missing_migrations,
     refuse_other_keys,
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         warn_of_renamed_settings()
         allow_many_files()
         forget_to_collect_what_is_loaded()
-        give_back_large_memory()
+        configure_malloc()
         try:
             asyncio.run(execute_until_told(is_alone=settings.IS_SQLITE, beside=[probing]))
         except (DatabaseError, InterfaceError) as error:

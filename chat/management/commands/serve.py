@@ -14,8 +14,8 @@ from project.server.server import ConnectionLimits, Server
 from project.startup import (
     REFUSED,
     allow_many_files,
+    configure_malloc,
     forget_to_collect_what_is_loaded,
-    give_back_large_memory,
     hold_data_dir,
     refuse_external_runner_on_sqlite,
     refuse_missing_migrations,
@@ -92,7 +92,7 @@ class Command(BaseCommand):
         )
         listen(server)
         forget_to_collect_what_is_loaded()
-        give_back_large_memory()
+        configure_malloc()
         try:
             server.run()
         finally:
