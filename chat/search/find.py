@@ -26,7 +26,7 @@ from chat.models import (
     User,
     Visibility,
 )
-from chat.search.index import are_few, by_relevance, matching, newest_first
+from chat.search.index import are_few, by_relevance, is_slow, matching, newest_first
 from chat.search.sources import KINDS
 from chat.search.tokens import Phrase, Query, Token, folded, located_tokens, name_key
 
@@ -36,6 +36,9 @@ PAGE_HITS = 20
 MOST_COUNTED = 1_000
 # Of still more hits, those that were stored last are put in the order of time.
 MOST_SORTED = 1_500
+# Where a hit costs much more (`is_slow`), no more than these are counted and weighed, unless a later
+# page is asked for.
+MOST_SLOW = 20
 SNIPPET_CHARACTERS = 200
 # Before the first word that was found.
 LEAD_CHARACTERS = 50
@@ -78,11 +81,13 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hits:
-    """One page. ``count`` goes up to `MOST_COUNTED`; ``has_more_than_counted`` says if it is more."""
+    """One page. ``count`` goes up to `MOST_COUNTED`; ``has_more_than_counted`` says if it is more.
+    More than can be weighed are in the order of time."""
 
     hits: Sequence[Hit]
     count: int
     has_more_than_counted: bool = False
+    is_weighed: bool = False
     has_next: bool = False
 
 
@@ -110,16 +115,25 @@ def find(
     rows = found(user, query, within=within, are_few=few)
     if kinds:
         rows = rows.filter(kind__in=kinds)
-    keys = newest_first(rows, query, are_few=few, sorted_rows=MOST_SORTED, limit=MOST_COUNTED + 1)
-    count = min(len(keys), MOST_COUNTED)
-    is_frequent = len(keys) > MOST_COUNTED
-    if query.wanted and not by_date and not is_frequent:
-        keys = by_relevance(keys, query)
     start = (page - 1) * limit
+    weighed = MOST_SLOW if is_slow(query, are_few=few) else MOST_COUNTED
+    counted = min(max(weighed, start + limit), MOST_COUNTED)
+    keys = newest_first(
+        rows,
+        query,
+        are_few=few,
+        before=_start_of(query.before) if query.before else None,
+        sorted_rows=MOST_SORTED,
+        limit=counted + 1,
+    )
+    is_weighed = bool(query.wanted) and len(keys) <= weighed
+    if is_weighed and not by_date:
+        keys = by_relevance(keys, query)
     return Hits(
         hits=_hits(keys[start : start + limit], query),
-        count=count,
-        has_more_than_counted=is_frequent,
+        count=min(len(keys), counted),
+        has_more_than_counted=len(keys) > counted,
+        is_weighed=is_weighed,
         has_next=len(keys) > start + limit,
     )
 

@@ -10,12 +10,12 @@ import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
-from django.db.models import BooleanField, Max, OuterRef, QuerySet, Subquery, Value
+from django.db.models import BooleanField, Max, Min, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 
 from chat.core.prepared import insert
@@ -33,9 +33,13 @@ MOST_CHARACTERS = 4_000_000
 SLICE_CHARACTERS = 100_000
 # Of so many the rows are listed in advance.
 FEW_CONVERSATIONS = 1_500
-# PostgreSQL reads all rows that have a word before it can sort them. So it first looks for enough of
-# them among so many rows that were stored last.
-LAST_ROWS = 100_000
+# PostgreSQL reads all rows that have a word before it can sort them. So it first looks among so many
+# of the newest rows, and what it finds there says how much further back it must look.
+FIRST_ROWS = 3_000
+# So many rows are read one by one sooner than the index of words names all that have a frequent word.
+MOST_READ_ROWS = 10_000
+# After so many steps it looks at all that is left.
+MOST_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +165,11 @@ def matching(
     rows = _rows_of_few(conversations) if are_few else _rows_of_many(conversations)
     known = rows if are_few else None
     if query.wanted:
+        if connection.vendor == "postgresql" and not are_few:
+            return rows.extra(**_compared(_all_of(query), "IS TRUE"))
         return rows.extra(**_condition(_all_of(query), known))
+    if query.excluded and connection.vendor == "postgresql":
+        return rows.extra(**_compared(_any_of(query.excluded), "IS NOT TRUE"))
     if query.excluded:
         found = SearchRow.objects.extra(**_condition(_any_of(query.excluded), known))
         return rows.exclude(pk__in=found.values("pk"))
@@ -207,22 +215,70 @@ def by_relevance(keys: Sequence[int], query: Query) -> list[int]:
         return [pk for (pk,) in cursor.fetchall()]
 
 
+def is_slow(query: Query, *, are_few: bool) -> bool:
+    """Whether rows must be read that the query does not find. PostgreSQL's index has no positions, so
+    it compares all rows that have the words of a phrase."""
+    is_phrase = any(len(phrase.tokens) > 1 for phrase in query.wanted)
+    return connection.vendor == "postgresql" and is_phrase and not are_few
+
+
 def newest_first(
-    rows: QuerySet[SearchRow], query: Query, *, are_few: bool, sorted_rows: int, limit: int
+    rows: QuerySet[SearchRow],
+    query: Query,
+    *,
+    are_few: bool,
+    before: datetime | None,
+    sorted_rows: int,
+    limit: int,
 ) -> list[int]:
-    """The keys of rows, of each text one, newest first. Of very many rows those that were stored
-    last are sorted, as the index has them in that order. What was imported may be older."""
+    """The keys of rows, of each text one, newest first. All rows are older than ``before``."""
+    if connection.vendor == "postgresql" and not are_few:
+        return _newest_of_many(rows, query, before=before, limit=limit)
     if query.wanted and connection.vendor != "postgresql":
         # The same key, but in this order SQLite reads no more of the words than it needs.
         rows = rows.extra(order_by=["-chat_searchindex.rowid"])
     else:
         rows = rows.order_by("-pk")
-    if query.wanted and connection.vendor == "postgresql" and not are_few:
-        newest = SearchRow.objects.aggregate(Max("pk"))["pk__max"] or 0
-        keys = _sorted(rows.filter(pk__gt=newest - LAST_ROWS)[:sorted_rows], limit)
-        if len(keys) == limit:
-            return keys
+    # Of very many rows those that were stored last are sorted, as the index has them in that order.
+    # What was imported may be older.
     return _sorted(rows[:sorted_rows], limit)
+
+
+def _newest_of_many(
+    rows: QuerySet[SearchRow], query: Query, *, before: datetime | None, limit: int
+) -> list[int]:
+    """Looks further and further back, each time as far as what is missing is to be expected. How far
+    depends also on rows that others have; what is returned does not."""
+    everything = SearchRow.objects.filter(created_at__lt=before) if before else SearchRow.objects
+    newest, oldest = everything.aggregate(Max("created_at"), Min("created_at")).values()
+    times = everything.order_by("-created_at").values_list("created_at", flat=True)
+    start = times[FIRST_ROWS : FIRST_ROWS + 1].first()
+    keys = _sorted(_between(rows, start, before), limit)
+    if newest is None or start is None:
+        return keys
+    most_read = (newest - start) * (MOST_READ_ROWS / FIRST_ROWS)
+    for steps_left in reversed(range(MOST_STEPS)):
+        if start is None or len(keys) == limit:
+            break
+        # Half as far again, so that mostly one step is enough.
+        ratio = 1.5 * (limit - len(keys)) / max(len(keys), 1)
+        further = (newest - start) * max(ratio, 1.0)
+        # Of rows that were imported, thousands may have the same time.
+        is_known = steps_left and timedelta() < further < start - oldest
+        end, start = start, start - further if is_known else None
+        older = _between(rows, start, end)
+        if query.wanted and not (is_known and further <= most_read):
+            older = older.extra(**_condition(_all_of(query), None))
+        keys += _sorted(older, limit - len(keys))
+    return keys
+
+
+def _between(
+    rows: QuerySet[SearchRow], start: datetime | None, end: datetime | None
+) -> QuerySet[SearchRow]:
+    if start:
+        rows = rows.filter(created_at__gte=start)
+    return rows.filter(created_at__lt=end) if end else rows
 
 
 def _sorted(rows: QuerySet[SearchRow], limit: int) -> list[int]:
@@ -254,6 +310,12 @@ def _condition(words: str, known: QuerySet[SearchRow] | None) -> dict[str, Any]:
         where.append(f"+chat_searchindex.rowid IN ({text})")
         parameters += inner
     return {"tables": ["chat_searchindex"], "where": where, "params": parameters}
+
+
+def _compared(words: str, outcome: str) -> dict[str, Any]:
+    """For `QuerySet.extra`. In this form PostgreSQL compares each row, without the index of words."""
+    where = f"(chat_searchrow.vector @@ %s::tsquery) {outcome}"
+    return {"where": [where], "params": [words]}
 
 
 def _all_of(query: Query) -> str:

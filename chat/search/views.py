@@ -134,7 +134,7 @@ def search(request: HttpRequest) -> HttpResponse:
         "form": SearchForm(user, query),
         "by_date": by_date,
         # Words that are nearly everywhere say nothing about relevance.
-        "is_sorted": bool(query.wanted) and not found.has_more_than_counted,
+        "is_sorted": found.is_weighed,
         "by_relevance": address_of(query),
         "newest_first": address_of(query, sort="date"),
         "without_filters": address_of(parse(query.words)),

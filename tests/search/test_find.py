@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from chat.conversations.actions import conversation as actions
@@ -124,13 +124,102 @@ def test_imported_texts_are_as_old_as_they_were(
     )
     index(SearchKind.MESSAGE, *messages)
 
-    for few, last in [(1_500, 0), (0, 0), (0, 500), (0, 5_000)]:
-        with subtests.test(few=few, last=last):
+    for few, first, read in [(1_500, 1, 1), (0, 1, 1), (0, 500, 2_000), (0, 5_000, 1)]:
+        with subtests.test(few=few, first=first, read=read):
             monkeypatch.setattr("chat.search.index.FEW_CONVERSATIONS", few)
-            monkeypatch.setattr("chat.search.index.LAST_ROWS", last)
+            monkeypatch.setattr("chat.search.index.FIRST_ROWS", first)
+            monkeypatch.setattr("chat.search.index.MOST_READ_ROWS", read)
             hits = find(alice, parse("mill "), limit=2)
             assert (hits.count, hits.has_more_than_counted) == (MOST_COUNTED, True)
             assert shown(hits) == ["A [mill], 0", "A [mill], 1"]
+
+
+@pytest.mark.parametrize(
+    "query", ["mill ", '"old mill"', "mill before:{day}", '"old mill" -not before:{day}']
+)
+def test_pages_are_everything_in_the_order_of_time(
+    query: str,
+    alice: User,
+    conversation: Conversation,
+    monkeypatch: pytest.MonkeyPatch,
+    subtests: pytest.Subtests,
+) -> None:
+    now = timezone.now()
+    days = list(range(60))
+    random.Random(7).shuffle(days)
+    messages = Message.objects.bulk_create(
+        Message(
+            conversation=conversation,
+            role=Role.USER,
+            text=f"An old mill, {day}" if day % 3 else f"A mill, old and not new, {day}",
+            created_at=now - timedelta(days=day),
+        )
+        for day in days
+    )
+    index(SearchKind.MESSAGE, *messages)
+    asked = parse(query.format(day=(now - timedelta(days=20)).date()))
+    expected = [
+        message.public_id
+        for message in sorted(messages, key=lambda one: one.created_at, reverse=True)
+        if ("old mill" in message.text or "old" not in query)
+        and (not asked.before or message.created_at.date() < asked.before)
+    ]
+
+    for few, first in [(1_500, 1), (0, 1), (0, 7), (0, 25), (0, 100)]:
+        with subtests.test(few=few, first=first):
+            monkeypatch.setattr("chat.search.index.FEW_CONVERSATIONS", few)
+            monkeypatch.setattr("chat.search.index.FIRST_ROWS", first)
+            monkeypatch.setattr("chat.search.index.MOST_READ_ROWS", 2 * first)
+            monkeypatch.setattr("chat.search.find.MOST_SLOW", 5)
+            pages = [find(alice, asked, by_date=True, page=page, limit=9) for page in range(1, 8)]
+            assert [hit.message for hits in pages for hit in hits.hits] == expected
+            assert [hits.has_next for hits in pages] == [
+                9 * page < len(expected) for page in range(1, 8)
+            ]
+            assert pages[-1].count == len(expected)
+            assert not pages[-1].has_more_than_counted
+
+
+def test_what_is_older_than_many_texts_of_one_moment_is_found(
+    alice: User, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chat.search.index.FEW_CONVERSATIONS", 0)
+    monkeypatch.setattr("chat.search.index.FIRST_ROWS", 3)
+    now = timezone.now()
+    times = [now - timedelta(days=days) for days in (0, 0, 0, 0, 0, 1, 2, 90)]
+    messages = Message.objects.bulk_create(
+        Message(conversation=conversation, role=Role.USER, text="A mill", created_at=at)
+        for at in times
+    )
+    index(SearchKind.MESSAGE, *messages)
+
+    hits = find(alice, parse("mill "), by_date=True).hits
+
+    assert [hit.created_at for hit in hits] == times
+
+
+@pytest.mark.parametrize("count", [5, 6])
+def test_order_of_a_phrase_is_the_same_on_all_pages(
+    count: int, alice: User, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chat.search.index.FEW_CONVERSATIONS", 0)
+    monkeypatch.setattr("chat.search.find.MOST_SLOW", 5)
+    messages = [
+        Message.objects.create(
+            conversation=conversation, role=Role.USER, text="An old mill" + " and more" * number
+        )
+        for number in range(count)
+    ]
+    index(SearchKind.MESSAGE, *messages)
+
+    pages = [find(alice, parse('"old mill"'), page=page, limit=2) for page in (1, 2, 3)]
+
+    found_messages = [hit.message for hits in pages for hit in hits.hits]
+    by_relevance = [message.public_id for message in messages]
+    is_costly = connection.vendor == "postgresql" and count == 6
+    assert found_messages == (by_relevance[::-1] if is_costly else by_relevance)
+    assert {hits.is_weighed for hits in pages} == {not is_costly}
+    assert [hits.count for hits in pages] == ([5, 5, 6] if is_costly else [count] * 3)
 
 
 Verb = Callable[["Club"], None]
