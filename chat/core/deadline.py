@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.abc import Params, PQGen
+from psycopg.abc import PQGen
 
 # A private name, but the only exception that says that the time ran out.
 from psycopg.errors import _WaitTimeout
@@ -22,8 +22,6 @@ Value = TypeVar("Value")
 
 # How often psycopg checks whether it was interrupted.
 INTERVAL_SECONDS = 0.1
-# A connection that has answered so recently is used again without asking whether it still works.
-RECENT_SECONDS = 0.5
 # For this long after a statement without an answer, requests that waited for a thread fail without
 # trying.
 SILENT_SECONDS = 5.0
@@ -58,18 +56,6 @@ def is_over() -> bool:
 class DeadlineConnection(psycopg.Connection[Any]):
     """Applies the deadline of the thread that uses the connection."""
 
-    _answered_at = 0.0
-
-    def execute(
-        self, query: Any, params: Params | None = None, **options: Any
-    ) -> psycopg.Cursor[Any]:
-        """Django uses cursors; the pool asks nothing here before it lends a connection that may have been
-        closed meanwhile. A call of a thread takes a connection for a few statements, so that these
-        questions would be one of five."""
-        if query == "" and time.monotonic() - self._answered_at < RECENT_SECONDS:
-            return self.cursor()
-        return super().execute(query, params, **options)
-
     def wait(
         self,
         gen: PQGen[Value],
@@ -78,9 +64,7 @@ class DeadlineConnection(psycopg.Connection[Any]):
     ) -> Value:
         left = _left_seconds()
         if left is None or timeout is not None:
-            value = super().wait(gen, interval, timeout)
-            self._answered_at = time.monotonic()
-            return value
+            return super().wait(gen, interval, timeout)
         began = time.monotonic()
         try:
             value = super().wait(gen, interval, max(0.0, left))
@@ -91,9 +75,7 @@ class DeadlineConnection(psycopg.Connection[Any]):
             _note_silence()
             raise psycopg.OperationalError("the database did not answer in time") from None
         finally:
-            ended = time.monotonic()
-            _of_thread.left_seconds = left - (ended - began)
-        self._answered_at = ended
+            _of_thread.left_seconds = left - (time.monotonic() - began)
         _note_answer()
         return value
 
