@@ -114,7 +114,7 @@ FOR_ENGINEERS = frozenset(
 SENTENCE = re.compile(r"^[A-Z][\w’'“”,:;()/%-]*(\s+\S+)+")
 NO_SENTENCE = re.compile(
     r"^(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|PRAGMA|SET|DROP|BEGIN|LOCK|HTTP|GET|POST"
-    r"|RETURNING)\b"
+    r"|RETURNING|IN|IS)\b"
 )
 # Names of products that look like sentences.
 PRODUCTS = frozenset({"Open WebUI"})
