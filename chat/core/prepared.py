@@ -24,6 +24,7 @@ import psycopg
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 from django.db.backends.utils import CursorWrapper
 from django.db.models import BooleanField, Expression, Field, Func, Model, QuerySet
 from django.db.models.query import get_related_populators
@@ -297,6 +298,19 @@ class _ServerCursor(psycopg.Cursor[Any]):
         return super().execute(query, params, **{"prepare": True, **options})
 
 
+class _SQLiteCursor(SQLiteCursorWrapper):
+    """Knows how the text of a statement reads in SQLite. Django's own cursor converts it each time."""
+
+    def convert_query(self, query: str, *, param_names: list[str] | None = None) -> str:
+        known = _texts_in_sqlite.get(query)
+        if known is None:
+            known = _texts_in_sqlite[query] = super().convert_query(query)
+        return known
+
+
+_texts_in_sqlite: dict[str, str] = {}
+
+
 def _database() -> BaseDatabaseWrapper:
     """This thread's connection itself: each access through Django's proxy costs as much as a value
     does."""
@@ -304,7 +318,9 @@ def _database() -> BaseDatabaseWrapper:
 
 
 def _cursor(database: BaseDatabaseWrapper) -> CursorWrapper:
-    if database.vendor != "postgresql" or not settings.DATABASE_PREPARED:
-        return database.cursor()
     database.ensure_connection()
-    return database._prepare_cursor(_ServerCursor(database.connection))
+    if database.vendor == "sqlite":
+        return database._prepare_cursor(database.connection.cursor(factory=_SQLiteCursor))
+    if database.vendor == "postgresql" and settings.DATABASE_PREPARED:
+        return database._prepare_cursor(_ServerCursor(database.connection))
+    return database.cursor()

@@ -13,7 +13,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from chat.core.errors import is_database_unavailable
-from chat.core.prepared import fetch
+from chat.core.prepared import IsOneOf, Prepared, fetch
 from chat.core.threads import DatabaseThreads
 from chat.models import Run
 from chat.runs.log_compaction import compact, compact_raw
@@ -33,8 +33,9 @@ BYTES_PER_SECOND = 16_000_000
 # Other work of the same threads, and other writers on SQLite, wait this long for a slice, or for one run.
 SLICE_SECONDS = 0.05
 SLICE_BYTES = 4_000_000
-# Runs that are looked up for one slice.
+# Of so many that are due, each runner takes some at random for one slice.
 MOST_DUE = 200
+RUNS_OF_SLICE = 30
 
 # The constants stand in the text: SQLite uses an index with a condition only if it sees them there.
 _DUE = """
@@ -42,6 +43,12 @@ _DUE = """
     WHERE segment.first_seq = 1 AND NOT segment.is_compressed AND run.finished_at < %s
     ORDER BY segment.run_id LIMIT %s
 """
+
+_runs: Prepared[Run] = Prepared(
+    lambda keys: Run.objects.filter(IsOneOf("pk", keys)).only(
+        "pk", "public_id", "last_seq", "finished_at"
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +69,7 @@ class Slice:
 class Compactor:
     """Compacts in slices, each followed by a rest in proportion to it. One per runner.
 
-    Any number of runners may do this at once. Each takes what is due in an order of its own, so that two
+    Any number of runners may do this at once. Each takes some of what is due at random, so that two
     seldom compact the same run, which would do no harm.
     """
 
@@ -91,7 +98,6 @@ class Compactor:
             return None
         late = timezone.now() - timedelta(seconds=COMPACT_AFTER_SECONDS + LATE_SECONDS)
         is_late = any(run.finished_at and run.finished_at < late for run in due)
-        random.shuffle(due)
         size_bytes = 0
         for run in due:
             size_bytes += self._compact(run)
@@ -103,8 +109,8 @@ class Compactor:
         before = timezone.now() - timedelta(seconds=COMPACT_AFTER_SECONDS)
         found = fetch(_DUE, [before, MOST_DUE + len(self.unreadable)])
         keys = [key for (key,) in found if key not in self.unreadable]
-        columns = ("pk", "public_id", "last_seq", "finished_at")
-        return list(Run.objects.filter(pk__in=keys).only(*columns)) if keys else []
+        random.shuffle(keys)
+        return _runs.all(keys=keys[:RUNS_OF_SLICE]) if keys else []
 
     def _compact(self, run: Run) -> int:
         """How many bytes there were."""

@@ -248,7 +248,7 @@ def in_order(queued: Iterable[Run]) -> list[Run]:
         return runs
     running = running_by_server()
     # The latest claim of each waiting person at each server, if it was recent.
-    last_turns = {(upstream, person): at for upstream, person, at in _last_turns()}
+    last_turns = {(upstream, person): at for upstream, person, at in _last_turns.all()}
     ahead = {upstream: Counter(people) for upstream, people in running.items()}
     ranks: dict[int, tuple[int, datetime, datetime, int]] = {}
     for run in runs:
@@ -259,16 +259,24 @@ def in_order(queued: Iterable[Run]) -> list[Run]:
     return sorted(runs, key=lambda run: ranks[run.pk])
 
 
-def _last_turns() -> QuerySet[Run, Any]:
-    """Of each person with a queued run: when a run of theirs was last claimed, by server."""
-    queued = Run.objects.filter(status=RunStatus.QUEUED)
+def _recent_claims() -> QuerySet[Run]:
     # The database's time, because the clocks of hosts differ.
-    recent = Run.objects.filter(claimed_at__gt=Now() - TURN_MEMORY)
-    return (
-        recent.filter(requested_by__in=queued.values("requested_by"))
+    return Run.objects.filter(claimed_at__gt=Now() - TURN_MEMORY)
+
+
+def _people_in_line() -> QuerySet[Run, Any]:
+    return Run.objects.filter(status=RunStatus.QUEUED).values("requested_by")
+
+
+# Of each person with a queued run: when a run of theirs was last claimed, by server.
+_last_turns: Prepared[Any] = Prepared(
+    lambda: (
+        _recent_claims()
+        .filter(requested_by__in=_people_in_line())
         .values_list("upstream_id", "requested_by_id")
         .annotate(Max("claimed_at"))
     )
+)
 
 
 def check_queue_limit(user: User) -> None:

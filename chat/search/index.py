@@ -67,12 +67,14 @@ def put(entries: Iterable[Entry]) -> None:
             words.append(" ".join(tokens))
     if not rows:
         return
-    if len(rows) == 1:
-        # Most messages: a statement that is prepared.
-        insert(rows[0])
-    else:
+    is_postgres = connection.vendor == "postgresql"
+    if is_postgres and len(rows) > 1:
         SearchRow.objects.bulk_create(rows)
-    if connection.vendor != "postgresql":
+    else:
+        # A prepared statement for each. Its text is known, and SQLite has no round trip.
+        for row in rows:
+            insert(row)
+    if not is_postgres:
         with connection.cursor() as cursor:
             cursor.executemany(
                 "INSERT INTO chat_searchindex (rowid, words) VALUES (%s, %s)",

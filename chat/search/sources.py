@@ -17,6 +17,7 @@ import msgspec
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from chat.core.prepared import Prepared
 from chat.events import MediaItem, ReasoningItem, Result
 from chat.models import (
     ArtifactVersion,
@@ -250,8 +251,16 @@ def _prepare(result: Result) -> _Parts:
     ]
 
 
+_run_of: Prepared[Run] = Prepared(
+    lambda run: Run.objects.filter(pk=run).only(
+        "conversation_id", "message_id", "upstream_id", "model", "queued_at"
+    )
+)
+
+
 def _store(run_pk: int, prepared: object) -> None:
-    place = _place_of_run(Run.objects.defer("result").get(pk=run_pk))
+    (run,) = _run_of.all(run=run_pk)
+    place = _place_of_run(run)
     parts = cast(_Parts, prepared)
     put(
         Entry(
