@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from operator import itemgetter
@@ -81,6 +82,10 @@ _ROWS_IN_SQLITE = _ROWS.format(
 )
 
 
+# Its key, and when the newest conversation in it changed.
+_Project = tuple[int, object]
+
+
 class ChangedRow(NamedTuple):
     """A conversation that has changed lately, in a team of somebody who was asked about."""
 
@@ -113,37 +118,55 @@ def read_lists(people: Collection[int], since: datetime) -> tuple[dict[int, str]
 
 
 def _versions(rows: Collection[tuple[Any, ...]]) -> dict[int, str]:
-    shared = {team: (count, newest) for kind, team, count, newest in rows if kind == _TEAM}
-    teams = _grouped(rows, _MEMBER)
-    projects_of_team = _grouped(rows, _TEAM_PROJECT)
-    projects_of_person = _grouped(rows, _PROJECT_MEMBER)
-    versions = {}
-    for kind, person, pins, own in rows:
+    read = _Read()
+    for kind, key, second, newest in rows:
         if kind == _OWN:
-            seen = sorted(team for team, _ in teams[person])
-            projects = sorted(
-                chain(projects_of_person[person], *(projects_of_team[team] for team in seen)),
-                key=itemgetter(0),
-            )
-            versions[person] = _version(
-                [*((team, shared[team][0]) for team in seen), *(key for key, _ in projects)],
-                [
-                    own,
-                    *(shared[team][1] for team in seen),
-                    *(newest for _, newest in projects),
-                ],
-                pins,
-            )
-    return versions
+            read.people.append((key, second, newest))
+        elif kind == _MEMBER:
+            read.teams_of[key].append(second)
+        elif kind == _TEAM:
+            read.teams[key] = (second, newest)
+        elif kind == _TEAM_PROJECT:
+            read.projects_of_team[key].append((second, newest))
+        elif kind == _PROJECT_MEMBER:
+            read.projects_of[key].append((second, newest))
+    return {person: _version(read, person, pins=pins, own=own) for person, pins, own in read.people}
 
 
-def _grouped(rows: Iterable[tuple[Any, ...]], wanted: int) -> Mapping[int, list[tuple[int, Any]]]:
-    """The last two columns of the rows of one kind, by the second."""
-    groups = defaultdict(list)
-    for kind, key, second, third in rows:
-        if kind == wanted:
-            groups[key].append((second, third))
-    return groups
+@dataclass(slots=True)
+class _Read:
+    """The rows by kind. ``shared`` are the digests of what people see who are in the same teams, and in
+    no project of their own."""
+
+    people: list[tuple[int, int, object]] = field(default_factory=list)
+    teams: dict[int, tuple[int, object]] = field(default_factory=dict)
+    teams_of: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    projects_of_team: dict[int, list[_Project]] = field(default_factory=lambda: defaultdict(list))
+    projects_of: dict[int, list[_Project]] = field(default_factory=lambda: defaultdict(list))
+    shared: dict[tuple[int, ...], tuple[str, str]] = field(default_factory=dict)
+
+
+def _version(read: _Read, person: int, *, pins: int, own: object) -> str:
+    teams = tuple(sorted(read.teams_of[person]))
+    projects = read.projects_of[person]
+    seen = None if projects else read.shared.get(teams)
+    if seen is None:
+        seen = _digests(read, teams, projects)
+        if not projects:
+            read.shared[teams] = seen
+    access, newest = seen
+    return f"{access}-{_digest((own, newest))}-{pins}"
+
+
+def _digests(read: _Read, teams: Iterable[int], projects: Iterable[_Project]) -> tuple[str, str]:
+    """What is to be seen in these teams and projects, and how new it is."""
+    known = [(team, *read.teams[team]) for team in teams]
+    all_projects = chain(projects, *(read.projects_of_team[team] for team in teams))
+    in_order = sorted(all_projects, key=itemgetter(0))
+    return (
+        _digest([[known_team[:2] for known_team in known], [key for key, _ in in_order]]),
+        _digest([[newest for *_, newest in known], [newest for _, newest in in_order]]),
+    )
 
 
 def read_list_version(person: int) -> str:
@@ -159,10 +182,6 @@ def access_part(version: str) -> str:
 def order_part(version: str) -> str:
     """Differs where the person has pinned something else, or in another order."""
     return version.rpartition("-")[2]
-
-
-def _version(access: list[object], newest: list[object], pins: int) -> str:
-    return f"{_digest(access)}-{_digest(newest)}-{pins}"
 
 
 def _digest(value: object) -> str:

@@ -274,8 +274,13 @@ def _render_note(text: str, scope: Scope, notes: Notes) -> str:
 
 def render_blocks(text: str, prefix: str = "doc") -> list[str]:
     """Each top-level block of a text as HTML."""
+    source = clean_source(text)
+    line = source.rstrip(" \n")
+    if begins_words(line) and is_words(line):
+        # Most messages are one line of words.
+        return [words_paragraph(line)]
     references = References()
-    found = outline(clean_source(text), references.scope())
+    found = outline(source, references.scope())
     return render_whole(
         found, references, prefix, lambda span, scope: render_block(found.source(span), scope)
     )
