@@ -8,8 +8,10 @@ sweeps take a sample (`sample`).
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +21,8 @@ EXHAUSTIVE = os.environ.get("EXHAUSTIVE") == "1"
 # A test that takes longer belongs to `make test-all` (mark it slow), or waits for something that
 # should be injected.
 SLOW_SECONDS = 5.0
+# On the machine for which the limit was chosen.
+MILLION_ADDITIONS_SECONDS = 0.0625
 SHOWN = 10
 
 Case = TypeVar("Case")
@@ -82,6 +86,17 @@ class Report:
 
 
 def limit_seconds() -> float:
-    """The limit is for a machine of our own; where more processes want to work than there are
-    processors, each gets so much less."""
-    return SLOW_SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    """The limit is for a fast machine of our own. Where more processes want to work than there are
+    processors, each gets so much less, and another machine may be several times slower."""
+    crowd = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return SLOW_SECONDS * max(1.0, crowd) * max(1.0, _slowness())
+
+
+@cache
+def _slowness() -> float:
+    """How many times slower this machine is."""
+    began = time.thread_time()
+    total = 0
+    for number in range(1_000_000):
+        total += number
+    return (time.thread_time() - began) / MILLION_ADDITIONS_SECONDS
