@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import uuid
+import zlib
 from typing import Any
 
 MODEL = "acme/river-8b"
@@ -71,7 +72,8 @@ def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
         for number in range(int(conversations))
         for user in users
     )
-    # One turn and its answer, as in a conversation that goes on.
+    # One turn and its answer, as in a conversation that goes on. The planner of PostgreSQL would take
+    # tables without such rows for small ones, and read them from end to end.
     asked = Message.objects.bulk_create(
         Message(conversation=room, role=Role.USER, author=room.owner, text="Hello")
         for room in rooms
@@ -80,6 +82,7 @@ def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
         Message(conversation=message.conversation, parent=message, role=Role.ASSISTANT)
         for message in asked
     )
+    _end_answers(answered, upstream)
     if connection.vendor == "postgresql":
         # As autovacuum does within a minute; until then plans are those of empty tables.
         with connection.cursor() as cursor:
@@ -99,6 +102,61 @@ def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
         # One list for each person.
         "conversations": [seeded[number :: len(users)] for number in range(len(users))],
     }
+
+
+def _end_answers(answers: list[Any], upstream: Any) -> None:
+    """Ends each of these answers yesterday, as runners and compaction leave them."""
+    from datetime import timedelta
+
+    from django.utils import timezone
+
+    from chat import events
+    from chat.models import Attempt, Run, RunSegment, RunStatus
+    from chat.result import Fold, close_open
+    from chat.runs.outcomes import columns_of
+
+    yesterday = timezone.now() - timedelta(days=1)
+    log = _log_of("Hello! How can I help?")
+    fold = Fold()
+    fold.extend(log)
+    log += close_open(fold, "stopped")
+    for seq, event in enumerate(log, start=1):
+        event.seq = seq
+    columns = columns_of(log[-1]) | {"status": RunStatus.COMPLETED, "finished_at": yesterday}
+    body = zlib.compress(events.join_bodies(events.encode(event) for event in log))
+    runs = Run.objects.bulk_create(
+        Run(
+            conversation=answer.conversation,
+            message=answer,
+            upstream=upstream,
+            dialect="openai_chat",
+            model=MODEL,
+            requested_by=answer.conversation.owner,
+            idempotency_key=uuid.uuid4(),
+            queued_at=yesterday,
+            claimed_at=yesterday,
+            **columns,
+        )
+        for answer in answers
+    )
+    Attempt.objects.bulk_create(
+        Attempt(run=run, number=1, started_at=yesterday, outcome="accepted") for run in runs
+    )
+    RunSegment.objects.bulk_create(
+        RunSegment(run=run, first_seq=1, last_seq=len(log), is_compressed=True, body=body)
+        for run in runs
+    )
+
+
+def _log_of(text: str) -> list[Any]:
+    from chat import events
+
+    return [
+        events.ChatStart(model_instance_id=MODEL, dialect="openai_chat"),
+        events.MessageStart(item=0),
+        events.MessageDelta(item=0, content=text),
+        events.MessageEnd(item=0),
+    ]
 
 
 def _head_mark(conversation: Any) -> str:
@@ -124,7 +182,6 @@ def _room(session: str, answers: list[str]) -> str:
     from django.contrib.sessions.backends.db import SessionStore
     from django.db import transaction
 
-    from chat import events
     from chat.conversations.actions.messages import ModelChoice, send_message
     from chat.models import Conversation, Run, RunStatus, Upstream, User
     from chat.result import Fold, close_open
@@ -151,12 +208,7 @@ def _room(session: str, answers: list[str]) -> str:
                 choice=ModelChoice(upstream=upstream, model=MODEL),
                 idempotency_key=uuid.uuid4(),
             )
-            log: list[events.Event] = [
-                events.ChatStart(model_instance_id=MODEL, dialect="openai_chat"),
-                events.MessageStart(item=0),
-                events.MessageDelta(item=0, content=text),
-                events.MessageEnd(item=0),
-            ]
+            log = _log_of(text)
             fold = Fold()
             fold.extend(log)
             write_ending(run, [*log, *close_open(fold, "stopped")], after=0)
