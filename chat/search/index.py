@@ -64,22 +64,25 @@ def put(entries: Iterable[Entry]) -> None:
     for entry in entries:
         for part, tokens in enumerate(entry.parts):
             rows.append(_row(entry, part, tokens))
-            words.append(" ".join(tokens))
+            words.append(tokens)
     if not rows:
         return
-    is_postgres = connection.vendor == "postgresql"
-    if is_postgres and len(rows) > 1:
-        SearchRow.objects.bulk_create(rows)
+    if len(rows) == 1:
+        # Most messages: a statement that is prepared.
+        insert(rows[0])
     else:
-        # A prepared statement for each. Its text is known, and SQLite has no round trip.
-        for row in rows:
-            insert(row)
-    if not is_postgres:
-        with connection.cursor() as cursor:
-            cursor.executemany(
-                "INSERT INTO chat_searchindex (rowid, words) VALUES (%s, %s)",
-                [(row.pk, text) for row, text in zip(rows, words, strict=True)],
-            )
+        SearchRow.objects.bulk_create(rows)
+    if connection.vendor != "postgresql":
+        put_words((row.pk, tokens) for row, tokens in zip(rows, words, strict=True))
+
+
+def put_words(rows: Iterable[tuple[int, Sequence[str]]]) -> None:
+    """Indexes the tokens of rows of `SearchRow`, by key, in SQLite. PostgreSQL keeps them in the rows."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO chat_searchindex (rowid, words) VALUES (%s, %s)",
+            [(key, " ".join(tokens)) for key, tokens in rows],
+        )
 
 
 def _row(entry: Entry, part: int, tokens: Sequence[str]) -> SearchRow:

@@ -6,6 +6,7 @@ a record in the transaction that stores it; `backfill` indexes those that have n
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,10 @@ from operator import or_
 from typing import Any, cast
 
 import msgspec
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from chat.core.prepared import Prepared
+from chat.core.prepared import fetch
 from chat.events import MediaItem, ReasoningItem, Result
 from chat.models import (
     ArtifactVersion,
@@ -37,7 +38,7 @@ from chat.models.run import LIVE_STATUSES
 from chat.result import plain_text
 from chat.result.asks import fields_in, in_words, options_in
 from chat.runs.outcomes import EndingRows, OutcomeStep
-from chat.search.index import Entry, empty, parts_of, put, vector_of
+from chat.search.index import Entry, empty, parts_of, put, put_words, vector_of
 
 _decode = msgspec.json.Decoder(Result).decode
 # Of a longer file the beginning is searchable.
@@ -251,46 +252,50 @@ def _prepare(result: Result) -> _Parts:
     ]
 
 
-_run_of: Prepared[Run] = Prepared(
-    lambda run: Run.objects.filter(pk=run).only(
-        "conversation_id", "message_id", "upstream_id", "model", "queued_at"
+_ENDED = "SELECT id, conversation_id, message_id, upstream_id, model, queued_at FROM chat_run WHERE id = %s"
+_ROWS_IN_POSTGRES = """
+    INSERT INTO chat_searchrow (
+        kind, source, part, conversation_id, message_id, upstream_id, model, created_at, vector
     )
-)
+    SELECT word.kind, ended.id, word.part, ended.conversation_id, ended.message_id,
+        ended.upstream_id, ended.model, ended.queued_at, word.vector::tsvector
+    FROM ended, unnest(%s::text[], %s::int[], %s::text[]) AS word (kind, part, vector)
+"""
+_STORE_IN_POSTGRES = f"WITH ended AS ({_ENDED}) {_ROWS_IN_POSTGRES}"
+_STORE_IN_SQLITE = f"""
+    INSERT INTO chat_searchrow (
+        kind, source, part, conversation_id, message_id, upstream_id, model, created_at
+    )
+    SELECT json_extract(word.value, '$[0]'), ended.id, json_extract(word.value, '$[1]'),
+        ended.conversation_id, ended.message_id, ended.upstream_id, ended.model, ended.queued_at
+    FROM ({_ENDED}) AS ended, json_each(%s) AS word
+    RETURNING id, kind, part
+"""  # noqa: S608
+
+
+def _columns(prepared: object) -> list[object]:
+    parts = cast(_Parts, prepared)
+    return [
+        [kind for kind, _, _ in parts],
+        [part for _, part, _ in parts],
+        [vector_of(tokens) for *_, tokens in parts],
+    ]
 
 
 def _store(run_pk: int, prepared: object) -> None:
-    (run,) = _run_of.all(run=run_pk)
-    place = _place_of_run(run)
-    parts = cast(_Parts, prepared)
-    put(
-        Entry(
-            kind=kind,
-            source=run_pk,
-            parts=[tokens for each, _, tokens in parts if each == kind],
-            **place,
-        )
-        for kind in (SearchKind.ANSWER, SearchKind.REASONING)
-    )
+    if connection.vendor == "postgresql":
+        fetch(_STORE_IN_POSTGRES, [run_pk, *_columns(prepared)])
+        return
+    parts = {(kind, part): tokens for kind, part, tokens in cast(_Parts, prepared)}
+    rows = fetch(_STORE_IN_SQLITE, [run_pk, json.dumps(list(parts))])
+    put_words((key, parts[kind, part]) for key, kind, part in rows)
 
 
 INDEX_ANSWER = EndingRows(
     name="indexed",
     prepare=_prepare,
-    clause="""
-        INSERT INTO chat_searchrow (
-            kind, source, part, conversation_id, message_id, upstream_id, model, created_at, vector
-        )
-        SELECT word.kind, ended.id, word.part, ended.conversation_id, ended.message_id,
-            ended.upstream_id, ended.model, ended.queued_at, word.vector::tsvector
-        FROM ended, unnest(%s::text[], %s::int[], %s::text[]) AS word (kind, part, vector)
-    """,
-    values=lambda prepared: [
-        list(column)
-        for column in zip(
-            *((kind, part, vector_of(tokens)) for kind, part, tokens in cast(_Parts, prepared)),
-            strict=True,
-        )
-    ],
+    clause=_ROWS_IN_POSTGRES,
+    values=_columns,
     store=_store,
 )
 

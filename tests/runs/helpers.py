@@ -14,6 +14,7 @@ from django.db import connection
 from chat import events as canonical
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
+from chat.core.prepared import fetch
 from chat.core.threads import DatabaseThreads
 from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
 from chat.models import Run
@@ -98,3 +99,10 @@ def locked_database() -> Iterator[None]:
             yield
         finally:
             other.rollback()
+
+
+def runs_read() -> int:
+    """Rows of runs that the transaction has read so far."""
+    text = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = %s"
+    ((count,),) = fetch(text, ["chat_run"])
+    return int(count)

@@ -39,7 +39,7 @@ SENDING = {
     "postgresql": {STATEMENT: 28, TRANSACTION: 1},
 }
 ANSWERING = {
-    "sqlite": {STATEMENT: 16, TRANSACTION: 4, HAND_OVER: 3},
+    "sqlite": {STATEMENT: 15, TRANSACTION: 4, HAND_OVER: 3},
     # The queue, the lock of its server, the claim, the prompt, the text, and the end.
     "postgresql": {STATEMENT: 6, TRANSACTION: 1, HAND_OVER: 1},
 }
