@@ -149,3 +149,19 @@ def test_each_call_is_one_statement(
     with django_assert_num_queries(2):
         rooms.first(person=alice.pk, room=conversation.public_id)
         rooms.first(person=alice.pk, room=conversation.public_id)
+
+
+def test_constants_stand_in_the_text(alice: User, team: Team) -> None:
+    """The planner must know them: few runs are queued, and nearly all are completed."""
+    title = '50 % of "it\'s"'
+    Conversation.objects.create(team=team, owner=alice, title=title)
+    mine = Prepared(
+        lambda person: Conversation.objects.filter(
+            owner=person, title=title, visibility__in=("team", "private"), revision__gte=0
+        ).values_list("title", flat=True)
+    )
+
+    assert mine.all(person=alice.pk) == [title]
+    text = mine._known[connection.vendor].text
+    assert "'team'" in text.text
+    assert text._parameters == [("person", None)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connections
+from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from chat import events as canonical
@@ -18,6 +18,7 @@ from chat.models import Conversation, Membership, Run, Runner, RunSegment, Upstr
 from chat.runs import queue
 from chat.runs.queue import read_queue
 from chat.servers.actions.servers import Load, loads, set_draining
+from tests.runs.helpers import runs_read
 from tests.support.run_fixtures import MakeRun
 
 pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("transactional_db")]
@@ -252,3 +253,29 @@ def test_concurrent_claims_take_each_run_once(
     claimed += queue.claim(me, limit=10).runs
 
     assert sorted(claimed, key=lambda run: run.pk) == runs[:3]
+
+
+@pytest.mark.databases(only="postgresql")
+def test_claim_does_not_read_ended_runs(make_run: MakeRun, me: uuid.UUID) -> None:
+    queued = [make_run() for _ in range(2)]
+    Run.objects.bulk_create(
+        Run(
+            conversation=queued[0].conversation,
+            message=queued[0].message,
+            position=position,
+            upstream=queued[0].upstream,
+            model="test/model",
+            idempotency_key=uuid.uuid4(),
+            status="completed",
+        )
+        for position in range(1, 2001)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE chat_run; DISCARD PLANS")
+
+    with transaction.atomic():
+        before = runs_read()
+        assert queue.claim(me, limit=10).runs == queued
+        read = runs_read() - before
+
+    assert read < 100
