@@ -245,7 +245,7 @@ def _question(card: QuestionCard) -> Iterator[str]:
 def _ending(result: Result, run: Run) -> str:
     if run.is_live:
         return f"*{gettext('This answer wasn’t complete when it was exported.')}*"
-    notice = ending_notice(result, has_output=bool(result.output))
+    notice = ending_notice(result.ext, has_output=bool(result.output))
     if notice is None:
         return ""
     error = result.ext.error

@@ -74,7 +74,8 @@ class RunBroadcaster:
         self._new_run_pk = new_run_pk
         self.has_ended = False
         self.is_gone = False
-        self._answer = Answer(run_id.hex)
+        # Pages get the rest of a long text by requests, from the log.
+        self._answer = Answer(run_id.hex, keeps_rest=False)
         # The checksum of the log at each seq, so that any cursor can be verified.
         self._checks = array("I", [0])
         self._ring: list[ViewerFrame] = []

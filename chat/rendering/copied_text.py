@@ -13,7 +13,7 @@ from chat.rendering.patches import Answer
 
 def divided(events: Iterable[Event]) -> Iterator[Event]:
     # What it renders nobody sees, so the run in its addresses is any.
-    answer = Answer("0" * 32)
+    answer = Answer("0" * 32, keeps_rest=False)
     # (choice, item) -> the last characters of the message.
     ends: dict[tuple[int, int], str] = {}
     for event in events:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_noop
 
-from chat.events import ErrorInfo, Result
+from chat.events import ErrorInfo, Extension
 from chat.rendering.components import Card, fill, name_of, safe
 from chat.rendering.figures import duration, milliseconds_of
 from chat.rendering.safety import reveal, storable
@@ -213,19 +213,19 @@ def error_notice(error: ErrorInfo) -> Notice:
     return Notice("triangle-alert", "bad", title, "", advice)
 
 
-def ending_notice(result: Result, *, has_output: bool) -> Notice | None:
+def ending_notice(ext: Extension, *, has_output: bool) -> Notice | None:
     """The card at the end; a completed answer has none."""
-    status = result.ext.status
+    status = ext.status
     if status == "completed":
         return None if has_output else _empty_notice()
     icon, tone, title, advice = _STATUSES.get(status, _UNKNOWN_STATUS)
     if status == "incomplete":
-        title, advice = _INCOMPLETE.get(result.ext.stop.reason, (title, advice))
+        title, advice = _INCOMPLETE.get(ext.stop.reason, (title, advice))
     title, advice = gettext(title), gettext(advice)
     if status == "waiting":
         return Notice(icon, tone, title, "", advice)
-    if status == "stopped" and result.ext.stop.by:
-        title = gettext("Stopped by %(name)s") % {"name": result.ext.stop.by}
+    if status == "stopped" and ext.stop.by:
+        title = gettext("Stopped by %(name)s") % {"name": ext.stop.by}
     return Notice(icon, tone, title, _kept(has_output), advice)
 
 
@@ -282,16 +282,16 @@ def error_content(error: ErrorInfo, retry: str) -> SafeString:
 
 
 def ending_content(
-    result: Result, run_id: str, *, has_output: bool, has_error_card: bool
+    ext: Extension, run_id: str, *, has_output: bool, has_error_card: bool
 ) -> SafeString:
     """The card at the end of an answer."""
-    notice = ending_notice(result, has_output=has_output)
+    notice = ending_notice(ext, has_output=has_output)
     if notice is None:
         return safe("")
-    if result.ext.status in ERROR_STATUSES and result.ext.error is not None:
+    if ext.status in ERROR_STATUSES and ext.error is not None:
         # The card of the error already says what went wrong.
-        return _kept_content(result.ext.error, run_id, has_output, has_error_card)
-    retry = run_id if result.ext.status in RETRY_STATUSES else ""
+        return _kept_content(ext.error, run_id, has_output, has_error_card)
+    retry = run_id if ext.status in RETRY_STATUSES else ""
     return fill("verdict", tone=notice.tone, notice=fill("notice", notice=notice, retry=retry))
 
 

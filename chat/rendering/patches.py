@@ -57,11 +57,13 @@ class Answer:
 
     ``run_id`` is 32 hex characters; every element id begins with ``r{run_id}``. The page provides
     ``<div id="r{run_id}" class="answer">`` around `snapshot` and an element ``p{run_id}`` around
-    `phase`.
+    `phase`. Without ``keeps_rest``, the text behind what a page shows of a long text is not kept, and
+    `part` and `slices` do not have it.
     """
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, *, keeps_rest: bool = True) -> None:
         self.run_id = run_id
+        self._keeps_rest = keeps_rest
         self.seq = 0
         self.state = "waiting"
         self.unknown_events = 0
@@ -151,9 +153,13 @@ class Answer:
             self._activity.fold(self.seq)
         self._by_item[key] = made
         if isinstance(made, Text):
-            self._last_text = made
+            self._begin_text(made)
         self._add(made, event.choice)
         return made
+
+    def _begin_text(self, text: Text) -> None:
+        self._last_text = text
+        text.flow.keeps_rest = self._keeps_rest
 
     def on_reasoning_start(self, event: events.ReasoningStart) -> None:
         self._item(event, Reasoning).name_kind(event.kind, self.seq)
@@ -187,7 +193,8 @@ class Answer:
         above.end(self.seq, event.t)
         if self._activity is not None:
             self._activity.fold(self.seq)
-        self._by_item[(event.choice, event.item)] = self._last_text = below
+        self._by_item[(event.choice, event.item)] = below
+        self._begin_text(below)
         self._add(below, event.choice)
         return below
 
@@ -342,8 +349,12 @@ class Answer:
         has_error_card = self._error_card is not None
         if self._error_card is not None and self.state in ERROR_STATUSES and result.ext.error:
             self._error_card.offer_retry(self.run_id, self.seq)
+        # Not the whole result: its text would stay in memory as long as the answer.
+        ext = events.Extension(
+            status=result.ext.status, stop=result.ext.stop, error=result.ext.error
+        )
         self._ending_html = lambda: ending_content(
-            result, self.run_id, has_output=has_output, has_error_card=has_error_card
+            ext, self.run_id, has_output=has_output, has_error_card=has_error_card
         )
         self._ending.touch(self.seq)
         receipt = receipt_of(result)

@@ -82,8 +82,12 @@ class Flow(Part):
         self._cut: Cut | None = None
         # Without the rest, as nobody can ask for it.
         self.is_inline = False
+        # Whether what is behind the cut is kept, for `slice`. Otherwise only its words are counted.
+        self.keeps_rest = True
         self._source: list[str] = []
         self._length = 0
+        self._words_behind = 0
+        self._last_character = ""
         self._marks: list[Mark] = []
         self._ends_in_return = False
         self._references = References()
@@ -110,8 +114,7 @@ class Flow(Part):
     def feed(self, text: str, seq: int) -> None:
         text = self._whole_newlines(text)
         if text:
-            add_piece(self._source, text)
-            self._length += len(text)
+            self._add_source(text)
             self._take_what_is_shown(text, seq)
         self.touch(seq)
 
@@ -119,8 +122,7 @@ class Flow(Part):
         """Close what is open. Once more after further text is fine."""
         if self._ends_in_return:
             self._ends_in_return = False
-            self._source.append("\n")
-            self._length += 1
+            self._add_source("\n")
             self._take_what_is_shown("\n", seq)
         self._close_all(seq)
         self._start_over("", seq)
@@ -129,7 +131,7 @@ class Flow(Part):
         self.touch(seq)
 
     def words(self) -> int:
-        return len("".join(self._source).split())
+        return len("".join(self._source).split()) + self._words_behind
 
     def length(self) -> int:
         return self._length
@@ -152,6 +154,16 @@ class Flow(Part):
 
     def has_text(self) -> bool:
         return bool(self._source)
+
+    def _add_source(self, text: str) -> None:
+        self._length += len(text)
+        if self._cut is None or self.keeps_rest:
+            add_piece(self._source, text)
+            return
+        before = self._last_character or self._source[-1][-1]
+        is_within_word = not (before.isspace() or text[0].isspace())
+        self._words_behind += len(text.split()) - is_within_word
+        self._last_character = text[-1]
 
     def _whole_newlines(self, text: str) -> str:
         """One kind of newline, also where CR and LF come in different events."""
