@@ -145,7 +145,8 @@ def _new_entries(rows: list[_Row], after: int) -> NewEntries | Exception:
 # Of the segments behind each number, by its place, those nearest to their follower first, as far as
 # the bytes go. The segment with the next number is the last one that begins at or before it: found
 # in the index, however long the log is. All is of one moment: a run that has ended there has its
-# last segment there, too.
+# last segment there, too. Bodies are read last: SQLite sorts rows with all their columns, and what all
+# followers together have not read yet can be a hundred megabytes.
 _ROWS = """
     WITH wanted (place, run_id, after) AS ({wanted}),
     begun AS (
@@ -156,7 +157,7 @@ _ROWS = """
         FROM wanted
     ),
     found AS (
-        SELECT begun.place, segment.first_seq, segment.is_compressed, segment.body,
+        SELECT begun.place, segment.id,
             SUM(LENGTH(segment.body)) OVER (ORDER BY segment.first_seq - begun.after, begun.place)
                 - LENGTH(segment.body) AS ahead_bytes
         FROM begun JOIN chat_runsegment segment
@@ -164,11 +165,12 @@ _ROWS = """
             AND segment.first_seq >= begun.start
             AND segment.last_seq > begun.after
     )
-    SELECT wanted.place, run.status, run.last_seq, found.first_seq, found.is_compressed, found.body
+    SELECT wanted.place, run.status, run.last_seq,
+        segment.first_seq, segment.is_compressed, segment.body
     FROM wanted
     JOIN chat_run run ON run.id = wanted.run_id
     LEFT JOIN found ON found.place = wanted.place AND found.ahead_bytes < %s
-    ORDER BY wanted.place, found.first_seq
+    LEFT JOIN chat_runsegment segment ON segment.id = found.id
 """
 _ROWS_IN_POSTGRES = _ROWS.format(
     wanted="SELECT * FROM unnest(%s::int[], %s::bigint[], %s::bigint[])"
@@ -193,7 +195,13 @@ def _read(wanted: Sequence[tuple[int, int]]) -> dict[int, list[_Row]]:
     found: defaultdict[int, list[_Row]] = defaultdict(list)
     for place, *row in rows:
         found[place].append(tuple(row))
+    for segments in found.values():
+        segments.sort(key=_first_seq)
     return dict(found)
+
+
+def _first_seq(row: _Row) -> int:
+    return row[2] or 0
 
 
 # While the buffer serves a run, its follower reads the database only this often.
