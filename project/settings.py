@@ -296,8 +296,9 @@ RUN_SECONDS = env.number("RUN_SECONDS", 3600, at_least=0.1)
 RUN_BYTES = int(env.number("RUN_BYTES", 64 * 1024 * 1024, at_least=1024))
 # How much text of unfinished answers a process may hold in memory, where it exists up to nine times
 # while a long answer is stored. Beyond that the answers end that have more than an equal share, and more
-# than 1 MiB; what came of them is kept.
-ANSWERS_BYTES = int(env.number("ANSWERS_BYTES", 32 * 1024 * 1024, at_least=_MEBIBYTE))
+# than 1 MiB; what came of them is kept. Most answers have less than 100 kB, and one of 16 MiB would have
+# four million tokens.
+ANSWERS_BYTES = int(env.number("ANSWERS_BYTES", 16 * 1024 * 1024, at_least=_MEBIBYTE))
 # Limits of mockups: number of files, size of one file, size of all files of a version, time for
 # one.
 MOCKUP_FILES = int(env.number("MOCKUP_FILES", 200))

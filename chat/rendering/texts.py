@@ -163,6 +163,9 @@ class FoldedFlow(Foldable, Flow):
 
     is_in_download = False
     _folded_seq = 0
+    # Of what is not kept the words are counted.
+    _words_behind = 0
+    _last_character = ""
 
     @property
     def is_folded(self) -> bool:
@@ -172,6 +175,15 @@ class FoldedFlow(Foldable, Flow):
         super().end(seq)
         if self.length() > INLINE_CHARACTERS:
             self._folded_seq = seq
+
+    def words(self) -> int:
+        return super().words() + self._words_behind
+
+    def _leave_out(self, text: str) -> None:
+        before = self._last_character or self._source[-1][-1]
+        is_within_word = not (before.isspace() or text[0].isspace())
+        self._words_behind += len(text.split()) - is_within_word
+        self._last_character = text[-1]
 
     def inside(self) -> str:
         return self._later() if self.is_folded else super().inside()

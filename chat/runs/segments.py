@@ -35,8 +35,8 @@ from chat.runs.outcomes import (
 
 # Most rows of a log that a follower gets at once.
 CHUNK_SEGMENTS = 200
-# Writes and logs from this size on are handled in parts, or leave nothing in memory.
-LARGE_BYTES = 4 * 1024 * 1024
+# SQLite keeps the values of the last execution of each statement. Writes larger than this leave none.
+LARGE_BYTES = 1024 * 1024
 
 
 class OwnershipLost(Exception):

@@ -60,9 +60,9 @@ logger = logging.getLogger(__name__)
 # While the database is unavailable: retry after 0.1 s, doubling to 2 s, without an end.
 RETRY_SECONDS = (0.1, 2.0)
 CLOSE_SECONDS = 10.0
-# Limit of one transaction, which takes several times as much memory here and in the database. Only
-# after an outage of the database there is more.
-COMMIT_BYTES = 16 * 1024 * 1024
+# Limit of one transaction, which takes several times as much memory here and in the database (four times
+# with SQLite). Only after an outage of the database, or when servers send without end, there is more.
+COMMIT_BYTES = 4 * 1024 * 1024
 # Encoding more than this for the server on the event loop would block it too long.
 ASYNC_WRITER_BYTES = 512 * 1024
 

@@ -1,17 +1,20 @@
 """Texts and blocks too long for a page: shown up to a cut, and behind it slice after slice."""
 
 import re
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chat import events
+from chat.events import Event
 from chat.rendering.markdown import flow
 from chat.rendering.patches import Answer
 from tests.rendering.documents import documents_with_notes
 from tests.rendering.dom import parse
-from tests.rendering.stories import RUN, answer_after, answer_of, end, message, numbered, told
+from tests.rendering.stories import RUN, answer_after, answer_of, cut, end, message, numbered, told
 from tests.rendering.test_replay import check_batches_of_any_size, check_patches_from_any_cut
 
 WORDS = " ".join(f"word{n}" for n in range(120))
@@ -72,6 +75,42 @@ def test_live_page_is_the_reloaded_page(text: str) -> None:
 
     check_patches_from_any_cut(story)
     check_batches_of_any_size(story)
+
+
+def thought(text: str, *, size: int) -> list[Event]:
+    deltas = [events.ReasoningDelta(content=some, item=1) for some in cut(text, size)]
+    return [events.ReasoningStart(item=1), *deltas, events.ReasoningEnd(item=1)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 60, 201])
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG)
+def test_page_is_the_same_without_the_rest(text: str, size: int) -> None:
+    text = text.replace("\n", "\r\n")
+    story = numbered([*thought(text, size=size), *message(text, size=size), end()])
+    whole, live = answer_after(story), Answer(RUN, keeps_rest=False)
+
+    for event in story:
+        live.apply(event)
+
+    assert live.snapshot() == whole.snapshot()
+    assert live.replacement() == whole.replacement()
+
+
+def test_live_answer_has_no_text_that_no_page_shows() -> None:
+    live = Answer(RUN, keeps_rest=False)
+    tracemalloc.start()
+    for number in range(2000):
+        live.apply(events.MessageDelta(item=0, content=f"word{number} " * 1000))
+    text = live.snapshot() + "word0 " * 1_000_000
+    ended = end("cut")
+    ended.result.output = [events.MessageItem(content=text)]
+    live.apply(ended)
+    del text, ended
+
+    size_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert size_bytes < 2_000_000
 
 
 def test_slices_of_a_table_have_its_head_and_those_of_code_its_language() -> None:

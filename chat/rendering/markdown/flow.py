@@ -82,12 +82,10 @@ class Flow(Part):
         self._cut: Cut | None = None
         # Without the rest, as nobody can ask for it.
         self.is_inline = False
-        # Whether what is behind the cut is kept, for `slice`. Otherwise only its words are counted.
+        # Whether what is behind the cut is kept, for `slice`.
         self.keeps_rest = True
         self._source: list[str] = []
         self._length = 0
-        self._words_behind = 0
-        self._last_character = ""
         self._marks: list[Mark] = []
         self._ends_in_return = False
         self._references = References()
@@ -131,7 +129,7 @@ class Flow(Part):
         self.touch(seq)
 
     def words(self) -> int:
-        return len("".join(self._source).split()) + self._words_behind
+        return len("".join(self._source).split())
 
     def length(self) -> int:
         return self._length
@@ -159,11 +157,11 @@ class Flow(Part):
         self._length += len(text)
         if self._cut is None or self.keeps_rest:
             add_piece(self._source, text)
-            return
-        before = self._last_character or self._source[-1][-1]
-        is_within_word = not (before.isspace() or text[0].isspace())
-        self._words_behind += len(text.split()) - is_within_word
-        self._last_character = text[-1]
+        else:
+            self._leave_out(text)
+
+    def _leave_out(self, text: str) -> None:
+        """Takes text that is not kept."""
 
     def _whole_newlines(self, text: str) -> str:
         """One kind of newline, also where CR and LF come in different events."""
