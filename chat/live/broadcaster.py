@@ -6,7 +6,10 @@ import asyncio
 import logging
 from array import array
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 from weakref import WeakSet
@@ -45,6 +48,10 @@ FIRST_EVENTS = 20
 # How long a page waits until a new broadcaster has read the log up to its cursor.
 CATCH_UP_SECONDS = 5.0
 
+# Rendering holds the interpreter lock, so that more threads are not faster. The event loop has to wait up
+# to 5 ms for each thread that wants the lock, several times in one step.
+_renderers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="render")
+
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
 
@@ -54,7 +61,8 @@ async def in_thread(
 ) -> Value:
     """The function's value. A cancellation takes effect only when the thread has finished, because the
     caller's lock must not be released before."""
-    working = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    work = partial(copy_context().run, function, *args, **kwargs)
+    working = asyncio.get_running_loop().run_in_executor(_renderers, work)
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:

@@ -62,9 +62,9 @@ class Budget:
             self.room.clear()
 
 
-# Reading from the upstream pauses while this much waits for the database: minutes of a usual answer,
-# and little enough that fifty servers that send as fast as they can do not fill the memory.
-PENDING_BYTES = 2 * 1024 * 1024
+# Reading from the upstream pauses while this much waits for the database: more than a minute of a usual
+# answer, and little enough that fifty servers that send as fast as they can do not fill the memory.
+PENDING_BYTES = 1024 * 1024
 # Largest merged delta, so that no single event contains a whole long answer.
 MERGED_CHARACTERS = 64 * 1024
 
