@@ -96,7 +96,7 @@ def test_message_under_way_when_the_websocket_breaks_is_posted(
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended().until_live()
 
     alice.page.evaluate("() => { window.heldAnswers = []; }")
-    alice.write("Once only")
+    alice.write("Only once")
     alice.page.wait_for_function("() => window.heldAnswers.length === 1")
     alice.page.evaluate("() => { window.heldAnswers = null; }")
     with alice.page.expect_request("**/send/"):
@@ -106,7 +106,7 @@ def test_message_under_way_when_the_websocket_breaks_is_posted(
     site.fake.release("rest")
     alice.shows("Second, whole.").until_ended()
     expect(alice.turns).to_have_count(4)
-    assert site.value(COUNT, "Once only") == 1
+    assert site.value(COUNT, "Only once") == 1
 
 
 def test_message_that_a_silent_websocket_swallows_is_posted(

@@ -20,9 +20,10 @@ from tests.support.servers import PostgreSQL
 
 # No runner can renew its lease meanwhile, and none of them is lost.
 OUTAGE_SECONDS = LEASE_SECONDS + 1
-# More than the sockets between upstream and runner hold, and what a run keeps during an outage.
+# More than the sockets between upstream and runner hold, and what a run keeps during an outage; less
+# than `ANSWERS_BYTES`.
 PIECE = "flood " * 1000
-PIECES = 3500
+PIECES = 2600
 LAST = "The last word."
 # What the runner may need for what it has read: raw, parsed, and merged, of a share of the flood.
 MOST_GROWTH_BYTES = 150 * 1024 * 1024
