@@ -49,7 +49,12 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         "--seconds", type=float, help="how long openings go on, instead of 30 or 60"
     )
     parser.add_argument("--json", type=Path, help="keep what was measured in this file")
-    parser.add_argument("--read", type=Path, help="measure nothing: take such a file")
+    parser.add_argument(
+        "--read",
+        type=Path,
+        nargs="+",
+        help="measure nothing: take such files, each with more rounds",
+    )
     parser.add_argument("--write", action="store_true", help="put the tables into the document")
     return parser.parse_args(arguments)
 
@@ -69,5 +74,12 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> Outcome:
     return outcome
 
 
-def _read(path: Path) -> Outcome:
-    return msgspec.convert(json.loads(path.read_text()), Outcome)
+def _read(paths: Sequence[Path]) -> Outcome:
+    whole, *others = [msgspec.convert(json.loads(path.read_text()), Outcome) for path in paths]
+    for other in others:
+        for each in other.measured:
+            each.round += whole.rounds
+        whole.measured += other.measured
+        whole.rounds += other.rounds
+        whole.seconds += other.seconds
+    return whole
