@@ -450,7 +450,7 @@ class TabStream(Stream):
         }
         # Until the answer is there, the page is asking for changes itself.
         self.socket.say({"type": "page", "number": self._number})
-        self.status, head, body = await self._send(fields)
+        self.status, head, body = await self._answer_to(fields)
         self._take_head(head, body)
         shown = SHOWN_RUN.search(body)
         if self.status != 200 or shown is None:
@@ -492,13 +492,16 @@ class TabStream(Stream):
         if self.frames_kept:
             last = msgspec.json.decode(self.frames_kept[-1])
             cursor |= {"seq": last["seq"], "check": last["check"]}
+        await self._move(cursor)
+
+    async def _move(self, *cursors: dict[str, object]) -> None:
         while True:
             self.moves += 1
             self.port = self.job.port + self.job.other_port - self.port
             self.socket = Socket(self.port, self.person.session)
             self.socket.on_message = self._take
             try:
-                await self._enter(self.socket, cursor)
+                await self._enter(self.socket, *cursors)
                 return
             except (OSError, Gone):
                 await asyncio.sleep(RECONNECT_SECONDS)
@@ -541,6 +544,16 @@ class TabStream(Stream):
             await asyncio.wait(self._fetching)
         for socket in (self.socket, *self.others):
             socket.close()
+
+    async def _answer_to(self, fields: dict[str, str]) -> tuple[int, bytes, bytes]:
+        """Sends again, under the same key, what a connection took with it."""
+        while True:
+            try:
+                return await self._send(fields)
+            except Gone:
+                if not self.job.other_port:
+                    raise
+                await self._move()
 
     async def _send(self, fields: dict[str, str]) -> tuple[int, bytes, bytes]:
         """Status, head and body of the answer to a form that the tab's websocket takes."""
