@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from chat.core import metrics
@@ -41,6 +42,8 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.5
 # A stop takes effect within a second, including the closed connection and the end of the log.
 STOP_SECONDS = 0.5
+# How often to look for own runs that are not executed.
+STRAYS_SECONDS = 1.0
 # Five heartbeats may be missed before the runner counts as lost.
 HEARTBEATS_PER_LEASE = 6
 # Limit for marking this runner as draining; runs continue meanwhile.
@@ -82,12 +85,10 @@ RepeatedWork = tuple[Callable[[], Awaitable[None]], float, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _View:
-    """Keys of runs: to be stopped; no longer owned by this runner; owned but not executed, before the
-    request (``unsent``) and after it (``left``)."""
+class _Strays:
+    """Keys of runs that this runner owns but does not execute: before the request (``unsent``) and
+    after it (``left``)."""
 
-    to_stop: list[int]
-    lost: list[int]
     unsent: list[int]
     left: list[int]
 
@@ -124,6 +125,8 @@ class Runner:
         self._claiming: asyncio.Task[None] | None = None
         # Whether the last claim has left runs in the queue.
         self._has_left = True
+        # Whether the last look at the own runs has found one that is not executed.
+        self._may_have_strays = False
         self._clock_guard = reaper.ClockGuard()
         _runners.add(self)
 
@@ -177,6 +180,7 @@ class Runner:
         return [
             (self._claim, POLL_SECONDS, QUEUED),
             (self._see_stops, STOP_SECONDS, STOPS),
+            (self._take_up_strays, STRAYS_SECONDS, ""),
             (self._beat, beat, ""),
             (self._tidy, tidy, ""),
             (self._compactor.compact_due, COMPACT_SECONDS, ""),
@@ -306,21 +310,30 @@ class Runner:
         await self._heartbeat_thread.call(self._register)
 
     async def _see_stops(self) -> None:
-        """Compares the runs that this runner owns in the database with those that it executes."""
-        view = await self._stops.call(self._view, list(self._executions))
-        for key in view.to_stop:
-            if key in self._executions:
+        """Stops the executions that were asked to, and drops those of runs that this runner lost. It waits
+        for nothing but its own thread, because the next request to stop must be seen in time."""
+        executing = list(self._executions)
+        stop_requested = await self._stops.call(self._read_stop_requests)
+        for key, is_requested in stop_requested.items():
+            if is_requested and key in self._executions:
                 self._executions[key][0].stop()
-        for key in view.lost:
-            if key in self._executions:
+        for key in executing:
+            if key not in stop_requested and key in self._executions:
                 self._executions[key][0].drop()
+        self._may_have_strays = not stop_requested.keys() <= set(executing)
+
+    async def _take_up_strays(self) -> None:
+        """Starts or ends the runs that this runner owns in the database but does not execute."""
+        if not self._may_have_strays:
+            return
+        strays = await self._threads.call(self._read_strays, list(self._executions))
         if self._claiming is not None:
             # What it has claimed and marked as sent is executed when it returns.
             await asyncio.wait({self._claiming})
-        for key in view.unsent:
+        for key in strays.unsent:
             self._begin(key)
         # Last, because it may fail. Runs may have been started since the database was read.
-        left = [key for key in view.left if key not in self._executions]
+        left = [key for key in strays.left if key not in self._executions]
         if left:
             await self._threads.call(self._end_left, left)
 
@@ -368,24 +381,26 @@ class Runner:
         """Requeues runs that were claimed but not started, and deletes the runner's row if it owns no run
         any more. The reaper handles what is left."""
         reaper.requeue_unsent(RunnerRow(uuid=self.uuid))
-        if not Run.objects.filter(runner=self.uuid, status=RunStatus.RUNNING).exists():
+        if not self._own_running().exists():
             RunnerRow.objects.filter(pk=self.uuid).delete()
 
-    def _view(self, executing: list[int]) -> _View:
-        """Reads this runner's runs. ``executing`` are those that were started before the read."""
-        # Only three columns, because hundreds of rows are read twice a second.
-        rows = Run.objects.filter(runner=self.uuid, status=RunStatus.RUNNING).values_list(
-            "pk", "stop_requested_at", "request_sent_at"
-        )
-        ours = {pk for pk, _, _ in rows}
-        stray = [(pk, sent_at) for pk, _, sent_at in rows if pk not in executing]
-        return _View(
-            to_stop=[pk for pk, stop_requested_at, _ in rows if stop_requested_at is not None],
-            lost=[key for key in executing if key not in ours],
+    def _read_stop_requests(self) -> dict[int, bool]:
+        """This runner's runs, each with whether somebody asked to stop it."""
+        # Only two columns, because hundreds of rows are read twice a second.
+        rows = self._own_running().values_list("pk", "stop_requested_at")
+        return {pk: stop_requested_at is not None for pk, stop_requested_at in rows}
+
+    def _read_strays(self, executing: list[int]) -> _Strays:
+        """``executing`` are the runs that were started before the read."""
+        rows = self._own_running().exclude(pk__in=executing).values_list("pk", "request_sent_at")
+        return _Strays(
             # Claimed, but the database's response to the claim was lost.
-            unsent=[pk for pk, sent_at in stray if sent_at is None],
-            left=[pk for pk, sent_at in stray if sent_at is not None],
+            unsent=[pk for pk, sent_at in rows if sent_at is None],
+            left=[pk for pk, sent_at in rows if sent_at is not None],
         )
+
+    def _own_running(self) -> QuerySet[Run]:
+        return Run.objects.filter(runner=self.uuid, status=RunStatus.RUNNING)
 
     def _end_left(self, keys: list[int]) -> None:
         """Ends runs whose execution failed, so that they do not stay "running" forever."""

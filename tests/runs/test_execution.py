@@ -192,6 +192,9 @@ async def test_stop_closes_the_upstream_during_blocked_writes(
     may_write = threading.Event()
     pools = [runner._threads] * 2 + [runner._writer._threads]
     writing = [asyncio.ensure_future(pool.call(may_write.wait, 60)) for pool in pools]
+    await until(lambda: runner._claiming is not None and not runner._claiming.done())
+    # Neither does a look before the request wait for the claim.
+    await runner._see_stops()
 
     await threads.call(conversation.stop_run, alice, run)
     await fake.until(lambda fake: fake.disconnects == 1)

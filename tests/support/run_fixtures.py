@@ -78,6 +78,7 @@ async def start_runner(
     """Runners have doorbells of their own, so that they find what is queued by looking: often."""
     monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 0.02)
     monkeypatch.setattr("chat.runs.runner.STOP_SECONDS", 0.02)
+    monkeypatch.setattr("chat.runs.runner.STRAYS_SECONDS", 0.02)
     started: list[Runner] = []
 
     async def start(**options: object) -> Runner:
