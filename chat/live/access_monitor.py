@@ -74,8 +74,7 @@ class Identity:
     team_pk: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(NamedTuple):
     """A conversation at the time of the check, and whether this viewer may write in it."""
 
     conversation_id: UUID
