@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -21,6 +21,8 @@ MESSAGES_IN_A_ROW = 3
 # Further messages are refused, and the page sends them again. At 20 ms of work for each, the last one
 # waits four seconds; longer, and people would think that nothing happens.
 MOST_WAITING_MESSAGES = 200
+# Of one sender; a page sends one message after the other. Nobody can fill the queue alone.
+MOST_WAITING_OF_SENDER = 24
 LONGEST_RETRY_SECONDS = 30
 # Share of the newest request in the mean duration.
 NEWEST = 0.05
@@ -46,6 +48,7 @@ class RequestQueue:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._messages: deque[asyncio.Future[None]] = deque()
         self._others: deque[asyncio.Future[None]] = deque()
+        self._waiting_of: Counter[str] = Counter()
         self._taken = 0
         self._messages_in_a_row = 0
         self._mean_seconds = 0.0
@@ -57,12 +60,17 @@ class RequestQueue:
         return self._places + 1 if self._places else 0
 
     @asynccontextmanager
-    async def place(self, *, is_message: bool = False) -> AsyncIterator[None]:
-        """Waits for a place, and has it inside. Raises `Overloaded`, for messages only."""
+    async def place(self, *, is_message: bool = False, sender: str = "") -> AsyncIterator[None]:
+        """Waits for a place, and has it inside. ``sender`` is whose message it is, if that is known.
+        Raises `Overloaded`, for messages only."""
         if not self._places:
             yield
             return
-        await self._enter(is_message=is_message)
+        self._use_running_loop()
+        if is_message and sender:
+            await self._enter_in_share(sender)
+        else:
+            await self._enter(is_message=is_message)
         began = time.monotonic()
         try:
             yield
@@ -70,8 +78,18 @@ class RequestQueue:
             self._mean_seconds += NEWEST * (time.monotonic() - began - self._mean_seconds)
             self._leave()
 
+    async def _enter_in_share(self, sender: str) -> None:
+        if self._waiting_of[sender] >= MOST_WAITING_OF_SENDER:
+            raise self._overload()
+        self._waiting_of[sender] += 1
+        try:
+            await self._enter(is_message=True)
+        finally:
+            self._waiting_of[sender] -= 1
+            if not self._waiting_of[sender]:
+                del self._waiting_of[sender]
+
     async def _enter(self, *, is_message: bool) -> None:
-        self._use_running_loop()
         queue = self._messages if is_message else self._others
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(turn)
@@ -96,6 +114,7 @@ class RequestQueue:
             self._loop = loop
             self._messages.clear()
             self._others.clear()
+            self._waiting_of.clear()
             self._taken = 0
 
     def _leave(self) -> None:
@@ -125,7 +144,7 @@ class RequestQueue:
 
     def _overload(self) -> Overloaded:
         """The time in which those who wait will have had their places."""
-        seconds = math.ceil(MOST_WAITING_MESSAGES * self._mean_seconds / self._places)
+        seconds = math.ceil(len(self._messages) * self._mean_seconds / self._places)
         error = Overloaded(min(max(seconds, 1), LONGEST_RETRY_SECONDS))
         metrics.MESSAGES_REFUSED.inc()
         if not self._is_overloaded:

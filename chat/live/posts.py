@@ -110,5 +110,5 @@ class PostQueue:
         self._waiting.clear()
         if self._working is not None:
             self._working.cancel()
-            with suppress(asyncio.CancelledError):
+            with suppress(asyncio.CancelledError, Exception):
                 await self._working

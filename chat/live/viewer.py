@@ -37,6 +37,9 @@ logger = logging.getLogger(__name__)
 # one patch brings it up to date.
 UNACKNOWLEDGED_BYTES = 256 * 1024
 BEHIND_SECONDS = 60.0
+# Other messages that wait to be sent: answers to forms, updates of the page, lines of its list. A page
+# that reads has few of them, and one that does not can ask for any number.
+WAITING_BYTES = 4 * 1024 * 1024
 HEARTBEAT_SECONDS = 15.0
 # A tab shows one conversation, which has few live answers.
 MOST_RUNS = 20
@@ -139,6 +142,7 @@ class Viewer:
         self._broadcasters = of
         self._runs: dict[UUID, FollowedRun] = {}
         self._messages: list[str] = []
+        self._waiting_bytes = 0
         self._places: dict[UUID, str] = {}
         self._draining: frozenset[UUID] = frozenset()
         self._gone: str | None = None
@@ -203,6 +207,7 @@ class Viewer:
     def begin(self, begun: BegunRun) -> None:
         """Follows a run that the tab has just queued, and that it shows from the answer to its form on. Right
         and cursor are known, so that nothing is read."""
+        self.unfollow(begun.run_id)
         followed = self._join(
             begun.run_id, begun.conversation_id, 0, holds=True, new_run_pk=begun.run_pk
         )
@@ -235,6 +240,9 @@ class Viewer:
         if followed is not None:
             self._broadcasters.leave(followed.broadcaster, followed.on_change)
             self._update_rooms()
+            if self._behind_since is not None:
+                # Without its unacknowledged bytes, frames of other runs may be sent.
+                self._wake.set()
 
     def acknowledge(self, run_id: UUID, seq: int) -> None:
         if run_id in self._runs:
@@ -301,14 +309,26 @@ class Viewer:
     def on_gone(self, reason: str) -> None:
         """Nothing protected is sent after this, not even what is already queued."""
         self._gone = reason
+        self._messages.clear()
         self._wake.set()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the connection has ended or is about to."""
+        return self._gone is not None
 
     def _queue(self, message: dict[str, object], *, is_news: bool = True) -> None:
         """Queues a message. A long poll does not end for a message with ``is_news=False``."""
         self._queue_text(encode(message), is_news=is_news)
 
     def _queue_text(self, message: str, *, is_news: bool = True) -> None:
+        if self.is_gone:
+            return
         self._messages.append(message)
+        self._waiting_bytes += len(message)
+        if self._waiting_bytes > max(WAITING_BYTES, len(message)):
+            self._note_behind()
+            self.on_gone(GONE_UNSURE)
         self._has_news |= is_news
         self._wake.set()
 
@@ -394,11 +414,14 @@ class Viewer:
         for followed in list(self._runs.values()):
             await self._send_frames(followed)
         if self._is_behind_too_long():
-            metrics.VIEWERS_ENDED.labels("behind").inc()
-            logger.info("viewer.behind viewer=%s user=%d", self.viewer_id, self.identity.user_pk)
+            self._note_behind()
             await self._close(CLOSE_BEHIND)
             return True
         return False
+
+    def _note_behind(self) -> None:
+        metrics.VIEWERS_ENDED.labels("behind").inc()
+        logger.info("viewer.behind viewer=%s user=%d", self.viewer_id, self.identity.user_pk)
 
     async def _send_ending(self, reason: str) -> None:
         if reason == GONE_UNSURE:
@@ -411,7 +434,10 @@ class Viewer:
     async def _send_messages(self) -> None:
         messages, self._messages = self._messages, []
         for message in messages:
+            if self.is_gone:
+                return
             await self._send_text(message)
+            self._waiting_bytes -= len(message)
 
     async def _send_frames(self, followed: FollowedRun) -> None:
         if self._is_behind() or not followed.is_verified or followed.broadcaster.is_gone:

@@ -138,6 +138,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 await self.sending
 
     async def _answer(self, viewer: Viewer, post: Post) -> None:
+        if viewer.is_gone:
+            # Nobody would get the answer; the page sends the form again where it still may.
+            return
         try:
             answer = await respond_to(post, Visitor(identity=viewer.identity, scope=self.scope))
         except Exception:
@@ -206,6 +209,8 @@ async def on_resync(consumer: LiveConsumer, viewer: Viewer, message: Resync) -> 
 
 async def on_post(consumer: LiveConsumer, viewer: Viewer, message: Post) -> None:
     assert consumer.posts is not None
+    if viewer.is_gone:
+        return
     if not consumer.posts.add(message):
         viewer.tell(Answer(status=429).message(message.id))
 

@@ -102,7 +102,8 @@ def respond_with(*routes: str) -> Respond:
 
     async def respond(post: Post, visitor: Visitor) -> Answer:
         try:
-            async with request_queue.place(is_message=True):
+            sender = f"person {visitor.identity.user_pk}"
+            async with request_queue.place(is_message=True, sender=sender):
                 return await threads.call(_respond, post, visitor, routes)
         except Overloaded as error:
             seconds = error.seconds

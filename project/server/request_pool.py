@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import IO, Any
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
@@ -126,7 +127,9 @@ class RequestPool(ASGIHandler):
         lane = self._lane_of(request)
         request.came_at = time.monotonic()
         try:
-            async with lane.place(is_message=self._is_message(request)):
+            is_message = self._is_message(request)
+            sender = _sender_of(request) if is_message else ""
+            async with lane.place(is_message=is_message, sender=sender):
                 if lane is not self._priority_worker:
                     await self._priority_worker.give_way()
                 return await lane.make_in_thread(request)
@@ -158,6 +161,12 @@ class RequestPool(ASGIHandler):
         return response
 
 
+def _sender_of(request: ASGIRequest) -> str:
+    """The session or the token of a request, before anybody has looked whether it is valid."""
+    session = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
+    return session or request.META.get("HTTP_AUTHORIZATION") or ""
+
+
 class _Worker:
     """A queue of requests and its threads."""
 
@@ -169,8 +178,10 @@ class _Worker:
         self.make_in_thread = sync_to_async(make, thread_sensitive=False, executor=threads)
         self.close_in_thread = sync_to_async(_close, thread_sensitive=False, executor=threads)
 
-    def place(self, *, is_message: bool = False) -> AbstractAsyncContextManager[None]:
-        return self._queue.place(is_message=is_message)
+    def place(
+        self, *, is_message: bool = False, sender: str = ""
+    ) -> AbstractAsyncContextManager[None]:
+        return self._queue.place(is_message=is_message, sender=sender)
 
 
 class _PriorityWorker(_Worker):
@@ -186,7 +197,7 @@ class _PriorityWorker(_Worker):
         self._counted_at = 0.0
 
     @asynccontextmanager
-    async def place(self, *, is_message: bool = False) -> AsyncIterator[None]:
+    async def place(self, *, is_message: bool = False, sender: str = "") -> AsyncIterator[None]:
         self._inside += 1
         try:
             async with super().place():

@@ -175,7 +175,7 @@ async def test_message_to_a_busy_server_is_told_when_to_come_again(
     shown: Shown, open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @asynccontextmanager
-    async def refuse(*, is_message: bool) -> AsyncIterator[None]:
+    async def refuse(**_: object) -> AsyncIterator[None]:
         raise Overloaded(7)
         yield
 

@@ -13,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.core import request_queue as module
-from chat.core.request_queue import MESSAGES_IN_A_ROW, Overloaded, RequestQueue
+from chat.core.request_queue import (
+    MESSAGES_IN_A_ROW,
+    MOST_WAITING_OF_SENDER,
+    Overloaded,
+    RequestQueue,
+)
 
 
 class Requests:
@@ -108,6 +113,29 @@ async def test_too_many_messages_are_refused_and_others_are_not(
     await requests.arrive("m4")
     assert requests.begun[-1] == "m4"
     await requests.end_all()
+
+
+async def test_one_sender_can_not_fill_the_queue() -> None:
+    queue, may_end = RequestQueue(1), asyncio.Event()
+
+    async def send(sender: str) -> None:
+        async with queue.place(is_message=True, sender=sender):
+            await may_end.wait()
+
+    flood = [asyncio.create_task(send("a")) for _ in range(MOST_WAITING_OF_SENDER + 10)]
+    others = [asyncio.create_task(send(sender)) for sender in ("b", "c", "")]
+    await settle()
+    refused = [task for task in flood if task.done()]
+    may_end.set()
+    await asyncio.gather(*others)
+    await asyncio.wait(flood)
+
+    # Two have a place, and so many wait.
+    assert len(refused) == 8
+    assert all(isinstance(task.exception(), Overloaded) for task in refused)
+    again = asyncio.create_task(send("a"))
+    await again
+    assert not queue._waiting_of
 
 
 @given(
