@@ -15,6 +15,9 @@ from chat.runs.event_buffer import LogEntry
 
 # What an item or a card takes beside its JSON, such as for its Python objects.
 ITEM_BYTES = 512
+# What a string takes beside its characters. Pieces are joined, so that only their characters stay.
+ASCII_HEADER_BYTES = sys.getsizeof("")
+OTHER_HEADER_BYTES = sys.getsizeof("é") - 1
 # Text that an answer may always hold, however many there are: a quarter of a million tokens.
 LEAST_SHARE_BYTES = 1024 * 1024
 # An answer with this much text, or for which the server has sent this much, ends in its turn: for a
@@ -84,7 +87,9 @@ def held_bytes(
     size = 0
     for event, entry in zip(events, entries, strict=True):
         if member := text_members.get(type(event)):
-            size += sys.getsizeof(getattr(event, member))
+            text = getattr(event, member)
+            header = ASCII_HEADER_BYTES if text.isascii() else OTHER_HEADER_BYTES
+            size += sys.getsizeof(text) - header
         elif not isinstance(event, _PASSING):
             size += len(entry.body) + ITEM_BYTES
     return size

@@ -110,7 +110,10 @@ class Compactor:
         found = fetch(_DUE, [before, MOST_DUE + len(self.unreadable)])
         keys = [key for (key,) in found if key not in self.unreadable]
         random.shuffle(keys)
-        return _runs.all(keys=keys[:RUNS_OF_SLICE]) if keys else []
+        due = _runs.all(keys=keys[:RUNS_OF_SLICE]) if keys else []
+        # The database returns them in their order, which is the same for all runners.
+        random.shuffle(due)
+        return due
 
     def _compact(self, run: Run) -> int:
         """How many bytes there were."""

@@ -64,7 +64,7 @@ class Budget:
 
 # Reading from the upstream pauses while this much waits for the database: more than a minute of a usual
 # answer, and little enough that fifty servers that send as fast as they can do not fill the memory.
-PENDING_BYTES = 1024 * 1024
+RUN_PENDING_BYTES = 1024 * 1024
 # Largest merged delta, so that no single event contains a whole long answer.
 MERGED_CHARACTERS = 64 * 1024
 
@@ -200,7 +200,7 @@ class RunLog:
             self._pending_bytes += len(raw)
         # Raw bytes without events are written with the next event.
         if self._pending:
-            if self._pending_bytes > PENDING_BYTES:
+            if self._pending_bytes > RUN_PENDING_BYTES:
                 self._has_room.clear()
             self._hold(self._pending_bytes + self._writing_bytes)
             self._flushed.clear()

@@ -327,6 +327,8 @@ class Runner:
         if not self._may_have_strays:
             return
         strays = await self._threads.call(self._read_strays, list(self._executions))
+        if not (strays.unsent or strays.left):
+            return
         if self._claiming is not None:
             # What it has claimed and marked as sent is executed when it returns.
             await asyncio.wait({self._claiming})

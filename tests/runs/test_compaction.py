@@ -72,6 +72,15 @@ def slices(compactor: Compactor, most: int = 100) -> int:
     return done
 
 
+async def test_runners_take_what_is_due_in_different_orders(make_run: MakeRun) -> None:
+    due = [(await threads.call(lambda: end(make_run()))).pk for _ in range(12)]
+
+    orders = [[run.pk for run in await threads.call(Compactor(threads)._due)] for _ in range(3)]
+
+    assert all(sorted(order) == sorted(due) for order in orders)
+    assert orders != [sorted(due)] * 3
+
+
 async def test_burst_is_compacted_within_a_minute_of_its_end(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

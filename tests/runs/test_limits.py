@@ -27,6 +27,7 @@ from chat.demo.script import (
 from chat.dialects import items
 from chat.models import Attempt, Run, RunSegment, User
 from chat.runs import answer_memory
+from chat.runs.event_buffer import LogEntry
 from tests.bench.streams import ANSWERS, words
 from tests.runs.helpers import (
     HALF,
@@ -189,6 +190,16 @@ async def test_an_answer_ends_at_its_share_and_a_short_one_does_not(
     # What arrived with the read that passed the limit is kept, too.
     assert all(50_000 <= len(text_of(run)) < 2_000_000 for run in ended)
     assert (await until_ended(short)).status == "completed"
+
+
+@pytest.mark.parametrize(("piece", "size"), [("water ", 6), ("écrit ", 6), ("вода ", 10)])
+def test_text_counts_as_it_is_when_its_pieces_are_joined(piece: str, size: int) -> None:
+    deltas = [canonical.MessageDelta(item=0, content=piece)] * 1000
+    entries = [LogEntry(seq=1, body=b"{}")] * 1000
+
+    held = answer_memory.held_bytes(deltas, entries, {canonical.MessageDelta: "content"})
+
+    assert held == pytest.approx(1000 * size, rel=0.2)
 
 
 async def test_endless_arguments_fail_only_their_call(
