@@ -31,7 +31,8 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 from chat.core.errors import QueueFull, is_database_unavailable
 from chat.core.notify import publish_after_commit, room_topic
 from chat.core.prepared import Prepared, PreparedUpdate, fetch
-from chat.models import Membership, Run, RunStatus, Upstream, User
+from chat.models import Membership, ProjectMember, Run, RunStatus, Upstream, User, Visibility
+from chat.models.project import PROJECT_WRITING_ROLES, ProjectAccess
 from chat.models.run import LIVE_STATUSES
 from chat.models.team import WRITING_ROLES
 from chat.runs.outcomes import end_unstarted
@@ -209,7 +210,7 @@ def _queued_with_rights(count: int) -> Prepared[Any]:
     conversation was deleted.
 
     Read from the rows, so that every change counts: a removed member, a role without write access, a
-    disabled or deleted account.
+    disabled or deleted account, a conversation that is private now or was moved.
     """
     may_still = Membership.objects.filter(
         user=OuterRef("requested_by"),
@@ -217,8 +218,21 @@ def _queued_with_rights(count: int) -> Prepared[Any]:
         role__in=WRITING_ROLES,
         user__is_active=True,
     )
+    writers = ProjectMember.objects.filter(
+        user=OuterRef("requested_by"),
+        project=OuterRef("conversation__project"),
+        role__in=PROJECT_WRITING_ROLES,
+    )
+    # As in `ConversationQuerySet.written_by`, but for the person of each run.
+    is_shared = (
+        Q(conversation__owner=F("requested_by"))
+        | Q(conversation__visibility=Visibility.TEAM)
+        | Q(conversation__visibility=Visibility.PROJECT)
+        & (Q(conversation__project__access=ProjectAccess.TEAM) | Q(Exists(writers)))
+    )
     is_unwanted = ExpressionWrapper(
-        ~Exists(may_still) | Q(conversation__deleted_at__isnull=False), BooleanField()
+        ~Exists(may_still) | ~is_shared | Q(conversation__deleted_at__isnull=False),
+        BooleanField(),
     )
     return Prepared(lambda: _in_line().annotate(is_unwanted=is_unwanted)[:count])
 

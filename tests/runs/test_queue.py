@@ -14,7 +14,17 @@ from django.utils import timezone
 
 from chat import events as canonical
 from chat.conversations.actions.conversation import stop_run
-from chat.models import Conversation, Membership, Run, Runner, RunSegment, Upstream, User
+from chat.models import (
+    Conversation,
+    Membership,
+    Project,
+    ProjectMember,
+    Run,
+    Runner,
+    RunSegment,
+    Upstream,
+    User,
+)
 from chat.runs import queue
 from chat.runs.queue import read_queue
 from chat.servers.actions.servers import Load, loads, set_draining
@@ -143,6 +153,24 @@ def remove_account(person: User) -> None:
     Run.objects.filter(requested_by=person).update(requested_by=None)
 
 
+def make_private(person: User) -> None:
+    """As the owner can, in whose conversation the person has sent a message."""
+    room = Conversation.objects.filter(runs__requested_by=person).latest("pk")
+    room.owner = room.team.memberships.get(role="owner").user
+    room.visibility = "private"
+    room.save()
+
+
+def move_into_a_project(person: User) -> None:
+    """Of selected people, of whom the person is one who may only read."""
+    make_private(person)
+    room = Conversation.objects.filter(runs__requested_by=person).latest("pk")
+    project = Project.objects.create(team=room.team, name="Board", access="members")
+    ProjectMember.objects.create(project=project, user=person, role="reader")
+    room.project, room.visibility = project, "project"
+    room.save()
+
+
 def restore(person: User, membership: Membership) -> None:
     User.objects.filter(pk=person.pk).update(is_active=True)
     Membership.objects.filter(user=person).delete()
@@ -153,7 +181,14 @@ def test_runs_of_people_who_left_are_stopped(
     make_run: MakeRun, me: uuid.UUID, alice: User, bob: User, subtests: pytest.Subtests
 ) -> None:
     membership = Membership.objects.get(user=bob)
-    for leave in (switch_off, take_out_of_the_team, let_only_read, remove_account):
+    for leave in (
+        make_private,
+        move_into_a_project,
+        switch_off,
+        take_out_of_the_team,
+        let_only_read,
+        remove_account,
+    ):
         with subtests.test(msg=leave.__name__):
             bobs, alices = make_run(by=bob, concurrency_limit=10), make_run(by=alice)
             leave(bob)
@@ -167,6 +202,23 @@ def test_runs_of_people_who_left_are_stopped(
             assert bobs.notes == [queue.LEFT]
             assert bobs.last_seq > 0
         restore(bob, membership)
+
+
+def test_runs_of_those_who_may_still_write_are_claimed(
+    make_run: MakeRun, me: uuid.UUID, alice: User, bob: User
+) -> None:
+    runs = [make_run(by=bob, concurrency_limit=10) for _ in range(4)]
+    own, for_all, selected, shared = runs
+    everyone = Project.objects.create(team=own.conversation.team, name="All", access="team")
+    board = Project.objects.create(team=own.conversation.team, name="Board", access="members")
+    ProjectMember.objects.create(project=board, user=bob, role="writer")
+    Conversation.objects.filter(pk=own.conversation_id).update(visibility="private", owner=bob)
+    for run, project in ((for_all, everyone), (selected, board)):
+        room = Conversation.objects.filter(pk=run.conversation_id)
+        room.update(visibility="project", project=project, owner=alice)
+    Conversation.objects.filter(pk=shared.conversation_id).update(owner=alice, visibility="team")
+
+    assert queue.claim(me, limit=10).runs == runs
 
 
 def test_run_of_a_deleted_conversation_is_stopped(make_run: MakeRun, me: uuid.UUID) -> None:

@@ -83,13 +83,13 @@ async def test_until_subscribed_gives_up_on_an_absent_layer(
 async def test_started_runner_has_subscribed(start_runner: StartRunner) -> None:
     topics: set[str] = set()
 
-    class NotedDoorbell(ChangeNotifier):
+    class NotedNotifier(ChangeNotifier):
         def subscribe(self, topic: str) -> Subscription:
             topics.add(topic)
             return super().subscribe(topic)
 
     # Nothing else runs between the end of its start and the next line.
-    await start_runner(notifier=NotedDoorbell())
+    await start_runner(notifier=NotedNotifier())
 
     assert topics >= {QUEUED, STOPS, FILES}
 

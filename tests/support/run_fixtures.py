@@ -75,7 +75,7 @@ def make_run(transactional_db: None, alice: User, team: Team, upstream: Upstream
 async def start_runner(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[StartRunner]:
-    """Runners have doorbells of their own, so that they find what is queued by looking: often."""
+    """Runners with notifiers of their own, so that they find what is queued by polling, which is frequent."""
     monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 0.02)
     monkeypatch.setattr("chat.runs.runner.STOP_SECONDS", 0.02)
     monkeypatch.setattr("chat.runs.runner.STRAYS_SECONDS", 0.02)
