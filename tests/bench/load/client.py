@@ -54,6 +54,8 @@ ORIGIN = "http://tributary.test"
 SHOWN_TURN = re.compile(rb'data-turn="([0-9a-f]{32})"')
 # What the page says of itself in the head of an answer.
 REVISION = re.compile(rb"(?im)^x-room-revision: (\d+)")
+BUSY = 503
+RETRY_AFTER = re.compile(rb"(?im)^retry-after: (\d+)")
 # An update of the page, which a page answers with what it shows now.
 UPDATE = re.compile(rb'^\{"room":"[0-9a-f]{32}","revision":(\d+),"page":(\d+),')
 SHOWN_RUN = re.compile(
@@ -546,14 +548,20 @@ class TabStream(Stream):
             socket.close()
 
     async def _answer_to(self, fields: dict[str, str]) -> tuple[int, bytes, bytes]:
-        """Sends again, under the same key, what a connection took with it."""
+        """Sends again, under the same key, what a connection took with it, and what the server was too
+        busy for, when it says so."""
         while True:
             try:
-                return await self._send(fields)
+                status, head, body = await self._send(fields)
             except Gone:
                 if not self.job.other_port:
                     raise
                 await self._move()
+                continue
+            delay = RETRY_AFTER.search(head)
+            if status != BUSY or delay is None:
+                return status, head, body
+            await asyncio.sleep(int(delay[1]))
 
     async def _send(self, fields: dict[str, str]) -> tuple[int, bytes, bytes]:
         """Status, head and body of the answer to a form that the tab's websocket takes."""
