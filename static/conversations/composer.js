@@ -1,6 +1,6 @@
 /* Fields for messages: they grow, Enter sends, drafts are kept. */
 import { isComposing, isPlainClick, listen, ofTab, on, onSwapped } from "../base/dom.js";
-import { AFTER_REQUEST, BEFORE_REQUEST, FINALLY_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
+import { AFTER_REQUEST, BEFORE_REQUEST, CONFIG_REQUEST, FINALLY_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
 
 const DRAFT = "textarea[data-draft]";
 const isCoarse = matchMedia("(pointer: coarse)");
@@ -75,7 +75,8 @@ on("keydown", "textarea[data-enter]", (field, event) => {
   const isCommand = event.ctrlKey || event.metaKey;
   if (!isCommand && (event.shiftKey || event.altKey || isCoarse.matches)) return;
   event.preventDefault();
-  if (mayBeSent(field.form)) field.form.requestSubmit();
+  // A key that is held down sends once.
+  if (!event.repeat && mayBeSent(field.form)) field.form.requestSubmit();
 });
 
 // Enter in the settings beside the composer must not send, or stop, anything.
@@ -101,27 +102,29 @@ function showStopping(isStopping) {
   if (button) button.disabled = isStopping;
 }
 
-// What was typed while the request was under way is not what was accepted.
-const sent = new WeakMap();
-
 listen(BEFORE_REQUEST, (_, { target }) => {
-  if (target.id === "stop-form") {
-    showStopping(true);
-    returnFocus();
-  }
-  const field = target.querySelector?.(DRAFT);
-  if (field) sent.set(target, field.value);
+  if (target.id !== "stop-form") return;
+  showStopping(true);
+  returnFocus();
 });
 
 listen(FINALLY_REQUEST, ({ ctx }) => {
   if (ctx.sourceElement.id === "stop-form" && ctx.response?.status !== 204) showStopping(false);
 });
 
+// What was typed while the request waited for its turn, or was under way, is not what was accepted.
+const sent = new WeakMap();  // request → text
+
+listen(CONFIG_REQUEST, ({ ctx }, { target }) => {
+  const field = target.querySelector?.(DRAFT);
+  if (field) sent.set(ctx, field.value);
+});
+
 // Before the swap: afterwards the form of an edit is no longer on the page.
 listen(AFTER_REQUEST, ({ ctx }, { target }) => {
   const field = target.querySelector?.(DRAFT);
   if (!field || target === document || ctx.hx.trigger !== ROOM_ACCEPTED) return;
-  if (field.value === sent.get(target)) field.value = "";
+  if (field.value === sent.get(ctx)) field.value = "";
   keep(field);
   if (field.id === "text") returnFocus();
 });

@@ -1,6 +1,6 @@
 /* Pictures of a message: picked, pasted, dropped, or of the project; shown before they are sent. */
 import { announce, element, listen, on, showIf } from "../base/dom.js";
-import { AFTER_REQUEST, AFTER_SWAP, BEFORE_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
+import { AFTER_REQUEST, AFTER_SWAP, CONFIG_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
 import { gettext, interpolate, megabytes, ngettext } from "../base/i18n.js";
 import { chosenModel } from "../conversations/model_choice.js";
 
@@ -8,8 +8,7 @@ const composer = () => document.getElementById("composer");
 const input = () => document.getElementById("pictures");
 const shared = () => [...document.querySelectorAll("#composer [name=project_files]:checked")];
 let chosen = [];
-let sent = [];
-let sentShared = [];
+const sent = new WeakMap();  // request → its pictures
 const say = text => { document.getElementById("attach-note").textContent = text; };
 
 /* --- the list, and the field that is posted: always the same files --- */
@@ -137,17 +136,16 @@ for (const type of ["dragover", "drop", "dragleave"]) {
 }
 
 /* --- sent: what was added meanwhile stays --- */
-listen(BEFORE_REQUEST, (_, { target }) => {
-  if (target !== composer()) return;
-  sent = [...chosen];
-  sentShared = shared();
+listen(CONFIG_REQUEST, ({ ctx }, { target }) => {
+  if (target === composer()) sent.set(ctx, { files: [...chosen], boxes: shared() });
 });
 
 listen(AFTER_REQUEST, ({ ctx }, { target }) => {
   if (target !== composer() || ctx.hx.trigger !== ROOM_ACCEPTED) return;
   say("");
-  for (const box of sentShared) box.checked = false;
-  set(chosen.filter(file => !sent.includes(file)));
+  const { files, boxes } = sent.get(ctx);
+  for (const box of boxes) box.checked = false;
+  set(chosen.filter(file => !files.includes(file)));
 });
 
 // A composer that is inserted, because one may write again, has a field without files.

@@ -28,6 +28,8 @@ HAND_OVER = """([selector, type, bytes, name, kind]) => {
   document.querySelector(selector).dispatchEvent(event);
 }"""
 
+ASK_FOR_CHANGES = "() => document.dispatchEvent(new CustomEvent('room:changed', {detail: {}}))"
+
 
 def hand_over(tab: Tab, way: str, name: str, *, kind: str = "image/png") -> None:
     tab.page.evaluate(HAND_OVER, ["#text", way, list(png(32, 32)), name, kind])
@@ -83,6 +85,29 @@ def test_refused_attachments_are_named(site: BrowserSite, tab: OpenTab) -> None:
     expect(alice.composer).to_have_value("What is this?")
     expect(alice.page.locator(".attaching img")).to_have_count(2)
     expect(alice.turns).to_have_count(2)
+
+
+def test_what_is_added_while_a_message_waits_is_kept(site: BrowserSite, tab: OpenTab) -> None:
+    alice = open_room(site, tab, "One picture.")
+    previews = alice.page.locator(".attaching img")
+    alice.page.locator("#pictures").set_input_files([SPRING])
+    expect(previews).to_have_count(1)
+
+    # It waits until the page has fetched what has changed.
+    alice.hold("**/changes/")
+    alice.page.evaluate(ASK_FOR_CHANGES)
+    alice.until(lambda: alice.is_holding, "the page asks for changes")
+    alice.write("What is this?")
+    alice.page.locator("#pictures").set_input_files([WAVE])
+    expect(previews).to_have_count(2)
+    alice.composer.press_sequentially(" And this?")
+    alice.release()
+
+    alice.shows("One picture.").until_ended().until_idle()
+    expect(alice.turns.nth(2).locator(".attached img")).to_have_count(1)
+    expect(previews).to_have_count(1)
+    expect(previews).to_have_attribute("alt", "wave.png")
+    expect(alice.composer).to_have_value("What is this? And this?")
 
 
 def test_server_without_vision_is_named_before_sending(site: BrowserSite, tab: OpenTab) -> None:

@@ -264,6 +264,45 @@ def test_typing_while_sending_is_kept(site: BrowserSite, tab: OpenTab) -> None:
     expect(alice.turns.nth(2).locator(".words")).to_have_text("Go on")
 
 
+def test_typing_after_a_double_enter_is_kept(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
+    alice.post_over_http()
+    answered: list[str] = []
+    alice.on("requestfinished", lambda request: answered.append(request.url))
+    alice.hold("**/send/")
+
+    alice.composer.fill("Go on")
+    double_enter(alice)
+    alice.composer.press_sequentially(" and on")
+    alice.release()
+
+    alice.until(lambda: sum(url.endswith("/send/") for url in answered) == 2, "both are answered")
+    alice.until_idle()
+    expect(alice.composer).to_have_value("Go on and on")
+    alice.shows("Second.").until_ended()
+    expect(alice.turns).to_have_count(4)
+
+
+def test_enter_that_is_held_down_sends_once(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
+    alice.post_over_http()
+    asked: list[str] = []
+    alice.on("request", lambda request: asked.append(request.url))
+    alice.hold("**/send/")
+
+    alice.composer.fill("Go on")
+    for _ in range(3):
+        alice.page.keyboard.down("Enter")
+    alice.page.keyboard.up("Enter")
+    alice.release()
+
+    alice.shows("Second.").until_ended().until_idle()
+    expect(alice.composer).to_have_value("")
+    assert sum(url.endswith("/send/") for url in asked) == 1
+
+
 def test_enter_while_an_answer_runs_says_why_nothing_is_sent(
     site: BrowserSite, tab: OpenTab
 ) -> None:

@@ -227,6 +227,11 @@ class Tab:
         self.page.wait_for_function(HAS_ENDED, polling=25)
         return self
 
+    def until_idle(self) -> "Tab":
+        """Waits until the composer's form is not under way."""
+        expect(self.page.locator("#composer.htmx-request")).to_have_count(0)
+        return self
+
     def normalized(self) -> str:
         return str(self.answer.evaluate(NORMALISED))
 
