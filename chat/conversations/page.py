@@ -279,6 +279,8 @@ def _room_context(
         "strip_html": partial(_phase_of, running, turns),
         "place": partial(_place_of, running),
         "action_mark": action_mark(running),
+        # A browser that has lost the answer to this person's message sees by it that it was sent.
+        "sent_key": last.idempotency_key if last and last.requested_by_id == user.pk else None,
         **(composer_context(user, conversation, path) if may_write else {}),
     }
 

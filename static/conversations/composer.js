@@ -3,6 +3,7 @@ import { isComposing, isPlainClick, listen, ofTab, on, onSwapped } from "../base
 import { AFTER_REQUEST, BEFORE_REQUEST, CONFIG_REQUEST, FINALLY_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
 
 const DRAFT = "textarea[data-draft]";
+const CONFLICT = 409;
 const isCoarse = matchMedia("(pointer: coarse)");
 
 /* --- growing, where the browser does not do it by itself --- */
@@ -17,12 +18,34 @@ const keyOf = field => `draft:${field.dataset.draft}`;
 
 function keep(field) {
   ofTab.set(keyOf(field), field.value || null);
+  if (!field.value) ofTab.set(sentKeyOf(field), null);
   grow(field);
+}
+
+/* --- the last message whose acceptance this tab has not seen --- */
+const sentKeyOf = field => `sent:${field.dataset.draft}`;
+const lastSent = field => JSON.parse(ofTab.get(sentKeyOf(field)) ?? "{}");
+
+// The page shows it already. That is said of the moment at which it was made.
+function forgetShown(field) {
+  const { key, text } = lastSent(field);
+  const shown = field.form.dataset.sent;
+  delete field.form.dataset.sent;
+  if (!key || key !== shown) return;
+  if (ofTab.get(keyOf(field)) === text) ofTab.set(keyOf(field), null);
+  ofTab.set(sentKeyOf(field), null);
+}
+
+// With its key the same text counts once, also where a later form of this page has brought another key.
+function keepKey(field) {
+  const { key, text } = lastSent(field);
+  if (key && text === field.value) field.form.elements.namedItem("key").value = key;
 }
 
 function prepare(field) {
   if (field.dataset.isReady) return;
   field.dataset.isReady = "true";
+  forgetShown(field);
   const kept = ofTab.get(keyOf(field));
   const isPrefilled = field.id === "text" && field.value;
   if (kept && !isPrefilled) field.value = kept;
@@ -33,7 +56,13 @@ function prepare(field) {
   }
 }
 
-const prepareAll = () => document.querySelectorAll(DRAFT).forEach(prepare);
+function prepareAll() {
+  for (const field of document.querySelectorAll(DRAFT)) {
+    prepare(field);
+    keepKey(field);
+  }
+}
+
 on("input", DRAFT, keep);
 on("click", "[data-forget]", cancel => ofTab.set(`draft:${cancel.dataset.forget}`, null));
 
@@ -117,13 +146,20 @@ const sent = new WeakMap();  // request → text
 
 listen(CONFIG_REQUEST, ({ ctx }, { target }) => {
   const field = target.querySelector?.(DRAFT);
-  if (field) sent.set(ctx, field.value);
+  if (!field) return;
+  sent.set(ctx, field.value);
+  const key = ctx.request.body.get("key");
+  if (key) ofTab.set(sentKeyOf(field), JSON.stringify({ key, text: field.value }));
 });
 
 // Before the swap: afterwards the form of an edit is no longer on the page.
 listen(AFTER_REQUEST, ({ ctx }, { target }) => {
   const field = target.querySelector?.(DRAFT);
-  if (!field || target === document || ctx.hx.trigger !== ROOM_ACCEPTED) return;
+  if (!field || target === document) return;
+  const isAccepted = ctx.hx.trigger === ROOM_ACCEPTED;
+  // Refused, it is not what was stored under this key.
+  if (isAccepted || ctx.response.status === CONFLICT) ofTab.set(sentKeyOf(field), null);
+  if (!isAccepted) return;
   if (field.value === sent.get(ctx)) field.value = "";
   keep(field);
   if (field.id === "text") returnFocus();

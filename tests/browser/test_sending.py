@@ -172,6 +172,69 @@ def test_sent_draft_does_not_come_back(site: BrowserSite, tab: OpenTab) -> None:
     expect(alice.reload().composer).to_have_value("")
 
 
+def test_message_that_the_next_page_shows_is_no_draft(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended().until_live()
+
+    lose_answer_to(alice, "Shown already")
+    alice.reload()
+
+    expect(alice.turns).to_have_count(4)
+    expect(alice.composer).to_have_value("")
+    alice.until_ended()
+    assert alice.reload().composer.input_value() == ""
+
+
+def test_message_whose_answer_was_lost_begins_one_conversation(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    before = site.value("SELECT count(*) FROM chat_conversation")
+    site.fake.script(streams.telling("Welcome."))
+    alice = tab("Alice", "/").until_live()
+
+    lose_answer_to(alice, "A new beginning")
+    alice.reload()
+    expect(alice.composer).to_have_value("A new beginning")
+    alice.composer.press("Enter")
+
+    expect(alice.page).to_have_url(re.compile(r"/c/[^/]+/$"))
+    alice.shows("Welcome.").until_ended()
+    assert site.value("SELECT count(*) FROM chat_conversation") == before + 1
+    expect(alice.open("/").composer).to_have_value("")
+
+
+def test_message_whose_answer_was_lost_counts_once_after_a_rename(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
+    alice.post_over_http()
+
+    def lose(route: Route) -> None:
+        route.fetch()
+        route.abort()
+
+    alice.page.route("**/send/", lose, times=1)
+    alice.write("Sent before")
+    expect(alice.page.locator("#composer-note")).to_contain_text("Can’t reach the server.")
+    alice.shows("Second.").until_ended()
+    alice.page.get_by_label("Conversation options").click()
+    alice.page.get_by_label("Title", exact=True).fill("Rivers")
+    alice.page.get_by_label("Title", exact=True).press("Enter")
+    expect(alice.page.locator("#room-head h1")).to_have_text("Rivers")
+    alice.composer.press("Enter")
+
+    expect(alice.composer).to_have_value("")
+    expect(alice.turns).to_have_count(4)
+
+
+def lose_answer_to(tab: Tab, text: str) -> None:
+    """The server has stored the message, but the page does not know."""
+    tab.page.evaluate("() => { window.heldAnswers = []; }")
+    tab.write(text)
+    tab.page.wait_for_function("() => window.heldAnswers.length === 1")
+
+
 def test_draft_survives_an_expired_session_on_the_home_page(
     site: BrowserSite, people: People
 ) -> None:

@@ -111,6 +111,27 @@ def test_double_click_sends_once(as_alice: Client, room: Room) -> None:
     assert Message.objects.filter(text="Second").count() == 1
 
 
+def test_message_sent_again_below_its_own_answer_counts_once(as_alice: Client, room: Room) -> None:
+    data = room.form("Second", parent=room.turn("First"))
+    room.send(as_alice, data)
+    begun = Run.objects.latest("pk").message
+
+    response = room.send(as_alice, {**data, "parent": begun.public_id.hex})
+
+    assert response.headers["HX-Trigger"] == "room:accepted"
+    assert Message.objects.filter(text="Second").count() == 1
+
+
+def test_page_tells_only_the_sender_what_was_sent(
+    as_alice: Client, as_bob: Client, room: Room
+) -> None:
+    data = room.form("Second", parent=room.turn("First"))
+    room.send(as_alice, data)
+
+    assert f'data-sent="{data["key"]}"' in room.source(as_alice)
+    assert "data-sent" not in room.source(as_bob)
+
+
 def test_sending_costs_few_queries_and_reads_no_queue(
     as_alice: Client,
     room: Room,

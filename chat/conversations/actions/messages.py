@@ -150,11 +150,12 @@ def send_message(
     before the new ones.
     """
     _check_text(text)
-    _check_parent(conversation, parent)
     is_key_new = parent is not None and parent.is_key_new
     with storage_errors():
         if not is_key_new and (earlier := _earlier_run(user, idempotency_key)):
             return earlier
+        # Afterwards: the answer to the message itself may be the parent, on a page that was loaded since.
+        _check_parent(conversation, parent)
         try:
             with transaction.atomic():
                 return _append(
