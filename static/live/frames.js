@@ -69,17 +69,17 @@ function onIncoming(event) {
   try { incoming = JSON.parse(event.detail.message.data); } catch { incoming = {}; }
   const message = incoming;
   incomingFor = cursors.get(message.run);
-  if (message.follows) begun.add(message.follows);
-  // Frames of a run come after the answer that shows it.
-  if (message.answer) event.detail.waitUntil(takeAnswer(message));
+  // Frames of a run come after the answer that shows it, if somebody still waits for that.
+  const shown = takeAnswer(message);
+  if (shown && message.follows) begun.add(message.follows);
+  event.detail.waitUntil(shown);
   if (isGone || isUpdate(message) || isMisplaced(message)) event.preventDefault();
   if (!isGone && isUpdate(message)) event.detail.waitUntil(applyUpdate(message));
   // What hx-ws swaps: the same object, with the open blocks.
   event.detail.message.json = async () => message;
 }
 
-// It is swapped as the answer to a request for changes would be.
-const isUpdate = message => message.page !== undefined;
+const isUpdate = message => message.page !== undefined;  // swapped as the answer to a request for changes
 
 // A patch fits only the text it was made for. One that crossed a new rendering on its way is dropped;
 // the cursor that was sent with the new rendering brings the right one.
