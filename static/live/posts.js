@@ -12,6 +12,8 @@ const AGAIN_MS = 20000;
 const PATIENCE_MS = 10000;
 const HEADERS = ["HX-Request", "HX-Current-URL", "X-Room-Position"];
 const BAD_GATEWAY = 502;
+// The tab has too many forms waiting on its websocket.
+const TOO_MANY = 429;
 
 /* `send(message)` returns whether the websocket took it. Returns `takeAnswer(message)`, which gives a
    promise for the time when the page shows the answer, and `lose()`, for when the websocket has closed. */
@@ -19,6 +21,7 @@ export function posts(send) {
   const waiting = new Map();  // id → function of the answer, or of nothing
   const finishing = new Map();  // request → functions to call when htmx is done with it
   let last = 0;
+  let isConnected = false;
 
   listen(BEFORE_REQUEST, ({ ctx }) => {
     if (ctx.sourceElement.matches?.("form[data-live-post]")) ctx.fetch = post;
@@ -29,6 +32,8 @@ export function posts(send) {
     finishing.delete(ctx.request);
   });
 
+  listen(CONNECTION_STATE, detail => { isConnected = detail.isConnected; });
+
   async function post(action, request) {
     const message = messageOf(action, request);
     const answer = message && await ask(message, request);
@@ -37,10 +42,11 @@ export function posts(send) {
       const response = await fetch(action, request);
       if (answer === null || response.status !== BAD_GATEWAY) return response;
     } catch (error) {
-      if (answer === null || !navigator.onLine) throw error;
+      if (answer === null || !navigator.onLine || request.signal?.aborted) throw error;
     }
     // The websocket closed under way, because the server restarts most likely.
-    await connected(request.signal);
+    if (!isConnected) await connected(request.signal);
+    request.signal?.throwIfAborted();
     const second = await ask(message, request);
     return second ? responseOf(second) : fetch(action, request);
   }
@@ -66,7 +72,7 @@ export function posts(send) {
   function lose() { for (const give of [...waiting.values()]) give(); }
   addEventListener("offline", lose);
 
-  return { takeAnswer: message => waiting.get(message.answer)?.(message), lose };
+  return { takeAnswer: message => waiting.get(message.answer)?.(message.status === TOO_MANY ? undefined : message), lose };
 }
 
 /* `null` for what only a request can carry: files, and very long texts. */

@@ -124,6 +124,76 @@ def test_message_that_a_silent_websocket_swallows_is_posted(
     assert site.value(COUNT, "Into the silence") == 1
 
 
+def test_websocket_that_is_back_before_the_request_fails_is_used_at_once(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended().until_live()
+    # The request fails as soon as the page is connected again.
+    alice.hold("**/send/")
+    alice.page.evaluate(NOTE_WAITING)
+
+    alice.page.evaluate("() => { window.heldPosts = []; }")
+    alice.write("Back at once")
+    alice.page.wait_for_function("() => window.heldPosts.length === 1")
+    alice.page.evaluate("() => { window.heldPosts = null; }")
+    alice.close_sockets()
+    alice.until(lambda: alice.is_holding, "it is posted")
+    alice.page.wait_for_function("() => window.isBack")
+    alice.fail_held()
+
+    alice.shows("Second.").until_ended()
+    expect(alice.composer).to_have_value("")
+    assert 20_000 not in alice.page.evaluate("() => window.waits")
+    assert site.value(COUNT, "Back at once") == 1
+
+
+# Records the timers of the page, and that it is connected again.
+NOTE_WAITING = """() => {
+  window.waits = [];
+  const setTimeout = window.setTimeout;
+  window.setTimeout = (work, ms, ...rest) => { window.waits.push(ms); return setTimeout(work, ms, ...rest); };
+  document.addEventListener("connection:state", event => { window.isBack = event.detail.isConnected; });
+}"""
+
+
+def test_message_that_took_too_long_is_not_asked_for_again(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended().until_live()
+
+    alice.page.evaluate("() => { window.heldPosts = []; htmx.config.defaultTimeout = 500; }")
+    alice.write("Into the silence")
+
+    expect(alice.page.locator("#composer-note")).to_contain_text("Can’t reach the server.")
+    expect(alice.composer).to_have_value("Into the silence")
+    assert alice.page.evaluate("() => window.heldPosts.length") == 1
+
+
+def test_message_for_which_the_websocket_has_no_room_is_posted(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second."))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended().until_live()
+
+    alice.page.evaluate("() => { window.heldPosts = []; }")
+    alice.write("No room")
+    alice.page.wait_for_function("() => window.heldPosts.length === 1")
+    with alice.page.expect_request("**/send/"):
+        alice.page.evaluate(ANSWER_TOO_MANY)
+
+    alice.shows("Second.").until_ended()
+    expect(alice.composer).to_have_value("")
+    expect(alice.page.locator("#composer-note")).to_be_empty()
+
+
+# As the server does with a form when the websocket has too many of them waiting.
+ANSWER_TOO_MANY = """() => {
+  const { id } = JSON.parse(window.heldPosts[0]);
+  const data = JSON.stringify({ answer: id, status: 429, headers: {}, body: "" });
+  window.openSockets.at(-1).dispatchEvent(new MessageEvent("message", { data }));
+}"""
+
+
 def test_text_that_is_too_long_is_kept(own_site: BrowserSite, people: People) -> None:
     own_site.start(MAX_BODY_BYTES="100000")
     own_site.fake.script(streams.telling("First."), streams.telling("Second."))

@@ -282,6 +282,12 @@ class Tab:
             route.fulfill(response=answer)
         self.page.unroute_all()
 
+    def fail_held(self) -> None:
+        """Ends the requests that are kept, as a network does that breaks."""
+        while self._held:
+            self._held.pop(0).abort()
+        self.page.unroute_all()
+
     def close_sockets(self) -> None:
         """An emulated lack of network leaves open sockets alone; a real one does not."""
         self.page.evaluate("() => { for (const socket of window.openSockets) socket.close(); }")
