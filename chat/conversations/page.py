@@ -48,6 +48,8 @@ from chat.web.views import unavailable
 # The header of a response that accepted a message.
 ACCEPTED = "room:accepted"
 CHANGED = "room:changed"
+# The element of the composer with its idempotency key.
+COMPOSER_KEY = "composer-key"
 SAID_OTHERWISE = gettext_lazy(
     "An earlier version of this message was already sent. Your text is still here: send it again to "
     "add it as a new message."
@@ -237,7 +239,8 @@ def refused(
             return unavailable(request)
         draft = request.POST.get("text", "")
         return room_page(request, conversation, draft=draft, refusal=refusal, status=status)
-    return refusal_patch(request, refusal, status=status, place=place, new_key=new_key)
+    key_place = COMPOSER_KEY if new_key else ""
+    return refusal_patch(request, refusal, status=status, place=place, key_place=key_place)
 
 
 def refuse_beside(place: str = "composer-note") -> Refuse[Conversation | Message | Run]:

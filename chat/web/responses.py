@@ -25,7 +25,8 @@ def beside_room(
 
 
 def refusal_patch(
-    request: HttpRequest, refusal: str, *, status: int, place: str, new_key: bool = False
+    request: HttpRequest, refusal: str, *, status: int, place: str, key_place: str = ""
 ) -> HttpResponse:
-    context = {"refusal": refusal, "place": place, "key": uuid.uuid4() if new_key else None}
+    """``key_place``: where the form has its idempotency key, if it needs a new one."""
+    context = {"refusal": refusal, "place": place, "key_place": key_place, "key": uuid.uuid4()}
     return render(request, "base/refused.html", context, status=status)

@@ -324,6 +324,21 @@ def test_other_edit_under_a_used_key_is_refused(as_alice: Client, room: Room) ->
     assert set(texts) == {"First", "Second"}
 
 
+def test_edit_under_a_used_key_gets_another_key(as_alice: Client, room: Room) -> None:
+    question = room.turn("First").parent
+    url, data = url_of("message_edit", question), room.form("Second")
+    as_alice.post(url, data, headers=HTMX)
+
+    refused = as_alice.post(url, {**data, "text": "Third"}, headers=HTMX)
+
+    patches = Patches(refused)
+    place = f"k{question.public_id.hex}"
+    assert refused.status_code == 409
+    assert "was already sent" in patches.text(f"#e{question.public_id.hex}")
+    assert patches.to(f"#{place}")
+    assert f'id="{place}"' in as_alice.get(url, headers=HTMX).content.decode()
+
+
 def test_retry_of_another_answer_under_a_used_key_is_refused(as_alice: Client, room: Room) -> None:
     first = room.turn("First")
     second = room.turn("Second", first)

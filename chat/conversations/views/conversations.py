@@ -297,8 +297,9 @@ def _not_started(
     new_key: bool = False,
 ) -> HttpResponse:
     if request.htmx:
+        key_place = page_responses.COMPOSER_KEY if new_key else ""
         return responses.refusal_patch(
-            request, refusal, status=status, place="composer-note", new_key=new_key
+            request, refusal, status=status, place="composer-note", key_place=key_place
         )
     draft = request.POST.get("text", "")
     return _home_page(request, project, draft=draft, refusal=refusal, status=status)

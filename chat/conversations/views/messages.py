@@ -93,8 +93,11 @@ def upstreams_of_choice(request: HttpRequest, conversation: Conversation) -> lis
 
 def _refuse_edit(request: HttpRequest, message: Message, refusal: ActionRefused) -> HttpResponse:
     if request.htmx:
-        place = f"e{message.public_id.hex}"
-        return refusal_patch(request, str(refusal), status=refusal.status, place=place)
+        hex_id = message.public_id.hex
+        key_place = f"k{hex_id}" if isinstance(refusal, KeyReused) else ""
+        return refusal_patch(
+            request, str(refusal), status=refusal.status, place=f"e{hex_id}", key_place=key_place
+        )
     context = {
         "message": message,
         "conversation": message.conversation,
@@ -124,7 +127,7 @@ def edit(request: HttpRequest, message: Message) -> HttpResponse:
         idempotency_key=words.cleaned_data["key"],
     )
     if not (page.says(run, text, within=message.conversation) and _stands_beside(run, message)):
-        raise ActionRefused(page.SAID_OTHERWISE)
+        raise KeyReused(page.SAID_OTHERWISE)
     note_begun(request, run)
     return page.accepted(request, message.conversation)
 
