@@ -14,7 +14,7 @@ function grow(field) {
 }
 
 /* --- drafts: kept for each conversation until the server has accepted the message --- */
-const keyOf = field => `draft:${field.dataset.draft}`;
+export const keyOf = field => `draft:${field.dataset.draft}`;
 
 function keep(field) {
   ofTab.set(keyOf(field), field.value || null);
@@ -24,7 +24,7 @@ function keep(field) {
 
 /* --- the last message whose acceptance this tab has not seen --- */
 const sentKeyOf = field => `sent:${field.dataset.draft}`;
-const lastSent = field => JSON.parse(ofTab.get(sentKeyOf(field)) ?? "{}");
+export const lastSent = field => JSON.parse(ofTab.get(sentKeyOf(field)) ?? "{}");
 
 // The page shows it already. That is said of the moment at which it was made.
 function forgetShown(field) {

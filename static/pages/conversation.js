@@ -2,6 +2,7 @@
 import "../base/clocks.js";
 import "../rendering/code.js";
 import "../conversations/composer.js";
+import "../conversations/open_edits.js";
 import "../conversations/send_again.js";
 import "../base/combobox.js";
 import "../conversations/model_choice.js";

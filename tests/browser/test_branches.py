@@ -68,6 +68,32 @@ def test_own_edit_is_followed_by_the_other_tab(site: BrowserSite, tab: OpenTab) 
     expect(versions(second.turns.last)).to_have_text("Version 2/ of 2")
 
 
+def test_edit_goes_on_in_the_version_that_replaces_its_message(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    site.fake.script(*(streams.telling(f"Of {each}.") for each in ("rivers", "seas", "lakes")))
+    alice = tab("Alice", site.room(site.send("Tell us of rivers."))).until_ended()
+    field = alice.turns.first.locator("textarea")
+
+    # The answer to the edit is lost, and the person goes on writing.
+    alice.turns.first.get_by_role("link", name="Edit").click()
+    field.fill("Tell us of seas.")
+    alice.post_over_http()
+    alice.hold_answer("**/edit/")
+    field.press("Enter")
+    alice.until(lambda: alice.is_holding, "the edit is answered")
+    field.fill("Tell us of lakes.")
+    alice.fail_held()
+    alice.shows("Of seas.").until_ended()
+
+    expect(versions(alice.turns.first)).to_have_text("Version 2/ of 2")
+    expect(field).to_have_value("Tell us of lakes.")
+    field.press("Enter")
+    alice.shows("Of lakes.").until_ended()
+    expect(versions(alice.turns.first)).to_have_text("Version 3/ of 3")
+    expect(field).to_have_count(0)
+
+
 def test_canceled_edit_changes_nothing(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("Of rivers."))
     run = site.send("Tell us of rivers.")

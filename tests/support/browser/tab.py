@@ -284,8 +284,10 @@ class Tab:
 
     def fail_held(self) -> None:
         """Ends the requests that are kept, as a network does that breaks."""
-        while self._held:
-            self._held.pop(0).abort()
+        for route in [*self._held, *(route for route, _ in self._answers)]:
+            route.abort()
+        self._held.clear()
+        self._answers.clear()
         self.page.unroute_all()
 
     def close_sockets(self) -> None:
