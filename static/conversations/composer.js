@@ -158,7 +158,7 @@ listen(AFTER_REQUEST, ({ ctx }, { target }) => {
   if (!field || target === document) return;
   const isAccepted = ctx.hx.trigger === ROOM_ACCEPTED;
   // Refused, it is not what was stored under this key.
-  if (isAccepted || ctx.response.status === CONFLICT) ofTab.set(sentKeyOf(field), null);
+  if (isAccepted || ctx.response?.status === CONFLICT) ofTab.set(sentKeyOf(field), null);
   if (!isAccepted) return;
   if (field.value === sent.get(ctx)) field.value = "";
   keep(field);
