@@ -15,6 +15,8 @@ from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
+# All conversations that other tests have left on the site are exported, however many.
+EXPORT_MS = 120_000
 PAGE = "/settings/data/"
 # Three pieces.
 NOISE_BYTES = 2 * 1024 * 1024 + 5
@@ -59,7 +61,7 @@ def test_export_shows_its_progress_and_is_downloaded(
     alice.page.get_by_label("Format").select_option("json")
     alice.page.get_by_role("button", name="Start export").click()
     job = first(alice, "exports")
-    expect(job.get_by_role("link", name="Download")).to_be_visible()
+    expect(job.get_by_role("link", name="Download")).to_be_visible(timeout=EXPORT_MS)
 
     set_job(site, status="running", done=1, total=4)
     alice.page.reload()

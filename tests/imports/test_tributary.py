@@ -67,7 +67,7 @@ SignIn = Callable[[User], Client]
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 # Of a page: keys of forms, tokens, revisions, and checksums of HTML that has ids in it.
 _PASSING = re.compile(
-    r' (?:name="csrfmiddlewaretoken" value|name="key" value|data-\w*key|data-revision|data-check|data-mark)="[^"]*"'
+    r' (?:name="csrfmiddlewaretoken" value|name="key" value|data-\w*key|data-sent|data-revision|data-check|data-mark)="[^"]*"'
 )
 _REPLAY = re.compile(
     r" It sent <span[^.]* of encrypted text, which is returned to the server[^.]*\."

@@ -16,6 +16,7 @@ from chat.demo.fake import FakeUpstream
 from chat.demo.script import Gate, Script, chunk, openai_chunks, openai_run, stream
 from chat.models import (
     Attachment,
+    Conversation,
     Question,
     Run,
     Runner,
@@ -52,19 +53,23 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 @pytest.fixture
 def ask(queue_run: Execute, alice: User, team: Team) -> Execute:
-    """Queues a message with a tool switched on, to a server of chat completions if no other."""
+    """Queues a message with a tool switched on, to a server of chat completions if no other. Its
+    conversation is shared, so that others may answer questions in it."""
 
     async def ask(*scripts: Script, dialect: str = "openai_chat") -> Run:
         tool = await threads.call(
             tools.create_tool, alice, team, name="weather", description="Now", schema=""
         )
-        return await queue_run(
+        run = await queue_run(
             *scripts,
             text="How is the weather?",
             dialect=dialect,
             choice={"system_prompt": "Be brief."},
             tools=[tool],
         )
+        rooms = Conversation.objects.filter(pk=run.conversation_id)
+        await threads.call(rooms.update, visibility="team")
+        return run
 
     return ask
 
