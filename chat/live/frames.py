@@ -7,7 +7,17 @@ from uuid import UUID
 
 import msgspec
 
-from chat.rendering.parts import APPEND, MORPH, REPLACE, Patches
+from chat.rendering.parts import (
+    APPEND,
+    MORPH,
+    REPLACE,
+    GrowingHtml,
+    Patch,
+    Patches,
+    checked,
+    common_length,
+    utf16_length,
+)
 
 # Keeping less is not worth the dependence on earlier frames.
 LEAST_KEPT_CHARACTERS = 16
@@ -41,10 +51,21 @@ class ViewerFrame(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True)
 class HeldBlock:
-    """HTML that a page knows if it got every shared frame from ``since`` on."""
+    """HTML that a page knows if it got every shared frame from ``since`` on: ``source`` at a version."""
 
     since: int
-    html: str
+    source: str | GrowingHtml
+    version: int = 0
+
+    def kept(self, source: GrowingHtml) -> tuple[int, int]:
+        """How much of this HTML is the beginning of what it has grown to."""
+        return source.kept_since(self.version) if self.source is source else (0, 0)
+
+    def html(self) -> str:
+        """The part of it that the source still begins with."""
+        if isinstance(self.source, str):
+            return self.source
+        return self.source.html_from(0)[: self.source.kept_since(self.version)[0]]
 
 
 class OpenBlocks:
@@ -65,21 +86,44 @@ class OpenBlocks:
         self._next = {}
         short: list[ShortPatch] = []
         since = after
-        for target, swap, content, like in patches:
-            block = HeldBlock(after, content)
-            held = (self._next.get(like) or self._held.get(like)) if like else None
-            start, end = common_part(held.html, content) if held is not None else (0, 0)
-            if held is None or end - start < LEAST_KEPT_CHARACTERS:
-                short.append((self._short(target), _SWAPS[swap], content))
-            else:
-                head, tail = content[:start], content[end:]
-                part = self._short(like), utf16_length(content[start:end]), head
-                short.append((self._short(target), _SWAPS[swap], tail, *part))
-                block.since = held.since
-                since = min(since, held.since)
-            if is_open_block(target):
-                self._next[target] = block
+        for patch in patches:
+            held = (
+                (self._next.get(patch.like) or self._held.get(patch.like)) if patch.like else None
+            )
+            block, one = self._shorten(patch, held, after)
+            short.append(one)
+            since = min(since, block.since)
+            if is_open_block(patch.target):
+                self._next[patch.target] = block
         return short, since
+
+    def _shorten(
+        self, patch: Patch, held: HeldBlock | None, after: int
+    ) -> tuple[HeldBlock, ShortPatch]:
+        """A patch without what pages hold, and what they hold after it."""
+        target, swap, source = self._short(patch.target), _SWAPS[patch.swap], patch.source
+        head, kept, units, tail = "", 0, 0, ""
+        if isinstance(source, str):
+            before = held.html() if held is not None else ""
+            start, end = common_part(before, source) if before else (0, 0)
+            head, kept, tail = source[:start], end - start, source[end:]
+            units = utf16_length(source[start:end])
+            block = HeldBlock(after, source)
+        else:
+            kept, units = held.kept(source) if held is not None else (0, 0)
+            tail = source.html_from(kept)
+            block = HeldBlock(after, source, source.version)
+        if held is None or kept < LEAST_KEPT_CHARACTERS:
+            return block, (target, swap, checked(patch.target, patch.content))
+        block.since = min(after, held.since)
+        return block, (
+            target,
+            swap,
+            checked(patch.target, tail),
+            self._short(patch.like),
+            units,
+            head,
+        )
 
     def _short(self, target: str) -> str:
         """Within its answer, or whole with a mark."""
@@ -90,7 +134,7 @@ class OpenBlocks:
         """The last difference is in a shared frame."""
         for target, block in self._next.items():
             self._held.pop(target, None)
-            if block.html:
+            if block.source != "":
                 self._held[target] = block
         self._next = {}
         while len(self._held) > MOST_BLOCKS:
@@ -111,24 +155,6 @@ def common_part(before: str, after: str) -> tuple[int, int]:
     element around it, such as a new section."""
     start = max(0, after.find(before[:LEAST_KEPT_CHARACTERS], 0, LONGEST_HEAD_CHARACTERS))
     return start, start + common_length(before, after[start:])
-
-
-def common_length(before: str, after: str) -> int:
-    """The length of the common beginning. Slices are compared, which is much faster than characters."""
-    low, high = 0, min(len(before), len(after))
-    middle = high
-    while low < high:
-        if before[low:middle] == after[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-        middle = (low + high + 1) // 2
-    return low
-
-
-def utf16_length(text: str) -> int:
-    """The length as JavaScript counts it."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 class Envelope(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):

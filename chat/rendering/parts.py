@@ -7,8 +7,9 @@ now. It can do so for every ``seq`` because all it remembers are sequence number
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 from html import escape
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 # htmx rewrites these in a message as text, before anything is parsed. Content is escaped and
 # sanitised, so they cannot occur; if one does, sending it would hand the page to its author.
@@ -22,12 +23,33 @@ class UnsafePatch(Exception):
 REPLACE, MORPH, APPEND = "innerHTML", "innerMorph", "beforeend"
 
 
-# A change that htmx makes to one element: target, swap and content, and the element of an open block whose
-# HTML may contain the beginning of this content (empty if there is none).
-Patch = tuple[str, str, str, str]
+class GrowingHtml(Protocol):
+    """HTML that grows at its end. Each change has a number, the version."""
+
+    version: int
+
+    def html_from(self, start: int) -> str: ...
+
+    def kept_since(self, version: int) -> tuple[int, int]: ...
 
 
-def _checked(target: str, content: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A change that htmx makes to one element. ``like``: the element of an open block whose HTML may
+    contain the beginning of the content (empty if there is none)."""
+
+    target: str
+    swap: str
+    source: str | GrowingHtml
+    like: str
+
+    @property
+    def content(self) -> str:
+        source = self.source
+        return source if isinstance(source, str) else source.html_from(0)
+
+
+def checked(target: str, content: str) -> str:
     if _UNSAFE.search(content):
         raise UnsafePatch(target)
     return content
@@ -35,7 +57,7 @@ def _checked(target: str, content: str) -> str:
 
 def partial(target: str, swap: str, content: str) -> str:
     """One patch as htmx reads it."""
-    content = _checked(target, content)
+    content = checked(target, content)
     return f'<hx-partial hx-target="#{target}" hx-swap="{swap}">{content}</hx-partial>'
 
 
@@ -43,29 +65,28 @@ class Patches:
     """The patches of one frame, in order. Consecutive appends to one element are joined."""
 
     def __init__(self) -> None:
-        self._entries: list[tuple[str, str, list[str], str]] = []
+        self._entries: list[tuple[str, str, list[str] | GrowingHtml, str]] = []
 
     def replace(self, target: str, content: str) -> None:
         self._entries.append((target, REPLACE, [content], target))
 
-    def morph(self, target: str, content: str) -> None:
+    def morph(self, target: str, html: GrowingHtml) -> None:
         """Morph the content, which keeps the reader's selection. For small elements only."""
-        self._entries.append((target, MORPH, [content], target))
+        self._entries.append((target, MORPH, html, target))
 
     def append(self, target: str, content: str, *, like: str = "") -> None:
-        if self._entries and self._entries[-1][:2] == (target, APPEND):
-            self._entries[-1][2].append(content)
+        last = self._entries[-1] if self._entries else None
+        if last is not None and last[:2] == (target, APPEND) and isinstance(last[2], list):
+            last[2].append(content)
         elif content:
             self._entries.append((target, APPEND, [content], like))
 
     def __iter__(self) -> Iterator[Patch]:
         for target, swap, some, like in self._entries:
-            yield target, swap, _checked(target, "".join(some)), like
+            yield Patch(target, swap, "".join(some) if isinstance(some, list) else some, like)
 
     def render(self) -> str:
-        return "".join(
-            partial(target, swap, "".join(some)) for target, swap, some, _ in self._entries
-        )
+        return "".join(partial(patch.target, patch.swap, patch.content) for patch in self)
 
 
 # Size of the pieces in which a whole answer is sent again, in characters. Larger blocks stay whole.
@@ -181,6 +202,24 @@ class Stack(Part):
                 break
             changed.append(child)
         return changed[::-1]
+
+
+def common_length(before: str, after: str) -> int:
+    """The length of the common beginning. Slices are compared, which is much faster than characters."""
+    low, high = 0, min(len(before), len(after))
+    middle = high
+    while low < high:
+        if before[low:middle] == after[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+        middle = (low + high + 1) // 2
+    return low
+
+
+def utf16_length(text: str) -> int:
+    """The length as JavaScript counts it."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 class GrowingText:

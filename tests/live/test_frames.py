@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.events import Event
-from chat.live.frames import Envelope, OpenBlocks, common_length, common_part, utf16_length
+from chat.live.frames import Envelope, OpenBlocks, common_part
+from chat.rendering.parts import common_length, utf16_length
 from chat.rendering.patches import Answer
 from tests.live.conftest import LiveRun, OpenTab
 from tests.live.connection import Tab
@@ -60,7 +61,7 @@ def check_shared_frames(story: list[Event], seed: int) -> None:
             if one.seq == after and since >= one.since and choose.random() > 0.05:
                 one.page.apply(completed(frame, one.held))
                 one.seq = live.seq
-        whole = {target: html for target, _, html, _ in patches if target.endswith("-open")}
+        whole = {one.target: one.content for one in patches if one.target.endswith("-open")}
         for target, html in whole.items():
             short = target.removeprefix(f"r{RUN}-")
             assert all(one.held[short] == html for one in pages if one.seq == live.seq)

@@ -110,9 +110,13 @@ class Page:
         self.answer = self._get(f"r{run_id}")
         self.strip = self._get(f"p{run_id}")
 
-    def _get(self, id: str) -> Element:
+    def _get(self, selector: str) -> Element:
+        """The element with an id, or the last child below it: ``id > :last-child``."""
+        id, *steps = selector.split(" > ")
         found = self.root.find(id)
         assert found is not None, f"no element #{id}"
+        for _ in steps:
+            found = [child for child in found.children if isinstance(child, Element)][-1]
         return found
 
     def apply(self, frame: str) -> None:

@@ -12,9 +12,7 @@ from chat.rendering.markdown.parser import (
 from chat.rendering.markdown.ranges import render_ranges
 from chat.rendering.markdown.renderer import (
     Outline,
-    begins_words,
     clean_source,
-    is_words,
     plain,
     render,
     render_block,
@@ -25,11 +23,9 @@ __all__ = [
     "Outline",
     "References",
     "Scope",
-    "begins_words",
     "clean_source",
     "code_block",
     "diagram",
-    "is_words",
     "picture_addresses",
     "plain",
     "render",

@@ -9,25 +9,28 @@ from markdown_it.common.utils import unescapeAll
 
 from chat.rendering.markdown.extensions import DEFINITION, open_formula
 from chat.rendering.markdown.html import CODE_CLOSE, fence_open
+from chat.rendering.markdown.open_html import OpenHtml
 from chat.rendering.markdown.parser import References, Scope
 from chat.rendering.markdown.renderer import (
     Outline,
     Span,
-    begins_words,
     closes_fence,
-    is_words,
     outline,
     render_block,
     render_marked,
     render_whole,
 )
+from chat.rendering.markdown.rows import render_table
 from chat.rendering.parts import GrowingText
 from chat.rendering.safety import reveal
 
 # Blocks per section: the browser skips layout and paint of the sections that nobody sees.
 SECTION_BLOCKS = 40
-# The open block is rendered again as a whole with every frame up to here (3 ms of Markdown).
+# A longer open block is divided: the browser morphs all of an element whose end changes, and a block that
+# the parser has to read as a whole takes 3 ms for so much.
 OPEN_CHARACTERS = 4096
+# So long is a tail before it is searched although no line looks like its end.
+FIRST_SEARCH = 4 * OPEN_CHARACTERS
 # How much a long tail must grow before it is searched again in vain. The fourth root of four:
 # four times the text then costs four times the searching, whatever the length.
 GROWTH = 2**0.5
@@ -41,8 +44,6 @@ OPEN_FORMULA = "open_formula"
 _LIST_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
 _BLOCK_START = re.compile(r" {0,3}(?:#|>|[-*+_=|]|\d{1,9}[.)]|```|~~~|\$\$|\\\[)")
 _FORMULA_END = re.compile(r"(?:\$\$|\\\])\s*$")
-MARKS_ONLY = re.compile(r"[ \t]*[-=*_+#>|:`~]+[ \t]*")
-
 
 # Something of ours in the text: the place in its source, in characters, and the HTML.
 Mark = tuple[int, str]
@@ -63,11 +64,15 @@ class Block:
         origin = self._origin
         if origin is not None:
             source, scope, marks = origin
-            made = (
-                render_marked(source, scope, list(marks)) if marks else render_block(source, scope)
-            )
-            self._html, self._origin = made, None
+            self._html, self._origin = _render(source, scope, marks), None
         return self._html
+
+
+def _render(source: str, scope: Scope, marks: Sequence[Mark]) -> str:
+    if marks:
+        return render_marked(source, scope, list(marks))
+    table = render_table(source, scope) if scope.marks is None else None
+    return table if table is not None else render_block(source, scope)
 
 
 class Fence:
@@ -123,49 +128,36 @@ class Fence:
         return f'{fence_open(self.label)}<code id="{id}">{text}</code>{CODE_CLOSE}'
 
 
-class Words:
-    """An open paragraph while it is words alone: what comes is appended, nothing rendered anew."""
-
-    def __init__(self) -> None:
-        # The event since which it is on the page; 0 before its first letter.
-        self.opened_seq = 0
-        self.shown = GrowingText()
-
-    def take(self, text: str, seq: int) -> bool:
-        """False when it is something else than words, and for good."""
-        if not self.opened_seq:
-            text = text.lstrip("\n")
-            if text and not begins_words(text):
-                return False
-        if not is_words(text):
-            return False
-        if text and not self.opened_seq:
-            self.opened_seq = seq
-        self.shown.add(text, seq)
-        return True
-
-
 class OpenBlock:
     """The unfinished tail: the source of the last block and whatever follows it.
 
-    ``settled`` is the front of a long one, shown in parts that are not rendered again while it
-    grows; ``loose`` is the rest, rendered with every frame.
+    ``settled`` is the front of a long one, shown in parts that do not change while it grows;
+    ``html`` shows the rest.
     """
 
-    def __init__(self, text: str = "", kind: str = "", markup: str = "") -> None:
+    def __init__(self, scope: Scope, text: str = "", kind: str = "", markup: str = "") -> None:
+        self._scope = scope
         self.settled: list[str] = []
         self.loose: list[str] = [text] if text else []
+        self.html = self._open_html(text)
         self.length = self.loose_length = len(text)
         self.kind = kind
         self.markup = markup
-        self.next_search = OPEN_CHARACTERS
+        self.next_search = FIRST_SEARCH
         # A short tail is not searched before it is as long as that.
         self.next_short_search = 0
         self.vain_searches = 0
         self.has_failed = False
 
+    def _open_html(self, text: str, head: str = "") -> OpenHtml:
+        scope = self._scope
+        html = OpenHtml(scope, lambda source: render_part(source, scope.fork()), head)
+        html.add(text)
+        return html
+
     def add(self, text: str) -> None:
         self.loose.append(text)
+        self.html.add(text)
         self.length += len(text)
         self.loose_length += len(text)
 
@@ -197,6 +189,8 @@ class OpenBlock:
             return is_after_blank or not line.lstrip(" ").startswith(">")
         if self.kind == OPEN_FORMULA:
             return is_after_blank or _FORMULA_END.search(line) is not None
+        if self.kind == "table_open" and line.startswith("|"):
+            return False
         if self.kind in ("paragraph_open", "table_open"):
             return is_after_blank or _BLOCK_START.match(line) is not None
         return True
@@ -205,14 +199,20 @@ class OpenBlock:
         match = _LIST_ITEM.match(line)
         return match is not None and match.group().rstrip().endswith(self.markup)
 
-    def settle(self) -> str:
-        """Move the front of the loose text over to the settled one; give what was moved."""
+    def settle(self) -> tuple[str, OpenHtml]:
+        """Moves the front of the loose text over to the settled one. Returns it and its HTML."""
         text = self.loose_text()
         cut = self._cut(text)
-        self.settled.append(text[:cut])
+        front, html = text[:cut], self.html
+        html.cut(len(text) - cut)
+        self.settled.append(front)
         self.loose = [text[cut:]]
         self.loose_length = len(text) - cut
-        return text[:cut]
+        # The rows of a table get its head before them.
+        rows_below = self.kind == "table_open"
+        head = "\n".join([*self.settled[0].split("\n", 2)[:2], ""]) if rows_below else ""
+        self.html = self._open_html(text[cut:], head)
+        return front, html
 
     def _cut(self, text: str) -> int:
         """A place where the loose text reads well when it is torn apart."""
@@ -250,12 +250,10 @@ def closed_blocks(text: str, prefix: str, marks: Sequence[Mark] = ()) -> list[Wh
     return [Whole(html) for html in render_whole(found, references, prefix, render)]
 
 
-def render_part(text: str, block: OpenBlock, scope: Scope) -> str:
-    """A piece of an open block by itself; a table's rows get their head before them."""
+def render_part(text: str, scope: Scope) -> str:
+    """The beginning of some blocks, each rendered by itself."""
     if not text.strip():
         return ""
-    if block.kind == "table_open" and block.settled:
-        text = "\n".join([*block.settled[0].split("\n", 2)[:2], text])
     found = outline(text, scope)
     formula = "\n".join(found.lines[found.sure_lines :])
     if not formula.startswith(("$$", "\\[")):

@@ -18,7 +18,6 @@ from chat.events.text_buffer import add_piece
 from chat.rendering import figures
 from chat.rendering.components import fill, safe
 from chat.rendering.markdown.blocks import (
-    MARKS_ONLY,
     OPEN_CHARACTERS,
     OPEN_FORMULA,
     SECTION_BLOCKS,
@@ -27,13 +26,11 @@ from chat.rendering.markdown.blocks import (
     Mark,
     OpenBlock,
     Whole,
-    Words,
     closed_blocks,
-    render_part,
 )
 from chat.rendering.markdown.cuts import Cut, behind, head_of, place_to_tear
-from chat.rendering.markdown.parser import References, Scope
-from chat.rendering.markdown.renderer import Outline, Span, clean_source, outline, words_paragraph
+from chat.rendering.markdown.parser import References
+from chat.rendering.markdown.renderer import Outline, Span, clean_source, outline
 from chat.rendering.parts import PIECE_CHARACTERS, Part, Patches, Piece
 
 # So much of a text stands in a page; the rest comes on request, in slices. A block is cut as well:
@@ -50,21 +47,16 @@ _HEAD_CHARACTERS = 4096
 
 
 class OpenPart:
-    """The front of a long open block, rendered by itself until the block closes."""
+    """The front of a long open block, which does not change until the block closes."""
 
-    def __init__(self, block: OpenBlock, scope: Scope) -> None:
-        is_first = not block.settled
-        self._scope = scope
-        self._block = OpenBlock(kind=block.kind, markup=block.markup)
-        self._text = block.settle()
-        self._block.settled = [] if is_first else block.settled[:1]
-        is_torn = block.kind in ("", "paragraph_open") and not self._text.endswith("\n\n")
+    def __init__(self, block: OpenBlock) -> None:
+        text, self._content = block.settle()
+        is_torn = block.kind in ("", "paragraph_open") and not text.endswith("\n\n")
         self._classes = "part run-on" if is_torn else "part"
 
     @cached_property
     def html(self) -> str:
-        content = render_part(self._text, self._block, self._scope)
-        return f'<div class="{self._classes}">{content}</div>'
+        return f'<div class="{self._classes}">{self._content.html()}</div>'
 
 
 class Flow(Part):
@@ -91,10 +83,8 @@ class Flow(Part):
         self._references = References()
         self._blocks: list[Block | Whole] = []
         self._block_seqs: list[int] = []
-        self._open = OpenBlock()
+        self._open = OpenBlock(self._references.scope())
         self._open_seq = seq
-        self._open_cache = (-1, "")
-        self._words: Words | None = Words()
         self._fence: Fence | None = None
         self._line: list[str] = []
         self._is_after_blank = False
@@ -233,16 +223,13 @@ class Flow(Part):
     def _take_lines(self, text: str, seq: int) -> None:
         self._open.add(text)
         self._open_seq = seq
-        if self._words is not None and not self._words.take(text, seq):
-            self._words = None
         if "\n" not in text:
             self._line.append(text)
         elif self._should_search(text):
             self._search(seq)
         if self._fence is None and self._open.loose_length > OPEN_CHARACTERS:
-            self._parts.append(OpenPart(self._open, self._references.scope()))
+            self._parts.append(OpenPart(self._open))
             self._part_seqs.append(seq)
-            self._words = None
 
     def _should_search(self, text: str) -> bool:
         head, _, tail = text.rpartition("\n")
@@ -295,10 +282,10 @@ class Flow(Part):
     def _start_over(self, text: str, seq: int, last: Span | None = None) -> None:
         """A fresh tail, without parts."""
         line = self._line if text else []
-        self._open = OpenBlock(text, last.kind, last.markup) if last else OpenBlock(text)
+        self._open.html.close()
+        kind, markup = (last.kind, last.markup) if last else ("", "")
+        self._open = OpenBlock(self._references.scope(), text, kind, markup)
         self._open_seq = seq
-        words = Words()
-        self._words = words if words.take(text, seq) else None
         self._fence = None
         self._line = line
         self._is_after_blank = self._is_after_blank if text else False
@@ -306,6 +293,10 @@ class Flow(Part):
             self._parts, self._part_seqs, self._parts_reset_seq = [], [], seq
 
     def _close_all(self, seq: int) -> None:
+        if self._fence is not None:
+            text = self._open_text()
+            self._close_source(text if text.endswith("\n") else f"{text}\n", seq)
+            return
         found = outline(self._open_text(), self._references.scope())
         self._close_spans(found, found.spans, len(found.lines), seq)
 
@@ -424,23 +415,7 @@ class Flow(Part):
     def _open_blocks_html(self) -> str:
         if self._cut is not None:
             return self._rest(self._cut)
-        if self._shown_words is not None:
-            return words_paragraph(self._shown_words.shown.since(-1), f"{self._prefix}-tail")
-        if self._open_cache[0] != self._open_seq:
-            self._open_cache = (self._open_seq, self._render_open())
-        return self._open_cache[1]
-
-    @property
-    def _shown_words(self) -> Words | None:
-        return self._words if self._words is not None and self._words.opened_seq else None
-
-    def _render_open(self) -> str:
-        text = self._open.loose_text()
-        before, newline, line = text.rpartition("\n")
-        if newline and MARKS_ONLY.fullmatch(line):
-            # "-" may become a list item, a rule, or turn the paragraph into a heading.
-            text = before
-        return render_part(text, self._open, self._references.scope())
+        return self._open.html.html()
 
     # --- the difference -------------------------------------------------------------------
 
@@ -475,12 +450,13 @@ class Flow(Part):
 
     def _patch_open(self, since: int, patches: Patches) -> None:
         target = f"{self._prefix}-open"
-        words = self._shown_words
-        if self._fence is None and words is not None and words.opened_seq <= since:
-            patches.append(f"{self._prefix}-tail", words.shown.since(since))
-        elif self._fence is None:
-            if self._open_seq > since:
-                patches.morph(target, self._open_blocks_html())
+        if self._fence is None:
+            if self._open_seq <= since:
+                return
+            if self._cut is not None:
+                patches.replace(target, self._open_blocks_html())
+            else:
+                patches.morph(target, self._open.html)
         elif self._fence.opened_seq > since:
             patches.replace(target, self._open_html())
         else:

@@ -58,6 +58,11 @@ class Scope:
     # Of a block of a complete text; without, marks of notes stay as they are written.
     marks: Marks | None = None
 
+    @property
+    def has_references(self) -> bool:
+        """Whether brackets may be links or marks of notes."""
+        return bool(self.size or self.own or self.marks)
+
     def fork(self) -> "Scope":
         return replace(self, own=dict(self.own))
 

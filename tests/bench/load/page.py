@@ -26,11 +26,19 @@ class Page:
         """Raises ``KeyError`` for a patch whose target is not there."""
         partials = list(html.fragment_fromstring(content, create_parent="div"))
         # All targets are looked up before the first change, as htmx does.
-        targets = [self._elements[one.get("hx-target").removeprefix("#")] for one in partials]
+        targets = [self._target(one.get("hx-target").removeprefix("#")) for one in partials]
         for target, one in zip(targets, partials, strict=True):
             if one.get("hx-swap") != "beforeend":
                 self._empty(target)
             self._append(target, one)
+
+    def _target(self, selector: str) -> etree._Element:
+        """By its id, and how often ``> :last-child`` follows."""
+        id, *steps = selector.split(" > ")
+        found = self._elements[id]
+        for _ in steps:
+            found = found[-1]
+        return found
 
     def _empty(self, target: etree._Element) -> None:
         for element in target.iterdescendants():
