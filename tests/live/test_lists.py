@@ -15,6 +15,7 @@ from chat.conversations.actions import conversation as actions_conversation
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.live import access_monitor as watch_module
+from chat.live import websocket
 from chat.live.list_version import access_part, read_list_version, read_list_versions
 from chat.live.viewer import CLOSE_ACCESS
 from chat.models import (
@@ -30,7 +31,7 @@ from chat.models import (
 from chat.organization import actions as organization
 from chat.projects import actions as projects
 from tests.live.conftest import OpenTab, SignIn, threads
-from tests.live.connection import StreamTab, Tab
+from tests.live.connection import StreamTab, Tab, until
 
 Change = Callable[[User, Conversation], object]
 
@@ -206,16 +207,27 @@ def test_versions_of_everybody_are_one_query(
 
 
 async def until_told(tab: Tab | StreamTab, version: str) -> None:
-    await tab.until(lambda tab: {"list": version} in tab.said)
+    """With the changed lines if a check has found the list as the tab shows it, otherwise without."""
+    await tab.until(lambda tab: version in [message["list"] for message in tab.said])
+
+
+async def until_checked() -> None:
+    """All that was committed by now has been seen."""
+    recent = websocket.access_monitor._recent
+    since = recent.number
+    await until(lambda: recent.number >= since + 2)
 
 
 @pytest.mark.usefixtures("lost_notifications")
+@pytest.mark.parametrize("is_checked", [False, True], ids=["at once", "after a check"])
 async def test_page_is_told_of_each_change(
-    open_tab: OpenTab, older: Conversation, alice: User, bob: User
+    open_tab: OpenTab, older: Conversation, alice: User, bob: User, is_checked: bool
 ) -> None:
     # Bob's, without a room, as the home page is.
     tab = open_tab()
     tab.say(type="hello", list_version=await threads.call(read_list_version, bob.pk), runs=[])
+    if is_checked:
+        await until_checked()
 
     for change in (rename, make_private):
         await threads.call(change, alice, older)
