@@ -297,10 +297,10 @@ def look(
     answers = check(questions)
     line = read_queue(has_queue=answers.has_queue, is_draining=answers.is_draining)
     began = timezone.now()
-    lists, changed = read_lists(people, recent.since())
+    lists = read_lists(people, recent.since())
     if people:
-        recent.note(changed, began)
-    return epoch, answers, line, lists
+        recent.note(lists.changed, began, lists.snapshot)
+    return epoch, answers, line, lists.versions
 
 
 def check(questions: Iterable[Question]) -> Answers:

@@ -19,13 +19,17 @@ from django.utils import timezone
 
 from chat.core import metrics
 from chat.core.threads import readers
-from chat.live.list_version import MOST_CHANGES, ChangedRow
+from chat.live.list_version import MOST_CHANGES, ChangedRow, Snapshot
 
 logger = logging.getLogger(__name__)
 
-# A change carries the time at which its transaction began, by the clock of its host. It may be visible
-# only so much later, and after a newer one.
-LATE = timedelta(seconds=5)
+# A change carries the time at which it was made, by the clock of its host, and is visible when its
+# transaction ends, perhaps after a newer one. In SQLite it has waited for at most five seconds for other
+# transactions. In PostgreSQL, `RecentChanges` knows which transactions have not ended, and this is for the
+# difference between the clocks of hosts.
+LATE = timedelta(seconds=6)
+# Changes of transactions that take longer may be missed.
+LONGEST = timedelta(seconds=60)
 OVERLAP_CHECKS = 5
 # A page that was told nothing for so many checks asks for its list.
 KEPT_CHECKS = 30
@@ -34,12 +38,14 @@ AT_ONCE = 10
 
 
 class Change(NamedTuple):
-    """A conversation, and the number of the check that found it changed."""
+    """A conversation, and the number of the check that found it changed. ``is_late``: perhaps it became
+    visible after a newer change, and left the versions of lists as they were."""
 
     conversation_pk: int
     number: int
     owner_pk: int
     is_private: bool
+    is_late: bool = False
 
 
 class CheckedList(NamedTuple):
@@ -52,12 +58,14 @@ class CheckedList(NamedTuple):
     # The least time between two requests of a page for its list.
     pause_seconds: float
 
-    def changed_for(self, person: int, since: int) -> tuple[int, ...]:
+    def changed_for(self, person: int, since: int, *, only_late: bool = False) -> tuple[int, ...]:
         """The conversations that may have changed in this person's list after a check."""
         return tuple(
             each.conversation_pk
             for each in self.changes
-            if each.number > since and (each.owner_pk == person or not each.is_private)
+            if each.number > since
+            and (each.is_late or not only_late)
+            and (each.owner_pk == person or not each.is_private)
         )
 
 
@@ -72,30 +80,47 @@ class ListReader(NamedTuple):
 @dataclass
 class RecentChanges:
     """What has changed in the last seconds. `note` is called in the monitor's thread; it replaces the
-    list of changes and never changes it."""
+    list of changes and never changes it.
+
+    A check looks back to the latest check whose open transactions have all ended by now: each of them
+    may have made a change before that check, which is visible only now.
+    """
 
     number: int = 0
     oldest: int = 0
     changes: Sequence[Change] = ()
     _known: dict[int, object] = field(default_factory=dict)
-    _noted_at: datetime | None = None
+    # The time of the newest change that was ever found, as the database writes it.
+    _newest: str = ""
+    _looks_from: datetime = field(default_factory=lambda: timezone.now() - LONGEST)
+    # When each later check began, and the first transaction that had not begun to write by then.
+    _unsettled: list[tuple[datetime, int]] = field(default_factory=list)
 
     def since(self) -> datetime:
         """From when on the next check has to look for changes."""
-        return (self._noted_at or timezone.now()) - LATE
+        return self._looks_from - LATE
 
-    def note(self, found: Sequence[ChangedRow], began: datetime) -> None:
+    def note(self, found: Sequence[ChangedRow], began: datetime, snapshot: Snapshot) -> None:
+        """``found`` by a check that ``began`` at this time."""
         self.number += 1
-        self._noted_at = began
         self.oldest = max(self.oldest, self.number - KEPT_CHECKS)
+        # What the first check finds from further back was visible when any page was made.
+        since = "" if self._newest else str(began - LATE)
+        # The texts of both databases are in the order of the times.
+        self._newest = max([self._newest, since, *(str(row.updated_at) for row in found)])
         changed = {
             row.conversation_pk: Change(
-                row.conversation_pk, self.number, row.owner_pk, row.is_private
+                row.conversation_pk,
+                self.number,
+                row.owner_pk,
+                row.is_private,
+                is_late=since < str(row.updated_at) < self._newest,
             )
             for row in found
             if self._known.get(row.conversation_pk) != row.updated_at
         }
         self._known = {row.conversation_pk: row.updated_at for row in found}
+        self._settle(began, snapshot)
         if len(found) >= MOST_CHANGES:
             self.oldest, self.changes = self.number, ()
         elif changed or (self.changes and self.changes[0].number <= self.oldest):
@@ -105,6 +130,15 @@ class RecentChanges:
                 if each.number > self.oldest and each.conversation_pk not in changed
             )
             self.changes = [*kept, *changed.values()]
+
+    def _settle(self, began: datetime, snapshot: Snapshot) -> None:
+        self._unsettled.append((began, snapshot.next))
+        while self._unsettled:
+            at, following = self._unsettled[0]
+            if following > snapshot.oldest and began - at < LONGEST:
+                return
+            self._looks_from = at
+            del self._unsettled[0]
 
 
 # The members of a message to the page, or ``None`` if the page has to ask for its list. Called in a
@@ -129,7 +163,9 @@ def use_line_renderer(render: RenderLines) -> None:
 class ListViewer(Protocol):
     """A connection whose page has a list. Called on the event loop."""
 
-    def on_lines(self, before: str, version: str, lines: Lines | None) -> None: ...
+    def on_lines(self, before: str, version: str, lines: Lines | None) -> None:
+        """``before`` is ``version`` where the changes are late."""
+        ...
 
 
 class _Wanted(NamedTuple):

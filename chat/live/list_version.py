@@ -23,7 +23,9 @@ from django.db import connection
 
 from chat.core.prepared import array_of_keys, fetch
 
-_OWN, _MEMBER, _TEAM, _TEAM_PROJECT, _PROJECT_MEMBER, _CHANGED, _CHANGED_PRIVATE = range(7)
+_OWN, _MEMBER, _TEAM, _TEAM_PROJECT, _PROJECT_MEMBER, _CHANGED, _CHANGED_PRIVATE, _SNAPSHOT = range(
+    8
+)
 # With more changes in a few seconds (an import, for instance) pages ask for their lists.
 MOST_CHANGES = 2000
 # Without an interest in changes.
@@ -65,6 +67,7 @@ _ROWS = """
             WHERE team_id IN (SELECT id FROM teams) AND updated_at > %s
             ORDER BY updated_at DESC LIMIT {most_changes}
         ) AS changed
+        {snapshot}
     )
     SELECT kind, id, other, {newest} FROM read
 """
@@ -78,12 +81,17 @@ _ROWS_IN_POSTGRES = _ROWS.format(
     most_changes=MOST_CHANGES,
     # The times are only compared, and making datetimes of them takes longer than all the rest.
     newest="newest::text",
+    snapshot="""UNION ALL
+        SELECT 7, pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+            pg_snapshot_xmax(pg_current_snapshot())::text::bigint, NULL
+    """,
 )
 _ROWS_IN_SQLITE = _ROWS.format(
     asked="SELECT value AS person_id FROM json_each(%s)",
     newest_of_project=_NEWEST_OF_PROJECT,
     most_changes=MOST_CHANGES,
     newest="newest",
+    snapshot="",
 )
 
 
@@ -100,16 +108,35 @@ class ChangedRow(NamedTuple):
     is_private: bool
 
 
+class Snapshot(NamedTuple):
+    """Which transactions of PostgreSQL a query sees: all before ``oldest`` had ended, and none from
+    ``next`` on had written anything. With equal numbers no transaction was writing."""
+
+    oldest: int
+    next: int
+
+
+# SQLite has one writer at a time, so each query sees all transactions before it.
+_ALL_ENDED = Snapshot(0, 0)
+
+
+class Lists(NamedTuple):
+    """The versions for people (primary keys), and what has changed in their teams since a moment."""
+
+    versions: dict[int, str]
+    changed: list[ChangedRow]
+    snapshot: Snapshot
+
+
 def read_list_versions(people: Collection[int]) -> dict[int, str]:
-    return read_lists(people, _NEVER)[0]
+    return read_lists(people, _NEVER).versions
 
 
-def read_lists(people: Collection[int], since: datetime) -> tuple[dict[int, str], list[ChangedRow]]:
-    """The versions for these people (primary keys), and what has changed in their teams since a moment, at
-    most `MOST_CHANGES` conversations. One query, so both are of the same moment; none where there is
-    nobody."""
+def read_lists(people: Collection[int], since: datetime) -> Lists:
+    """At most `MOST_CHANGES` changed conversations. One query, so all is of the same moment; none where
+    there is nobody."""
     if not people:
-        return {}, []
+        return Lists({}, [], _ALL_ENDED)
     if connection.vendor == "postgresql":
         rows = fetch(_ROWS_IN_POSTGRES, [array_of_keys(people), since])
     else:
@@ -119,7 +146,10 @@ def read_lists(people: Collection[int], since: datetime) -> tuple[dict[int, str]
         for kind, key, owner, updated_at in rows
         if kind in (_CHANGED, _CHANGED_PRIVATE)
     ]
-    return _versions(rows), changed
+    snapshots = (
+        Snapshot(oldest, following) for kind, oldest, following, _ in rows if kind == _SNAPSHOT
+    )
+    return Lists(_versions(rows), changed, next(snapshots, _ALL_ENDED))
 
 
 def _versions(rows: Collection[tuple[Any, ...]]) -> dict[int, str]:

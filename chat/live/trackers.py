@@ -138,12 +138,12 @@ class ListTracker:
         now = asyncio.get_running_loop().time()
         version, shown = checked.version, self.version
         if version == shown:
-            self._check = checked.number
+            self._tell_late(checked, now)
             return
         is_loss = access_part(version) != access_part(shown)
         changed = self._changed(checked)
         are_lines = bool(changed) and not is_loss and order_part(version) == order_part(shown)
-        pause = checked.pause_seconds * (LISTS_PER_SECOND / LINES_PER_SECOND if are_lines else 1)
+        pause = _pause_of_lines(checked) if are_lines else checked.pause_seconds
         if not is_loss and now - self._told_at < pause:
             return
         self.version, self._before = version, shown
@@ -154,6 +154,18 @@ class ListTracker:
         else:
             self._send(encode({"list": version}))
 
+    def _tell_late(self, checked: CheckedList, now: float) -> None:
+        """The page may have been made before a late change, although it shows this version."""
+        since = checked.number - OVERLAP_CHECKS if self._check is None else self._check
+        changed = checked.changed_for(self._reader.person, since, only_late=True)
+        if changed and now - self._told_at < _pause_of_lines(checked):
+            return
+        self._check = checked.number
+        if changed:
+            self._told_at = now
+            reader = ListReader(self._reader.person, self._reader.zone, changed)
+            list_updates.want(self, reader, self.version, self.version)
+
     def _changed(self, checked: CheckedList) -> tuple[int, ...]:
         """Empty where it is not known what has changed."""
         if self._check is None or self._check < checked.oldest:
@@ -162,4 +174,9 @@ class ListTracker:
 
     def on_lines(self, before: str, version: str, lines: Lines | None) -> None:
         more = {} if lines is None else {"after": before, **lines}
-        self._send(encode({"list": version, **more}))
+        late = {"late": True} if before == version else {}
+        self._send(encode({"list": version, **late, **more}))
+
+
+def _pause_of_lines(checked: CheckedList) -> float:
+    return checked.pause_seconds * LISTS_PER_SECOND / LINES_PER_SECOND

@@ -85,7 +85,8 @@ listen(LIST_CHANGED, change => {
     emit(LIST_PATCHED);
     return;
   }
-  told = change.list;
+  // A late change left the version as it was.
+  told = change.late ? `${change.list}-late` : change.list;
   catchUp();
 });
 

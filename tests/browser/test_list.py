@@ -104,6 +104,30 @@ def test_list_that_is_pointed_at_waits(site: BrowserSite, tab: OpenTab) -> None:
     expect(line(bob, "To be seen later")).to_have_count(1)
 
 
+# As `emit` in static/base/dom.js, for changes behind a newer one: the version stays as it is.
+LATE_CHANGE = """() => {
+  const list = document.querySelector("[data-list-version]").dataset.listVersion;
+  document.dispatchEvent(new CustomEvent("list:changed", { detail: { list, late: true } }));
+}"""
+
+
+def test_list_without_a_late_change_is_fetched(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("One."))
+    site.until_ended(site.send("To be pointed at"))
+    bob = tab("Bob")
+    bob.add_init_script(NEVER_BY_ITSELF)
+    bob.open("/")
+    requests: list[str] = []
+    bob.page.on("request", lambda request: requests.append(request.url))
+    line(bob, "To be pointed at").first.hover()
+
+    bob.page.evaluate(LATE_CHANGE)
+    assert requests == []
+    bob.page.mouse.move(0, 0)
+
+    bob.until(lambda: any("/c/list/" in url for url in requests), "the list is fetched")
+
+
 def test_team_that_was_left_goes_from_the_list(site: BrowserSite, people: People) -> None:
     site.fake.script(streams.telling("One."))
     site.until_ended(site.send("Of the team"))

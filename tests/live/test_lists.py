@@ -1,11 +1,16 @@
 """A page is told that its list of conversations has changed: at once where something was taken away."""
 
+import asyncio
+import threading
 import uuid
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import connection
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -14,8 +19,17 @@ from django.utils import timezone
 from chat.conversations.actions import conversation as actions_conversation
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
+from chat.core.threads import DatabaseThreads
 from chat.live import access_monitor as watch_module
-from chat.live.list_version import access_part, read_list_version, read_list_versions
+from chat.live import list_updates, websocket
+from chat.live.list_updates import RecentChanges
+from chat.live.list_version import (
+    ChangedRow,
+    Snapshot,
+    access_part,
+    read_list_version,
+    read_list_versions,
+)
 from chat.live.viewer import CLOSE_ACCESS
 from chat.models import (
     Conversation,
@@ -30,7 +44,7 @@ from chat.models import (
 from chat.organization import actions as organization
 from chat.projects import actions as projects
 from tests.live.conftest import OpenTab, SignIn, threads
-from tests.live.connection import StreamTab, Tab
+from tests.live.connection import SOON_SECONDS, StreamTab, Tab, until
 
 Change = Callable[[User, Conversation], object]
 
@@ -206,16 +220,27 @@ def test_versions_of_everybody_are_one_query(
 
 
 async def until_told(tab: Tab | StreamTab, version: str) -> None:
-    await tab.until(lambda tab: {"list": version} in tab.said)
+    """With the changed lines if a check has found the list as the tab shows it, otherwise without."""
+    await tab.until(lambda tab: version in [message["list"] for message in tab.said])
+
+
+async def until_checked() -> None:
+    """All that was committed by now has been seen."""
+    recent = websocket.access_monitor._recent
+    since = recent.number
+    await until(lambda: recent.number >= since + 2)
 
 
 @pytest.mark.usefixtures("lost_notifications")
+@pytest.mark.parametrize("is_checked", [False, True], ids=["at once", "after a check"])
 async def test_page_is_told_of_each_change(
-    open_tab: OpenTab, older: Conversation, alice: User, bob: User
+    open_tab: OpenTab, older: Conversation, alice: User, bob: User, is_checked: bool
 ) -> None:
     # Bob's, without a room, as the home page is.
     tab = open_tab()
     tab.say(type="hello", list_version=await threads.call(read_list_version, bob.pk), runs=[])
+    if is_checked:
+        await until_checked()
 
     for change in (rename, make_private):
         await threads.call(change, alice, older)
@@ -286,3 +311,159 @@ async def test_busy_team_is_told_of_losses_alone(
     assert tab.said == []
     await threads.call(make_private, alice, older)
     await tab.until(lambda tab: tab.said)
+
+
+# --- changes that become visible after newer ones ------------------------------------------
+
+
+@contextmanager
+def renamed_before(owner: User, room: Conversation) -> Iterator[None]:
+    """A change that is visible when the block ends. In PostgreSQL its transaction is open until then; in
+    SQLite it takes its time and then waits for the transactions of others."""
+    if not settings.IS_SQLITE:
+        with transaction.atomic():
+            rename(owner, room)
+            yield
+        return
+    now = timezone.now()
+    yield
+    Conversation.objects.filter(pk=room.pk).update(
+        title="Another title", revision=F("revision") + 1, updated_at=now
+    )
+
+
+@asynccontextmanager
+async def late_change(owner: User, room: Conversation) -> AsyncIterator[None]:
+    """As above, in another thread."""
+    others = DatabaseThreads("late", size=1)
+    is_made, may_end = threading.Event(), threading.Event()
+
+    def change() -> None:
+        with renamed_before(owner, room):
+            is_made.set()
+            assert may_end.wait(SOON_SECONDS)
+
+    changing = asyncio.create_task(others.call(change))
+    try:
+        await until(is_made.is_set)
+        yield
+    finally:
+        may_end.set()
+        await changing
+        await others.close()
+
+
+def rooms_of_lines(tab: Tab) -> set[str]:
+    return {line["room"] for message in tab.said for line in message.get("lines", ())}
+
+
+@pytest.mark.databases
+@pytest.mark.usefixtures("lost_notifications")
+@pytest.mark.parametrize("is_open_before", [True, False], ids=["page before", "page between"])
+async def test_page_is_told_of_a_change_behind_a_newer_one(
+    open_tab: OpenTab,
+    conversation: Conversation,
+    older: Conversation,
+    alice: User,
+    bob: User,
+    is_open_before: bool,
+) -> None:
+    async def open_page() -> Tab:
+        tab = open_tab()
+        tab.say(type="hello", list_version=await threads.call(read_list_version, bob.pk), runs=[])
+        await until_checked()
+        return tab
+
+    tab = await open_page()
+    async with late_change(alice, older):
+        await threads.call(rename, alice, conversation)
+        await until_told(tab, await threads.call(read_list_version, bob.pk))
+        tab = tab if is_open_before else await open_page()
+        assert older.public_id.hex not in rooms_of_lines(tab)
+
+    await tab.until(lambda tab: older.public_id.hex in rooms_of_lines(tab))
+    assert tab.said[-1]["late"]
+    assert tab.said[-1]["list"] == await threads.call(read_list_version, bob.pk)
+
+
+@pytest.mark.databases(only="postgresql")
+@pytest.mark.usefixtures("lost_notifications")
+async def test_long_transaction_is_waited_for(
+    open_tab: OpenTab,
+    conversation: Conversation,
+    older: Conversation,
+    alice: User,
+    bob: User,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Less than the checks take during which it is open.
+    monkeypatch.setattr(list_updates, "LATE", timedelta(milliseconds=20))
+    tab = open_tab()
+    tab.say(type="hello", list_version=await threads.call(read_list_version, bob.pk), runs=[])
+    await until_checked()
+
+    async with late_change(alice, older):
+        await threads.call(rename, alice, conversation)
+        for _ in range(5):
+            await until_checked()
+
+    await tab.until(lambda tab: older.public_id.hex in rooms_of_lines(tab))
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+IDLE = Snapshot(10, 10)
+
+
+def at(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def row(key: int, seconds: float) -> ChangedRow:
+    return ChangedRow(key, 1, str(at(seconds)), is_private=False)
+
+
+def found_by(recent: RecentChanges) -> list[tuple[int, bool]]:
+    """What the last check has found, and whether that is late."""
+    return [
+        (change.conversation_pk, change.is_late)
+        for change in recent.changes
+        if change.number == recent.number
+    ]
+
+
+def test_change_before_a_newer_one_is_late() -> None:
+    recent = RecentChanges()
+    recent.note([row(1, -30), row(2, -2), row(3, -1)], at(0), IDLE)
+    of_the_first_check = found_by(recent)
+
+    recent.note([row(3, -1), row(4, -3)], at(1), IDLE)
+    behind_a_known_one = found_by(recent)
+    recent.note([row(5, 1.2), row(6, 1.4)], at(2), IDLE)
+
+    assert of_the_first_check == [(1, False), (2, True), (3, False)]
+    assert behind_a_known_one == [(4, True)]
+    # A page may have been made between the two.
+    assert found_by(recent) == [(5, True), (6, False)]
+
+
+def test_checks_look_back_to_the_last_one_whose_transactions_have_ended() -> None:
+    recent = RecentChanges()
+    # Transaction 10 begins before the second check, 12 before the third.
+    snapshots = [Snapshot(10, 10), Snapshot(10, 11), Snapshot(10, 13), Snapshot(11, 14)]
+    looked_from = []
+
+    for second, snapshot in enumerate([*snapshots, Snapshot(14, 14)]):
+        recent.note([], at(second), snapshot)
+        looked_from.append(recent.since() + list_updates.LATE)
+
+    assert looked_from == [at(0), at(0), at(0), at(1), at(4)]
+
+
+def test_transaction_without_end_is_not_waited_for() -> None:
+    recent = RecentChanges()
+    seconds = int(2 * list_updates.LONGEST.total_seconds())
+
+    for second in range(seconds + 1):
+        recent.note([], at(second), Snapshot(1, 10 + second))
+
+    assert recent.since() + list_updates.LATE == at(seconds) - list_updates.LONGEST

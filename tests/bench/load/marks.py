@@ -1,8 +1,8 @@
 """What a stream says: every delta carries its number and the moment at which it was sent.
 
-A mark is ``@`` with three digits of the number and six of the time, base 36. The time is the
+A mark is ``Z`` with three digits of the number and six of the time, base 36. The time is the
 system-wide monotonic clock in units of 10 µs; it begins anew every six hours. Marks are plain
-words: neither JSON nor HTML nor Markdown changes them.
+words: neither JSON nor HTML nor Markdown changes them, and the renderer takes them for words.
 """
 
 import itertools
@@ -20,7 +20,7 @@ _TRIPLE_BYTES = [triple.encode() for triple in _TRIPLES]
 # Some hours before the counter begins anew are enough for any run.
 PERIOD = NUMBERS * NUMBERS
 
-MARK = re.compile(rb"@([0-9a-z]{3})([0-9a-z]{6})")
+MARK = re.compile(rb"Z([0-9a-z]{3})([0-9a-z]{6})")
 MARK_BYTES = 10
 
 
@@ -31,7 +31,7 @@ def now() -> int:
 
 def mark(number: int, sent: int) -> bytes:
     return (
-        b"@"
+        b"Z"
         + _TRIPLE_BYTES[number]
         + _TRIPLE_BYTES[sent // NUMBERS]
         + _TRIPLE_BYTES[sent % NUMBERS]

@@ -92,6 +92,15 @@ def test_marks_survive_rendering() -> None:
     assert numbers_in(parse(render(source)).text()) == list(range(200))
 
 
+def test_marks_are_words() -> None:
+    from chat.rendering.markdown.renderer import begins_words, is_words
+
+    text = mark(0, 5).decode() + around("plain", 0)[1]
+
+    assert begins_words(text)
+    assert is_words(text)
+
+
 def test_block_that_is_sent_again_counts_its_marks_once() -> None:
     received = Received()
 
