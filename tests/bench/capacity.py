@@ -14,8 +14,7 @@ from pathlib import Path
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "scaling.md"
 
 # --- costs ---------------------------------------------------------------------------------------
-# CPU from docs/performance.md (2026-11-23): the table of processes at 200 streams, less what one stream
-# alone takes. Everything else was counted on one web process and one runner (docs/scaling.md).
+# CPU of each process at 200 streams (`make bench BENCH=load`, 2026-11-23), less what one stream alone takes. Everything else was counted on one web process and one runner (docs/scaling.md).
 
 # Milliseconds for each answer, beside its deltas: the message, the claim, the follower, the ending.
 ANSWER_MS = {"web": 20.8, "runner": 5.9, "PostgreSQL": 17.4}
@@ -190,8 +189,8 @@ def people_at(share: Share, habits: Habits) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A measurement of docs/performance.md that the costs were not taken from: CPU of one web process and
-    one runner with PostgreSQL and Redis, milliseconds for 1,000 deltas."""
+    """A measurement of the load benchmark (2026-11-23) that the costs were not taken from: CPU of one web
+    process and one runner with PostgreSQL and Redis, milliseconds for 1,000 deltas."""
 
     title: str
     streams: int

@@ -43,8 +43,9 @@ class Rows:
 
 def render_table(source: str, scope: Scope) -> str | None:
     """A table whose lines all begin with a bar, row by row; None for all else. A fifth of the cost."""
-    first, second, *lines = f"{source.rstrip()}\n".split("\n")[:-1] if "|" in source else ["", ""]
-    if not first.startswith("|") or not second.startswith("|") or not lines:
+    first, second, *lines = [*source.rstrip().split("\n"), ""]
+    lines = lines[:-1]
+    if not lines or not (first.startswith("|") and second.startswith("|")):
         return None
     head = f"{first}\n{second}"
     rendered = render_growing(head, scope)

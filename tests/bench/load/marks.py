@@ -74,6 +74,8 @@ def _markdown_pattern() -> list[tuple[str, str]]:
 
 
 _MARKDOWN = _markdown_pattern()
+# The whole answer is one paragraph, with what prose has in it.
+_PROSE = [("", " "), ("**", "** "), ("", ": "), ("", " "), ("`", "` "), ("", ", "), ("", ". ")]
 
 
 def around(kind: str, number: int) -> tuple[str, str]:
@@ -82,6 +84,8 @@ def around(kind: str, number: int) -> tuple[str, str]:
         return _plain(number)
     if kind == "words":
         return "", WORDS
+    if kind == "paragraph":
+        return _PROSE[number % len(_PROSE)]
     return _MARKDOWN[number % len(_MARKDOWN)]
 
 

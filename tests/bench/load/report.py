@@ -24,6 +24,7 @@ SCENARIOS = {
     "n200": "200 streams",
     "n500": "500 streams",
     "n200-markdown": "200 streams of Markdown",
+    "n200-paragraph": "200 streams of one paragraph",
     "unpaced": "50 streams, unpaced",
     "quiet": "1 stream, 4 deltas a second",
     "openings": "one stream after another",
@@ -192,12 +193,6 @@ def write(outcome: Outcome, document: Path = DOCUMENT) -> None:
         "run": f"Taken {outcome.taken_at} with `{outcome.command}`: {outcome.rounds} rounds in "
         f"{outcome.seconds / 60:.0f} minutes on {outcome.machine}. {_disturbance(figures)}".strip(),
         "rows": _markdown(_row_table(answers(outcome))),
-        "processes": _markdown(_kind_table(figures)),
-        "targets": "\n\n".join(
-            f"**{title}**\n\n{_markdown(table)}"
-            for scenario, title in SCENARIOS.items()
-            if (table := _target_table(figures, scenario))
-        ),
     }
     words = document.read_text()
     for name, table in tables.items():

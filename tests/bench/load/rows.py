@@ -149,24 +149,23 @@ def _answers_of(figures: Figures, target: str) -> Iterable[Answer]:
         )  # type: ignore[arg-type]
 
     streams = n.removeprefix("n")
-    yield answer(
-        "1",
-        f"CPU per 1,000 deltas, {streams} streams",
-        "× nginx",
-        figures.ratio(*main, _cpu, to="nginx"),
-        8,
-        5,
-        note=f"{figures.median(*main, _cpu):.0f} ms; nginx {figures.nginx_ms:.1f} ms",
-    )
-    yield answer(
-        "1m",
-        "the same on Markdown",
-        "× nginx",
-        figures.ratio("n200-markdown", target, _cpu, to="nginx"),
-        12,
-        8,
-        note=f"{figures.median('n200-markdown', target, _cpu):.0f} ms",
-    )
+    at_200, at_50 = ((6, 4), (9, 6)) if target == "external" else ((5, 3), (8, 5))
+    for row, name, figure, (bar, goal) in (
+        ("1m", "n200-markdown", "CPU per 1,000 deltas, 200 streams of Markdown", at_200),
+        ("1a", n, f"the same, {streams} streams of plain words", at_200),
+        ("1b", "n200-paragraph", "the same, one paragraph for the whole answer", at_200),
+        ("1c", "n50", "the same, 50 streams of plain words", at_50),
+    ):
+        yield answer(
+            row,
+            figure,
+            "× nginx",
+            figures.ratio(name, target, _cpu, to="nginx"),
+            bar,
+            goal,
+            note=f"{figures.median(name, target, _cpu):.0f} ms; "
+            f"nginx {figures.median(name, 'nginx', _cpu):.1f} ms",
+        )
     yield answer(
         "2",
         f"CPU per 1,000 deltas, {streams} streams",
@@ -190,7 +189,7 @@ def _answers_of(figures: Figures, target: str) -> Iterable[Answer]:
         "latency p99",
         "windows",
         figures.median(*main, _p99) / WINDOW_MS,
-        3,
+        2,
         1.5,
         note=f"{figures.median(*main, _p99):.0f} ms",
     )

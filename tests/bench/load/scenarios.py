@@ -52,6 +52,7 @@ KILLED = Scenario(name="killed", streams=1000, count=300, gap_ms=200, rate=25, k
 FULL = (
     Step(paced("n200", 200, 20), EVERYTHING),
     Step(paced("n200-markdown", 200, 20, kind="markdown"), ("nginx", "external", "embedded")),
+    Step(paced("n200-paragraph", 200, 20, kind="paragraph"), ("nginx", "external", "embedded")),
     Step(paced("n1", 1, 5), EVERYTHING),
     Step(QUIET, PROXIES),
     Step(OPENINGS, PROXIES),
