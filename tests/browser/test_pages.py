@@ -18,6 +18,7 @@ from tests.support.browser.artifacts import FILE_EVENTS
 from tests.support.browser.displays import (
     ALL_DISPLAYS,
     DESKTOP_DARK,
+    PHONE_LIGHT,
     TWO_DISPLAYS,
     Display,
     open_details,
@@ -248,6 +249,9 @@ AREAS = {
     "conversations": lambda route: True,
 }
 
+# Lists and forms of the administration are alike: axe looks at those of conversations and runs.
+ALIKE = re.compile(r"admin/chat/(?!(conversation|run)/)")
+
 
 # A token against forged requests is another one in each response.
 TOKEN = re.compile(r"\b[A-Za-z0-9]{64}\b")
@@ -277,7 +281,8 @@ def test_pages_obey_their_policy_and_are_accessible(
             text = proper_text(tab, address)
             if text not in known:
                 known.add(text)
-                assert_proper_page(tab, address, text, next(turns))
+                display = None if ALIKE.match(route) else next(turns)
+                assert_proper_page(tab, address, text, display)
 
 
 def proper_text(tab: Tab, address: str) -> str:
@@ -293,12 +298,12 @@ def proper_text(tab: Tab, address: str) -> str:
     return TOKEN.sub("", text)
 
 
-def assert_proper_page(tab: Tab, address: str, text: str, display: Display) -> None:
+def assert_proper_page(tab: Tab, address: str, text: str, display: Display | None) -> None:
     tab.forget_errors()
     tab.open(address)
 
     expect(tab.page.locator("body")).not_to_be_empty()
-    if is_page(text):
+    if is_page(text) and display:
         open_details(tab.page)
         assert serious_findings(tab.page, [display]) == []
     assert (tab.violations, tab.errors) == ([], [])
@@ -372,11 +377,11 @@ def test_menus_and_dialogs_have_no_serious_finding(site: BrowserSite, tab: OpenT
         ada.page.keyboard.press("Escape")
     ada.page.keyboard.press("Control+/")
     expect(ada.page.locator("#keys")).to_be_visible()
-    found += serious_findings(ada.page, TWO_DISPLAYS)
+    found += serious_findings(ada.page, [PHONE_LIGHT])
     ada.page.keyboard.press("Escape")
     ada.page.locator("#to-people").click()
     expect(ada.page.locator("#panel-title")).to_be_focused()
-    found += serious_findings(ada.page, TWO_DISPLAYS)
+    found += serious_findings(ada.page, [PHONE_LIGHT])
 
     assert found == []
 

@@ -27,6 +27,8 @@ class Screen:
     # Its conversation is begun only when its turn comes: it goes on being answered, or is one of so
     # many that the lists of other screens would be full of them.
     is_late: bool = False
+    # Axe's mild findings are faults, too.
+    is_strict: bool = False
     # The other tabs of the page are taken as well, as ``<name>-tab2`` and so on.
     has_tabs: bool = False
 
@@ -52,7 +54,10 @@ SCREENS = (
     Screen("invitation-signed-in", "Charlie", "{link[invitation]}"),
     Screen("password-reset", "", "/accounts/password/reset/"),
     # --- home
-    Screen("styleguide", "Ada", "/styleguide/"),
+    Screen("styleguide", "Ada", "/styleguide/", is_strict=True),
+    Screen("styleguide-open", "Ada", "/styleguide/", states.unfold_page, is_strict=True),
+    on_top("styleguide-menu", "Ada", "/styleguide/", states.open_guide_menu),
+    on_top("styleguide-dialog", "Ada", "/styleguide/", states.open_guide_dialog),
     Screen("home", "Bob", "/"),
     Screen("home-administrator", "Ada", "/"),
     Screen("home-without-team", "Charlie", "/"),
