@@ -53,7 +53,8 @@ def test_hostile_fields_of_an_answer_are_harmless(subtests: pytest.Subtests) -> 
 def test_hostile_addresses_become_no_links_of_ours(subtests: pytest.Subtests) -> None:
     for place, html_with in PLACES.items():
         with subtests.test(msg=place):
-            found = [(url, problems_in(html_with(url))) for url in ADDRESSES]
+            # All of them are looked at in a browser by test_browser_addresses.
+            found = [(url, problems_in(html_with(url))) for url in ADDRESSES[::3]]
 
             assert [(url, problems) for url, problems in found if problems] == []
 
