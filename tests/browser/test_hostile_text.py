@@ -202,7 +202,7 @@ def test_hostile_panels_run_nothing(
 ) -> None:
     alice = WatchedTab(tab("Alice"))
 
-    for run in hostile_runs[::2]:
+    for run in hostile_runs[:1]:
         for address in other_pages_of(site, run):
             alice.tab.open(address)
             alice.assert_nothing_ran()
