@@ -33,7 +33,8 @@ test: $(VENV)/.installed-dev
 test-all: $(VENV)/.installed-dev
 	EXHAUSTIVE=1 $(PYTEST) $(ARGS)
 
-# Pages and states at 360 and 1280 px, light and dark: OUT= is the folder, ONLY= parts of names.
+# Pictures of pages and states at 360 and 1280 px, light and dark, each checked for accessibility and
+# for what is wider than its window: OUT= is the folder, ONLY= parts of names.
 screenshots: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.screens $(if $(OUT),--out "$(OUT)") $(if $(ONLY),--only "$(ONLY)")
 

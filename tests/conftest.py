@@ -26,7 +26,12 @@ from tests.support.tables import empty_filled_tables
 
 PASSWORD = "correct horse battery"
 
-pytest_plugins = ["tests.support.rooms", "tests.support.run_fixtures", "tests.support.answers"]
+pytest_plugins = [
+    "tests.support.rooms",
+    "tests.support.run_fixtures",
+    "tests.support.answers",
+    "tests.support.failures",
+]
 
 MakeUser = Callable[..., User]
 

@@ -22,16 +22,19 @@ from tests.support.browser import streams
 from tests.support.browser.people import OpenTab, People
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
+from tests.support.selection import sample
 
 SEED = 20_261_123
+# That each piece is harmless in each field of an answer is shown by tests/hostile; here some of them
+# are shown on the pages of the application, with its scripts, and all that scripts draw.
 PAYLOADS = [
     *HOSTILE,
-    *PIECES,
+    *PIECES[::4],
     *(
         f"```mermaid\n{drawing}\n```\n\n$$\n{FORMULAS[at]}\n$$"
         for at, drawing in enumerate(DRAWINGS)
     ),
-    *texts(10, seed=SEED),
+    *texts(5, seed=SEED),
 ]
 # As many in one answer as stay quick.
 IN_ONE = 22
@@ -160,9 +163,9 @@ def test_hostile_conversations_run_nothing(
 def test_hostile_answer_runs_nothing_live(site: BrowserSite, tab: OpenTab) -> None:
     alice = WatchedTab(tab("Alice", "/"))
     alice.tab.reload()
-    site.fake.script(full_of(PAYLOADS[::9]))
+    site.fake.script(full_of(PAYLOADS[::4]))
 
-    alice.tab.write(" ".join(PAYLOADS[::9])[:2000])
+    alice.tab.write(" ".join(PAYLOADS[::4])[:2000])
     alice.tab.page.wait_for_url("**/c/*/")
     alice.tab.shows(LAST).until_ended()
 
@@ -200,7 +203,7 @@ def test_hostile_panels_run_nothing(
 ) -> None:
     alice = WatchedTab(tab("Alice"))
 
-    for run in hostile_runs[::3]:
+    for run in hostile_runs[:1]:
         for address in other_pages_of(site, run):
             alice.tab.open(address)
             alice.assert_nothing_ran()
@@ -236,7 +239,7 @@ def test_hostile_lists_and_admin_run_nothing(
         ada.assert_nothing_ran()
 
 
-WAITING = 12
+WAITING = 4
 
 
 def waiting_for(text: str) -> Script:
@@ -335,9 +338,9 @@ def test_planted_markup_is_noticed(
 
 
 def hostile_everywhere() -> Script:
-    """Each text in every place where text can be."""
+    """Each text in every place where text can be; in `make test` a sample of the texts."""
     parts = []
-    for text in HOSTILE:
+    for text in sample(HOSTILE, 9):
         arguments = {"text": text, text: 1}
         parts += [
             streams.open_item("reasoning"),
@@ -410,28 +413,27 @@ FOREIGN = (
 
 
 def test_hostile_titles_and_messages_stay_text(site: BrowserSite, tab: OpenTab) -> None:
-    texts = list(enumerate(HOSTILE, start=1))
-    site.fake.script(streams.telling("First."), *(streams.telling(f"Told {n}.") for n, _ in texts))
+    text = "\n\n".join(HOSTILE)
+    site.fake.script(streams.telling("First."), streams.telling("Told."))
     room = site.room(site.send("Tell us."))
     said: list[str] = []
     alice, bob = tab("Alice", room).until_ended(), tab("Bob", room).until_ended()
     bob.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
 
-    for number, text in texts:
-        site.post("Alice", f"{room}rename/", title=text)
-        title = " ".join(text.split())
-        alice.write(text)
-        bob.shows(f"Told {number}.").until_ended()
-        alice.until_ended()
+    for title in HOSTILE:
+        site.post("Alice", f"{room}rename/", title=title)
+        shown = " ".join(title.split())
+        expect(bob.page.locator("#room-head h1")).to_have_text(shown)
+        expect(bob.page).to_have_title(f"{shown} · Tributary")
+    alice.write(text)
+    bob.shows("Told.").until_ended()
 
-        expect(bob.page.locator("#room-head h1")).to_have_text(title)
-        turn = bob.turns.nth(2 * number)
-        # Rendered as Markdown, of whose HTML nothing becomes an element.
-        expect(turn.locator(".words")).to_be_visible()
-        assert turn.locator(".words").locator(FOREIGN).count() == 0, text
-        turn.get_by_role("link", name="Show source").click()
-        expect(turn.locator(".source")).to_have_text(text)
-        expect(bob.page).to_have_title(f"{title} · Tributary")
-        expect(bob.turns).to_have_count(2 + 2 * number)
-        expect(bob.page.locator("#composer")).to_have_count(1)
-        assert said == [], text
+    turn = bob.turns.nth(2)
+    # Rendered as Markdown, of whose HTML nothing becomes an element.
+    expect(turn.locator(".words")).to_be_visible()
+    assert turn.locator(".words").locator(FOREIGN).count() == 0
+    turn.get_by_role("link", name="Show source").click()
+    expect(turn.locator(".source")).to_have_text(text)
+    expect(bob.turns).to_have_count(4)
+    expect(bob.page.locator("#composer")).to_have_count(1)
+    assert said == []

@@ -255,8 +255,7 @@ def test_escape_closes_one_layer_at_a_time(alice: Tab) -> None:
     expect(panel).to_be_hidden()
 
 
-@pytest.mark.parametrize("keys", [["Control+."], ["Escape", "Escape"]], ids=["one", "two"])
-def test_composer_keys_stop_the_answer(site: BrowserSite, tab: OpenTab, keys: list[str]) -> None:
+def test_escape_twice_stops_the_answer(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("Half", streams.hang()))
     run = site.send("Much.")
     alice = tab("Alice", site.room(run)).shows("Half")
@@ -265,9 +264,9 @@ def test_composer_keys_stop_the_answer(site: BrowserSite, tab: OpenTab, keys: li
     # During a composition the key only ends the composition.
     for _ in range(2):
         alice.page.evaluate(PRESS_WHILE_COMPOSING, "Escape")
-    for key in keys:
+    for _ in range(2):
         assert site.run(run)["stop_requested_at"] is None
-        alice.page.keyboard.press(key)
+        alice.page.keyboard.press("Escape")
 
     alice.until_ended()
     assert site.run(run)["status"] == "stopped"

@@ -1,4 +1,4 @@
-"""The main flows in the engines of Safari and Firefox; Chromium has all of them."""
+"""The eight main flows in the engines of Safari and Firefox, one page each; Chromium has all flows."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -107,19 +107,22 @@ class Page:
 )
 def driver(request: pytest.FixtureRequest) -> Iterator[WebDriver]:
     with ENGINES[request.param]() as driver:
+        driver.set_window_rect(0, 0, 1280, 900)
         yield driver
 
 
 @pytest.fixture
 def page(driver: WebDriver, site: BrowserSite) -> Iterator[Page]:
     page = Page(driver, site)
-    driver.set_window_rect(0, 0, 1280, 900)
     page.sign_in()
     yield page
     assert page.errors == []
 
 
-def test_sign_in(page: Page) -> None:
+def test_sign_in(page: Page, request: pytest.FixtureRequest) -> None:
+    agent = page.run("return navigator.userAgent")
+    assert {"webkit": "AppleWebKit", "firefox": "Gecko/"}[request.node.callspec.id] in agent
+    assert "Chrom" not in agent
     page.driver.delete_all_cookies()
     page.open("/")
 
@@ -171,7 +174,7 @@ def long_answer() -> Script:
     )
 
 
-def test_end_is_followed_over_reloads(page: Page) -> None:
+def test_end_and_place_are_kept_over_reloads(page: Page) -> None:
     page.site.fake.script(long_answer())
     page.open(page.site.room(page.site.send("Tell us.")))
     page.shows("Paragraph 10,")
@@ -184,22 +187,13 @@ def test_end_is_followed_over_reloads(page: Page) -> None:
     soon(lambda: page.run(IS_AT_END))
 
     page.driver.refresh()
-    page.run(WATCH_ERRORS)
     page.until_ended()
     soon(lambda: page.run(IS_AT_END))
-
-
-def test_reader_keeps_their_place_over_a_reload(page: Page) -> None:
-    page.site.fake.script(streams.telling("A line of text.\n\n" * 100))
-    page.open(page.site.room(page.site.send("Tell us.")))
-    page.until_ended()
-    soon(lambda: page.run(IS_AT_END))
-
     page.run(PULL_UP)
     soon(lambda: page.run("return !document.getElementById('to-end').hidden && scrollY === 400"))
     page.driver.refresh()
     page.run(WATCH_ERRORS)
-
+    page.until_ended()
     soon(lambda: page.run("return scrollY === 400"))
 
 
@@ -261,23 +255,3 @@ def test_search_palette(page: Page) -> None:
     page.find("#palette-found > [data-query=willows] a.is-active")
     page.press(Keys.ENTER)
     soon(lambda: page.driver.current_url.endswith(page.site.room(run)))
-
-
-def test_phone_width(page: Page) -> None:
-    page.site.fake.script(streams.telling("Done."))
-    run = page.site.send("Tell us.")
-    page.driver.set_window_rect(0, 0, 420, 800)
-
-    page.open(page.site.room(run))
-
-    page.until_ended()
-    assert page.run("return document.documentElement.scrollWidth <= innerWidth")
-    page.find("#text").send_keys("Still here")
-    assert page.run("return document.querySelector('#text').value") == "Still here"
-
-
-def test_both_engines_are_the_ones_meant(driver: WebDriver, request: pytest.FixtureRequest) -> None:
-    agent = driver.execute_script("return navigator.userAgent")
-
-    assert {"webkit": "AppleWebKit", "firefox": "Gecko/"}[request.node.callspec.id] in agent
-    assert "Chrom" not in agent

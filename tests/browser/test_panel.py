@@ -46,25 +46,26 @@ def test_panel_shows_one_page_at_a_time(tab: OpenTab, room: str) -> None:
     assert alice.page.url.endswith(room)
 
 
-@pytest.mark.parametrize("way", ["button", "escape", "back"])
-def test_closed_panel_returns_the_focus(tab: OpenTab, room: str, way: str) -> None:
+def test_closed_panel_returns_the_focus(tab: OpenTab, room: str, subtests: pytest.Subtests) -> None:
     alice = open_ended(tab, room)
     link = alice.page.locator(".turn [data-details]")
-    link.click()
-    expect(alice.page.locator("#panel-title")).to_be_focused()
+    ways = {
+        "button": lambda: alice.button("Close panel").click(),
+        "escape": lambda: alice.page.keyboard.press("Escape"),
+        "back": lambda: alice.page.go_back(),
+    }
 
-    if way == "button":
-        alice.button("Close panel").click()
-    elif way == "escape":
-        alice.page.keyboard.press("Escape")
-    else:
-        alice.page.go_back()
+    for name, close in ways.items():
+        with subtests.test(msg=name):
+            link.click()
+            expect(alice.page.locator("#panel-title")).to_be_focused()
+            close()
 
-    expect(alice.page.locator("#panel")).to_be_hidden()
-    expect(link).to_be_focused()
-    assert alice.page.locator("#panel-body").inner_html() == ""
-    assert alice.page.url.endswith(room)
-    expect(alice.answer).to_contain_text("By the spring.")
+            expect(alice.page.locator("#panel")).to_be_hidden()
+            expect(link).to_be_focused()
+            assert alice.page.locator("#panel-body").inner_html() == ""
+            assert alice.page.url.endswith(room)
+            expect(alice.answer).to_contain_text("By the spring.")
 
 
 def test_turn_link_keeps_the_panel_open(tab: OpenTab, room: str) -> None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.support.browser.artifacts import (
     POLICY,
@@ -81,12 +81,12 @@ def hostile(host: str, leaving: str = "") -> str:
       {reads}
       {tries}
       console.info("noted " + JSON.stringify({{could, tried, origin}}));
-      setTimeout(() => {{ {leaving} }}, 800);
+      setTimeout(() => {{ {leaving} }}, 400);
     </script>""".replace("FOREIGN", host)
 
 
 # Longer than a hostile document waits before it navigates away.
-SETTLED_MS = 1_500
+SETTLED_MS = 800
 
 
 @pytest.mark.parametrize(
@@ -243,9 +243,8 @@ def test_only_the_preview_itself_reports_errors(site: BrowserSite, tab: OpenTab)
     alice.forget_errors()
 
 
-@pytest.mark.parametrize("way", ["pasted", "new tab", "opened by a page"])
 def test_preview_is_not_served_outside_its_frame(
-    site: BrowserSite, tab: OpenTab, foreign: ForeignServer, way: str
+    site: BrowserSite, tab: OpenTab, foreign: ForeignServer, subtests: pytest.Subtests
 ) -> None:
     alice = open_room_with(site, tab, artifact(hostile(foreign.host)))
     alice.open(address_of_artifact(site, alice))
@@ -254,22 +253,35 @@ def test_preview_is_not_served_outside_its_frame(
     source = alice.page.locator(".preview-frame").get_attribute("src")
     assert source
 
-    other = alice.page.context.new_page()
-    if way == "pasted":
-        other.goto(f"{site.url}{source}")
-    elif way == "new tab":
-        with alice.page.context.expect_page() as opening:
-            alice.page.evaluate("address => { window.open(address, '_blank') }", source)
-        other = opening.value
-    else:
-        other.goto(f"http://{foreign.host}/lure")
-        foreign.hits.clear()
-        other.evaluate("address => { location = address }", f"{site.url}{source}")
-    expect(other.locator("body")).to_contain_text("This preview isn’t available")
+    for name, open_it in {"pasted": paste, "new tab": open_tab, "opened by a page": lure}.items():
+        with subtests.test(msg=name):
+            other = open_it(alice, f"{site.url}{source}", foreign)
 
-    assert "hostile" not in other.content()
-    assert [hit for hit in foreign.hits if "favicon" not in hit] == []
+            expect(other.locator("body")).to_contain_text("This preview isn’t available")
+            assert "hostile" not in other.content()
+            assert [hit for hit in foreign.hits if "favicon" not in hit] == []
     alice.forget_errors()
+
+
+def paste(tab: Tab, address: str, foreign: ForeignServer) -> Page:
+    other = tab.page.context.new_page()
+    other.goto(address)
+    return other
+
+
+def open_tab(tab: Tab, address: str, foreign: ForeignServer) -> Page:
+    with tab.page.context.expect_page() as opening:
+        tab.page.evaluate("address => { window.open(address, '_blank') }", address)
+    return opening.value
+
+
+def lure(tab: Tab, address: str, foreign: ForeignServer) -> Page:
+    """From a page of another site."""
+    other = tab.page.context.new_page()
+    other.goto(f"http://{foreign.host}/lure")
+    foreign.hits.clear()
+    other.evaluate("address => { location = address }", address)
+    return other
 
 
 def test_foreign_site_cannot_frame_a_preview(
@@ -365,8 +377,7 @@ def test_running_preview_stays_in_its_frame(
     alice.forget_errors()
 
 
-@pytest.mark.parametrize("change", [widened, removed])
-@pytest.mark.parametrize("place", ["/a/", "/c/"], ids=["page", "beside the room"])
+@pytest.mark.parametrize(("place", "change"), [("/a/", widened), ("/c/", removed)])
 def test_same_preview_escapes_a_looser_page_policy(
     site: BrowserSite,
     tab: OpenTab,

@@ -60,7 +60,7 @@ def test_project_from_its_creation_to_the_move_out_of_it(site: BrowserSite, tab:
     page, keyboard = alice.page, alice.page.keyboard
     address = create(alice, name)
     project = project_of(alice, name)
-    found = serious_findings(page, (DESKTOP_DARK, PHONE_LIGHT))
+    found = serious_findings(page, [DESKTOP_DARK])
     page.set_viewport_size(DESKTOP)
 
     page.locator("main").get_by_role("link", name="New conversation").click()
@@ -120,7 +120,7 @@ def test_project_from_its_creation_to_the_move_out_of_it(site: BrowserSite, tab:
     page.locator(".project-form").get_by_role("button", name="Save").click()
     asking = page.locator("#access-question")
     expect(asking.locator(".move-effect").first).to_contain_text("Lose accessAAdaBBobVVera")
-    found += serious_findings(page, (DESKTOP_DARK, PHONE_LIGHT), within="#access-question")
+    found += serious_findings(page, [DESKTOP_DARK], within="#access-question")
     keyboard.press("Escape")
     expect(asking).to_be_hidden()
     page.locator(".project-form").get_by_role("button", name="Save").click()

@@ -1,13 +1,9 @@
-"""Every scene of the demo in a browser: live, reloaded, answered where it waits, on every display.
-
-With ``SCENE_PICTURES=1`` in the environment, a screenshot of each on each display is kept under
-``tests/screenshots/scenes``.
+"""Every scene of the demo in a browser: live, reloaded, and answered where it waits. `make
+screenshots` looks at them on every display.
 """
 
-import os
-from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import islice
 from uuid import UUID
 
 import pytest
@@ -15,17 +11,15 @@ from playwright.sync_api import Locator, expect
 
 from chat.demo.models import DEMO_SERVERS
 from tests.support.browser.displays import (
-    ALL_DISPLAYS,
+    DESKTOP_DARK,
     DESKTOP_LIGHT,
     PHONE_LIGHT,
-    TWO_DISPLAYS,
-    Display,
     open_details,
     overflow,
     serious_findings,
 )
-from tests.support.browser.people import SCREENSHOTS, People
-from tests.support.browser.scenes import SCENES, Scene, SceneSite
+from tests.support.browser.people import People
+from tests.support.browser.scenes import ON_ONE_PAGE, SCENES, Scene, SceneSite
 from tests.support.browser.tab import NORMALISED, Tab
 
 KEEP_ONLY_TURNS = """() => {
@@ -35,11 +29,6 @@ KEEP_ONLY_TURNS = """() => {
     }
   }
 }"""
-HAS_PICTURES = bool(os.environ.get("SCENE_PICTURES"))
-
-# A page shows 20 messages: a question and an answer of each.
-ON_ONE_PAGE = 10
-
 DIALECTS = sorted({scene.dialect for scene in SCENES})
 
 
@@ -73,19 +62,17 @@ def test_scenes_are_the_same_live_and_reloaded(
 ) -> None:
     alice = people.tab(scene_site, "Alice")
     scenes = [each for each in SCENES if each.dialect == dialect]
-    # Axe takes half of the time, and scenes have most in common: the displays take turns.
-    turns = cycle(TWO_DISPLAYS[:: -1 if DIALECTS.index(dialect) % 2 else 1])
     for number, start in enumerate(range(0, len(scenes), ON_ONE_PAGE), start=1):
         played: list[Played] = []
         for scene in scenes[start : start + ON_ONE_PAGE]:
             with subtests.test(msg=scene.name), people.screenshots_on_failure(scene.name):
-                played.append(play(scene_site, alice, scene, next(turns)))
+                played.append(play(scene_site, alice, scene))
         name = f"{dialect}-{number}"
         with subtests.test(msg=name), people.screenshots_on_failure(name):
-            assert_same_on_one_page(scene_site, alice, played, name, next(turns))
+            assert_same_on_one_page(scene_site, alice, played)
 
 
-def play(site: SceneSite, alice: Tab, scene: Scene, display: Display) -> Played:
+def play(site: SceneSite, alice: Tab, scene: Scene) -> Played:
     alice.console_errors.clear()
     DESKTOP_LIGHT.show(alice.page)
     run = site.ask(scene)
@@ -93,8 +80,7 @@ def play(site: SceneSite, alice: Tab, scene: Scene, display: Display) -> Played:
 
     if scene.status == "waiting":
         expect(alice.page.locator(".ask-open").first).to_be_visible()
-        assert faults(alice, f"{scene.name}-waiting", (DESKTOP_LIGHT, PHONE_LIGHT)) == []
-        assert serious_findings(alice.page, [display], within="#turns") == []
+        assert overflow(alice.page) == []
         answer_questions(alice)
     alice.until_ended()
     assert site.run(run)["status"] == ("incomplete" if is_paused(scene) else scene.status)
@@ -110,9 +96,7 @@ def play(site: SceneSite, alice: Tab, scene: Scene, display: Display) -> Played:
     return Played(scene, run, shown(alice))
 
 
-def assert_same_on_one_page(
-    site: SceneSite, alice: Tab, played: list[Played], name: str, display: Display
-) -> None:
+def assert_same_on_one_page(site: SceneSite, alice: Tab, played: list[Played]) -> None:
     """Loads what was seen live again, all on one page: a page for each scene, laid out and checked,
     would take three times as long."""
     alice.console_errors.clear()
@@ -124,13 +108,15 @@ def assert_same_on_one_page(
         assert list(islice(found, len(each.live))) == each.live, each.scene.name
     assert list(found) == []
     # In each state on both sizes; colors lay nothing out.
-    assert faults(alice, name, (DESKTOP_LIGHT, PHONE_LIGHT)) == []
+    assert overflow(alice.page) == []
     open_details(alice.page)
-    assert faults(alice, f"{name}-open", (PHONE_LIGHT, DESKTOP_LIGHT)) == []
+    assert overflow(alice.page) == []
+    PHONE_LIGHT.show(alice.page)
+    assert overflow(alice.page) == []
     assert alice.console_errors == []
     # Axe reads the whole page, and takes half the time where there is nothing but the answers.
     alice.page.evaluate(KEEP_ONLY_TURNS)
-    assert serious_findings(alice.page, [display], within="#turns") == []
+    assert serious_findings(alice.page, [DESKTOP_DARK], within="#turns") == []
 
 
 def test_phone_figures_leave_room_for_the_label(scene_site: SceneSite, people: People) -> None:
@@ -147,17 +133,6 @@ def test_phone_figures_leave_room_for_the_label(scene_site: SceneSite, people: P
 
     assert len(shares) == 1
     assert shares[0] > 0.5
-
-
-def faults(tab: Tab, name: str, displays: Iterable[Display]) -> list[str]:
-    """What is too wide on these displays."""
-    found = []
-    for display in ALL_DISPLAYS if HAS_PICTURES else displays:
-        display.show(tab.page)
-        found += [f"{display.name}: {each}" for each in overflow(tab.page)]
-        if HAS_PICTURES:
-            take_picture(tab, f"{name}-{display.name}")
-    return found
 
 
 def is_paused(scene: Scene) -> bool:
@@ -197,11 +172,3 @@ def answer_question(card: Locator) -> None:
 def shown(tab: Tab) -> list[str]:
     """What the answers of the page show, run by run."""
     return [str(answer.evaluate(NORMALISED)) for answer in tab.answers.all()]
-
-
-def take_picture(tab: Tab, name: str) -> None:
-    # So that sticky elements are at the top of the page.
-    tab.page.evaluate("() => scrollTo(0, 0)")
-    folder = SCREENSHOTS / "scenes"
-    folder.mkdir(parents=True, exist_ok=True)
-    tab.page.screenshot(path=folder / f"{name}.png", full_page=True, timeout=10_000)

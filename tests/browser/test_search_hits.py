@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from tests.browser.test_search import MARKS, until_marked
 from tests.support.browser import streams
-from tests.support.browser.displays import TWO_DISPLAYS, overflow, serious_findings
+from tests.support.browser.displays import DESKTOP_DARK, overflow, serious_findings
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
@@ -75,7 +75,7 @@ def test_hit_in_an_old_branch_of_a_long_conversation(site: BrowserSite, tab: Ope
     expect(alice.turns).to_have_count(40)
     expect(alice.turns.last).to_contain_text("Turn 1030.")
     assert alice.page.evaluate(MARKS)["words"] == ["kingfisher", "Kingfisher"]
-    assert serious_findings(alice.page, TWO_DISPLAYS) == []
+    assert serious_findings(alice.page, [DESKTOP_DARK]) == []
     alice.page.get_by_role("link", name="Jump to latest").first.click()
     expect(alice.turns.last).to_contain_text("Turn 2000.")
 
@@ -111,7 +111,7 @@ def test_turn_near_the_end_opens_in_the_conversation(site: BrowserSite, tab: Ope
     expect(alice.page.locator("#panel")).to_be_hidden()
     alice.page.get_by_role("link", name="Find in conversation").click()
     expect(field).to_have_value("")
-    assert serious_findings(alice.page, TWO_DISPLAYS) == []
+    assert serious_findings(alice.page, [DESKTOP_DARK]) == []
     alice.page.set_viewport_size({"width": 360, "height": 740})
     assert overflow(alice.page) == []
 

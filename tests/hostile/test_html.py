@@ -12,11 +12,11 @@ from tests.hostile.grammar import PIECES, texts
 from tests.hostile.places import PLACES, answer_with, citation, medium, step, tool_result
 from tests.hostile.rules import problems_in
 from tests.rendering.hostile_texts import HOSTILE, everywhere
-from tests.support.selection import EXHAUSTIVE, sample
 
 SEED = 20_261_123
-COUNT = 5_000 if EXHAUSTIVE else 1_500
-ANSWERS = [*PIECES, *texts(40, seed=SEED + 1)]
+# All pieces, and many more texts, are looked at in a browser by test_browser_texts.
+COUNT = 1_500
+ANSWERS = [*PIECES[::4], *texts(10, seed=SEED + 1)]
 
 
 def problems_of_texts(count: int) -> list[tuple[str, list[str]]]:
@@ -45,7 +45,7 @@ def test_check_finds_markup_that_nothing_stopped(monkeypatch: pytest.MonkeyPatch
 
 
 def test_hostile_fields_of_an_answer_are_harmless(subtests: pytest.Subtests) -> None:
-    for text in sample(ANSWERS, 32):
+    for text in ANSWERS:
         with subtests.test(msg=text):
             assert problems_in(answer_with(*everywhere(text))) == []
 
@@ -53,7 +53,8 @@ def test_hostile_fields_of_an_answer_are_harmless(subtests: pytest.Subtests) -> 
 def test_hostile_addresses_become_no_links_of_ours(subtests: pytest.Subtests) -> None:
     for place, html_with in PLACES.items():
         with subtests.test(msg=place):
-            found = [(url, problems_in(html_with(url))) for url in ADDRESSES]
+            # All of them are looked at in a browser by test_browser_addresses.
+            found = [(url, problems_in(html_with(url))) for url in ADDRESSES[::3]]
 
             assert [(url, problems) for url, problems in found if problems] == []
 

@@ -84,6 +84,7 @@ def test_kill_between_claim_and_request_asks_once(site: Site) -> None:
     assert_can_retry(site, run)
 
 
+@pytest.mark.slow
 def test_kill_before_claim_asks_once(site: Site) -> None:
     site.rows("UPDATE chat_upstream SET concurrency_limit = 1")
     site.fake.script(stream(SEEN, Gate(name="rest")), stream(ANSWER))

@@ -1,7 +1,7 @@
 """Takes the screenshots: ``python -m tests.screens [--out FOLDER] [--only PART,PART]``.
 
-Writes ``<screen>.<width>.<light|dark>.png``. A screen whose page or state cannot be shown is
-reported and the others go on; the exit code is then 1.
+Writes ``<screen>.<width>.<light|dark>.png``. A screen whose page or state cannot be shown, or which
+is not accessible or wider than its window, is reported and the others go on; the exit code is then 1.
 """
 
 import argparse
@@ -27,11 +27,13 @@ def main() -> int:
     screens = chosen(options.only)
     if not screens:
         parser.error(f"no screen has {options.only!r} in its name")
-    missing, written = take(screens, options.out)
+    missing, faults, written = take(screens, options.out)
     print(f"{written} pictures of {len(screens)} screens are in {options.out}")
     for line in missing:
         print(f"missing: {line}")
-    return 1 if missing else 0
+    for line in faults:
+        print(f"fault: {line}")
+    return 1 if missing or faults else 0
 
 
 def chosen(only: str) -> list[Screen]:
@@ -39,8 +41,9 @@ def chosen(only: str) -> list[Screen]:
     return [screen for screen in SCREENS if not parts or any(part in screen.name for part in parts)]
 
 
-def take(screens: list[Screen], folder: Path) -> tuple[list[str], int]:
-    """What is missing, with the reason, and how many pictures were written."""
+def take(screens: list[Screen], folder: Path) -> tuple[list[str], list[str], int]:
+    """What is missing, with the reason, what is wrong on the screens, and how many pictures were
+    written."""
     folder.mkdir(parents=True, exist_ok=True)
     with open_stage() as stage, sync_playwright() as playwright, launched(playwright) as browser:
         missing = [f"{step} (test data)" for step in stage.failed_steps]
@@ -48,13 +51,13 @@ def take(screens: list[Screen], folder: Path) -> tuple[list[str], int]:
         # wherever a screen stands in the table.
         for screen in screens:
             for path in (screen.path, *screen.needs):
-                if not screen.is_live:
+                if not screen.is_late:
                     stage.prepare(path)
         camera = Camera(browser, stage, folder)
         for screen in screens:
             print(screen.name, flush=True)
             missing += camera.take(screen)
-    return missing, camera.written
+    return missing, camera.faults, camera.written
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Opens the page of a screen at each width and takes its pictures in light and in dark colors."""
+"""Opens the page of a screen at each width, takes its pictures in light and in dark colors, and checks
+on each of them that the page is accessible and fits its width."""
 
 import contextlib
 import itertools
@@ -12,7 +13,8 @@ from playwright.sync_api import Error as PlaywrightError
 from tests.screens.stage import Stage
 from tests.screens.states import Missing, settle
 from tests.screens.table import Screen
-from tests.support.browser.displays import PAINT_ALL, PAINT_AS_USUAL
+from tests.support.browser.axe import findings
+from tests.support.browser.displays import PAINT_ALL, PAINT_AS_USUAL, overflow
 from tests.support.browser.people import signed_in_context
 
 # At 360 px as on a phone: what appears under a pointer elsewhere is always shown there.
@@ -39,6 +41,8 @@ class Camera:
         self._folder = folder
         self._contexts: dict[tuple[str, int], BrowserContext] = {}
         self.written = 0
+        # What is wrong on the screens that were taken, in one sentence for each element.
+        self.faults: list[str] = []
 
     def take(self, screen: Screen) -> list[str]:
         """Writes the pictures of one screen. Returns what is missing of them, with the reason."""
@@ -80,6 +84,7 @@ class Camera:
                 self._shoot(page, screen, f"{screen.name}-tab{number + 1}.{width}")
 
     def _shoot(self, page: Page, screen: Screen, name: str) -> None:
+        self.faults += [f"{name}: {each}" for each in overflow(page)]
         with contextlib.nullcontext() if screen.is_window else whole(page):
             for colors in COLORS:
                 page.emulate_media(color_scheme=colors, reduced_motion="reduce")
@@ -88,6 +93,10 @@ class Camera:
                 page.screenshot(
                     path=self._folder / f"{name}.{colors}.png", full_page=not screen.is_window
                 )
+                # All but the colors is the same in both.
+                is_known = colors != COLORS[0]
+                found = findings(page, only_colors=is_known, also_mild=screen.is_strict)
+                self.faults += [f"{name}.{colors}: {each}" for each in found]
                 page.evaluate(PAINT_AS_USUAL)
                 self.written += 1
 

@@ -1,8 +1,12 @@
 """The conversations of the screens: what is asked of which demo model, or what a script answers."""
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
+
 from chat.demo.script import Script
-from tests.support.browser import streams
-from tests.support.browser.scenes import Scene
+from tests.support.browser import scenes, streams
+from tests.support.browser.scenes import ON_ONE_PAGE, Scene
 
 RICH = r"""A **moving average** smooths the hourly levels. Take the mean of the last $n$ values:
 
@@ -101,6 +105,19 @@ SCENES: dict[str, Scene] = {
         "openai_chat", "demo-writer", "Which invoices are open? Use the tool.", has_tools=True
     ),
 }
+
+
+def _pages_of_scenes() -> Iterator[tuple[str, Sequence[Scene]]]:
+    by_dialect = attrgetter("dialect")
+    for dialect, found in groupby(sorted(scenes.SCENES, key=by_dialect), by_dialect):
+        group = list(found)
+        for number, start in enumerate(range(0, len(group), ON_ONE_PAGE), start=1):
+            name = f"scenes-{dialect}-{number}".replace("_", "-")
+            yield name, group[start : start + ON_ONE_PAGE]
+
+
+# All scenes of the demo's servers, as many on one page as it shows.
+PAGES_OF_SCENES = dict(_pages_of_scenes())
 
 
 def say(*texts: str) -> Script:

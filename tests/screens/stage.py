@@ -12,14 +12,14 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from uuid import UUID
 
 from chat.demo.fake import FakeUpstream
-from tests.screens.rooms import BRANCHES, LIVE, SCENES, SCRIPTED
+from tests.screens.rooms import BRANCHES, LIVE, PAGES_OF_SCENES, SCENES, SCRIPTED
 from tests.support import databases
-from tests.support.browser.scenes import SPEED, SceneSite
+from tests.support.browser.scenes import SPEED, Scene, SceneSite
 from tests.support.processes.seeded import seeded_once
 from tests.support.processes.site import ROOT, Site, environment, soon
 
@@ -103,6 +103,8 @@ class Stage:
         special = {"queued": self._queue, "branches": self._branch, "private": self._keep_private}
         if name in special:
             return str(special[name]())
+        if name in PAGES_OF_SCENES:
+            return str(self._play_all(PAGES_OF_SCENES[name]))
         if name in SCENES:
             run = self.site.ask(SCENES[name])
             self.site.until_ended(run)
@@ -114,6 +116,15 @@ class Stage:
             self.site.until_ended(run)
             return str(run)
         return str(self._run_to_gate(name))
+
+    def _play_all(self, scenes: Sequence[Scene]) -> UUID:
+        """One conversation of all these scenes; its first run."""
+        runs = [self.site.ask(scene) for scene in scenes]
+        # A scene may begin another run when its first one has ended.
+        unfinished = "SELECT 1 FROM chat_run WHERE status IN ('queued', 'running') AND id >= ?"
+        soon(lambda: not self.site.rows(unfinished, self.site.run(runs[0])["id"]))
+        self.site.join(runs)
+        return runs[0]
 
     def _run_to_gate(self, name: str) -> UUID:
         text, script = LIVE[name]

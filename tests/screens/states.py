@@ -244,6 +244,11 @@ open_mockup_panel = either(
 edit_message = follow("#turns a[href$='/edit/']", then="#turns textarea")
 show_log_probabilities = unfold("details.likely", "#turns details:has(.heat)", "details.logprobs")
 unfold_answer = unfold("#turns .answer details")
+unfold_page = unfold("main details:not(.menu)")
+open_guide_menu = press("#menus .menu > summary")
+open_guide_dialog = press(
+    "main [commandfor=guide-dialog]", "main button:has-text('Open the dialog')"
+)
 unfold_errors = unfold("#turns .answer details, #turns .note details, #turns .notice details")
 open_event = press("#recorder li > details > summary", "main li[id^=e] summary")
 unfold_raw = unfold("main section:last-of-type details", "main details")

@@ -6,6 +6,7 @@ Names are those of the files, and stay the same when the interface changes.
 from dataclasses import dataclass
 
 from tests.screens import states
+from tests.screens.rooms import PAGES_OF_SCENES
 from tests.screens.states import Opener
 
 
@@ -23,8 +24,11 @@ class Screen:
     statuses: tuple[int, ...] = (200,)
     # Only what the window shows: for what lies on top of a page.
     is_window: bool = False
-    # Its conversation goes on being answered; it is begun only when its turn comes.
-    is_live: bool = False
+    # Its conversation is begun only when its turn comes: it goes on being answered, or is one of so
+    # many that the lists of other screens would be full of them.
+    is_late: bool = False
+    # Axe's mild findings are faults, too.
+    is_strict: bool = False
     # The other tabs of the page are taken as well, as ``<name>-tab2`` and so on.
     has_tabs: bool = False
 
@@ -35,7 +39,7 @@ def on_top(name: str, who: str, path: str, opener: Opener) -> Screen:
 
 
 def live(name: str, who: str, path: str) -> Screen:
-    return Screen(name, who, path, is_live=True, is_window=True)
+    return Screen(name, who, path, is_late=True, is_window=True)
 
 
 QUESTIONS = ("{room[question]}", "{room[approval]}", "{room[tool-result]}")
@@ -50,7 +54,10 @@ SCREENS = (
     Screen("invitation-signed-in", "Charlie", "{link[invitation]}"),
     Screen("password-reset", "", "/accounts/password/reset/"),
     # --- home
-    Screen("styleguide", "Ada", "/styleguide/"),
+    Screen("styleguide", "Ada", "/styleguide/", is_strict=True),
+    Screen("styleguide-open", "Ada", "/styleguide/", states.unfold_page, is_strict=True),
+    on_top("styleguide-menu", "Ada", "/styleguide/", states.open_guide_menu),
+    on_top("styleguide-dialog", "Ada", "/styleguide/", states.open_guide_dialog),
     Screen("home", "Bob", "/"),
     Screen("home-administrator", "Ada", "/"),
     Screen("home-without-team", "Charlie", "/"),
@@ -250,4 +257,9 @@ SCREENS = (
     live("live-thinking", "Alice", "{room[thinking]}"),
     live("live-growing", "Alice", "{room[growing]}"),
     live("live-growing-author", "Bob", "{room[growing]}"),
+    # --- what the demo's servers can answer
+    *(
+        Screen(name, "Alice", f"{{room[{name}]}}", states.unfold_answer, is_late=True)
+        for name in PAGES_OF_SCENES
+    ),
 )

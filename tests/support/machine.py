@@ -39,9 +39,16 @@ def _first_of(*names: str) -> Callable[[], str | None]:
 
 
 def _postgres_binaries() -> str | None:
-    """The newest version's folder; as root only where the user of PostgreSQL exists."""
+    """The folder of its programs; as root only where the user of PostgreSQL exists. Debian keeps
+    them out of the path and has a program there that finds them."""
+    if os.getuid() == 0 and not _can_change_user():
+        return None
+    if in_path := shutil.which("initdb"):
+        return str(Path(in_path).resolve().parent)
+    if shutil.which("pg_ctlcluster") is None:
+        return None
     found = sorted(POSTGRES_FOLDERS.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    return str(found[-1].parent) if found and (os.getuid() != 0 or _can_change_user()) else None
+    return str(found[-1].parent) if found else None
 
 
 def _can_change_user() -> bool:

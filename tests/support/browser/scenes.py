@@ -13,6 +13,8 @@ from tests.support.processes.site import ROOT, environment
 
 # Scenes that take seconds for a person take a moment here, but still arrive piece by piece.
 SPEED = 40.0
+# A page shows 20 messages: a question and an answer of each.
+ON_ONE_PAGE = 10
 TOOLS = ("find_invoices", "send_reminder")
 
 MAKE = f"""

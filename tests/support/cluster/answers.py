@@ -14,7 +14,7 @@ from tests.support.processes.site import SOON_SECONDS
 
 
 class Words:
-    """An answer of many words, with ``pause_seconds`` between them, and steps in the middle."""
+    """An answer of many words, with ``pause_seconds`` between them, and steps among them."""
 
     def __init__(self, prefix: str, *, count: int = 60, pause_seconds: float = 0.01) -> None:
         self._words = [f"{prefix}-{number} " for number in range(count)]
@@ -28,13 +28,15 @@ class Words:
     def last(self) -> str:
         return self._words[-1].strip()
 
-    def script(self, *middle: AnyStep) -> Script:
-        """The first half, ``middle``, the rest."""
-        events = [lmstudio_event(event) for event in lmstudio_run(*self._words)]
+    def script(self, *steps: AnyStep) -> Script:
+        """The words in equal parts, with one of the steps between each two."""
+        *events, last = [lmstudio_event(event) for event in lmstudio_run(*self._words)]
         # chat.start, two of prompt processing, message.start; then the words.
-        half = 4 + len(self._words) // 2
-        last = events.pop()
-        return stream(*self._paced(events[:half]), *middle, *self._paced(events[half:]), last)
+        parts: list[bytes | AnyStep] = self._paced(events[:4])
+        words, size = events[4:], len(self._words) // (len(steps) + 1)
+        for number, step in enumerate(steps):
+            parts += [*self._paced(words[number * size : (number + 1) * size]), step]
+        return stream(*parts, *self._paced(words[len(steps) * size :]), last)
 
     def _paced(self, events: Sequence[bytes]) -> list[bytes | AnyStep]:
         pause = Pause(seconds=self._pause_seconds)
@@ -42,14 +44,14 @@ class Words:
 
 
 def begin(
-    cluster: Cluster, count: int, *middle: AnyStep, pause_seconds: float = 0.01
+    cluster: Cluster, count: int, *steps: AnyStep, pause_seconds: float = 0.01
 ) -> list[tuple[UUID, Words]]:
     """Runs that are being answered; each has its own words."""
     begun: list[tuple[UUID, Words]] = []
     for number in range(count):
         words = Words(f"w{number}", pause_seconds=pause_seconds)
         posts = cluster.fake.posts
-        cluster.fake.script(words.script(*middle))
+        cluster.fake.script(words.script(*steps))
         run = cluster.webs[number % 2].send(f"Tell story {number}")
         # Scripts are used in the order of the requests.
         cluster.fake.wait_until(partial(_has_posts, posts + 1), timeout=SOON_SECONDS)
