@@ -42,7 +42,9 @@ class Signal:
 
     def set(self) -> None:
         self._is_set = True
-        self.pulse()
+        # Mostly nobody waits: a log is told of each read, and looks when it has committed the last ones.
+        if self._waiting:
+            self.pulse()
 
     def clear(self) -> None:
         self._is_set = False

@@ -166,16 +166,11 @@ class ItemTracker:
         if not content:
             return
         item = self._current.get((choice, kind)) or self.open_text(kind, choice=choice)
-        content = self._whole_characters(item, content)
-        if content:
-            self._delta(item, content, category)
+        self._delta(item, content, category)
 
     def block_text(self, item: Item, content: str, *, category: str | None = None) -> None:
         """Emits a delta of this item; ignored after the item was closed."""
-        if not content or not item.is_open:
-            return
-        content = self._whole_characters(item, content)
-        if content:
+        if content and item.is_open:
             self._delta(item, content, category)
 
     def close(self, item: Item, *, is_complete: bool = True) -> None:
@@ -187,11 +182,13 @@ class ItemTracker:
         """Like ``text``, but closes open text of other kinds first; for dialects without block markers."""
         if not content:
             return
-        if (choice, kind) not in self._current:
+        item = self._current.get((choice, kind))
+        if item is None:
             for other in ("message", "reasoning", "refusal"):
                 if other != kind:
                     self.close_text(other, choice=choice)
-        self.text(kind, content, choice=choice)
+            item = self.open_text(kind, choice=choice)
+        self._delta(item, content)
 
     def current(self, kind: TextKind, *, choice: int = 0) -> Item | None:
         return self._current.get((choice, kind))
@@ -205,6 +202,11 @@ class ItemTracker:
         return True
 
     def _delta(self, item: Item, content: str, category: str | None = None) -> None:
+        # Nearly all text passes, so it is asked here and not with a call for each delta.
+        if item.held or not content.isascii() or "\x00" in content:
+            content = self._whole_characters(item, content)
+            if not content:
+                return
         number, choice = item.number, item.choice
         if self._keeps_text or item.kind == "refusal":
             add_piece(item.pieces, content, first=item.kept_pieces)
@@ -447,6 +449,7 @@ class ItemTracker:
         item.is_open = False
         if item.held:
             # The other half of the surrogate pair was not received.
+            item.held = ""
             self._delta(item, "\ufffd")
         if item.kind == "message":
             self.emit(MessageEnd(item=item.number, choice=item.choice))

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
-from uuid import UUID
 
 from chat import events as canonical
 from chat.runs.event_buffer import LogEntry
@@ -38,11 +37,14 @@ class AnswerMemory:
 
     Over the limit, each answer that has more than an equal share of it must end. So a few endless
     answers end early, and the others are not affected. For use on one event loop.
+
+    Answers have the keys of their runs: hashing a UUID is a call of Python, and this is asked for each
+    segment.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        self._held: dict[UUID, int] = {}
+        self._held: dict[int, int] = {}
         self._held_bytes = 0
         self._turn = asyncio.Lock()
 
@@ -51,18 +53,18 @@ class AnswerMemory:
         """What each answer may hold when all of them together hold too much."""
         return max(LEAST_SHARE_BYTES, self._limit_bytes // max(1, len(self._held)))
 
-    def held(self, run_id: UUID) -> int:
-        return self._held.get(run_id, 0)
+    def held(self, run_pk: int) -> int:
+        return self._held.get(run_pk, 0)
 
-    def add(self, run_id: UUID, size_bytes: int) -> None:
-        self._held[run_id] = self.held(run_id) + size_bytes
+    def add(self, run_pk: int, size_bytes: int) -> None:
+        self._held[run_pk] = self._held.get(run_pk, 0) + size_bytes
         self._held_bytes += size_bytes
 
-    def forget(self, run_id: UUID) -> None:
-        self._held_bytes -= self._held.pop(run_id, 0)
+    def forget(self, run_pk: int) -> None:
+        self._held_bytes -= self._held.pop(run_pk, 0)
 
-    def must_end(self, run_id: UUID) -> bool:
-        return self._held_bytes > self._limit_bytes and self.held(run_id) > self.share_bytes
+    def must_end(self, run_pk: int) -> bool:
+        return self._held_bytes > self._limit_bytes and self.held(run_pk) > self.share_bytes
 
     def turn(self, *, is_large: bool) -> AbstractAsyncContextManager[None]:
         """Entered to end an answer: of the large ones one at a time."""

@@ -243,7 +243,7 @@ class RunLog:
     @property
     def limit_reached(self) -> int:
         """The limit for the text in memory that this answer has passed, in bytes; otherwise 0."""
-        return self._memory.share_bytes if self._memory.must_end(self._run_id) else 0
+        return self._memory.share_bytes if self._memory.must_end(self._run_pk) else 0
 
     async def flushed(self, seconds: float) -> None:
         """Waits until everything added or requested is committed, at most ``seconds``."""
@@ -331,7 +331,7 @@ class RunLog:
             columns, self._columns = self._columns, {}
             events = [waiting.joined() for waiting in pending]
             entries.extend(self._number(events))
-            self._memory.add(self._run_id, held_bytes(events, entries, _TEXT_MEMBER))
+            self._memory.add(self._run_pk, held_bytes(events, entries, _TEXT_MEMBER))
             return self._write(entries, columns=columns)
 
         await self._writer.append_at_commit(self._run_pk, write)
@@ -357,8 +357,7 @@ class RunLog:
     ) -> SegmentWrite:
         raw, self._raw = b"".join(self._raw), []
         self._count(len(entries), len(raw))
-        self._writing_bytes = len(raw) + sum(len(entry.body) for entry in entries)
-        return SegmentWrite(
+        write = SegmentWrite(
             run_pk=self._run_pk,
             runner=self._runner,
             entries=entries,
@@ -370,6 +369,8 @@ class RunLog:
             attempt=attempt,
             conversation_pk=self._conversation_pk,
         )
+        self._writing_bytes = write.size_bytes
+        return write
 
     def _publish(self, entries: list[LogEntry]) -> None:
         """Publishes committed entries."""
@@ -410,7 +411,7 @@ class RunLog:
         self._wanted.set()
         await self._pump
         is_large = (
-            self._memory.held(self._run_id) >= LARGE_TEXT_BYTES
+            self._memory.held(self._run_pk) >= LARGE_TEXT_BYTES
             or self.received_bytes >= LARGE_BYTES
         )
         async with self._memory.turn(is_large=is_large):
@@ -428,7 +429,7 @@ class RunLog:
         if is_large:
             # In a thread, because the event loop would be blocked for too long.
             ended = await asyncio.to_thread(self._conclude, closing, ending, t)
-            if self._memory.held(self._run_id) >= LARGE_BYTES:
+            if self._memory.held(self._run_pk) >= LARGE_BYTES:
                 await asyncio.to_thread(return_memory)
         else:
             ended = self._conclude(closing, ending, t)
@@ -469,7 +470,7 @@ class RunLog:
         with suppress(asyncio.CancelledError, Exception):
             await self._pump
         self._hold(0)
-        self._memory.forget(self._run_id)
+        self._memory.forget(self._run_pk)
 
 
 # The open logs, for the metrics.

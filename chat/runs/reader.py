@@ -83,6 +83,8 @@ class AnswerReader:
         self._is_waiting = False
         self._failure: Exception | None = None
         self._quiet_seconds = float(settings.UPSTREAM_QUIET_SECONDS)
+        # Django looks for a setting each time it is read, and this one is needed with each read.
+        self._limit_bytes: int = settings.RUN_BYTES
 
     async def read(self, answer: UpstreamAnswer) -> Outcome:
         """Reads to the terminator, the end of input or a limit. If it is cancelled, the log has
@@ -125,8 +127,8 @@ class AnswerReader:
                 await self._take_at_its_moment(answer, quiet)
                 if self._parser.is_done:
                     return Outcome(cause="eof")
-                if self._received_bytes > settings.RUN_BYTES:
-                    return _limited(settings.RUN_BYTES)
+                if self._received_bytes > self._limit_bytes:
+                    return _limited(self._limit_bytes)
                 if limit_bytes := self._log.limit_reached:
                     return _limited(limit_bytes)
                 if not await self._until_there_is_room(quiet):
@@ -175,7 +177,7 @@ class AnswerReader:
         if not self._held:
             return
         data, self._held = self._held, b""
-        room = max(0, settings.RUN_BYTES - self._received_bytes)
+        room = max(0, self._limit_bytes - self._received_bytes)
         self._received_bytes += len(data)
         try:
             frames = self._decoder.feed(data[:room])
@@ -224,7 +226,7 @@ class AnswerReader:
         return bool(found)
 
     async def _read_body(self, answer: UpstreamAnswer) -> Outcome:
-        body = await answer.body(min(BODY_BYTES, settings.RUN_BYTES))
+        body = await answer.body(min(BODY_BYTES, self._limit_bytes))
         events = self._parser.feed_body(body)
         t = self._elapsed()
         for event in events:

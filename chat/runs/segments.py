@@ -60,10 +60,12 @@ class SegmentWrite:
     # With `is_end`: what became of the last attempt.
     attempt: AttemptOutcome | None = None
     conversation_pk: int = 0
+    # Counted once: the log, the writer and the database's thread each ask for it.
+    size_bytes: int = field(init=False)
 
-    @property
-    def size_bytes(self) -> int:
-        return len(self.raw) + sum(len(entry.body) for entry in self.entries)
+    def __post_init__(self) -> None:
+        size_bytes = len(self.raw) + sum([len(entry.body) for entry in self.entries])
+        object.__setattr__(self, "size_bytes", size_bytes)
 
 
 # --- writing, in the thread of a `chat.runs.writer` ----------------------------------

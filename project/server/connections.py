@@ -312,7 +312,8 @@ class WebSocket(ws_protocol.WebSocketProtocol):
             # limit.
             self.transport.abortConnection()
             return
-        super().dataReceived(data)
+        # All that the library's own method does besides is to format a description for a log.
+        self._dataReceived(data)
 
     def onMessageFrameBegin(self, length: int) -> None:
         # We don't use the library's own limit, because it also applies to outgoing messages.
