@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chat.rendering import markdown
@@ -49,6 +49,7 @@ def test_streamed_blocks_equal_reloaded_ones(size: int) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(document=documents, size=st.integers(1, 25))
+@example(document="```\n\t", size=1)
 def test_streamed_blocks_equal_reloaded_ones_in_any_document(document: str, size: int) -> None:
     assert streamed(document, size) == reloaded(document)
 

@@ -293,11 +293,13 @@ class Flow(Part):
             self._parts, self._part_seqs, self._parts_reset_seq = [], [], seq
 
     def _close_all(self, seq: int) -> None:
-        if self._fence is not None:
-            text = self._open_text()
-            self._close_source(text if text.endswith("\n") else f"{text}\n", seq)
+        text = self._open_text()
+        line = text.rpartition("\n")[2]
+        # A last line of nothing but spaces is left out, and the parser says which is one.
+        if self._fence is not None and (not line or line.strip()):
+            self._close_source(f"{text}\n" if line else text, seq)
             return
-        found = outline(self._open_text(), self._references.scope())
+        found = outline(text, self._references.scope())
         self._close_spans(found, found.spans, len(found.lines), seq)
 
     def _close_spans(self, found: Outline, spans: list[Span], end: int, seq: int) -> None:
