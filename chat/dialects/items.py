@@ -1,5 +1,6 @@
 """Tracks output items: each has a number in order of appearance, is opened once and closed once."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
@@ -33,11 +34,17 @@ from chat.events.translation import gettext_noop
 TextKind = Literal["message", "reasoning", "refusal"]
 Kind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
 
+# What a server sends for a call without arguments, or before the arguments.
+NO_ARGUMENTS = ("", "{}", "null")
+
 # Arguments longer than this are an error of the model or the server.
 MAX_ARGUMENT_CHARACTERS = 8 * 1024 * 1024
 
 NOT_JSON = gettext_noop("The arguments of this call aren’t a JSON object.")
 TOO_LONG = gettext_noop("The arguments of this call are too long.")
+TORN = gettext_noop(
+    "Parts of the tool calls were lost, so the arguments of this call may be missing."
+)
 NO_NAME = gettext_noop("The server sent a call without a tool name.")
 
 
@@ -354,6 +361,18 @@ class ItemTracker:
         if call.is_open and not call.has_arguments:
             self._read_arguments(call)
 
+    def fail_empty_calls(
+        self, is_torn: Callable[[Call], bool] = lambda call: not call.tool, *, choice: int = 0
+    ) -> None:
+        """Fails the calls without arguments of a choice in which a call ``is_torn``: that call's arguments may
+        be theirs."""
+        calls = [call for call in self.items(choice) if isinstance(call, Call)]
+        empty = [call for call in calls if _is_offered_empty(call)]
+        if empty and any(map(is_torn, calls)):
+            for call in empty:
+                call.has_arguments = False
+                self._fail(call, "incomplete", TORN)
+
     def _fragment(self, call: Call, fragment: str) -> None:
         self.emit(
             ToolCallDelta(
@@ -382,7 +401,7 @@ class ItemTracker:
             call.is_open = False
             return
         if not is_complete:
-            call.arguments = _read_buffer(call)[1]
+            call.arguments = read_arguments(call)[1]
             self._fail(call, "incomplete", UNFINISHED_CALL)
             return
         self._read_arguments(call)
@@ -390,7 +409,7 @@ class ItemTracker:
 
     def _read_arguments(self, call: Call) -> None:
         """Emits the parsed arguments, or the failure of the call."""
-        raw, arguments = _read_buffer(call)
+        raw, arguments = read_arguments(call)
         if call.piece_characters > MAX_ARGUMENT_CHARACTERS:
             self._fail(call, "invalid_arguments", TOO_LONG)
         elif arguments is None:
@@ -458,7 +477,15 @@ class ItemTracker:
             del self._current[item.choice, item.kind]
 
 
-def _read_buffer(call: Call) -> tuple[str, JsonObject | None]:
+def _is_offered_empty(call: Call) -> bool:
+    if call.executes != "client" or not call.tool:
+        return False
+    if call.has_arguments:
+        return not call.arguments
+    return call.is_open and call.joined().strip() in NO_ARGUMENTS
+
+
+def read_arguments(call: Call) -> tuple[str, JsonObject | None]:
     """The argument text of a call, and the object that it stands for."""
     if call.held:
         # The other half of a surrogate pair was not received.
@@ -468,6 +495,11 @@ def _read_buffer(call: Call) -> tuple[str, JsonObject | None]:
     if not raw.strip():
         return raw, {}
     arguments = as_object(raw)
+    if arguments is None:
+        # Some servers send an empty object before the arguments.
+        for prefix in NO_ARGUMENTS:
+            if prefix and raw.startswith(prefix) and (found := as_object(raw[len(prefix) :])):
+                return raw[len(prefix) :], found
     if arguments is None and call.is_cumulative and len(call.pieces) > 1:
         last = repair_text(call.pieces[-1])
         arguments = as_object(last)

@@ -334,6 +334,7 @@ class AnthropicParser(StreamParser):
 
     def _finish(self) -> None:
         self._stop_blocks()
+        self.tracker.fail_empty_calls()
         self.is_done = True
 
     def natural_ending(self) -> Ending | None:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from chat.dialects.items import Call, Item
-from chat.dialects.reading import NotJson, read_json, write_json
+from chat.dialects.items import Item
+from chat.dialects.openai_chat.tool_calls import ToolCalls
 from chat.dialects.stream import StreamParser, object_of, objects_of, text_of, whole_of
 from chat.dialects.thinking import Mode, Piece, ThinkSplitter
 from chat.events import (
@@ -14,16 +14,9 @@ from chat.events import (
     JsonObject,
     LogprobsAdd,
     MediaUpdate,
-    ProviderInfo,
     ReplayData,
 )
 from chat.events.text_buffer import add_piece
-
-# In longer arguments, checking whether a call is complete costs too much for the rare servers that
-# need it (no index, no id, several calls).
-_MOST_PROBED_CHARACTERS = 16 * 1024
-
-_CALL_MEMBERS = frozenset(("index", "id", "type", "function", "custom", "extra_content"))
 
 
 class ChoiceState:
@@ -36,11 +29,7 @@ class ChoiceState:
         self._parser = parser
         self._tracker = parser.tracker
         self._splitter = ThinkSplitter(think_mode)
-        self._calls: list[Call] = []
-        self._calls_by_index: dict[int, Call] = {}
-        self._calls_by_id: dict[str, Call] = {}
-        self._has_legacy_call = False
-        self._signatures: dict[int, Json] = {}
+        self.calls = ToolCalls(parser, number, self._end_text)
         self._original: list[str] = []
         self._reasoning: dict[str, list[str]] = {}
         self._reasoning_details: list[Json] = []
@@ -75,6 +64,11 @@ class ChoiceState:
             self._report(self._splitter.disable())
         add_piece(self._reasoning.setdefault(member, []), text)
         self._tracker.switch_text("reasoning", text, choice=self.number)
+
+    def _end_text(self) -> None:
+        self._report(self._splitter.close())
+        for kind in ("message", "reasoning", "refusal"):
+            self._tracker.close_text(kind, choice=self.number)
 
     def _report(self, pieces: list[Piece]) -> None:
         for kind, text in pieces:
@@ -160,92 +154,6 @@ class ChoiceState:
                 data=details,
                 item=reasoning.number if reasoning else None,
                 choice=self.number,
-            )
-        )
-
-    # --- tool calls --------------------------------------------------------------------
-
-    def _on_calls(self, value: Json) -> None:
-        fragments = value if isinstance(value, list) else [value]
-        for fragment in fragments:
-            if isinstance(fragment, dict):
-                self._on_call(fragment)
-            else:
-                self._parser.raw("delta", data={"tool_calls": [fragment]})
-
-    def _on_call(self, fragment: JsonObject) -> None:
-        custom = object_of(fragment, "custom")
-        function = custom or object_of(fragment, "function")
-        call = self._call_of(fragment, text_of(function, "name"))
-        if custom:
-            call.provider_info = ProviderInfo(type="custom")
-            function = {"name": custom.get("name"), "arguments": custom.get("input")}
-        call.call_id = call.call_id or text_of(fragment, "id") or None
-        if call.call_id:
-            self._calls_by_id.setdefault(call.call_id, call)
-        self._take_function(call, function)
-        signature = fragment.get("extra_content")
-        if signature:
-            self._keep_signature(call, signature)
-        for name, value in fragment.items():
-            if name not in _CALL_MEMBERS:
-                self._parser.unknown_member("tool_call", name, value)
-
-    def _on_function_call(self, value: Json) -> None:
-        """The older form: one call in a choice."""
-        if not isinstance(value, dict):
-            self._parser.raw("delta", data={"function_call": value})
-            return
-        if not self._has_legacy_call:
-            self._has_legacy_call = True
-            self._open_call()
-        self._take_function(self._calls[-1], value)
-
-    def _take_function(self, call: Call, function: JsonObject) -> None:
-        name = text_of(function, "name")
-        if name and name != call.tool and not call.pieces:
-            # The name may come in pieces; once there are arguments it is complete.
-            call.tool += name
-        arguments = function.get("arguments")
-        if isinstance(arguments, str):
-            self._tracker.call_text(call, arguments)
-        elif arguments is not None:
-            self._tracker.call_whole_text(call, write_json(arguments))
-
-    def _call_of(self, fragment: JsonObject, name: str) -> Call:
-        """The call that a fragment belongs to. Some servers number all calls 0, or none at all."""
-        identity = text_of(fragment, "id")
-        index = fragment.get("index")
-        if isinstance(index, int) and not isinstance(index, bool):
-            call = self._calls_by_index.get(index)
-            if call is None or (identity and call.call_id and identity != call.call_id):
-                call = self._calls_by_index[index] = self._open_call()
-            return call
-        if identity:
-            return self._calls_by_id.get(identity) or self._open_call()
-        if not self._calls or (name and _is_complete(self._calls[-1])):
-            return self._open_call()
-        return self._calls[-1]
-
-    def _open_call(self) -> Call:
-        self._report(self._splitter.close())
-        for kind in ("message", "reasoning", "refusal"):
-            self._tracker.close_text(kind, choice=self.number)
-        call = self._tracker.open_call(
-            choice=self.number, provider_info=ProviderInfo(type="function")
-        )
-        self._calls.append(call)
-        return call
-
-    def _keep_signature(self, call: Call, signature: Json) -> None:
-        self._signatures[call.number] = signature
-        self._tracker.emit(
-            ReplayData(
-                kind="thought_signature",
-                data=signature,
-                item=call.number,
-                choice=self.number,
-                call_id=call.call_id,
             )
         )
 
@@ -351,23 +259,10 @@ class ChoiceState:
     # --- the end ---------------------------------------------------------------------------
 
     def close(self, answer_id: str, *, is_complete: bool = True) -> None:
-        """Closes the items of this choice. Calls without an id get a permanent one; ``answer_id``
-        makes it unique in the conversation."""
         self._report(self._splitter.close())
-        place = [answer_id, str(self.number)] if self.number else [answer_id]
-        for position, call in enumerate(self._calls):
-            if not call.call_id and is_complete:
-                call.call_id = "_".join(filter(None, ["call", *place, str(position)]))
-                call.id_synthesised = True
-            if is_complete and _is_custom(call) and call.is_open and not call.has_arguments:
-                # The input of such a tool is plain text, not JSON.
-                text = call.joined()
-                self._tracker.call_arguments(call, {"input": text}, text)
+        if is_complete:
+            self.calls.finish(answer_id)
         self._tracker.close_choice(self.number, is_complete=is_complete)
-
-    def waiting_calls(self) -> list[Call]:
-        """Calls that can be run and were not."""
-        return [call for call in self._calls if call.has_arguments]
 
     def has_refusal(self) -> bool:
         return self._tracker.last("refusal", choice=self.number) is not None
@@ -383,51 +278,23 @@ class ChoiceState:
         refusals = [i.joined() for i in self._tracker.items(self.number) if i.kind == "refusal"]
         if refusals:
             turn["refusal"] = "".join(refusals)
-        calls = [self._native_call(call) for call in self.waiting_calls()]
+        calls = self.calls.native()
         if calls:
             turn["tool_calls"] = calls
         return turn if len(turn) > 2 or turn["content"] else None
-
-    def _native_call(self, call: Call) -> JsonObject:
-        wire: JsonObject = {"id": call.call_id}
-        if _is_custom(call):
-            custom = {"name": call.tool, "input": call.arguments_raw or ""}
-            wire |= {"type": "custom", "custom": custom}
-        else:
-            function = {"name": call.tool, "arguments": call.arguments_raw or "{}"}
-            wire |= {"type": "function", "function": function}
-        if call.number in self._signatures:
-            wire["extra_content"] = self._signatures[call.number]
-        if self._has_legacy_call:
-            wire["legacy"] = True
-        return wire
 
 
 # Always in this order, whatever the order in the chunk: reasoning, then text, then calls.
 _DELTA: Mapping[str, Callable[[ChoiceState, Json], None]] = {
     "content": ChoiceState._on_content,
     "refusal": ChoiceState._on_refusal,
-    "tool_calls": ChoiceState._on_calls,
-    "function_call": ChoiceState._on_function_call,
+    "tool_calls": lambda choice, value: choice.calls.take(value),
+    "function_call": lambda choice, value: choice.calls.take_function_call(value),
     "annotations": ChoiceState._on_annotations,
     "images": ChoiceState._on_images,
     "audio": ChoiceState._on_audio,
 }
 _DELTA_MEMBERS = _DELTA.keys() | {"role", "reasoning_content", "reasoning", "reasoning_details"}
-
-
-def _is_custom(call: Call) -> bool:
-    return call.provider_info is not None and call.provider_info.type == "custom"
-
-
-def _is_complete(call: Call) -> bool:
-    if not call.pieces or call.piece_characters > _MOST_PROBED_CHARACTERS:
-        return False
-    try:
-        read_json(call.joined())
-    except NotJson:
-        return False
-    return True
 
 
 def _citation(annotation: JsonObject) -> Citation:

@@ -384,7 +384,7 @@ class OpenAiChatParser(StreamParser):
 
     def _ending_of(self, choice: ChoiceState) -> Ending:
         stop = _stop_of(choice)
-        if stop.reason in CALLS_WAIT and choice.waiting_calls():
+        if stop.reason in CALLS_WAIT and choice.calls.waiting():
             return Ending(status="waiting", stop=stop)
         is_incomplete = stop.reason in ("length", "content_filter", "refusal")
         return Ending(status="incomplete" if is_incomplete else "completed", stop=stop)
@@ -446,7 +446,7 @@ def _stop_of(choice: ChoiceState) -> Stop:
     """What is there decides: ``stop`` with open calls is common and means tool use."""
     raw = choice.finish_reason
     reason: StopReason = _REASONS.get(raw, "unknown") if raw else "stop"
-    if reason == "stop" and choice.waiting_calls():
+    if reason == "stop" and choice.calls.waiting():
         reason = "tool_use"
     elif reason == "stop" and choice.has_refusal():
         reason = "refusal"

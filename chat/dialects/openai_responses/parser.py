@@ -276,6 +276,7 @@ class ResponsesParser(ItemEvents):
             error = response.get("error")
             self.fail_with({"error": error} if error else {"message": ""})
         self._end_items(is_complete=status == "completed")
+        self.tracker.fail_empty_calls()
         if status in ("incomplete", "cancelled"):
             self._take_calls_back(keeps_done=status == "incomplete")
         if isinstance(response.get("usage"), dict) and response["usage"]:
