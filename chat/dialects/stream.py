@@ -61,6 +61,7 @@ class StreamParser(Parser):
         # The text of the current payload, for members whose original spelling is kept.
         self.source = ""
         self._has_surrogates = False
+        self._suggested: JsonObject = {}
         self._noted: set[tuple[str, str]] = set()
         self._unknown_members: dict[str, int] = {}
         # Frames that are not JSON: text of the answer may be lost in them. The last frame of a stream that
@@ -196,6 +197,12 @@ class StreamParser(Parser):
         if key not in self._noted:
             self._noted.add(key)
             self.meta({name: value})
+
+    def suggest(self, option: str, value: Json) -> None:
+        """Offers an option of the server with which this answer would have been read better."""
+        if option not in self._suggested:
+            self._suggested[option] = value
+            self.meta({"suggested_options": dict(self._suggested)})
 
     def _handle(self, payload: Payload) -> None:
         if payload.kind == "done":

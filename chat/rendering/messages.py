@@ -196,6 +196,25 @@ _UNKNOWN_STATUS = (
 )
 
 
+# Option of the server with which an answer would have been read better -> what to do.
+_SUGGESTIONS: dict[str, str] = {
+    "cumulative_text": gettext_noop(
+        "If this answer repeats itself, turn on “Each piece repeats the text before it” in the "
+        "server’s settings"
+    ),
+    "inline_think": gettext_noop(
+        "If this answer begins with thinking, set “Thinking in the text” to “Assume an opening "
+        "tag” in the server’s settings"
+    ),
+}
+
+
+def suggestions_of(ext: Extension) -> list[str]:
+    options = ext.meta.get("suggested_options")
+    names = options if isinstance(options, dict) else {}
+    return [gettext(_SUGGESTIONS[name]) for name in names if name in _SUGGESTIONS]
+
+
 def _kept(has_output: bool) -> str:
     if has_output:
         return gettext("Everything above was kept.")

@@ -44,6 +44,15 @@ def test_unreadable_frames_are_told_under_the_answer() -> None:
     )
 
 
+def test_settings_that_fit_better_are_offered_under_the_answer() -> None:
+    meta = {"suggested_options": {"cumulative_text": True, "inline_think": "assume_open", "x": 1}}
+
+    text = text_of(*message("So."), end(meta=meta))
+
+    assert "If this answer repeats itself, turn on" in text
+    assert "set “Thinking in the text” to “Assume an opening tag”" in text
+
+
 def test_empty_answer_says_so() -> None:
     text = text_of(events.ChatStart(model_instance_id="m"), end())
 

@@ -112,6 +112,8 @@ class ContentBlock:
         self.tracker = answer.tracker
         self.data = data
         self.is_whole = False
+        # The text in the block's start, which the first delta of some gateways repeats.
+        self.opening = ""
 
     def start(self) -> None:
         """Reports the block, and what its start already contained."""
@@ -128,6 +130,8 @@ class ContentBlock:
         content = delta.get(self.text_member)
         if not self.text_delta or kind != self.text_delta or not isinstance(content, str):
             return False
+        if self.opening:
+            content, self.opening = content.removeprefix(self.opening), ""
         self.add(content)
         return True
 
@@ -165,7 +169,8 @@ class TextBlock(ContentBlock):
         self.item = resting.item if resting else self.tracker.open_block("message")
         self.citations = objects_of(self.data, "citations")
         self._from, self._to = self._cut(), None
-        self.add(text_of(self.data, "text"))
+        self.opening = text_of(self.data, "text")
+        self.add(self.opening)
         for citation in self.citations:
             self._report(citation)
 
@@ -224,6 +229,7 @@ class ThinkingBlock(ContentBlock):
         self.item = self.tracker.open_block(
             "reasoning", reasoning="hidden" if is_hidden else "full"
         )
+        self.opening = text
         self.add(text)
         self._sign(text_of(self.data, "signature"))
 
@@ -250,7 +256,7 @@ class ThinkingBlock(ContentBlock):
         return {**block, "signature": "".join(self._signature)} if self._signature else block
 
     def _sign(self, signature: str) -> None:
-        if signature:
+        if signature and [signature] != self._signature:
             self._signature.append(signature)
             self.replay("thinking_signature", signature, self.item)
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 from chat.dialects.items import Item
 from chat.dialects.openai_chat.tool_calls import ToolCalls
+from chat.dialects.received_text import ReceivedText
 from chat.dialects.stream import StreamParser, object_of, objects_of, text_of, whole_of
 from chat.dialects.thinking import Mode, Piece, ThinkSplitter
 from chat.events import (
@@ -16,13 +17,22 @@ from chat.events import (
     MediaUpdate,
     ReplayData,
 )
-from chat.events.text_buffer import add_piece
+
+# Members with text that is reasoning; where both are there, the first counts.
+REASONING = ("reasoning_content", "reasoning")
 
 
 class ChoiceState:
     """Takes the deltas of one choice and reports through the parser's tracker."""
 
-    def __init__(self, parser: StreamParser, number: int, think_mode: Mode) -> None:
+    def __init__(
+        self,
+        parser: StreamParser,
+        number: int,
+        think_mode: Mode,
+        *,
+        is_cumulative: bool = False,
+    ) -> None:
         self.number = number
         self.finish_reason: str | None = None
         self.stop_sequence: str | None = None
@@ -30,8 +40,13 @@ class ChoiceState:
         self._tracker = parser.tracker
         self._splitter = ThinkSplitter(think_mode)
         self.calls = ToolCalls(parser, number, self._end_text)
-        self._original: list[str] = []
-        self._reasoning: dict[str, list[str]] = {}
+        self._is_cumulative = is_cumulative
+        self._original = ReceivedText(is_cumulative=is_cumulative)
+        self._reasoning: dict[str, ReceivedText] = {}
+        # Members with a value in a delta that the fast path did not read, and members whose text began
+        # in a whole message.
+        self._streamed: set[str] = set()
+        self._from_messages: set[str] = set()
         self._reasoning_details: list[Json] = []
         self._audio: dict[str, tuple[Item, int]] = {}
 
@@ -42,6 +57,7 @@ class ChoiceState:
         for name, handler in _DELTA.items():
             value = delta.get(name)
             if value:
+                self._streamed.add(name)
                 handler(self, value)
         for name, value in delta.items():
             if name not in _DELTA_MEMBERS:
@@ -49,10 +65,37 @@ class ChoiceState:
         if delta.get("role") == "tool":
             self._parser.raw("delta", data=delta)
 
+    def whole(self, message: JsonObject, *, is_last: bool) -> None:
+        """A whole message. Beside deltas it only adds what they lacked; servers that send nothing else
+        repeat the text so far in it, or not."""
+        streamed = set(self._streamed)
+        self.delta({name: self._missing(name, message[name], is_last) for name in message})
+        self._streamed = streamed
+
+    def _missing(self, name: str, value: Json, is_last: bool) -> Json:
+        """What the deltas lacked of a member of the whole message."""
+        received = self._original if name == "content" else self._reasoning.get(name)
+        if not isinstance(value, str) or received is None:
+            is_known = name in self._streamed or (name in REASONING and self._reasoning)
+            return None if is_known else value
+        if not received.pieces:
+            self._from_messages.add(name)
+        missing = received.rest_of(value)
+        if name in self._from_messages:
+            is_repeated = missing or (is_last and received.joined() == value)
+            return missing if is_repeated else value
+        if value and not missing and is_last and received.differs_from(value):
+            about = {"about": name, "streamed": len(received.joined()), "final": len(value)}
+            self._parser.meta({"differences": [about]})
+            self._parser.raw("message", data={name: value})
+        return missing
+
     def content(self, content: str) -> None:
+        content = self._original.add(content) if content else ""
+        if self._original.repeats_itself:
+            self._parser.suggest("cumulative_text", True)
         if not content:
             return
-        add_piece(self._original, content)
         if self._splitter.is_transparent:
             self._tracker.switch_text("message", content, choice=self.number)
         else:
@@ -62,7 +105,12 @@ class ChoiceState:
         """The text of a separate reasoning member; after that, tags in the content are content."""
         if not self._splitter.is_transparent:
             self._report(self._splitter.disable())
-        add_piece(self._reasoning.setdefault(member, []), text)
+        received = self._reasoning.get(member)
+        if received is None:
+            received = self._reasoning[member] = ReceivedText(is_cumulative=self._is_cumulative)
+        text = received.add(text)
+        if received.repeats_itself:
+            self._parser.suggest("cumulative_text", True)
         self._tracker.switch_text("reasoning", text, choice=self.number)
 
     def _end_text(self) -> None:
@@ -116,7 +164,7 @@ class ChoiceState:
     def _take_reasoning(self, delta: JsonObject) -> None:
         """Only one source is used, because servers repeat the same text in two or three members."""
         details = objects_of(delta, "reasoning_details")
-        for member in ("reasoning_content", "reasoning"):
+        for member in REASONING:
             text = delta.get(member)
             if text and isinstance(text, str):
                 self.reasoning(member, text)
@@ -269,10 +317,10 @@ class ChoiceState:
 
     def native(self) -> JsonObject | None:
         """The assistant turn in the upstream's own form: the original text, tags included."""
-        turn: JsonObject = {"role": "assistant", "content": "".join(self._original) or None}
-        for member, pieces in self._reasoning.items():
+        turn: JsonObject = {"role": "assistant", "content": self._original.joined() or None}
+        for member, received in self._reasoning.items():
             # Reasoning in parts has no member of its own to be sent back in.
-            turn["reasoning" if member == "thinking" else member] = "".join(pieces)
+            turn["reasoning" if member == "thinking" else member] = received.joined()
         if self._reasoning_details:
             turn["reasoning_details"] = self._reasoning_details
         refusals = [i.joined() for i in self._tracker.items(self.number) if i.kind == "refusal"]
@@ -294,7 +342,7 @@ _DELTA: Mapping[str, Callable[[ChoiceState, Json], None]] = {
     "images": ChoiceState._on_images,
     "audio": ChoiceState._on_audio,
 }
-_DELTA_MEMBERS = _DELTA.keys() | {"role", "reasoning_content", "reasoning", "reasoning_details"}
+_DELTA_MEMBERS = _DELTA.keys() | {"role", *REASONING, "reasoning_details"}
 
 
 def _citation(annotation: JsonObject) -> Citation:

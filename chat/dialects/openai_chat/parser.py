@@ -117,7 +117,7 @@ class OpenAiChatParser(StreamParser):
     has_fast_path: ClassVar[bool] = True
     # Whether each choice keeps its text in the upstream's own form.
     looks_back: ClassVar[bool] = False
-    # The members of a choice that ``delta_of`` reads.
+    # The members of a choice that contain its text.
     text_members: ClassVar[frozenset[str]] = frozenset(("delta", "message"))
 
     def __init__(
@@ -125,6 +125,7 @@ class OpenAiChatParser(StreamParser):
     ) -> None:
         super().__init__(dialect=dialect, model=model, endpoint=endpoint)
         self._think_mode = cast(Mode, options.get("inline_think", "auto"))
+        self._is_cumulative = options.get("cumulative_text") is True
         self._choices: dict[int, ChoiceState] = {}
         self._tool_statuses = ToolStatuses(self)
         self._facts: JsonObject = {}
@@ -153,8 +154,8 @@ class OpenAiChatParser(StreamParser):
         return self._choices[0].native() if 0 in self._choices else None
 
     def delta_of(self, entry: JsonObject) -> Json:
-        """What a choice adds to its answer; for an answer without a stream, all of it."""
-        return entry.get("delta") or entry.get("message")
+        """What a choice adds to its answer."""
+        return entry.get("delta")
 
     # --- frames -----------------------------------------------------------------------
 
@@ -306,6 +307,8 @@ class OpenAiChatParser(StreamParser):
         delta = self.delta_of(entry)
         if isinstance(delta, dict):
             choice.delta(delta)
+        if isinstance(entry.get("message"), dict):
+            choice.whole(entry["message"], is_last=bool(entry.get("finish_reason")))
         for name, value in entry.items():
             if name not in _CHOICE_MEMBERS and name not in self.text_members and name != "index":
                 self.unknown_member("choice", name, value)
@@ -317,7 +320,7 @@ class OpenAiChatParser(StreamParser):
     def _choice(self, number: int) -> ChoiceState:
         choice = self._choices.get(number)
         if choice is None:
-            choice = ChoiceState(self, number, self._think_mode)
+            choice = ChoiceState(self, number, self._think_mode, is_cumulative=self._is_cumulative)
             self._choices[number] = choice
         return choice
 
