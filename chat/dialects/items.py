@@ -128,6 +128,14 @@ class ItemTracker:
     def has_output(self) -> bool:
         return bool(self._items)
 
+    def has_reasoned(self, text: str, *, choice: int = 0) -> bool:
+        """Whether there is an item with just this reasoning, which some servers send twice."""
+        text = text.strip()
+        return any(
+            item.kind == "reasoning" and item.joined().strip() == text
+            for item in self.items(choice)
+        )
+
     # --- text ------------------------------------------------------------------
 
     def open_text(

@@ -21,6 +21,7 @@ from chat.events import (
     Result,
     ToolCallItem,
 )
+from chat.events.thinking_marks import PAIRS
 from chat.rendering.figures import count
 
 
@@ -114,8 +115,10 @@ def _calls(said: Said) -> str:
 
 
 def streamed(output: Sequence[OutputItem]) -> Said:
+    text = "".join(item.content for item in output if isinstance(item, MessageItem))
     return Said(
-        text="".join(item.content for item in output if isinstance(item, MessageItem)),
+        # Where the server's settings leave marks of thinking in the text, they are in both.
+        text=_without_thinking(text),
         thinking="".join(item.content for item in output if isinstance(item, ReasoningItem)),
         calls=tuple(
             (item.tool, _canonical(item.arguments))
@@ -131,9 +134,11 @@ def lmstudio_said(final: Json) -> Said | None:
     if not entries:
         return None
     calls = [entry for entry in entries if entry.get("type") == "tool_call"]
+    raw = _joined(entries, "message")
+    text = _without_thinking(raw)
     return Said(
-        text=_joined(entries, "message"),
-        thinking=_joined(entries, "reasoning"),
+        text=text,
+        thinking=_joined(entries, "reasoning") if text == raw else None,
         calls=tuple((str(call.get("tool")), _canonical(call.get("arguments"))) for call in calls),
     )
 
@@ -155,17 +160,21 @@ def responses_said(final: Json) -> Said | None:
     return Said(text=_without_thinking(text), thinking=None, calls=None)
 
 
-_THINKING, _THOUGHT = "<think>", "</think>"
-
-
 def _without_thinking(text: str) -> str:
     """Models behind simple servers think in their text; a stream is read as thinking there."""
+    for opening, closing, _ in PAIRS:
+        if opening in text:
+            text = _without(text, opening, closing)
+    return text
+
+
+def _without(text: str, opening: str, closing: str) -> str:
     kept: list[str] = []
     at = 0
-    # A tag that is never closed is text.
-    while (begin := text.find(_THINKING, at)) >= 0 and (end := text.find(_THOUGHT, begin)) >= 0:
+    # A mark that is never closed is text.
+    while (begin := text.find(opening, at)) >= 0 and (end := text.find(closing, begin)) >= 0:
         kept.append(text[at:begin])
-        at = end + len(_THOUGHT)
+        at = end + len(closing)
         while text[at : at + 1].isspace():
             at += 1
     return "".join([*kept, text[at:]])

@@ -18,9 +18,12 @@ from chat.dialects.stream import (
     text_of,
     whole_of,
 )
+from chat.dialects.thinking import Mode
 from chat.events import (
+    Cause,
     Ending,
     ErrorInfo,
+    Event,
     Json,
     JsonObject,
     ReplayData,
@@ -90,10 +93,15 @@ class AnthropicParser(StreamParser):
         endpoint: str,
         run_id: str = "",
         hides_thinking: bool = False,
+        think_mode: Mode = "auto",
     ) -> None:
         super().__init__(dialect=dialect, model=model, endpoint=endpoint)
         self._answer = AnswerState(
-            parser=self, tracker=self.tracker, name=run_id, hides_thinking=hides_thinking
+            parser=self,
+            tracker=self.tracker,
+            name=run_id,
+            hides_thinking=hides_thinking,
+            think_mode=think_mode,
         )
         self._blocks: list[ContentBlock] = []
         self._open: dict[int, ContentBlock] = {}
@@ -246,6 +254,7 @@ class AnthropicParser(StreamParser):
         before = self._open.pop(index, None)
         if before is not None:
             before.stop()
+        self._decide_text(is_followed=True)
         block = block_of(self._answer, data)
         self._end_text(block)
         self._newest_index = index
@@ -269,8 +278,14 @@ class AnthropicParser(StreamParser):
         self._open.clear()
         self._end_text()
 
+    def _decide_text(self, *, is_followed: bool = False) -> None:
+        """Nothing more of the text comes, or not before something else (``is_followed``)."""
+        if self._answer.undecided is not None:
+            self._answer.undecided.decide(is_followed=is_followed)
+
     def _end_text(self, following: ContentBlock | None = None) -> None:
         """Ends a text whose block has ended, unless the next block continues it."""
+        self._decide_text()
         resting = self._answer.resting
         if resting is not None and not (following and following.continues(resting)):
             self._answer.resting = None
@@ -336,6 +351,10 @@ class AnthropicParser(StreamParser):
         self._stop_blocks()
         self.tracker.fail_empty_calls()
         self.is_done = True
+
+    def close(self, cause: Cause = "eof", *, error: ErrorInfo | None = None) -> list[Event]:
+        self._decide_text()
+        return super().close(cause, error=error)
 
     def natural_ending(self) -> Ending | None:
         if not self.is_done:

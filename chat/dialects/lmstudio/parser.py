@@ -2,12 +2,19 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from typing import cast
 
 import msgspec
 from msgspec import Struct
 
 from chat.dialects.items import Call, TextKind
-from chat.dialects.lmstudio.result import failure_of, provider_of, reconcile, text_output
+from chat.dialects.lmstudio.result import (
+    failure_of,
+    provider_of,
+    reconcile,
+    text_output,
+    with_thinking,
+)
 from chat.dialects.lmstudio.tributary_stream import Relay, is_relayed
 from chat.dialects.reading import repair_text, scrub
 from chat.dialects.stream import (
@@ -19,6 +26,7 @@ from chat.dialects.stream import (
     objects_of,
     text_of,
 )
+from chat.dialects.thinking import Mode, Piece, ThinkSplitter, has_lone_closing
 from chat.events import (
     Cause,
     Ending,
@@ -85,6 +93,10 @@ class LmStudioParser(StreamParser):
         # The parameter that the user set; the answer's length is compared with it at the end.
         limit = options.get("max_output_tokens")
         self._max_output_tokens = limit if isinstance(limit, int) else None
+        self._think_mode = cast(Mode, options.get("inline_think", "auto"))
+        # Set while the message may still turn out to begin with reasoning.
+        self._splitter: ThinkSplitter | None = None
+        self._is_message_ended = False
         # Calls in order of arrival, by name: those without arguments, and those without a result.
         self._without_arguments: dict[str, deque[Call]] = {}
         self._without_result: dict[str, deque[Call]] = {}
@@ -106,6 +118,8 @@ class LmStudioParser(StreamParser):
             self._relay = self._relay or Relay(self)
             self._relay.waits(text_of(data, "message"))
             return
+        if self._splitter is not None and name not in ("message.delta", "message.end"):
+            self._decide_text(is_followed=name not in ("error", "chat.end"))
         handler = _HANDLERS.get(name)
         if handler is None and data.get("error"):
             handler = LmStudioParser._on_error
@@ -132,6 +146,7 @@ class LmStudioParser(StreamParser):
             self.fail_with_body(data)
 
     def close(self, cause: Cause = "eof", *, error: ErrorInfo | None = None) -> list[Event]:
+        self._decide_text()
         events = super().close(cause, error=error)
         if self._relay is not None and self._relay.ending is not None:
             # The server that ran it knows how the run ended; an error in it may say less.
@@ -210,13 +225,55 @@ class LmStudioParser(StreamParser):
         return self.tracker.close_text("reasoning")
 
     def _on_message_start(self, _data: JsonObject) -> bool:
-        self.tracker.open_text("message")
+        self.tracker.close_text("message")
+        self._splitter = ThinkSplitter(self._think_mode, is_strict=True)
+        if self._splitter.is_transparent:
+            self._decide_text()
         return True
 
     def _on_message_delta(self, data: JsonObject) -> bool:
-        return self._delta("message", data)
+        content = data.get("content")
+        if self._splitter is None or not isinstance(content, str):
+            return self._delta("message", data)
+        self._say(self._splitter.feed(content))
+        if self._splitter.is_transparent:
+            self._decide_text()
+        return True
+
+    def _decide_text(self, *, is_followed: bool = False) -> None:
+        """Nothing more of the message comes, or not before something else (``is_followed``)."""
+        splitter, self._splitter = self._splitter, None
+        if splitter is None:
+            return
+        pieces = splitter.close(is_followed=is_followed)
+        self._say(pieces)
+        if self.tracker.current("message") is None and not pieces:
+            self.tracker.open_text("message")
+        if self._is_message_ended:
+            self._end_message()
+
+    def _say(self, pieces: list[Piece]) -> None:
+        for kind, text in pieces:
+            if kind == "message":
+                self.tracker.switch_text(kind, text)
+            elif not self.tracker.has_reasoned(text):
+                self.tracker.open_text(kind)
+                self.tracker.text(kind, text)
 
     def _on_message_end(self, _data: JsonObject) -> bool:
+        if self._splitter is not None and self._splitter.is_waiting:
+            self._is_message_ended = True
+            return True
+        self._decide_text()
+        return self._end_message()
+
+    def _end_message(self) -> bool:
+        self._is_message_ended = False
+        self.tracker.close_text("reasoning")
+        message = self.tracker.current("message")
+        is_auto = self._think_mode == "auto"
+        if is_auto and message is not None and has_lone_closing(message.joined()):
+            self.suggest("inline_think", "assume_open")
         return self.tracker.close_text("message")
 
     def _delta(self, kind: TextKind, data: JsonObject) -> bool:
@@ -287,7 +344,7 @@ class LmStudioParser(StreamParser):
         result = data.get("result")
         self._final = scrub(result) if isinstance(result, dict) else {}
         has_output = isinstance(self._final.get("output"), list)
-        output = objects_of(self._final, "output")
+        output = with_thinking(objects_of(self._final, "output"), self._think_mode)
         differences = reconcile(self.tracker, output) if has_output else []
         self.tracker.close_all()
         stats = object_of(self._final, "stats")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from chat.dialects.items import Call, Item, ItemTracker, TextKind
 from chat.dialects.reading import repair_text, write_json
 from chat.dialects.stream import object_of, text_of
+from chat.dialects.thinking import Mode, split
 from chat.events import FailureMetadata, Json, JsonObject, ProviderInfo
 
 _TEXT_KINDS: Mapping[str, TextKind] = {"message": "message", "reasoning": "reasoning"}
@@ -30,6 +31,26 @@ def reconcile(tracker: ItemTracker, output: list[JsonObject]) -> list[JsonObject
     for item in streamed_filled[len(final) :]:
         differences.append(_difference(item, "presence", item.kind, None))
     return differences
+
+
+def with_thinking(output: list[JsonObject], mode: Mode) -> list[JsonObject]:
+    """The output with reasoning between marks as entries of its own, unless it repeats one."""
+    entries: list[JsonObject] = []
+    for number, entry in enumerate(output, 1):
+        is_followed = number < len(output)
+        text = text_of(entry, "content")
+        pieces = split(text, mode, is_strict=True, is_followed=is_followed)
+        if entry.get("type") != "message" or all(kind == "message" for kind, _ in pieces):
+            entries.append(entry)
+            continue
+        known = [
+            text_of(each, "content").strip() for each in entries if each["type"] == "reasoning"
+        ]
+        for kind in ("reasoning", "message"):
+            text = "".join(content for which, content in pieces if which == kind)
+            if text and (kind == "message" or text.strip() not in known):
+                entries.append({**entry, "type": kind, "content": text})
+    return entries
 
 
 def _is_empty_text(entry: JsonObject) -> bool:

@@ -7,7 +7,7 @@ from chat.dialects.items import Item
 from chat.dialects.openai_chat.tool_calls import ToolCalls
 from chat.dialects.received_text import ReceivedText
 from chat.dialects.stream import StreamParser, object_of, objects_of, text_of, whole_of
-from chat.dialects.thinking import Mode, Piece, ThinkSplitter
+from chat.dialects.thinking import Mode, Piece, ThinkSplitter, has_lone_closing
 from chat.events import (
     Citation,
     CitationAdd,
@@ -39,6 +39,8 @@ class ChoiceState:
         self._parser = parser
         self._tracker = parser.tracker
         self._splitter = ThinkSplitter(think_mode)
+        # Whether the start of reasoning may be missing in the text.
+        self._may_have_thought = think_mode == "auto"
         self.calls = ToolCalls(parser, number, self._end_text)
         self._is_cumulative = is_cumulative
         self._original = ReceivedText(is_cumulative=is_cumulative)
@@ -102,9 +104,9 @@ class ChoiceState:
             self._report(self._splitter.feed(content))
 
     def reasoning(self, member: str, text: str) -> None:
-        """The text of a separate reasoning member; after that, tags in the content are content."""
+        """The text of a separate reasoning member."""
         if not self._splitter.is_transparent:
-            self._report(self._splitter.disable())
+            self._splitter.be_strict()
         received = self._reasoning.get(member)
         if received is None:
             received = self._reasoning[member] = ReceivedText(is_cumulative=self._is_cumulative)
@@ -114,13 +116,22 @@ class ChoiceState:
         self._tracker.switch_text("reasoning", text, choice=self.number)
 
     def _end_text(self) -> None:
-        self._report(self._splitter.close())
+        """A call follows."""
+        self._report(self._splitter.close(is_followed=True))
         for kind in ("message", "reasoning", "refusal"):
             self._tracker.close_text(kind, choice=self.number)
 
     def _report(self, pieces: list[Piece]) -> None:
         for kind, text in pieces:
+            if kind == "reasoning" and self._reasoning:
+                if self._is_known_reasoning(text):
+                    continue
+                self._tracker.close_text("reasoning", choice=self.number)
             self._tracker.switch_text(kind, text, choice=self.number)
+
+    def _is_known_reasoning(self, text: str) -> bool:
+        """Some servers send the same reasoning between marks and in a member of its own."""
+        return any(each.joined().strip() == text.strip() for each in self._reasoning.values())
 
     def _on_content(self, value: Json) -> None:
         if isinstance(value, str):
@@ -174,6 +185,7 @@ class ChoiceState:
         else:
             self._show_details(details)
         if details:
+            self._splitter.be_strict()
             self._keep_details(details)
 
     def _show_details(self, details: list[JsonObject]) -> None:
@@ -308,6 +320,9 @@ class ChoiceState:
 
     def close(self, answer_id: str, *, is_complete: bool = True) -> None:
         self._report(self._splitter.close())
+        if self._may_have_thought and has_lone_closing(self._original.joined()):
+            self._may_have_thought = False
+            self._parser.suggest("inline_think", "assume_open")
         if is_complete:
             self.calls.finish(answer_id)
         self._tracker.close_choice(self.number, is_complete=is_complete)

@@ -7,7 +7,7 @@ from typing import Literal
 from chat.dialects.items import Item, ItemTracker
 from chat.dialects.openai_responses.values import Received, citation_of, text_in
 from chat.dialects.stream import StreamParser, object_of, objects_of, text_of
-from chat.dialects.thinking import Mode, ThinkSplitter
+from chat.dialects.thinking import Mode, ThinkSplitter, has_lone_closing
 from chat.events import (
     ActivityStep,
     CitationAdd,
@@ -160,7 +160,7 @@ class MessageState(OutputItem):
         self._refusals: dict[int, Received] = {}
         self._splitter = ThinkSplitter(around.think_mode)
         if around.has_reasoning:
-            self._splitter.disable()
+            self._splitter.be_strict()
         self._cited: set[tuple[int, int]] = set()
         self._with_logprobs: set[int] = set()
         self._early_logprobs: list[Json] = []
@@ -261,6 +261,8 @@ class MessageState(OutputItem):
             self.tracker.block_text(self._open(), text)
 
     def _think(self, text: str) -> None:
+        if self.tracker.has_reasoned(text):
+            return
         if self._thought is None or not self._thought.is_open:
             self._thought = self.tracker.open_block("reasoning")
         self.tracker.block_text(self._thought, text)
@@ -315,6 +317,9 @@ class MessageState(OutputItem):
 
     def _close(self) -> None:
         self._split(self._splitter.close())
+        is_auto = self.around.think_mode == "auto"
+        if is_auto and any(has_lone_closing(each.joined()) for each in self._texts.values()):
+            self.around.parser.suggest("inline_think", "assume_open")
         for item in (self._thought, self.message, self._refusal):
             if item is not None:
                 self.tracker.close(item)
