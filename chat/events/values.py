@@ -55,6 +55,7 @@ StopReason = Literal[
     "pause",
     "ask",
     "compaction",
+    "steered",
     "error",
     "stopped",
     "cut",

@@ -167,6 +167,7 @@ _INCOMPLETE: dict[str, tuple[str, str]] = {
     "refusal": (gettext_noop("The model declined to continue"), _REPHRASE),
     "pause": (gettext_noop("The model paused"), _CONTINUE),
     "compaction": (gettext_noop("The server shortened the conversation and paused"), _CONTINUE),
+    "steered": (gettext_noop("A new instruction interrupted the answer"), _CONTINUE),
 }
 
 # Status -> icon, tone, title, advice.

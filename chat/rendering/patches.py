@@ -365,6 +365,7 @@ class Answer:
             differs=differs,
             unreadable=result.ext.unreadable_frames,
             suggestions=suggestions_of(result.ext),
+            unknown_reason=result.ext.stop.raw if result.ext.stop.reason == "unknown" else "",
         )
         self._figures.touch(self.seq)
 

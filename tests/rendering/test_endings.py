@@ -53,6 +53,13 @@ def test_settings_that_fit_better_are_offered_under_the_answer() -> None:
     assert "set “Thinking in the text” to “Assume an opening tag”" in text
 
 
+def test_unknown_reason_is_told_under_the_answer() -> None:
+    ending = end()
+    ending.result.ext.stop = events.Stop(reason="unknown", raw="tired")
+
+    assert "ended by the server for the reason “tired”" in text_of(*message("So."), ending)
+
+
 def test_empty_answer_says_so() -> None:
     text = text_of(events.ChatStart(model_instance_id="m"), end())
 

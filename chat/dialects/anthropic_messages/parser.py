@@ -8,6 +8,8 @@ from chat.dialects.anthropic_messages.blocks import (
     read_counts,
 )
 from chat.dialects.anthropic_messages.tool_blocks import ToolUseBlock, block_of, missing_start
+from chat.dialects.errors import is_bare_error
+from chat.dialects.finish_reasons import reason_of, status_of
 from chat.dialects.reading import scrub
 from chat.dialects.stream import (
     CALLS_WAIT,
@@ -29,25 +31,12 @@ from chat.events import (
     ReplayData,
     Status,
     Stop,
-    StopReason,
     Usage,
     UsageUpdate,
 )
 from chat.events.translation import gettext_noop
 
 NO_ANSWER_MESSAGE = gettext_noop("The server sent no answer.")
-
-_REASONS: Mapping[str, StopReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop_sequence",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "tool_use": "tool_use",
-    "pause_turn": "pause",
-    "refusal": "refusal",
-    "compaction": "compaction",
-}
-_INCOMPLETE = frozenset(("length", "pause", "refusal", "compaction"))
 
 # The known members of each payload; all others are kept and counted.
 _MEMBERS: Mapping[str, frozenset[str]] = {
@@ -119,7 +108,7 @@ class AnthropicParser(StreamParser):
     def on_payload(self, event: str | None, data: JsonObject) -> None:
         name = text_of(data, "type") or event or ""
         handler = _HANDLERS.get(name)
-        if handler is None and data.get("error"):
+        if handler is None and (data.get("error") or (not event and is_bare_error(data))):
             handler = AnthropicParser._on_error
         if handler not in (AnthropicParser._on_message_start, AnthropicParser._on_message):
             self.start()
@@ -272,7 +261,7 @@ class AnthropicParser(StreamParser):
     def _stop_blocks(self) -> None:
         """Ends blocks without an end of their own. A call that the length limit may have cut is not
         offered to be run."""
-        is_cut = _REASONS.get(self._stop_reason or "") == "length"
+        is_cut = reason_of(self._stop_reason) == "length"
         for block in self._open.values():
             block.stop(is_complete=not (is_cut and isinstance(block, ToolUseBlock)))
         self._open.clear()
@@ -298,6 +287,7 @@ class AnthropicParser(StreamParser):
 
     def _note_stop(self, data: JsonObject) -> None:
         self._stop_reason = text_of(data, "stop_reason") or self._stop_reason
+        self.fail_for_reason(text_of(data, "stop_reason"))
         self._stop_sequence = text_of(data, "stop_sequence") or self._stop_sequence
         self._stop_details = scrub(data.get("stop_details")) or self._stop_details
         if self._stop_reason == "refusal" and not self._has_refused:
@@ -371,7 +361,7 @@ class AnthropicParser(StreamParser):
     def _stop(self) -> Stop:
         """What is there decides: some servers send ``end_turn`` although calls are open."""
         raw = self._stop_reason
-        reason: StopReason = _REASONS.get(raw, "unknown") if raw else "stop"
+        reason = reason_of(raw)
         if reason == "stop" and self._has_waiting_calls():
             reason = "tool_use"
         return Stop(
@@ -381,7 +371,7 @@ class AnthropicParser(StreamParser):
     def _status(self, stop: Stop) -> Status:
         if stop.reason in CALLS_WAIT and self._has_waiting_calls():
             return "waiting"
-        return "incomplete" if stop.reason in _INCOMPLETE else "completed"
+        return status_of(stop.reason)
 
     def _has_waiting_calls(self) -> bool:
         return any(isinstance(b, ToolUseBlock) and b.call.has_arguments for b in self._blocks)

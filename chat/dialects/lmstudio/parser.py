@@ -7,6 +7,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
+from chat.dialects.errors import is_bare_error
 from chat.dialects.items import Call, TextKind
 from chat.dialects.lmstudio.result import (
     failure_of,
@@ -121,7 +122,7 @@ class LmStudioParser(StreamParser):
         if self._splitter is not None and name not in ("message.delta", "message.end"):
             self._decide_text(is_followed=name not in ("error", "chat.end"))
         handler = _HANDLERS.get(name)
-        if handler is None and data.get("error"):
+        if handler is None and (data.get("error") or (not event and is_bare_error(data))):
             handler = LmStudioParser._on_error
         if handler is LmStudioParser._on_chat_end:
             self.start(text_of(object_of(data, "result"), "model_instance_id"))

@@ -6,6 +6,8 @@ from typing import ClassVar, Literal, Protocol, cast
 import msgspec
 from msgspec import Struct
 
+from chat.dialects.errors import is_bare_error
+from chat.dialects.finish_reasons import error_kind_of, reason_of, status_of
 from chat.dialects.openai.usage import read_usage
 from chat.dialects.openai_chat import tool_status
 from chat.dialects.openai_chat.choice import ChoiceState
@@ -27,7 +29,6 @@ from chat.events import (
     JsonObject,
     ReplayData,
     Stop,
-    StopReason,
     Usage,
     UsageUpdate,
 )
@@ -40,7 +41,8 @@ NO_ANSWER_MESSAGE = gettext_noop("The server sent no answer.")
 _MOST_DEBUG_ENTRIES = 1000
 
 _HANDLED = frozenset(("id", "object", "created", "model", "choices", "usage", "error", "type"))
-_IGNORED = frozenset(("obfuscation",))
+# MiniMax' ``base_resp`` is an error unless its code is 0.
+_IGNORED = frozenset(("obfuscation", "base_resp"))
 _FACTS = ("service_tier", "system_fingerprint", "provider")
 # The names of Fireworks, and of llama.cpp.
 _PERFORMANCE = frozenset(("perf_metrics", "timings"))
@@ -205,9 +207,11 @@ class OpenAiChatParser(StreamParser):
             return
         if event == tool_status.EVENT and self._tool_statuses.take(data):
             return
-        if data.get("error") or event == "error" or data.get("object") == "error":
+        has_choices = bool(data.get("choices"))
+        is_named = event == "error" or data.get("object") == "error"
+        if data.get("error") or is_named or (not has_choices and not event and is_bare_error(data)):
             self.fail_with(data)
-            if not data.get("choices"):
+            if not has_choices:
                 return
         if isinstance(data.get("choices"), list):
             self._on_chunk(data)
@@ -344,10 +348,8 @@ class OpenAiChatParser(StreamParser):
         if not isinstance(value, str) or value in ("", "null"):
             return
         choice.finish_reason = value
-        choice.close(self._answer_id)
-        if value in ("error", "failed") and self.error is None:
-            message = gettext_noop("The server stopped with an error.")
-            self.fail(ErrorInfo(type="internal_error", message=message, kind="server"))
+        choice.close(self._answer_id, is_complete=error_kind_of(value) is None)
+        self.fail_for_reason(value)
 
     def _finish_choices(self, *, is_complete: bool) -> None:
         for choice in self._choices.values():
@@ -389,8 +391,7 @@ class OpenAiChatParser(StreamParser):
         stop = _stop_of(choice)
         if stop.reason in CALLS_WAIT and choice.calls.waiting():
             return Ending(status="waiting", stop=stop)
-        is_incomplete = stop.reason in ("length", "content_filter", "refusal")
-        return Ending(status="incomplete" if is_incomplete else "completed", stop=stop)
+        return Ending(status=status_of(stop.reason), stop=stop)
 
     def on_close(self, *, is_complete: bool) -> None:
         self.meta(_figures(self._performance))
@@ -420,16 +421,6 @@ _CHOICE_MEMBERS: Mapping[str, Callable[[OpenAiChatParser, ChoiceState, Json], No
     "finish_reason": OpenAiChatParser._on_finish,
 }
 
-_REASONS: Mapping[str, StopReason] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "content_filter": "content_filter",
-    "error": "error",
-    "failed": "error",
-}
-
 
 def _figures(performance: Json) -> JsonObject:
     """The server's own figures; those of llama.cpp under the names of the result."""
@@ -448,7 +439,7 @@ def _figures(performance: Json) -> JsonObject:
 def _stop_of(choice: ChoiceState) -> Stop:
     """What is there decides: ``stop`` with open calls is common and means tool use."""
     raw = choice.finish_reason
-    reason: StopReason = _REASONS.get(raw, "unknown") if raw else "stop"
+    reason = reason_of(raw)
     if reason == "stop" and choice.calls.waiting():
         reason = "tool_use"
     elif reason == "stop" and choice.has_refusal():
