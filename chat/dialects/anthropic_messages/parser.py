@@ -96,6 +96,8 @@ class AnthropicParser(StreamParser):
         self._open: dict[int, ContentBlock] = {}
         self._stopped: set[int] = set()
         self._newest_index = 0
+        # Whether the message was started again while blocks were open.
+        self._is_repeated = False
         self._usage: JsonObject = {}
         self._has_output_count = False
         self._stop_reason: str | None = None
@@ -222,9 +224,12 @@ class AnthropicParser(StreamParser):
     # --- what the handlers share ----------------------------------------------------------
 
     def _begin(self, message: JsonObject) -> None:
-        """A second message in one stream continues with new items."""
+        """A second message in one stream continues with new items, which their starts begin: some gateways
+        repeat the start of the message in the middle of a block."""
         self.start(text_of(message, "model"))
-        self._stop_blocks()
+        self._is_repeated = bool(self._open)
+        if not self._open:
+            self._end_text()
         self._stopped.clear()
         identity = text_of(message, "id")
         self._answer.name = self._answer.name or identity
@@ -244,6 +249,9 @@ class AnthropicParser(StreamParser):
         if before is not None:
             before.stop()
         self._decide_text(is_followed=True)
+        if self._is_repeated:
+            self._is_repeated = False
+            self._stop_blocks()
         block = block_of(self._answer, data)
         self._end_text(block)
         self._newest_index = index
@@ -301,13 +309,14 @@ class AnthropicParser(StreamParser):
 
     def _merge_usage(self, usage: JsonObject) -> None:
         """The counts are totals of the whole message: a later one replaces an earlier one, unless
-        it is the zero of a server that counts the prompt only once."""
+        it is the zero of a server that counts the prompt only once, and sends zeros after that."""
+        counts_prompt = bool(usage.get("iterations")) or any(usage.get(name) for name in _GIVEN)
         self._usage.update(
             {
                 name: value
                 for name, value in usage.items()
                 if value is not None
-                and not (value == 0 and name in _GIVEN and self._usage.get(name))
+                and (value != 0 or counts_prompt or name not in _GIVEN or not self._usage.get(name))
             }
         )
         if usage:
@@ -326,7 +335,7 @@ class AnthropicParser(StreamParser):
         has_output = self._has_output_count or (is_final and bool(made))
         details = {name: value for name, value in raw.items() if name not in _COUNTED}
         return Usage(
-            input_tokens=given or None,
+            input_tokens=given or (given if raw.get("iterations") else None),
             output_tokens=made if has_output else None,
             reasoning_tokens=count_of(object_of(raw, "output_tokens_details"), "thinking_tokens"),
             cache_read_tokens=count_of(raw, "cache_read_input_tokens") if given else None,

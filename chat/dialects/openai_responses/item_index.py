@@ -225,9 +225,12 @@ class Directory:
                     self._by_call_id.setdefault(text_of(item, name), found)
 
     def _deliver(self, item: JsonObject) -> bool:
-        """Gives a result to its call. Unknown ids mean the oldest call without a result."""
+        """Gives a result to its call. Without a known id that is the oldest call of its type without a
+        result; ``tool_output`` belongs to no type."""
         identity = text_of(item, "call_id") or text_of(item, "tool_call_id")
-        found = self._by_call_id.get(identity) or self._oldest_without_result()
+        kind = text_of(item, "type").removesuffix("_output")
+        kinds = () if kind == "tool" else (kind, f"{kind}_call")
+        found = self._by_call_id.get(identity) or self._oldest_without_result(kinds)
         if found is None:
             return False
         if item.get("status") == "failed":
@@ -235,10 +238,18 @@ class Directory:
             return True
         return found.succeed(result_text(item))
 
-    def _oldest_without_result(self) -> CallState | None:
+    def _oldest_without_result(self, kinds: tuple[str, ...]) -> CallState | None:
+        """Of one of these kinds; of any if there are none."""
         while self._without_result and not _waits_for_result(self._without_result[0]):
             self._without_result.popleft()
-        return self._without_result[0] if self._without_result else None
+        return next(
+            (
+                state
+                for state in self._without_result
+                if (not kinds or state.kind in kinds) and _waits_for_result(state)
+            ),
+            None,
+        )
 
 
 def _waits_for_result(state: CallState) -> bool:
