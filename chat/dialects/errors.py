@@ -23,6 +23,7 @@ _KEPT_CHARACTERS = 16 * 1024
 
 # The first pattern that matches the error's code or type decides, before the status.
 _WORDS: tuple[tuple[str, ErrorKind], ...] = (
+    (r"policy_violation|bio_policy|data_residency|datainspection", "policy"),
     (r"context_length|context_window|context_size|max_context|prompt_too_long", "context_length"),
     (r"insufficient_quota|quota|credit|insufficient_balance", "quota"),
     (r"billing|payment|arrear", "billing"),
@@ -62,8 +63,8 @@ _BASE_CODES: Mapping[int, ErrorKind] = {
     1004: "auth",
     1008: "billing",
     1024: "server",
-    1026: "bad_request",
-    1027: "bad_request",
+    1026: "policy",
+    1027: "policy",
     1033: "server",
     1039: "context_length",
     1041: "rate_limit",
@@ -104,6 +105,7 @@ _TYPE_BY_KIND: Mapping[ErrorKind, ErrorType] = {
     "permission": "invalid_request",
     "billing": "invalid_request",
     "bad_request": "invalid_request",
+    "policy": "invalid_request",
     "too_large": "invalid_request",
     "context_length": "invalid_request",
     "not_found": "invalid_request",
@@ -162,8 +164,9 @@ def error_from(value: Json, *, status: int | None = None) -> ErrorInfo:
     wire_type = _first(
         members.get("type"), None if outer.get("type") == "error" else outer.get("type")
     )
+    said = (_message(outer, inner), _text(members.get("detailed_explanation")))
     info = ErrorInfo(
-        message=_message(outer, inner)[:MESSAGE_CHARACTERS] or _fixed_message(status),
+        message=" ".join(filter(None, said))[:MESSAGE_CHARACTERS] or _fixed_message(status),
         code=None if code is None else str(code),
         param=_text(members.get("param")) or None,
         status=status,

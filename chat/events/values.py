@@ -41,6 +41,7 @@ ErrorKind = Literal[
     "cut",
     "protocol",
     "cancelled",
+    "policy",
     "server",
     "unknown",
 ]

@@ -84,6 +84,10 @@ ERRORS: dict[str, tuple[str, str]] = {
         gettext_noop("The server canceled the answer"),
         gettext_noop("Try again. Someone may have stopped it on the server."),
     ),
+    "policy": (
+        gettext_noop("The server’s policy doesn’t allow this"),
+        gettext_noop("Rephrase the message, or choose another model."),
+    ),
     "server": (
         gettext_noop("The server reported an internal error"),
         gettext_noop("Try again. If this keeps happening, choose another model or server."),
@@ -242,11 +246,21 @@ def ending_notice(ext: Extension, *, has_output: bool) -> Notice | None:
     if status == "incomplete":
         title, advice = _INCOMPLETE.get(ext.stop.reason, (title, advice))
     title, advice = gettext(title), gettext(advice)
+    model = _recommended_model(ext)
+    if model:
+        advice = gettext("Try again with %(model)s.") % {"model": model}
     if status == "waiting":
         return Notice(icon, tone, title, "", advice)
     if status == "stopped" and ext.stop.by:
         title = gettext("Stopped by %(name)s") % {"name": ext.stop.by}
     return Notice(icon, tone, title, _kept(has_output), advice)
+
+
+def _recommended_model(ext: Extension) -> str:
+    """The model that the server says would answer what this one declined."""
+    details = ext.stop.details
+    model = details.get("recommended_model") if isinstance(details, dict) else None
+    return name_of(model) if isinstance(model, str) and ext.stop.reason == "refusal" else ""
 
 
 def _empty_notice() -> Notice:

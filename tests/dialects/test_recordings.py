@@ -31,7 +31,7 @@ DIFFERING = (
     *("lmstudio/t22_think_in_text", "lmstudio/t22_think_before_a_call"),
 )
 # Recordings of Responses whose stream has an event that nobody knows.
-UNKNOWN = ("openai_responses/t47_unknown",)
+UNKNOWN = ("openai_responses/t47_unknown", "openai_responses/unknown_event_with_an_error")
 LM_STUDIO_EVENTS = [
     *("chat.start", "model_load.start", "model_load.progress", "model_load.end"),
     *("prompt_processing.start", "prompt_processing.progress", "prompt_processing.end"),

@@ -60,6 +60,15 @@ def test_unknown_reason_is_told_under_the_answer() -> None:
     assert "ended by the server for the reason “tired”" in text_of(*message("So."), ending)
 
 
+def test_refusal_names_the_model_that_the_server_recommends() -> None:
+    ending = end("incomplete")
+    ending.result.ext.stop = events.Stop(
+        reason="refusal", raw="refusal", details={"recommended_model": "weir/small-1"}
+    )
+
+    assert "Try again with weir/small-1." in text_of(*message("x"), ending)
+
+
 def test_empty_answer_says_so() -> None:
     text = text_of(events.ChatStart(model_instance_id="m"), end())
 

@@ -50,7 +50,8 @@ _MEMBERS: Mapping[str, frozenset[str]] = {
 _MESSAGE_MEMBERS = frozenset(
     (
         *("id", "type", "role", "model", "content", "usage", "stop_reason", "stop_sequence"),
-        *("stop_details", "container", "context_management"),
+        *("stop_details", "container", "context_management", "input_transformations"),
+        "diagnostics",
     )
 )
 _DELTA_MEMBERS = frozenset(
@@ -59,11 +60,12 @@ _DELTA_MEMBERS = frozenset(
 _BLOCK_DELTA_MEMBERS = frozenset(
     (
         *("type", "text", "thinking", "signature", "partial_json", "citation", "content"),
-        "encrypted_content",
+        *("encrypted_content", "tool_changes"),
     )
 )
 # Facts about the answer that its details show.
-_FACTS = ("container", "context_management")
+_FACTS = ("container", "context_management", "input_transformations", "diagnostics")
+_CREDIT = "fallback_credit_token"
 _GIVEN = frozenset(
     ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
 )
@@ -297,13 +299,21 @@ class AnthropicParser(StreamParser):
         self._stop_reason = text_of(data, "stop_reason") or self._stop_reason
         self.fail_for_reason(text_of(data, "stop_reason"))
         self._stop_sequence = text_of(data, "stop_sequence") or self._stop_sequence
-        self._stop_details = scrub(data.get("stop_details")) or self._stop_details
+        details = scrub(data.get("stop_details"))
+        if isinstance(details, dict) and details.pop(_CREDIT, None) is not None:
+            self._keep_credit(data)
+        self._stop_details = details or self._stop_details
         if self._stop_reason == "refusal" and not self._has_refused:
             details = self._stop_details if isinstance(self._stop_details, dict) else {}
             explanation = text_of(details, "explanation")
             self._has_refused = bool(explanation)
             category = text_of(details, "category") or None
             self.tracker.text("refusal", explanation, category=category)
+
+    def _keep_credit(self, data: JsonObject) -> None:
+        """A claim that is worth money at this server: only sent back, never shown."""
+        token = object_of(data, "stop_details")[_CREDIT]
+        self.tracker.emit(ReplayData(kind=_CREDIT, data=scrub(token)))
 
     # --- usage ------------------------------------------------------------------------------
 

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from chat.dialects.items import Item
-from chat.dialects.openai_chat.tool_calls import ToolCalls
+from chat.dialects.openai_chat import thinking_blocks
+from chat.dialects.openai_chat.executed_tools import ExecutedTools
+from chat.dialects.openai_chat.tool_calls import EXTRA_MEMBERS, ToolCalls
 from chat.dialects.received_text import ReceivedText
 from chat.dialects.stream import StreamParser, object_of, objects_of, text_of, whole_of
 from chat.dialects.thinking import Mode, Piece, ThinkSplitter, has_lone_closing
@@ -32,6 +34,7 @@ class ChoiceState:
         think_mode: Mode,
         *,
         is_cumulative: bool = False,
+        audio_type: str = "audio/*",
     ) -> None:
         self.number = number
         self.finish_reason: str | None = None
@@ -45,6 +48,10 @@ class ChoiceState:
         self._is_cumulative = is_cumulative
         self._original = ReceivedText(is_cumulative=is_cumulative)
         self._reasoning: dict[str, ReceivedText] = {}
+        self._blocks = thinking_blocks.ThinkingBlocks()
+        self._extra: dict[str, JsonObject] = {}
+        self._executed = ExecutedTools(parser, number)
+        self._audio_type = audio_type
         # Members with a value in a delta that the fast path did not read, and members whose text began
         # in a whole message.
         self._streamed: set[str] = set()
@@ -151,6 +158,9 @@ class ChoiceState:
             self._on_image(part)
         elif isinstance(part, dict) and part.get("type") == "thinking":
             self._on_thinking(part)
+        elif isinstance(part, dict) and part.get("type") == "reference":
+            # Mistral's: the numbers of documents in the request.
+            self._on_annotations(part)
         else:
             self._parser.raw("delta", data={"content": [part]})
 
@@ -175,6 +185,8 @@ class ChoiceState:
     def _take_reasoning(self, delta: JsonObject) -> None:
         """Only one source is used, because servers repeat the same text in two or three members."""
         details = objects_of(delta, "reasoning_details")
+        blocks = objects_of(delta, thinking_blocks.MEMBER)
+        block_text = self._take_blocks(blocks) if blocks else ""
         for member in REASONING:
             text = delta.get(member)
             if text and isinstance(text, str):
@@ -183,10 +195,20 @@ class ChoiceState:
             if text:
                 self._parser.raw("delta", data={member: text})
         else:
+            if block_text and not self._reasoning.keys() - {thinking_blocks.MEMBER}:
+                self.reasoning(thinking_blocks.MEMBER, block_text)
             self._show_details(details)
         if details:
             self._splitter.be_strict()
             self._keep_details(details)
+
+    def _take_blocks(self, blocks: list[JsonObject]) -> str:
+        self._streamed.add(thinking_blocks.MEMBER)
+        text = self._blocks.take(blocks)
+        signed = [b for b in blocks if b.get("signature") or b.get("type") == "redacted_thinking"]
+        if signed:
+            self._replay(thinking_blocks.MEMBER, signed)
+        return text
 
     def _show_details(self, details: list[JsonObject]) -> None:
         for detail in details:
@@ -207,15 +229,38 @@ class ChoiceState:
 
     def _keep_details(self, details: list[JsonObject]) -> None:
         self._reasoning_details += details
+        self._replay("reasoning_details", details)
+
+    def _replay(self, kind: str, data: Json) -> None:
+        """Data that belongs to the last reasoning, if there is any."""
         reasoning = self._tracker.last("reasoning", choice=self.number)
         self._tracker.emit(
             ReplayData(
-                kind="reasoning_details",
-                data=details,
+                kind=kind,
+                data=data,
                 item=reasoning.number if reasoning else None,
                 choice=self.number,
             )
         )
+
+    def _on_extra(self, name: str, value: Json) -> None:
+        """What a gateway wants back with the text, such as Google's thought signatures."""
+        if not isinstance(value, dict):
+            self._parser.raw("delta", data={name: value})
+            return
+        # LiteLLM repeats its blocks there.
+        kept = {key: member for key, member in value.items() if key != thinking_blocks.MEMBER}
+        if any(kept.values()):
+            self._extra[name] = _merged(self._extra.get(name, {}), kept)
+            self._replay("thought_signature", kept)
+
+    def _on_executed_tools(self, value: Json) -> None:
+        for entry in value if isinstance(value, list) else [value]:
+            if isinstance(entry, dict):
+                self._end_text()
+                self._executed.take(entry)
+            else:
+                self._parser.raw("delta", data={"executed_tools": [entry]})
 
     # --- what accompanies the text ---------------------------------------------------------
 
@@ -308,7 +353,7 @@ class ChoiceState:
                 item=item.number,
                 choice=self.number,
                 media_id=identity,
-                media_type="audio/*",
+                media_type=self._audio_type,
                 state="partial",
                 index=index,
                 data=text_of(value, "data") or None,
@@ -320,6 +365,7 @@ class ChoiceState:
 
     def close(self, answer_id: str, *, is_complete: bool = True) -> None:
         self._report(self._splitter.close())
+        self.cite(self._executed.sources)
         if self._may_have_thought and has_lone_closing(self._original.joined()):
             self._may_have_thought = False
             self._parser.suggest("inline_think", "assume_open")
@@ -334,10 +380,15 @@ class ChoiceState:
         """The assistant turn in the upstream's own form: the original text, tags included."""
         turn: JsonObject = {"role": "assistant", "content": self._original.joined() or None}
         for member, received in self._reasoning.items():
+            if member == thinking_blocks.MEMBER:
+                continue
             # Reasoning in parts has no member of its own to be sent back in.
             turn["reasoning" if member == "thinking" else member] = received.joined()
         if self._reasoning_details:
             turn["reasoning_details"] = self._reasoning_details
+        if self._blocks.native():
+            turn[thinking_blocks.MEMBER] = self._blocks.native()
+        turn |= self._extra
         refusals = [i.joined() for i in self._tracker.items(self.number) if i.kind == "refusal"]
         if refusals:
             turn["refusal"] = "".join(refusals)
@@ -345,6 +396,10 @@ class ChoiceState:
         if calls:
             turn["tool_calls"] = calls
         return turn if len(turn) > 2 or turn["content"] else None
+
+
+def _extra(name: str) -> Callable[[ChoiceState, Json], None]:
+    return lambda choice, value: choice._on_extra(name, value)
 
 
 # Always in this order, whatever the order in the chunk: reasoning, then text, then calls.
@@ -356,8 +411,20 @@ _DELTA: Mapping[str, Callable[[ChoiceState, Json], None]] = {
     "annotations": ChoiceState._on_annotations,
     "images": ChoiceState._on_images,
     "audio": ChoiceState._on_audio,
+    "executed_tools": ChoiceState._on_executed_tools,
+    **{name: _extra(name) for name in EXTRA_MEMBERS},
 }
-_DELTA_MEMBERS = _DELTA.keys() | {"role", *REASONING, "reasoning_details"}
+_DELTA_MEMBERS = _DELTA.keys() | {"role", *REASONING, "reasoning_details", thinking_blocks.MEMBER}
+
+
+def _merged(known: JsonObject, new: JsonObject) -> JsonObject:
+    """Members of members are added, too: each vendor has one of its own."""
+    both = {
+        name: {**known[name], **value}
+        for name, value in new.items()
+        if isinstance(value, dict) and isinstance(known.get(name), dict)
+    }
+    return {**known, **new, **both}
 
 
 def _citation(annotation: JsonObject) -> Citation:

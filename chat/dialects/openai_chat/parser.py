@@ -27,6 +27,9 @@ from chat.events import (
     Event,
     Json,
     JsonObject,
+    PromptProcessingEnd,
+    PromptProcessingProgress,
+    PromptProcessingStart,
     ReplayData,
     Stop,
     Usage,
@@ -88,6 +91,9 @@ class _QuickChunk(Struct, forbid_unknown_fields=True):
     obfuscation: str = ""
 
 
+# Formats of a request whose media type has another name.
+_AUDIO_TYPES: Mapping[str, str] = {"mp3": "mpeg", "pcm16": "L16"}
+
 # Which choice has text, in which member, and the text.
 Target = tuple[ChoiceState, str]
 Saying = tuple[Target, str]
@@ -128,6 +134,9 @@ class OpenAiChatParser(StreamParser):
         super().__init__(dialect=dialect, model=model, endpoint=endpoint)
         self._think_mode = cast(Mode, options.get("inline_think", "auto"))
         self._is_cumulative = options.get("cumulative_text") is True
+        self._audio_type = _requested_audio(options)
+        # Whether the server has begun to report how much of the prompt it has read.
+        self._is_reading_prompt = False
         self._choices: dict[int, ChoiceState] = {}
         self._tool_statuses = ToolStatuses(self)
         self._facts: JsonObject = {}
@@ -243,10 +252,15 @@ class OpenAiChatParser(StreamParser):
 
     def _on_chunk(self, data: JsonObject) -> None:
         self._note_facts(data)
+        if "prompt_progress" not in data:
+            self._end_prompt()
         # Sources with titles come first.
         for name, value in sorted(data.items(), key=lambda member: member[0] != _SOURCES[0]):
             if name not in _HANDLED and name not in _IGNORED:
                 self._on_member(name, value)
+        if self._is_reading_prompt:
+            # The next chunk ends this, which the fast path would not.
+            self._seen = None
         choices = objects_of(data, "choices")
         for entry in choices:
             self._on_choice(entry)
@@ -289,12 +303,29 @@ class OpenAiChatParser(StreamParser):
             self.note_once(name, {key: entry for key, entry in value.items() if key != "usage"})
         elif name in _SOURCES and isinstance(value, list):
             self._note_sources(value)
+        elif name == "prompt_progress" and isinstance(value, dict):
+            self._on_prompt_progress(value)
         elif name == "moderation":
             self.meta({"moderation": value})
         elif name in _DEBUG:
             self._on_debug(name, value)
         else:
             self.on_unknown_member(name, value)
+
+    def _on_prompt_progress(self, value: JsonObject) -> None:
+        """llama.cpp's, on chunks without text: tokens of the prompt, those in its cache included."""
+        if not self._is_reading_prompt:
+            self._is_reading_prompt = True
+            self.tracker.emit(PromptProcessingStart())
+        total, processed = number_of(value, "total") or 0, number_of(value, "processed") or 0
+        if total > 0:
+            progress = min(max(processed / total, 0.0), 1.0)
+            self.tracker.emit(PromptProcessingProgress(progress=progress))
+
+    def _end_prompt(self) -> None:
+        if self._is_reading_prompt:
+            self._is_reading_prompt = False
+            self.tracker.emit(PromptProcessingEnd())
 
     def _note_sources(self, sources: list[Json]) -> None:
         """The pages that an answer is based on, which Perplexity repeats with every chunk: bare
@@ -324,7 +355,13 @@ class OpenAiChatParser(StreamParser):
     def _choice(self, number: int) -> ChoiceState:
         choice = self._choices.get(number)
         if choice is None:
-            choice = ChoiceState(self, number, self._think_mode, is_cumulative=self._is_cumulative)
+            choice = ChoiceState(
+                self,
+                number,
+                self._think_mode,
+                is_cumulative=self._is_cumulative,
+                audio_type=self._audio_type,
+            )
             self._choices[number] = choice
         return choice
 
@@ -394,6 +431,7 @@ class OpenAiChatParser(StreamParser):
         return Ending(status=status_of(stop.reason), stop=stop)
 
     def on_close(self, *, is_complete: bool) -> None:
+        self._end_prompt()
         self.meta(_figures(self._performance))
         self._report_usage(is_final=is_complete)
         stops = {
@@ -420,6 +458,14 @@ _CHOICE_MEMBERS: Mapping[str, Callable[[OpenAiChatParser, ChoiceState, Json], No
     **{name: _debug(name) for name in sorted(_DEBUG)},
     "finish_reason": OpenAiChatParser._on_finish,
 }
+
+
+def _requested_audio(options: Mapping[str, object]) -> str:
+    """The type of sound in the answer, which only the request says."""
+    body = options.get("extra_body")
+    audio = body.get("audio") if isinstance(body, dict) else None
+    name = audio.get("format") if isinstance(audio, dict) else None
+    return f"audio/{_AUDIO_TYPES.get(name, name)}" if isinstance(name, str) and name else "audio/*"
 
 
 def _figures(performance: Json) -> JsonObject:

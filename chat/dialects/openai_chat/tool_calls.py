@@ -15,7 +15,9 @@ from chat.events import Json, JsonObject, ProviderInfo, ReplayData
 # need it (no index, no id, several calls).
 _MOST_PROBED_CHARACTERS = 16 * 1024
 
-_CALL_MEMBERS = frozenset(("index", "id", "type", "function", "custom", "extra_content"))
+# What a gateway wants back, of Google and LiteLLM: thought signatures.
+EXTRA_MEMBERS = ("extra_content", "provider_specific_fields")
+_CALL_MEMBERS = frozenset(("index", "id", "type", "function", "custom", *EXTRA_MEMBERS))
 
 
 class ToolCalls:
@@ -32,7 +34,7 @@ class ToolCalls:
         self._latest: Call | None = None
         # The calls of the last list with several entries: later lists may repeat only its order.
         self._row: list[Call] = []
-        self._signatures: dict[int, Json] = {}
+        self._signatures: dict[int, JsonObject] = {}
         self._has_legacy_call = False
         self._has_strays = False
 
@@ -80,9 +82,9 @@ class ToolCalls:
             self._by_index[index] = call
         self._latest = call
         self._take_function(call, function)
-        signature = fragment.get("extra_content")
-        if signature:
-            self._keep_signature(call, signature)
+        for name in EXTRA_MEMBERS:
+            if fragment.get(name):
+                self._keep_signature(call, name, fragment[name])
         for name, value in fragment.items():
             if name not in _CALL_MEMBERS:
                 self._parser.unknown_member("tool_call", name, value)
@@ -166,8 +168,8 @@ class ToolCalls:
         self._parser.raw("delta", data={"tool_calls": [fragment]})
         self._fail_empty_calls()
 
-    def _keep_signature(self, call: Call, signature: Json) -> None:
-        self._signatures[call.number] = signature
+    def _keep_signature(self, call: Call, name: str, signature: Json) -> None:
+        self._signatures.setdefault(call.number, {})[name] = signature
         self._tracker.emit(
             ReplayData(
                 kind="thought_signature",
@@ -214,8 +216,7 @@ class ToolCalls:
         else:
             function = {"name": call.tool, "arguments": call.arguments_raw or "{}"}
             wire |= {"type": "function", "function": function}
-        if call.number in self._signatures:
-            wire["extra_content"] = self._signatures[call.number]
+        wire |= self._signatures.get(call.number, {})
         if self._has_legacy_call:
             wire["legacy"] = True
         return wire

@@ -99,6 +99,15 @@ class CompactionState(OutputItem):
         self.tracker.emit(ReplayData(kind="compaction", data=item))
 
 
+class KeptState(OutputItem):
+    """An item that only the next request needs, such as further tools of the server."""
+
+    is_announced_whole = True
+
+    def on_whole(self, item: JsonObject) -> None:
+        """Nothing to report."""
+
+
 class UnknownState(OutputItem):
     """An item of an unknown type, kept as a whole for the details and the next request."""
 
@@ -122,6 +131,7 @@ _ITEMS: Mapping[str, type[OutputItem]] = {
     "mcp_list_tools": ToolListState,
     "mcp_approval_request": ApprovalState,
     "compaction": CompactionState,
+    "additional_tools": KeptState,
     **CALLS,
 }
 # Results of calls that are items of their own.
@@ -129,7 +139,7 @@ _OUTPUTS = frozenset(
     (
         *("function_call_output", "custom_tool_call_output", "computer_call_output"),
         *("local_shell_call_output", "shell_call_output", "apply_patch_call_output"),
-        *("tool_search_output", "tool_output"),
+        *("tool_search_output", "program_output", "tool_output"),
     )
 )
 # At the end an item is compared with this many of its type: order and ids rarely differ by more.

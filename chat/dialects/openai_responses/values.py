@@ -7,7 +7,10 @@ from chat.dialects.stream import object_of, objects_of, text_of
 from chat.events import Citation, Json, JsonObject
 
 # Members of the response object that say more than the request or its items.
-FACTS = ("service_tier", "created_at", "conversation", "moderation", "tool_usage")
+FACTS = (
+    *("service_tier", "created_at", "conversation", "moderation", "tool_usage", "agent"),
+    *("prompt_cache_diagnostics", "input_transformations"),
+)
 RESPONSE_MEMBERS = frozenset(
     (
         *("id", "object", "model", "status", "output", "output_text", "usage", "error"),
