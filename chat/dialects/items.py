@@ -79,6 +79,9 @@ class Call(Item, kw_only=True, eq=False):
     has_arguments: bool = False
     arguments: JsonObject | None = None
     arguments_raw: str | None = None
+    # How it ended: what the tool gave, or why it failed.
+    output: str | None = None
+    failure: str = ""
     piece_characters: int = 0
     # Whether each fragment so far began with the previous one: the server may resend the whole text.
     is_cumulative: bool = True
@@ -101,6 +104,8 @@ class ItemTracker:
         self._last: dict[tuple[int, Kind], Item] = {}
         self._unannounced: dict[int, Call] = {}
         self.has_started = False
+        # The name of the model in ``chat.start``.
+        self.model = ""
 
     def take(self) -> list[Event]:
         events, self._events = self._events, []
@@ -113,6 +118,7 @@ class ItemTracker:
         """Emits ``chat.start`` once; further calls are ignored."""
         if not self.has_started:
             self.has_started = True
+            self.model = event.model_instance_id
             self._events.append(event)
 
     def items(self, choice: int = 0) -> list[Item]:
@@ -337,6 +343,9 @@ class ItemTracker:
     def call_success(self, call: Call, output: str, arguments: JsonObject | None = None) -> None:
         self.announce(call)
         call.is_open = False
+        call.output = output
+        if arguments is not None:
+            call.arguments = arguments
         self.emit(
             ToolCallSuccess(
                 item=call.number,
@@ -352,6 +361,7 @@ class ItemTracker:
     def call_failure(self, call: Call, reason: str, metadata: FailureMetadata) -> None:
         self.announce(call)
         call.is_open = False
+        call.failure = reason
         self.emit(
             ToolCallFailure(
                 item=call.number,

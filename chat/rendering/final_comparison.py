@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, gettext_noop, ngettext
 
 from chat.events import (
     Json,
@@ -56,7 +56,50 @@ def receipt_of(result: Result) -> FinalComparison | None:
     """Of a server whose final object is kept with the result; ``None`` where it sent none, or one
     without an output."""
     final = lmstudio_said(result.ext.upstream_result)
-    return compare(streamed(result.output), final) if final else None
+    if final is None:
+        return None
+    receipt = compare(streamed(result.output), final)
+    noted = _objects(result.ext.meta.get("differences"))
+    shown = {each.about for each in receipt.differences}
+    further = [
+        FinalDifference(
+            about=_about(entry), streamed=_value(entry, "streamed"), final=_value(entry, "final")
+        )
+        for entry in noted
+        if not shown or entry.get("about") not in _COMPARED_HERE
+    ]
+    return FinalComparison(compared=receipt.compared, differences=(*receipt.differences, *further))
+
+
+# What a dialect notes about the text and arguments of items is shown with excerpts by ``compare``.
+_COMPARED_HERE = ("characters", "arguments")
+_MOST_VALUE_CHARACTERS = 200
+_ABOUT: dict[str, str] = {
+    "characters": gettext_noop("characters"),
+    "arguments": gettext_noop("arguments of a tool"),
+    "kind": gettext_noop("kind of an item"),
+    "presence": gettext_noop("presence of an item"),
+    "tool": gettext_noop("name of a tool"),
+    "output": gettext_noop("result of a tool"),
+    "provider": gettext_noop("provider of a tool"),
+    "reason": gettext_noop("failure of a tool"),
+    "model": gettext_noop("model"),
+}
+
+
+def _about(entry: JsonObject) -> str:
+    about = str(entry.get("about"))
+    return gettext(_ABOUT[about]) if about in _ABOUT else about
+
+
+def _value(entry: JsonObject, side: str) -> str:
+    value = entry.get(side)
+    text = value if isinstance(value, str) else _canonical_or_none(value)
+    return text[:_MOST_VALUE_CHARACTERS] or gettext("none")
+
+
+def _canonical_or_none(value: Json) -> str:
+    return "" if value is None else _canonical(value)
 
 
 def compare(ours: Said, final: Said) -> FinalComparison:
@@ -196,6 +239,6 @@ def _joined(entries: Iterable[JsonObject], kind: str) -> str:
 
 def _canonical(value: Json) -> str:
     try:
-        return json.dumps(value or {}, sort_keys=True, ensure_ascii=False)
+        return json.dumps({} if value is None else value, sort_keys=True, ensure_ascii=False)
     except RecursionError:
         return "(nested too deeply)"

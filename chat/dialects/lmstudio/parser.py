@@ -327,15 +327,20 @@ class LmStudioParser(StreamParser):
         return call
 
     def _call_for(self, data: JsonObject, queues: dict[str, deque[Call]]) -> Call:
-        """There are no call ids: the oldest open call of this name that lacks the step (of any name
-        if none is given), else a new call."""
+        """There are no call ids: the open call of this name that lacks the step (of any name if none is
+        given), which is the one with these arguments, else the oldest, else a new call."""
         tool = text_of(data, "tool")
         names = [tool] if tool else list(queues)
         waiting = [queue for name in names if (queue := queues.get(name)) and _drop_closed(queue)]
         if not waiting:
             call = self._open_call(data)
             return queues[call.tool].pop()
-        return min(waiting, key=lambda queue: queue[0].number).popleft()
+        queue = min(waiting, key=lambda queue: queue[0].number)
+        arguments = data.get("arguments")
+        alike = (call for call in queue if call.is_open and call.arguments == arguments)
+        call = next(alike, queue[0]) if isinstance(arguments, dict) else queue[0]
+        queue.remove(call)
+        return call
 
     def _on_error(self, data: JsonObject) -> bool:
         self.fail_with(data)
@@ -358,6 +363,9 @@ class LmStudioParser(StreamParser):
             values["model_instance_id"] = model
         if stats:
             values["stats"] = {name: stats.get(name) for name in _STATS if name in stats}
+        known = self.tracker.model
+        if not self._is_model_unknown and model and known and model != known:
+            differences.append({"about": "model", "streamed": known, "final": model})
         if differences:
             values["differences"] = differences
         self.meta(values)

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from chat.dialects.items import Call, Item, ItemTracker, TextKind
-from chat.dialects.reading import repair_text, write_json
+from chat.dialects.reading import repair_text, scrub, write_json
 from chat.dialects.stream import object_of, text_of
 from chat.dialects.thinking import Mode, split
 from chat.events import FailureMetadata, Json, JsonObject, ProviderInfo
@@ -83,10 +85,28 @@ def _complete_call(tracker: ItemTracker, call: Call, entry: JsonObject) -> list[
     if call.is_open:
         _finish_call(tracker, call, entry)
         return []
-    arguments = entry.get("arguments")
-    if call.has_arguments and isinstance(arguments, dict) and arguments != call.arguments:
-        return [_difference(call, "arguments", call.arguments, arguments)]
-    return []
+    metadata = object_of(entry, "metadata")
+    provider = provider_of(entry.get("provider_info") or metadata.get("provider_info"))
+    has_failed = text_of(entry, "type") == "invalid_tool_call"
+    output = None if has_failed else entry.get("output")
+    pairs = (
+        ("tool", call.tool, text_of(entry, "tool") or text_of(metadata, "tool_name")),
+        ("arguments", call.arguments, entry.get("arguments") or metadata.get("arguments")),
+        ("output", call.output, None if output is None else text_output(output)),
+        ("provider", _provider(call.provider_info), _provider(provider)),
+        ("reason", call.failure, text_of(entry, "reason") if has_failed else ""),
+    )
+    # What the final object leaves out says nothing, except whether the call has failed.
+    return [
+        _difference(call, about, streamed, final)
+        for about, streamed, final in pairs
+        if scrub(streamed) != final and (final or (about == "reason" and streamed))
+        if about != "arguments" or streamed is not None
+    ]
+
+
+def _provider(info: ProviderInfo | None) -> JsonObject | None:
+    return msgspec.to_builtins(info) if info is not None else None
 
 
 def _finish_call(tracker: ItemTracker, call: Call, entry: JsonObject) -> None:
