@@ -17,6 +17,9 @@ from chat.events.translation import gettext_noop
 
 _DECLARED = declared("bitseek.toml")
 
+# A usage chunk is sent right behind the finish reason; a server that has none keeps nobody waiting.
+LATE_USAGE_SECONDS = 0.5
+
 # What a header may contain; a line break would start another header.
 _HEADER_TEXT = re.compile(r"[!-~]{1,200}\Z")
 _NOT_A_HEADER = gettext_noop(
@@ -36,6 +39,13 @@ class BitseekParser(OpenAiChatParser):
     """A finish reason is the end: neither ``[DONE]`` nor a closed connection is promised."""
 
     needs_done: ClassVar[bool] = False
+
+    def wait_seconds(self) -> float:
+        """Usage may come after the finish reason."""
+        return LATE_USAGE_SECONDS if self._usage is None and self.error is None else 0.0
+
+    def on_late(self, data: JsonObject) -> None:
+        self._note_usage(data.get("usage"))
 
     def start(self, model: str = "") -> None:
         """The server names no model, and its own name says more than one that was typed."""

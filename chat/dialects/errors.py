@@ -23,14 +23,15 @@ _KEPT_CHARACTERS = 16 * 1024
 
 # The first pattern that matches the error's code or type decides, before the status.
 _WORDS: tuple[tuple[str, ErrorKind], ...] = (
+    (r"policy_violation|bio_policy|data_residency|datainspection", "policy"),
     (r"context_length|context_window|context_size|max_context|prompt_too_long", "context_length"),
     (r"insufficient_quota|quota|credit|insufficient_balance", "quota"),
-    (r"billing|payment", "billing"),
-    (r"rate_limit|capacity_exceeded|too_many_requests", "rate_limit"),
+    (r"billing|payment|arrear", "billing"),
+    (r"rate_?limit|capacity_exceeded|too_?many_?requests|throttl", "rate_limit"),
     (r"overloaded|endpoint_inactive|backend_unavailable|service_unavailable", "overloaded"),
     (r"idle_timeout", "idle_timeout"),
     (r"timeout|timed_out", "timeout"),
-    (r"api_key|authentication|unauthorized|unauthenticated|invalid_token", "auth"),
+    (r"api_?key|authentication|unauthorized|unauthenticated|invalid_token", "auth"),
     (r"permission|forbidden|access_denied", "permission"),
     (r"too_large", "too_large"),
     (r"not_found", "not_found"),
@@ -39,6 +40,39 @@ _WORDS: tuple[tuple[str, ErrorKind], ...] = (
     (r"unprocessable|validation|unsupported|not_implemented", "bad_request"),
     (r"server_error|internal|api_error|preempted|connection_error", "server"),
 )
+# Where neither code nor status says the kind, the first pattern that matches the message does. Vendors in
+# China answer in Chinese unless asked otherwise.
+_SENTENCES: tuple[tuple[str, ErrorKind], ...] = (
+    (r"balance|arrear|overdue|top up|余额|欠费", "billing"),
+    (r"quota|usage limit|out of credits|额度|配额", "quota"),
+    (r"rate limit|too many requests|concurren|频率|并发", "rate_limit"),
+    (r"api[ _-]?key|unauthorized|authenticat|access token|鉴权|密钥", "auth"),
+    (r"overloaded|server is busy|try again later|繁忙", "overloaded"),
+    (r"model\b.* (does not exist|not found)|模型不存在", "not_found"),
+    (r"timed? ?out|超时", "timeout"),
+    (
+        r"(invalid|missing|unsupported) (param|argument|field|value)|field required|参数",
+        "bad_request",
+    ),
+)
+_BY_SENTENCE = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in _SENTENCES)
+# MiniMax answers with status 200 and a number of its own.
+_BASE_CODES: Mapping[int, ErrorKind] = {
+    1001: "timeout",
+    1002: "rate_limit",
+    1004: "auth",
+    1008: "billing",
+    1024: "server",
+    1026: "policy",
+    1027: "policy",
+    1033: "server",
+    1039: "context_length",
+    1041: "rate_limit",
+    2013: "bad_request",
+    2045: "rate_limit",
+    2049: "auth",
+    2056: "quota",
+}
 _BY_WORD = tuple((re.compile(pattern), kind) for pattern, kind in _WORDS)
 _BY_STATUS: Mapping[int, ErrorKind] = {
     400: "bad_request",
@@ -71,6 +105,7 @@ _TYPE_BY_KIND: Mapping[ErrorKind, ErrorType] = {
     "permission": "invalid_request",
     "billing": "invalid_request",
     "bad_request": "invalid_request",
+    "policy": "invalid_request",
     "too_large": "invalid_request",
     "context_length": "invalid_request",
     "not_found": "invalid_request",
@@ -119,8 +154,9 @@ def read_error(status: int | None, headers: Mapping[str, str], body: bytes) -> E
 def error_from(value: Json, *, status: int | None = None) -> ErrorInfo:
     """The error that a JSON value describes: an error object, or something that contains one. A
     numeric ``code`` that is an HTTP status counts as one if the caller has none."""
-    outer = value if isinstance(value, dict) else {}
-    inner = outer.get("error", value)
+    base = _base_response(value)
+    outer = unwrapped(value) if isinstance(value, dict) else {}
+    inner = outer.get("error", outer or value)
     members = inner if isinstance(inner, dict) else {}
     code = _first(members.get("code"), outer.get("code"))
     if status is None and _is_status(code):
@@ -128,8 +164,9 @@ def error_from(value: Json, *, status: int | None = None) -> ErrorInfo:
     wire_type = _first(
         members.get("type"), None if outer.get("type") == "error" else outer.get("type")
     )
+    said = (_message(outer, inner), _text(members.get("detailed_explanation")))
     info = ErrorInfo(
-        message=_message(outer, inner)[:MESSAGE_CHARACTERS] or _fixed_message(status),
+        message=" ".join(filter(None, said))[:MESSAGE_CHARACTERS] or _fixed_message(status),
         code=None if code is None else str(code),
         param=_text(members.get("param")) or None,
         status=status,
@@ -140,7 +177,61 @@ def error_from(value: Json, *, status: int | None = None) -> ErrorInfo:
         info.type = msgspec.convert(wire_type, ErrorType)
     # LM Studio's "unknown" says nothing about the kind.
     words = f"{code or ''} {wire_type or ''}"
-    return _classify(info, words, keep_type=wire_type in _LM_STUDIO_TYPES)
+    kind = _BASE_CODES.get(base["status_code"]) if base else None
+    return _classify(info, words, keep_type=wire_type in _LM_STUDIO_TYPES, kind=kind)
+
+
+# --- errors without a member ``error`` -------------------------------------------------
+
+# Names of the code and of the message in the forms of vendors: DashScope and SiliconFlow, Baidu, AWS,
+# Java gateways, Kong and FastAPI.
+_CODE_NAMES = ("code", "error_code", "errorCode", "__type")
+_MESSAGE_NAMES = ("message", "msg", "error_msg", "errorMessage", "error_message", "Message")
+_GOOD_CODES = frozenset(("", "0", "200", "ok", "success"))
+_BAD_STATUSES = frozenset(("error", "fail", "failed", "failure"))
+
+
+def is_bare_error(data: JsonObject) -> bool:
+    """Whether an object that is no event of its dialect says that something failed."""
+    if _base_response(data) or unwrapped(data).get("error"):
+        return True
+    if "type" in data:
+        # An event that nobody here knows; it may only tell about a failure.
+        return False
+    code = _first(*(data.get(name) for name in _CODE_NAMES))
+    message = _first(*(data.get(name) for name in _MESSAGE_NAMES))
+    if code is not None and str(code).lower() not in _GOOD_CODES and isinstance(message, str):
+        return True
+    is_said = data.get("success") is False or str(data.get("status")).lower() in _BAD_STATUSES
+    return bool(_detail(data.get("detail"))) or (is_said and isinstance(message, str))
+
+
+def unwrapped(value: JsonObject) -> JsonObject:
+    """An error in the form of a vendor, with the members that others use."""
+    base = _base_response(value)
+    if base:
+        return {"error": {"message": base.get("status_msg"), "code": base["status_code"]}}
+    if value.get("error"):
+        return value
+    inner = value.get("Response")
+    nested = inner.get("Error") if isinstance(inner, dict) else None
+    errors = value.get("errors")
+    if isinstance(errors, list) and errors:
+        nested = errors[0] if isinstance(errors[0], dict) else {"message": _text(errors[0])}
+    if isinstance(nested, dict):
+        named = {"code": nested.get("Code"), "message": nested.get("Message")}
+        return {"error": {**{k: v for k, v in named.items() if v}, **nested}}
+    code = _first(*(value.get(name) for name in _CODE_NAMES))
+    message = _first(*(value.get(name) for name in _MESSAGE_NAMES))
+    added = {"code": code, "message": message}
+    return {**value, **{name: found for name, found in added.items() if found is not None}}
+
+
+def _base_response(value: Json) -> JsonObject | None:
+    """MiniMax's member that says how the request went, if it failed."""
+    base = value.get("base_resp") if isinstance(value, dict) else None
+    code = base.get("status_code") if isinstance(base, dict) else None
+    return base if isinstance(code, int) and code else None
 
 
 def unescaped_error(text: str) -> ErrorInfo | None:
@@ -153,8 +244,10 @@ def unescaped_error(text: str) -> ErrorInfo | None:
     return _classify(ErrorInfo(message=plain_text(message) or _fixed_message(None)), "")
 
 
-def _classify(info: ErrorInfo, words: str, *, keep_type: bool = False) -> ErrorInfo:
-    info.kind = _kind(info.status, words.lower(), info.message)
+def _classify(
+    info: ErrorInfo, words: str, *, keep_type: bool = False, kind: ErrorKind | None = None
+) -> ErrorInfo:
+    info.kind = kind or _kind(info.status, words.lower(), info.message)
     info.retryable = info.kind in _RETRYABLE
     if not keep_type:
         info.type = _TYPE_BY_KIND.get(info.kind, "unknown")
@@ -172,6 +265,8 @@ def _kind(status: int | None, words: str, message: str) -> ErrorKind:
     kind = _finer(by_status, by_word)
     if kind in ("bad_request", "too_large", "unknown") and _CONTEXT_WORDS.search(message):
         return "context_length"
+    if kind == "unknown":
+        return next((k for pattern, k in _BY_SENTENCE if pattern.search(message)), kind)
     return kind
 
 

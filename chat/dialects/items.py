@@ -1,5 +1,6 @@
 """Tracks output items: each has a number in order of appearance, is opened once and closed once."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
@@ -33,11 +34,17 @@ from chat.events.translation import gettext_noop
 TextKind = Literal["message", "reasoning", "refusal"]
 Kind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
 
+# What a server sends for a call without arguments, or before the arguments.
+NO_ARGUMENTS = ("", "{}", "null")
+
 # Arguments longer than this are an error of the model or the server.
 MAX_ARGUMENT_CHARACTERS = 8 * 1024 * 1024
 
 NOT_JSON = gettext_noop("The arguments of this call aren’t a JSON object.")
 TOO_LONG = gettext_noop("The arguments of this call are too long.")
+TORN = gettext_noop(
+    "Parts of the tool calls were lost, so the arguments of this call may be missing."
+)
 NO_NAME = gettext_noop("The server sent a call without a tool name.")
 
 
@@ -72,6 +79,9 @@ class Call(Item, kw_only=True, eq=False):
     has_arguments: bool = False
     arguments: JsonObject | None = None
     arguments_raw: str | None = None
+    # How it ended: what the tool gave, or why it failed.
+    output: str | None = None
+    failure: str = ""
     piece_characters: int = 0
     # Whether each fragment so far began with the previous one: the server may resend the whole text.
     is_cumulative: bool = True
@@ -94,6 +104,8 @@ class ItemTracker:
         self._last: dict[tuple[int, Kind], Item] = {}
         self._unannounced: dict[int, Call] = {}
         self.has_started = False
+        # The name of the model in ``chat.start``.
+        self.model = ""
 
     def take(self) -> list[Event]:
         events, self._events = self._events, []
@@ -106,6 +118,7 @@ class ItemTracker:
         """Emits ``chat.start`` once; further calls are ignored."""
         if not self.has_started:
             self.has_started = True
+            self.model = event.model_instance_id
             self._events.append(event)
 
     def items(self, choice: int = 0) -> list[Item]:
@@ -120,6 +133,14 @@ class ItemTracker:
 
     def has_output(self) -> bool:
         return bool(self._items)
+
+    def has_reasoned(self, text: str, *, choice: int = 0) -> bool:
+        """Whether there is an item with just this reasoning, which some servers send twice."""
+        text = text.strip()
+        return any(
+            item.kind == "reasoning" and item.joined().strip() == text
+            for item in self.items(choice)
+        )
 
     # --- text ------------------------------------------------------------------
 
@@ -324,6 +345,9 @@ class ItemTracker:
     def call_success(self, call: Call, output: str, arguments: JsonObject | None = None) -> None:
         self.announce(call)
         call.is_open = False
+        call.output = output
+        if arguments is not None:
+            call.arguments = arguments
         self.emit(
             ToolCallSuccess(
                 item=call.number,
@@ -339,6 +363,7 @@ class ItemTracker:
     def call_failure(self, call: Call, reason: str, metadata: FailureMetadata) -> None:
         self.announce(call)
         call.is_open = False
+        call.failure = reason
         self.emit(
             ToolCallFailure(
                 item=call.number,
@@ -355,6 +380,18 @@ class ItemTracker:
         self.announce(call)
         if call.is_open and not call.has_arguments:
             self._read_arguments(call)
+
+    def fail_empty_calls(
+        self, is_torn: Callable[[Call], bool] = lambda call: not call.tool, *, choice: int = 0
+    ) -> None:
+        """Fails the calls without arguments of a choice in which a call ``is_torn``: that call's arguments may
+        be theirs."""
+        calls = [call for call in self.items(choice) if isinstance(call, Call)]
+        empty = [call for call in calls if _is_offered_empty(call)]
+        if empty and any(map(is_torn, calls)):
+            for call in empty:
+                call.has_arguments = False
+                self._fail(call, "incomplete", TORN)
 
     def _fragment(self, call: Call, fragment: str) -> None:
         self.emit(
@@ -384,7 +421,7 @@ class ItemTracker:
             call.is_open = False
             return
         if not is_complete:
-            call.arguments = _read_buffer(call)[1]
+            call.arguments = read_arguments(call)[1]
             self._fail(call, "incomplete", UNFINISHED_CALL)
             return
         self._read_arguments(call)
@@ -392,7 +429,7 @@ class ItemTracker:
 
     def _read_arguments(self, call: Call) -> None:
         """Emits the parsed arguments, or the failure of the call."""
-        raw, arguments = _read_buffer(call)
+        raw, arguments = read_arguments(call)
         if call.piece_characters > MAX_ARGUMENT_CHARACTERS:
             self._fail(call, "invalid_arguments", TOO_LONG)
         elif arguments is None:
@@ -461,7 +498,15 @@ class ItemTracker:
             del self._current[item.choice, item.kind]
 
 
-def _read_buffer(call: Call) -> tuple[str, JsonObject | None]:
+def _is_offered_empty(call: Call) -> bool:
+    if call.executes != "client" or not call.tool:
+        return False
+    if call.has_arguments:
+        return not call.arguments
+    return call.is_open and call.joined().strip() in NO_ARGUMENTS
+
+
+def read_arguments(call: Call) -> tuple[str, JsonObject | None]:
     """The argument text of a call, and the object that it stands for."""
     if call.held:
         # The other half of a surrogate pair was not received.
@@ -471,6 +516,11 @@ def _read_buffer(call: Call) -> tuple[str, JsonObject | None]:
     if not raw.strip():
         return raw, {}
     arguments = as_object(raw)
+    if arguments is None:
+        # Some servers send an empty object before the arguments.
+        for prefix in NO_ARGUMENTS:
+            if prefix and raw.startswith(prefix) and (found := as_object(raw[len(prefix) :])):
+                return raw[len(prefix) :], found
     if arguments is None and call.is_cumulative and len(call.pieces) > 1:
         last = repair_text(call.pieces[-1])
         arguments = as_object(last)

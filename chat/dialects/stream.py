@@ -7,6 +7,7 @@ import msgspec
 
 from chat.dialects.base import Parser
 from chat.dialects.errors import NO_WORDS, error_from, plain_text, unescaped_error
+from chat.dialects.finish_reasons import error_kind_of
 from chat.dialects.items import ItemTracker
 from chat.dialects.reading import NotJson, Payload, read_frame, read_json, repair_text, scrub
 from chat.events import (
@@ -29,6 +30,7 @@ from chat.events.translation import gettext_noop
 from chat.wire.sse import Frame
 
 CUT_MESSAGE = gettext_noop("The connection was lost before the answer was complete.")
+STOPPED_MESSAGE = gettext_noop("The server stopped with an error.")
 NOT_JSON_MESSAGE = gettext_noop("The server’s answer is neither an event stream nor JSON.")
 ANOTHER_BODY_MESSAGE = gettext_noop(
     "The server’s answer is JSON, but not in the format of this API type."
@@ -61,6 +63,7 @@ class StreamParser(Parser):
         # The text of the current payload, for members whose original spelling is kept.
         self.source = ""
         self._has_surrogates = False
+        self._suggested: JsonObject = {}
         self._noted: set[tuple[str, str]] = set()
         self._unknown_members: dict[str, int] = {}
         # Frames that are not JSON: text of the answer may be lost in them. The last frame of a stream that
@@ -163,6 +166,15 @@ class StreamParser(Parser):
     def fail_with(self, value: Json) -> None:
         self.fail(error_from(scrub(value)))
 
+    def fail_for_reason(self, reason: str) -> None:
+        """Fails for a finish reason that is an error, unless an error has said more."""
+        kind = error_kind_of(reason)
+        if kind is not None and self.error is None:
+            code = None if kind == "server" and reason in ("error", "failed") else reason
+            self.fail(
+                ErrorInfo(type="internal_error", message=STOPPED_MESSAGE, kind=kind, code=code)
+            )
+
     def fail_with_body(self, data: JsonObject) -> None:
         """Fails for a complete body that is not an answer: an error in an unknown form, or the response of
         something else at this address."""
@@ -196,6 +208,12 @@ class StreamParser(Parser):
         if key not in self._noted:
             self._noted.add(key)
             self.meta({name: value})
+
+    def suggest(self, option: str, value: Json) -> None:
+        """Offers an option of the server with which this answer would have been read better."""
+        if option not in self._suggested:
+            self._suggested[option] = value
+            self.meta({"suggested_options": dict(self._suggested)})
 
     def _handle(self, payload: Payload) -> None:
         if payload.kind == "done":

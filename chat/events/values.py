@@ -41,6 +41,7 @@ ErrorKind = Literal[
     "cut",
     "protocol",
     "cancelled",
+    "policy",
     "server",
     "unknown",
 ]
@@ -55,6 +56,7 @@ StopReason = Literal[
     "pause",
     "ask",
     "compaction",
+    "steered",
     "error",
     "stopped",
     "cut",

@@ -132,6 +132,8 @@ _MOCKUP_STATES = {
     "updated": ("check", gettext_noop("Updated"), "good"),
     "error": ("triangle-alert", gettext_noop("Incomplete"), "bad"),
 }
+# A mockup that was only announced when the answer ended.
+_NEVER_CAME = ("triangle-alert", gettext_noop("Nothing received"), "bad")
 
 
 class MockupCard(KeptCard):
@@ -147,6 +149,7 @@ class MockupCard(KeptCard):
         # False if only an update was received, which names some of the files.
         self.is_whole = False
         self.last: MockupUpdate = MockupUpdate(op="calling")
+        self.has_ended = False
 
     def update(self, event: MockupUpdate, seq: int) -> None:
         self.title = event.title or self.title or event.identifier or event.bundle_id or ""
@@ -163,11 +166,18 @@ class MockupCard(KeptCard):
         self.last = event
         self.told(seq)
 
+    def conclude(self, seq: int, t: int, status: str) -> None:
+        super().conclude(seq, t, status)
+        self.has_ended = True
+        if self.last.op == "calling":
+            self.told(seq)
+
     def shown_title(self) -> str:
         return super().shown_title() or gettext("Mockup")
 
     def content(self) -> str:
-        icon, word, tone = _MOCKUP_STATES[self.last.op]
+        has_failed = self.has_ended and self.last.op == "calling"
+        icon, word, tone = _NEVER_CAME if has_failed else _MOCKUP_STATES[self.last.op]
         saved = (self.last.successful_paths or [])[:SHOWN_ENTRIES]
         shown = islice(self.files.items(), SHOWN_ENTRIES)
         return fill(

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, gettext_noop, ngettext
 
 from chat.events import (
     Json,
@@ -21,6 +21,7 @@ from chat.events import (
     Result,
     ToolCallItem,
 )
+from chat.events.thinking_marks import PAIRS
 from chat.rendering.figures import count
 
 
@@ -55,7 +56,50 @@ def receipt_of(result: Result) -> FinalComparison | None:
     """Of a server whose final object is kept with the result; ``None`` where it sent none, or one
     without an output."""
     final = lmstudio_said(result.ext.upstream_result)
-    return compare(streamed(result.output), final) if final else None
+    if final is None:
+        return None
+    receipt = compare(streamed(result.output), final)
+    noted = _objects(result.ext.meta.get("differences"))
+    shown = {each.about for each in receipt.differences}
+    further = [
+        FinalDifference(
+            about=_about(entry), streamed=_value(entry, "streamed"), final=_value(entry, "final")
+        )
+        for entry in noted
+        if not shown or entry.get("about") not in _COMPARED_HERE
+    ]
+    return FinalComparison(compared=receipt.compared, differences=(*receipt.differences, *further))
+
+
+# What a dialect notes about the text and arguments of items is shown with excerpts by ``compare``.
+_COMPARED_HERE = ("characters", "arguments")
+_MOST_VALUE_CHARACTERS = 200
+_ABOUT: dict[str, str] = {
+    "characters": gettext_noop("characters"),
+    "arguments": gettext_noop("arguments of a tool"),
+    "kind": gettext_noop("kind of an item"),
+    "presence": gettext_noop("presence of an item"),
+    "tool": gettext_noop("name of a tool"),
+    "output": gettext_noop("result of a tool"),
+    "provider": gettext_noop("provider of a tool"),
+    "reason": gettext_noop("failure of a tool"),
+    "model": gettext_noop("model"),
+}
+
+
+def _about(entry: JsonObject) -> str:
+    about = str(entry.get("about"))
+    return gettext(_ABOUT[about]) if about in _ABOUT else about
+
+
+def _value(entry: JsonObject, side: str) -> str:
+    value = entry.get(side)
+    text = value if isinstance(value, str) else _canonical_or_none(value)
+    return text[:_MOST_VALUE_CHARACTERS] or gettext("none")
+
+
+def _canonical_or_none(value: Json) -> str:
+    return "" if value is None else _canonical(value)
 
 
 def compare(ours: Said, final: Said) -> FinalComparison:
@@ -114,8 +158,10 @@ def _calls(said: Said) -> str:
 
 
 def streamed(output: Sequence[OutputItem]) -> Said:
+    text = "".join(item.content for item in output if isinstance(item, MessageItem))
     return Said(
-        text="".join(item.content for item in output if isinstance(item, MessageItem)),
+        # Where the server's settings leave marks of thinking in the text, they are in both.
+        text=_without_thinking(text),
         thinking="".join(item.content for item in output if isinstance(item, ReasoningItem)),
         calls=tuple(
             (item.tool, _canonical(item.arguments))
@@ -131,9 +177,11 @@ def lmstudio_said(final: Json) -> Said | None:
     if not entries:
         return None
     calls = [entry for entry in entries if entry.get("type") == "tool_call"]
+    raw = _joined(entries, "message")
+    text = _without_thinking(raw)
     return Said(
-        text=_joined(entries, "message"),
-        thinking=_joined(entries, "reasoning"),
+        text=text,
+        thinking=_joined(entries, "reasoning") if text == raw else None,
         calls=tuple((str(call.get("tool")), _canonical(call.get("arguments"))) for call in calls),
     )
 
@@ -155,17 +203,21 @@ def responses_said(final: Json) -> Said | None:
     return Said(text=_without_thinking(text), thinking=None, calls=None)
 
 
-_THINKING, _THOUGHT = "<think>", "</think>"
-
-
 def _without_thinking(text: str) -> str:
     """Models behind simple servers think in their text; a stream is read as thinking there."""
+    for opening, closing, _ in PAIRS:
+        if opening in text:
+            text = _without(text, opening, closing)
+    return text
+
+
+def _without(text: str, opening: str, closing: str) -> str:
     kept: list[str] = []
     at = 0
-    # A tag that is never closed is text.
-    while (begin := text.find(_THINKING, at)) >= 0 and (end := text.find(_THOUGHT, begin)) >= 0:
+    # A mark that is never closed is text.
+    while (begin := text.find(opening, at)) >= 0 and (end := text.find(closing, begin)) >= 0:
         kept.append(text[at:begin])
-        at = end + len(_THOUGHT)
+        at = end + len(closing)
         while text[at : at + 1].isspace():
             at += 1
     return "".join([*kept, text[at:]])
@@ -187,6 +239,6 @@ def _joined(entries: Iterable[JsonObject], kind: str) -> str:
 
 def _canonical(value: Json) -> str:
     try:
-        return json.dumps(value or {}, sort_keys=True, ensure_ascii=False)
+        return json.dumps({} if value is None else value, sort_keys=True, ensure_ascii=False)
     except RecursionError:
         return "(nested too deeply)"

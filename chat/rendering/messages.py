@@ -84,6 +84,10 @@ ERRORS: dict[str, tuple[str, str]] = {
         gettext_noop("The server canceled the answer"),
         gettext_noop("Try again. Someone may have stopped it on the server."),
     ),
+    "policy": (
+        gettext_noop("The server’s policy doesn’t allow this"),
+        gettext_noop("Rephrase the message, or choose another model."),
+    ),
     "server": (
         gettext_noop("The server reported an internal error"),
         gettext_noop("Try again. If this keeps happening, choose another model or server."),
@@ -167,6 +171,7 @@ _INCOMPLETE: dict[str, tuple[str, str]] = {
     "refusal": (gettext_noop("The model declined to continue"), _REPHRASE),
     "pause": (gettext_noop("The model paused"), _CONTINUE),
     "compaction": (gettext_noop("The server shortened the conversation and paused"), _CONTINUE),
+    "steered": (gettext_noop("A new instruction interrupted the answer"), _CONTINUE),
 }
 
 # Status -> icon, tone, title, advice.
@@ -196,6 +201,25 @@ _UNKNOWN_STATUS = (
 )
 
 
+# Option of the server with which an answer would have been read better -> what to do.
+_SUGGESTIONS: dict[str, str] = {
+    "cumulative_text": gettext_noop(
+        "If this answer repeats itself, turn on “Each piece repeats the text before it” in the "
+        "server’s settings"
+    ),
+    "inline_think": gettext_noop(
+        "If this answer begins with thinking, set “Thinking in the text” to “Assume an opening "
+        "tag” in the server’s settings"
+    ),
+}
+
+
+def suggestions_of(ext: Extension) -> list[str]:
+    options = ext.meta.get("suggested_options")
+    names = options if isinstance(options, dict) else {}
+    return [gettext(_SUGGESTIONS[name]) for name in names if name in _SUGGESTIONS]
+
+
 def _kept(has_output: bool) -> str:
     if has_output:
         return gettext("Everything above was kept.")
@@ -222,11 +246,21 @@ def ending_notice(ext: Extension, *, has_output: bool) -> Notice | None:
     if status == "incomplete":
         title, advice = _INCOMPLETE.get(ext.stop.reason, (title, advice))
     title, advice = gettext(title), gettext(advice)
+    model = _recommended_model(ext)
+    if model:
+        advice = gettext("Try again with %(model)s.") % {"model": model}
     if status == "waiting":
         return Notice(icon, tone, title, "", advice)
     if status == "stopped" and ext.stop.by:
         title = gettext("Stopped by %(name)s") % {"name": ext.stop.by}
     return Notice(icon, tone, title, _kept(has_output), advice)
+
+
+def _recommended_model(ext: Extension) -> str:
+    """The model that the server says would answer what this one declined."""
+    details = ext.stop.details
+    model = details.get("recommended_model") if isinstance(details, dict) else None
+    return name_of(model) if isinstance(model, str) and ext.stop.reason == "refusal" else ""
 
 
 def _empty_notice() -> Notice:

@@ -25,7 +25,7 @@ from chat.rendering.components import Card, Entry, Foldable, TextSlot, safe
 from chat.rendering.final_comparison import receipt_of
 from chat.rendering.markdown.flow import Flow
 from chat.rendering.media import Media
-from chat.rendering.messages import ERROR_STATUSES, ErrorCard, ending_content
+from chat.rendering.messages import ERROR_STATUSES, ErrorCard, ending_content, suggestions_of
 from chat.rendering.parts import Part, Patches, Piece, Stack, packed, partial, pieces_of
 from chat.rendering.phases import PHASES, PhaseSlot, goes_on
 from chat.rendering.texts import Reasoning, Refusal, Text
@@ -364,6 +364,8 @@ class Answer:
             summary=figures.summary_of(result, event.t, has_output=has_output),
             differs=differs,
             unreadable=result.ext.unreadable_frames,
+            suggestions=suggestions_of(result.ext),
+            unknown_reason=result.ext.stop.raw if result.ext.stop.reason == "unknown" else "",
         )
         self._figures.touch(self.seq)
 

@@ -301,6 +301,10 @@ class Fold:
     def _on_call_success(self, event: ToolCallSuccess) -> None:
         part = self._part(event, "tool_call")
         part.tool = event.tool
+        if part.arguments is not None and event.arguments != part.arguments:
+            # The spelling of other arguments would contradict these.
+            part.arguments_raw = None
+            part.pieces.clear()
         part.arguments = event.arguments
         part.output = event.output
         part.provider_info = event.provider_info or part.provider_info

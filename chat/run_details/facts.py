@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -43,6 +44,8 @@ def figures_of(run: Run) -> list[tuple[str, str]]:
         stats, usage = result.stats, result.ext.usage
         if usage is not None and usage.cache_read_tokens:
             figures.append((gettext("Cached input tokens"), count(usage.cache_read_tokens)))
+        if usage is not None:
+            figures += _combined_usage(usage)
         if stats.tokens_per_second is not None:
             figures.append((gettext("Tokens per second"), decimal(stats.tokens_per_second)))
         measured = (
@@ -58,6 +61,44 @@ def figures_of(run: Run) -> list[tuple[str, str]]:
         total = (run.finished_at - run.queued_at).total_seconds()
         figures.append((gettext("Total time"), duration(milliseconds_of(total))))
     return figures
+
+
+# A server's event with the figures of the whole answer: what each count is called there.
+_COMBINED = "x_chat.metadata"
+
+
+def _combined_usage(usage: events.Usage) -> list[tuple[str, str]]:
+    """Counts that include the server's own research, where it also sends those of the answer alone."""
+    raw = usage.raw.get(_COMBINED) if isinstance(usage.raw, dict) else None
+    if not isinstance(raw, dict):
+        return []
+    labels = (
+        (gettext("Input tokens with research"), ("input_tokens", "prompt_tokens")),
+        (gettext("Output tokens with research"), ("output_tokens", "completion_tokens")),
+    )
+    found = ((label, next((raw[n] for n in names if n in raw), None)) for label, names in labels)
+    return [(label, count(number)) for label, number in found if type(number) is int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextBudget:
+    """How much of the context the conversation used, in tokens as they are shown."""
+
+    used: str
+    budget: str
+    percent: int
+
+
+def context_budget_of(run: Run) -> ContextBudget | None:
+    result = _result_of(run)
+    context = result.ext.meta.get("context_budget") if result is not None else None
+    if not isinstance(context, dict):
+        return None
+    used, budget = context.get("totalTokens"), context.get("inputBudget")
+    if type(used) is not int or type(budget) is not int or used < 0 or budget <= 0:
+        return None
+    percent = min(100, round(100 * used / budget))
+    return ContextBudget(used=count(used), budget=count(budget), percent=percent)
 
 
 def _result_of(run: Run) -> events.Result | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -126,6 +126,7 @@ class AnswerReader:
                 self._held, self._held_at = data, self._elapsed()
                 await self._take_at_its_moment(answer, quiet)
                 if self._parser.is_done:
+                    await self._wait_for_figures(chunks, quiet)
                     return Outcome(cause="eof")
                 if self._received_bytes > self._limit_bytes:
                     return _limited(self._limit_bytes)
@@ -135,6 +136,20 @@ class AnswerReader:
                     return failed("timeout", str(UNSTORED))
         self._take(self._decoder.close(), self._elapsed())
         return Outcome(cause="eof")
+
+    async def _wait_for_figures(
+        self, chunks: AsyncGenerator[bytes], quiet: asyncio.Timeout
+    ) -> None:
+        """The answer is complete; some servers send its token counts in a later read."""
+        seconds = self._parser.wait_seconds()
+        if not seconds:
+            return
+        self._log.request_commit()
+        with suppress(TimeoutError, StopAsyncIteration, UpstreamError, EventTooLarge):
+            async with asyncio.timeout(seconds):
+                while self._parser.wait_seconds():
+                    self._held, self._held_at = await anext(chunks), self._elapsed()
+                    self._feed(quiet)
 
     async def _take_at_its_moment(self, answer: UpstreamAnswer, quiet: asyncio.Timeout) -> None:
         """Parses the held bytes when the log is about to commit, with what has arrived until then.

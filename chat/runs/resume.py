@@ -219,6 +219,9 @@ class ContinuingParser(Parser):
     def feed_body(self, body: bytes) -> list[canonical.Event]:
         return self._joined(self._parser.feed_body(body))
 
+    def wait_seconds(self) -> float:
+        return self._parser.wait_seconds()
+
     def close(
         self, cause: Cause = "eof", *, error: canonical.ErrorInfo | None = None
     ) -> list[canonical.Event]:

@@ -12,6 +12,7 @@ from django.utils.translation import gettext, ngettext
 from chat.dialects.base import Dialect
 from chat.dialects.event_counts import COMMENT
 from chat.dialects.parameters import Parameter
+from chat.dialects.thinking import begins_with_thinking, has_lone_closing
 from chat.upstreams.stream_probe import ProbeObservation
 
 # The report names a few unknown kinds; the server's page lists all of them, with samples.
@@ -143,11 +144,11 @@ def _reasoning(heard: ProbeObservation) -> str:
 
 
 def is_inline(heard: ProbeObservation) -> bool:
-    return heard.text.lstrip().startswith("<think>")
+    return begins_with_thinking(heard.text)
 
 
 def has_only_closing_tag(heard: ProbeObservation) -> bool:
-    return "</think>" in heard.text and "<think>" not in heard.text
+    return has_lone_closing(heard.text)
 
 
 def _heartbeats(heard: ProbeObservation) -> str:

@@ -13,7 +13,7 @@ from chat.wire.sse import Frame
 from tests.dialects.cost import Stream, assert_linear
 from tests.dialects.decoding import check_log, decode, frames_in, named_frame
 from tests.dialects.strategies import CAUSES, Strategy, examples, json_values
-from tests.fixtures import ROOT, STREAMS, events_path
+from tests.fixtures import ROOT, STREAMS, decode_recording, events_path
 
 MESSAGES = dialects.get("anthropic_messages")
 MINE = ROOT / MESSAGES.name
@@ -320,3 +320,12 @@ def test_any_events_can_be_stored_and_sent_back(events: list[JsonObject], cause:
 def name_of_event(event: JsonObject) -> str | None:
     name = event.get("type") if isinstance(event, dict) else None
     return name if isinstance(name, str) and name.isascii() and name.isprintable() else None
+
+
+def test_claim_for_credit_is_only_kept_for_the_next_request() -> None:
+    recording = ROOT / "anthropic_messages" / "refusal_with_a_recommended_model.sse"
+
+    events = decode_recording(recording)
+
+    holders = [event for event in events if b"fct_secret" in encode(event)]
+    assert [type(event) for event in holders] == [ReplayData]

@@ -204,6 +204,23 @@ def test_reasoning_of_tool_turns_can_be_sent_back() -> None:
     assert second == TOOL_MESSAGE
 
 
+def test_signed_thinking_goes_back_beside_calls() -> None:
+    blocks = [{"type": "thinking", "thinking": "Low.", "signature": "c2ln"}]
+    called = {**NATIVE, "thinking_blocks": blocks, "tool_calls": [WIRE_CALL]}
+
+    beside_a_call, *_ = messages_of(make_answer(make_call("high"), native=called))
+    (alone,) = messages_of(make_answer(SAID, native={**NATIVE, "thinking_blocks": blocks}))
+
+    assert beside_a_call["thinking_blocks"] == blocks
+    assert "thinking_blocks" not in alone
+
+
+def test_progress_of_the_prompt_is_asked_for_where_it_is_known() -> None:
+    assert sent(options={"extras": "llama_cpp"})[0]["return_progress"] is True
+    assert "return_progress" not in sent(options={"extras": "llama_cpp"}, stream=False)[0]
+    assert "return_progress" not in sent(options={"extras": "vllm"})[0]
+
+
 def test_native_call_without_result_is_removed() -> None:
     native = {"role": "assistant", "content": "Hi.", "tool_calls": [WIRE_CALL]}
 
@@ -435,7 +452,7 @@ EXTRAS = [
 def test_parameter_names_fit_the_server(subtests: pytest.Subtests) -> None:
     for extras, parameters, expected in EXTRAS:
         with subtests.test(extras=extras, parameters=parameters):
-            plain, _ = sent()
+            plain, _ = sent(options={"extras": extras})
 
             body, _ = sent(parameters=parameters, options={"extras": extras})
 

@@ -359,6 +359,14 @@ def test_tool_result_follows_its_call() -> None:
     ]
 
 
+def test_result_for_a_program_repeats_its_caller() -> None:
+    call = {**FUNCTION, "caller": {"type": "program", "caller_id": "call_p"}}
+
+    _, result = kept(call, items=(make_call("high"),))
+
+    assert result["caller"] == call["caller"]
+
+
 def test_call_without_result_is_removed_with_its_thinking() -> None:
     assert kept(WORDS, THOUGHT, FUNCTION, items=(SAID, make_call(None))) == [WORDS]
 

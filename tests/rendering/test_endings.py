@@ -44,6 +44,31 @@ def test_unreadable_frames_are_told_under_the_answer() -> None:
     )
 
 
+def test_settings_that_fit_better_are_offered_under_the_answer() -> None:
+    meta = {"suggested_options": {"cumulative_text": True, "inline_think": "assume_open", "x": 1}}
+
+    text = text_of(*message("So."), end(meta=meta))
+
+    assert "If this answer repeats itself, turn on" in text
+    assert "set “Thinking in the text” to “Assume an opening tag”" in text
+
+
+def test_unknown_reason_is_told_under_the_answer() -> None:
+    ending = end()
+    ending.result.ext.stop = events.Stop(reason="unknown", raw="tired")
+
+    assert "ended by the server for the reason “tired”" in text_of(*message("So."), ending)
+
+
+def test_refusal_names_the_model_that_the_server_recommends() -> None:
+    ending = end("incomplete")
+    ending.result.ext.stop = events.Stop(
+        reason="refusal", raw="refusal", details={"recommended_model": "weir/small-1"}
+    )
+
+    assert "Try again with weir/small-1." in text_of(*message("x"), ending)
+
+
 def test_empty_answer_says_so() -> None:
     text = text_of(events.ChatStart(model_instance_id="m"), end())
 

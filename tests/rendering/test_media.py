@@ -144,6 +144,8 @@ def test_announced_mockup_has_no_link() -> None:
     answer = answer_of(events.MockupUpdate(op="calling", identifier="m"), end())
 
     assert "card-open" not in answer.snapshot()
+    assert "Nothing received" in answer.snapshot()
+    assert "spin" not in answer.snapshot()
 
 
 def test_mockup_lists_its_files() -> None:

@@ -122,8 +122,27 @@ def test_recordings_differ_only_where_the_dialect_says_so(subtests: pytest.Subte
             result = events.decode_result(file.read_bytes())
             receipt = receipt_of(result)
 
-            if receipt is not None and not receipt.agrees:
-                assert result.ext.meta.get("differences")
+            if receipt is not None:
+                assert receipt.agrees is not bool(result.ext.meta.get("differences"))
+
+
+def test_noted_differences_are_named() -> None:
+    result = result_of("By the spring.", final_of("By the spring."))
+    result.ext.meta["differences"] = [
+        {"item": 1, "about": "output", "streamed": "low", "final": "high"},
+        {"about": "model", "streamed": "weir", "final": None},
+        {"about": "novelty", "streamed": {"a": 1}, "final": 2},
+    ]
+
+    receipt = receipt_of(result)
+
+    assert receipt is not None
+    assert not receipt.agrees
+    assert [(each.about, each.streamed, each.final) for each in receipt.differences] == [
+        ("result of a tool", "low", "high"),
+        ("model", "weir", "none"),
+        ("novelty", '{"a": 1}', "2"),
+    ]
 
 
 def response_at_the_end(file: Path) -> Json:

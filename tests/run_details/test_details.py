@@ -422,6 +422,17 @@ def test_event_after_the_end_does_not_hide_the_final_result(recorded: Recorded) 
     assert final_response(run) is not None
 
 
+def test_usage_has_the_research_and_the_context(as_bob: Client, recorded: Recorded) -> None:
+    raw = (FIXTURES / "xerotier" / "fork_and_metadata.sse").read_bytes()
+    run = recorded(merged(log_of(raw, "xerotier")), raw, "xerotier")
+
+    tree = page(as_bob, "run_details", run, query="?tab=usage")
+
+    assert "Input tokens with research" in text_of(tree)
+    assert "Context: 964 of 4,096 tokens" in text_of(tree)
+    assert tree.xpath("//progress/@value") == ["24"]
+
+
 def test_usage_has_the_cached_tokens(as_bob: Client, recorded: Recorded) -> None:
     raw = (FIXTURES / "openai_chat" / "deepseek_thinking.sse").read_bytes()
     run = recorded(log_of(raw, "openai_chat"), raw, "openai_chat")

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from chat.conversations.actions import conversation
 from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
-from chat.events import Event
+from chat.dialects import bitseek
+from chat.events import Event, UsageUpdate
 from chat.runs.log import RunLog, nothing
 from chat.runs.reader import LARGE_READ_BYTES, AnswerReader, Outcome
 from chat.runs.segments import read_raw
 from chat.upstreams.client import UpstreamAnswer
 from chat.wire.sse import MAX_EVENT_BYTES
-from tests.fixtures import STREAMS, parser_of
+from tests.fixtures import ROOT, STREAMS, parser_of
 from tests.runs.helpers import threads, until, until_ended
 from tests.support.run_fixtures import Execute
 
@@ -158,6 +159,30 @@ async def test_stop_keeps_what_arrived_after_the_last_read() -> None:
 
     assert reading.cancelled()
     assert kept.raw == data[:900]
+
+
+async def test_token_counts_may_come_in_a_read_after_the_finish_reason() -> None:
+    recording = ROOT / "bitseek" / "usage_after_the_reason.sse"
+    frames = recording.read_bytes().split(b"\n\n")
+    source = Source([frame + b"\n\n" for frame in frames if frame])
+    parser = parser_of(recording)
+    reader = AnswerReader(parser, cast(RunLog, MemoryLog()), elapsed=lambda: 0)
+
+    outcome = await reader.read(cast(UpstreamAnswer, source))
+
+    usage = [event.usage for event in parser.close(outcome.cause) if isinstance(event, UsageUpdate)]
+    assert [each.input_tokens for each in usage] == [21]
+
+
+async def test_nobody_waits_long_for_token_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bitseek, "LATE_USAGE_SECONDS", 0.01)
+    recording = ROOT / "bitseek" / "plain.sse"
+    source = Source([recording.read_bytes()], hangs=True)
+    reader = AnswerReader(parser_of(recording), cast(RunLog, MemoryLog()), elapsed=lambda: 0)
+
+    outcome = await reader.read(cast(UpstreamAnswer, source))
+
+    assert outcome.cause == "eof"
 
 
 async def test_large_reads_do_not_wait_for_a_commit() -> None:

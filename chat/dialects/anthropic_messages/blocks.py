@@ -7,6 +7,7 @@ from msgspec import Struct
 from chat.dialects.items import Call, Item, ItemTracker
 from chat.dialects.reading import write_json
 from chat.dialects.stream import StreamParser, count_of, objects_of, text_of
+from chat.dialects.thinking import Mode, Piece, ThinkSplitter, has_lone_closing
 from chat.events import Citation, CitationAdd, Json, JsonObject, ReplayData
 from chat.events.translation import gettext_noop
 
@@ -82,6 +83,7 @@ class AnswerState(Struct, kw_only=True, eq=False):
 
     ``calls`` are those that the upstream runs, by id. ``name`` becomes part of generated call ids.
     ``resting`` is a text whose block has ended, and which the next block may continue.
+    ``think_mode`` says how marks of reasoning in the text are read.
     ``hides_thinking`` says that the request asked for reasoning without its text.
     """
 
@@ -90,6 +92,9 @@ class AnswerState(Struct, kw_only=True, eq=False):
     name: str = ""
     calls: dict[str, Call] = {}
     resting: "TextBlock | None" = None
+    # A text that may still turn out to begin with reasoning.
+    undecided: "TextBlock | None" = None
+    think_mode: Mode = "auto"
     hides_thinking: bool = False
 
 
@@ -112,6 +117,8 @@ class ContentBlock:
         self.tracker = answer.tracker
         self.data = data
         self.is_whole = False
+        # The text in the block's start, which the first delta of some gateways repeats.
+        self.opening = ""
 
     def start(self) -> None:
         """Reports the block, and what its start already contained."""
@@ -128,6 +135,8 @@ class ContentBlock:
         content = delta.get(self.text_member)
         if not self.text_delta or kind != self.text_delta or not isinstance(content, str):
             return False
+        if self.opening:
+            content, self.opening = content.removeprefix(self.opening), ""
         self.add(content)
         return True
 
@@ -159,13 +168,25 @@ class TextBlock(ContentBlock):
     citations: list[JsonObject]
     _from: int
     _to: int | None
+    _splitter: ThinkSplitter | None = None
+    _thought: Item | None = None
+    _is_begun = False
+    _is_stopped = False
 
     def start(self) -> None:
         resting, self.answer.resting = self.answer.resting, None
-        self.item = resting.item if resting else self.tracker.open_block("message")
         self.citations = objects_of(self.data, "citations")
-        self._from, self._to = self._cut(), None
-        self.add(text_of(self.data, "text"))
+        self._to = None
+        # What was received before it was clear that the text is no reasoning.
+        self._undecided: list[str] = []
+        if resting is None and self.answer.think_mode != "off":
+            self._splitter = ThinkSplitter(self.answer.think_mode, is_strict=True)
+            self.answer.undecided = self
+        else:
+            self.item = resting.item if resting else self.tracker.open_block("message")
+            self._from = self._cut()
+        self.opening = text_of(self.data, "text")
+        self.add(self.opening)
         for citation in self.citations:
             self._report(citation)
 
@@ -173,7 +194,45 @@ class TextBlock(ContentBlock):
         return bool(resting.citations) or isinstance(self.data.get("citations"), list)
 
     def add(self, content: str) -> None:
-        self.tracker.block_text(self.item, content)
+        if self._splitter is None:
+            self.tracker.block_text(self.item, content)
+            return
+        self._undecided.append(content)
+        self._say(self._splitter.feed(content))
+        if self._splitter.is_transparent:
+            self.decide()
+
+    def decide(self, *, is_followed: bool = False) -> None:
+        """The rest of this block is text."""
+        if self._splitter is None:
+            return
+        self._say(self._splitter.close(is_followed=is_followed))
+        self._splitter = self.answer.undecided = None
+        if self._thought is None:
+            self._open()
+            self._undecided, self._from = [], 0
+        else:
+            self.tracker.close(self._thought)
+            self.item = self.item if self._is_begun else self._thought
+            self._from = self._cut()
+        if self._is_stopped:
+            self._rest()
+
+    def _say(self, pieces: list[Piece]) -> None:
+        for kind, text in pieces:
+            if kind == "message":
+                self._open()
+                self.tracker.block_text(self.item, text)
+            elif not self.tracker.has_reasoned(text):
+                self._thought = self._thought or self.tracker.open_block("reasoning")
+                self.tracker.block_text(self._thought, text)
+
+    def _open(self) -> None:
+        if self._thought is not None:
+            self.tracker.close(self._thought)
+        if not self._is_begun:
+            self._is_begun = True
+            self.item = self.tracker.open_block("message")
 
     def delta(self, kind: str, delta: JsonObject) -> bool:
         citation = delta.get("citation")
@@ -186,11 +245,19 @@ class TextBlock(ContentBlock):
     def stop(self, *, is_complete: bool = True) -> None:
         """The item ends with the next block, unless that continues its text."""
         super().stop(is_complete=is_complete)
+        self._is_stopped = True
+        if self._splitter is None:
+            self._rest()
+        elif not self._splitter.is_waiting:
+            self.decide()
+
+    def _rest(self) -> None:
         if self.answer.resting is not None:
             self.tracker.close(self.answer.resting.item)
         self.answer.resting = self
-        if self.item.held:
-            # The first half of a surrogate pair, whose second half would have been in this block.
+        if self.item.held or not self.item.is_open:
+            # The first half of a surrogate pair, whose second half would have been in this block; or all
+            # of the text was reasoning.
             self.tracker.close(self.item)
             self.answer.resting = None
         self._to = self._cut()
@@ -201,7 +268,9 @@ class TextBlock(ContentBlock):
         return self.item.kept_pieces
 
     def native(self) -> JsonObject | None:
-        text = "".join(self.item.pieces[self._from : self._to])
+        text = "".join([*self._undecided, *self.item.pieces[self._from : self._to]])
+        if self.answer.think_mode == "auto" and has_lone_closing(text):
+            self.answer.parser.suggest("inline_think", "assume_open")
         if not text.strip():
             # The API refuses empty text blocks.
             return None
@@ -209,6 +278,7 @@ class TextBlock(ContentBlock):
         return {**block, "citations": self.citations} if self.citations else block
 
     def _report(self, citation: JsonObject) -> None:
+        self.decide()
         self.tracker.emit(CitationAdd(item=self.item.number, citation=read_citation(citation)))
 
 
@@ -224,6 +294,7 @@ class ThinkingBlock(ContentBlock):
         self.item = self.tracker.open_block(
             "reasoning", reasoning="hidden" if is_hidden else "full"
         )
+        self.opening = text
         self.add(text)
         self._sign(text_of(self.data, "signature"))
 
@@ -250,7 +321,7 @@ class ThinkingBlock(ContentBlock):
         return {**block, "signature": "".join(self._signature)} if self._signature else block
 
     def _sign(self, signature: str) -> None:
-        if signature:
+        if signature and [signature] != self._signature:
             self._signature.append(signature)
             self.replay("thinking_signature", signature, self.item)
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import msgspec
 
@@ -12,6 +12,7 @@ from chat.dialects.anthropic_messages.request import DECLARED, build_body
 from chat.dialects.base import AssistantTurn, Dialect, Parser, Prompt, UpstreamRequest
 from chat.dialects.parameters import Parameter, read_options
 from chat.dialects.reading import scrub
+from chat.dialects.thinking import Mode
 from chat.events import ErrorInfo
 from chat.events.translation import gettext_noop
 
@@ -73,6 +74,7 @@ class AnthropicMessagesDialect(Dialect):
             endpoint=endpoint,
             run_id=str(options.get("run_id") or ""),
             hides_thinking=options.get("thinking_display") == "omitted",
+            think_mode=cast(Mode, read_options(self.options, options)["inline_think"]),
         )
 
     def after_refusal(self, prompt: Prompt, error: ErrorInfo) -> Prompt | None:

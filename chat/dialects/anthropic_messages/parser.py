@@ -8,6 +8,8 @@ from chat.dialects.anthropic_messages.blocks import (
     read_counts,
 )
 from chat.dialects.anthropic_messages.tool_blocks import ToolUseBlock, block_of, missing_start
+from chat.dialects.errors import is_bare_error
+from chat.dialects.finish_reasons import reason_of, status_of
 from chat.dialects.reading import scrub
 from chat.dialects.stream import (
     CALLS_WAIT,
@@ -18,33 +20,23 @@ from chat.dialects.stream import (
     text_of,
     whole_of,
 )
+from chat.dialects.thinking import Mode
 from chat.events import (
+    Cause,
     Ending,
     ErrorInfo,
+    Event,
     Json,
     JsonObject,
     ReplayData,
     Status,
     Stop,
-    StopReason,
     Usage,
     UsageUpdate,
 )
 from chat.events.translation import gettext_noop
 
 NO_ANSWER_MESSAGE = gettext_noop("The server sent no answer.")
-
-_REASONS: Mapping[str, StopReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop_sequence",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "tool_use": "tool_use",
-    "pause_turn": "pause",
-    "refusal": "refusal",
-    "compaction": "compaction",
-}
-_INCOMPLETE = frozenset(("length", "pause", "refusal", "compaction"))
 
 # The known members of each payload; all others are kept and counted.
 _MEMBERS: Mapping[str, frozenset[str]] = {
@@ -58,7 +50,8 @@ _MEMBERS: Mapping[str, frozenset[str]] = {
 _MESSAGE_MEMBERS = frozenset(
     (
         *("id", "type", "role", "model", "content", "usage", "stop_reason", "stop_sequence"),
-        *("stop_details", "container", "context_management"),
+        *("stop_details", "container", "context_management", "input_transformations"),
+        "diagnostics",
     )
 )
 _DELTA_MEMBERS = frozenset(
@@ -67,11 +60,12 @@ _DELTA_MEMBERS = frozenset(
 _BLOCK_DELTA_MEMBERS = frozenset(
     (
         *("type", "text", "thinking", "signature", "partial_json", "citation", "content"),
-        "encrypted_content",
+        *("encrypted_content", "tool_changes"),
     )
 )
 # Facts about the answer that its details show.
-_FACTS = ("container", "context_management")
+_FACTS = ("container", "context_management", "input_transformations", "diagnostics")
+_CREDIT = "fallback_credit_token"
 _GIVEN = frozenset(
     ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
 )
@@ -90,15 +84,22 @@ class AnthropicParser(StreamParser):
         endpoint: str,
         run_id: str = "",
         hides_thinking: bool = False,
+        think_mode: Mode = "auto",
     ) -> None:
         super().__init__(dialect=dialect, model=model, endpoint=endpoint)
         self._answer = AnswerState(
-            parser=self, tracker=self.tracker, name=run_id, hides_thinking=hides_thinking
+            parser=self,
+            tracker=self.tracker,
+            name=run_id,
+            hides_thinking=hides_thinking,
+            think_mode=think_mode,
         )
         self._blocks: list[ContentBlock] = []
         self._open: dict[int, ContentBlock] = {}
         self._stopped: set[int] = set()
         self._newest_index = 0
+        # Whether the message was started again while blocks were open.
+        self._is_repeated = False
         self._usage: JsonObject = {}
         self._has_output_count = False
         self._stop_reason: str | None = None
@@ -111,7 +112,7 @@ class AnthropicParser(StreamParser):
     def on_payload(self, event: str | None, data: JsonObject) -> None:
         name = text_of(data, "type") or event or ""
         handler = _HANDLERS.get(name)
-        if handler is None and data.get("error"):
+        if handler is None and (data.get("error") or (not event and is_bare_error(data))):
             handler = AnthropicParser._on_error
         if handler not in (AnthropicParser._on_message_start, AnthropicParser._on_message):
             self.start()
@@ -225,9 +226,12 @@ class AnthropicParser(StreamParser):
     # --- what the handlers share ----------------------------------------------------------
 
     def _begin(self, message: JsonObject) -> None:
-        """A second message in one stream continues with new items."""
+        """A second message in one stream continues with new items, which their starts begin: some gateways
+        repeat the start of the message in the middle of a block."""
         self.start(text_of(message, "model"))
-        self._stop_blocks()
+        self._is_repeated = bool(self._open)
+        if not self._open:
+            self._end_text()
         self._stopped.clear()
         identity = text_of(message, "id")
         self._answer.name = self._answer.name or identity
@@ -246,6 +250,10 @@ class AnthropicParser(StreamParser):
         before = self._open.pop(index, None)
         if before is not None:
             before.stop()
+        self._decide_text(is_followed=True)
+        if self._is_repeated:
+            self._is_repeated = False
+            self._stop_blocks()
         block = block_of(self._answer, data)
         self._end_text(block)
         self._newest_index = index
@@ -263,14 +271,20 @@ class AnthropicParser(StreamParser):
     def _stop_blocks(self) -> None:
         """Ends blocks without an end of their own. A call that the length limit may have cut is not
         offered to be run."""
-        is_cut = _REASONS.get(self._stop_reason or "") == "length"
+        is_cut = reason_of(self._stop_reason) == "length"
         for block in self._open.values():
             block.stop(is_complete=not (is_cut and isinstance(block, ToolUseBlock)))
         self._open.clear()
         self._end_text()
 
+    def _decide_text(self, *, is_followed: bool = False) -> None:
+        """Nothing more of the text comes, or not before something else (``is_followed``)."""
+        if self._answer.undecided is not None:
+            self._answer.undecided.decide(is_followed=is_followed)
+
     def _end_text(self, following: ContentBlock | None = None) -> None:
         """Ends a text whose block has ended, unless the next block continues it."""
+        self._decide_text()
         resting = self._answer.resting
         if resting is not None and not (following and following.continues(resting)):
             self._answer.resting = None
@@ -283,8 +297,12 @@ class AnthropicParser(StreamParser):
 
     def _note_stop(self, data: JsonObject) -> None:
         self._stop_reason = text_of(data, "stop_reason") or self._stop_reason
+        self.fail_for_reason(text_of(data, "stop_reason"))
         self._stop_sequence = text_of(data, "stop_sequence") or self._stop_sequence
-        self._stop_details = scrub(data.get("stop_details")) or self._stop_details
+        details = scrub(data.get("stop_details"))
+        if isinstance(details, dict) and details.pop(_CREDIT, None) is not None:
+            self._keep_credit(data)
+        self._stop_details = details or self._stop_details
         if self._stop_reason == "refusal" and not self._has_refused:
             details = self._stop_details if isinstance(self._stop_details, dict) else {}
             explanation = text_of(details, "explanation")
@@ -292,17 +310,23 @@ class AnthropicParser(StreamParser):
             category = text_of(details, "category") or None
             self.tracker.text("refusal", explanation, category=category)
 
+    def _keep_credit(self, data: JsonObject) -> None:
+        """A claim that is worth money at this server: only sent back, never shown."""
+        token = object_of(data, "stop_details")[_CREDIT]
+        self.tracker.emit(ReplayData(kind=_CREDIT, data=scrub(token)))
+
     # --- usage ------------------------------------------------------------------------------
 
     def _merge_usage(self, usage: JsonObject) -> None:
         """The counts are totals of the whole message: a later one replaces an earlier one, unless
-        it is the zero of a server that counts the prompt only once."""
+        it is the zero of a server that counts the prompt only once, and sends zeros after that."""
+        counts_prompt = bool(usage.get("iterations")) or any(usage.get(name) for name in _GIVEN)
         self._usage.update(
             {
                 name: value
                 for name, value in usage.items()
                 if value is not None
-                and not (value == 0 and name in _GIVEN and self._usage.get(name))
+                and (value != 0 or counts_prompt or name not in _GIVEN or not self._usage.get(name))
             }
         )
         if usage:
@@ -321,7 +345,7 @@ class AnthropicParser(StreamParser):
         has_output = self._has_output_count or (is_final and bool(made))
         details = {name: value for name, value in raw.items() if name not in _COUNTED}
         return Usage(
-            input_tokens=given or None,
+            input_tokens=given or (given if raw.get("iterations") else None),
             output_tokens=made if has_output else None,
             reasoning_tokens=count_of(object_of(raw, "output_tokens_details"), "thinking_tokens"),
             cache_read_tokens=count_of(raw, "cache_read_input_tokens") if given else None,
@@ -334,7 +358,12 @@ class AnthropicParser(StreamParser):
 
     def _finish(self) -> None:
         self._stop_blocks()
+        self.tracker.fail_empty_calls()
         self.is_done = True
+
+    def close(self, cause: Cause = "eof", *, error: ErrorInfo | None = None) -> list[Event]:
+        self._decide_text()
+        return super().close(cause, error=error)
 
     def natural_ending(self) -> Ending | None:
         if not self.is_done:
@@ -351,7 +380,7 @@ class AnthropicParser(StreamParser):
     def _stop(self) -> Stop:
         """What is there decides: some servers send ``end_turn`` although calls are open."""
         raw = self._stop_reason
-        reason: StopReason = _REASONS.get(raw, "unknown") if raw else "stop"
+        reason = reason_of(raw)
         if reason == "stop" and self._has_waiting_calls():
             reason = "tool_use"
         return Stop(
@@ -361,7 +390,7 @@ class AnthropicParser(StreamParser):
     def _status(self, stop: Stop) -> Status:
         if stop.reason in CALLS_WAIT and self._has_waiting_calls():
             return "waiting"
-        return "incomplete" if stop.reason in _INCOMPLETE else "completed"
+        return status_of(stop.reason)
 
     def _has_waiting_calls(self) -> bool:
         return any(isinstance(b, ToolUseBlock) and b.call.has_arguments for b in self._blocks)

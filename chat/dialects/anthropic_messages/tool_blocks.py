@@ -189,6 +189,8 @@ class CompactionBlock(ContentBlock):
         if kind != "compaction_delta":
             return False
         self._content.append(text_of(delta, "content"))
+        further = ("signature", "tool_changes")
+        self.data |= {name: delta[name] for name in further if delta.get(name)}
         self._encrypted = delta.get("encrypted_content") or self._encrypted
         self._keep({name: value for name, value in delta.items() if name != "type"})
         return True
@@ -214,6 +216,26 @@ class CompactionBlock(ContentBlock):
         self.tracker.emit(
             ActivityStep(family="context", step="compaction", phase=phase, label=_CONDENSED)
         )
+
+
+class ToolListingBlock(ContentBlock):
+    """The tools of an MCP server, which the server has asked for."""
+
+    def start(self) -> None:
+        label = text_of(self.data, "mcp_server_name")
+        self.tracker.emit(
+            ActivityStep(
+                family="mcp",
+                step="list_tools",
+                phase="done",
+                label=gettext_noop("Listing a server’s tools"),
+                ref=label or None,
+                detail={name: self.data.get(name) for name in ("mcp_server_name", "tools")},
+            )
+        )
+
+    def native(self) -> JsonObject | None:
+        return self.data
 
 
 class FallbackBlock(ContentBlock):
@@ -265,6 +287,7 @@ _BLOCKS: Mapping[str, type[ContentBlock]] = {
     "mcp_tool_use": ServerToolBlock,
     "container_upload": UploadBlock,
     "compaction": CompactionBlock,
+    "mcp_tool_listing": ToolListingBlock,
     "fallback": FallbackBlock,
 }
 # The block for a delta whose block was never started.

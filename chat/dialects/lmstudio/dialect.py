@@ -165,8 +165,8 @@ class LmStudioDialect(Dialect):
         )
 
     def parser(self, *, model: str, endpoint: str = "", options: Mapping[str, object]) -> Parser:
-        parameters = read_options(self.parameters, options)
-        return LmStudioParser(model=model, endpoint=endpoint, options=parameters)
+        known = read_options((*self.parameters, *self.options), options)
+        return LmStudioParser(model=model, endpoint=endpoint, options=known)
 
     def after_refusal(self, prompt: Prompt, error: ErrorInfo) -> Prompt | None:
         """If the server has lost a response id, the earlier turns can be sent as text."""

@@ -2,12 +2,20 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from typing import cast
 
 import msgspec
 from msgspec import Struct
 
+from chat.dialects.errors import is_bare_error
 from chat.dialects.items import Call, TextKind
-from chat.dialects.lmstudio.result import failure_of, provider_of, reconcile, text_output
+from chat.dialects.lmstudio.result import (
+    failure_of,
+    provider_of,
+    reconcile,
+    text_output,
+    with_thinking,
+)
 from chat.dialects.lmstudio.tributary_stream import Relay, is_relayed
 from chat.dialects.reading import repair_text, scrub
 from chat.dialects.stream import (
@@ -19,6 +27,7 @@ from chat.dialects.stream import (
     objects_of,
     text_of,
 )
+from chat.dialects.thinking import Mode, Piece, ThinkSplitter, has_lone_closing
 from chat.events import (
     Cause,
     Ending,
@@ -85,6 +94,10 @@ class LmStudioParser(StreamParser):
         # The parameter that the user set; the answer's length is compared with it at the end.
         limit = options.get("max_output_tokens")
         self._max_output_tokens = limit if isinstance(limit, int) else None
+        self._think_mode = cast(Mode, options.get("inline_think", "auto"))
+        # Set while the message may still turn out to begin with reasoning.
+        self._splitter: ThinkSplitter | None = None
+        self._is_message_ended = False
         # Calls in order of arrival, by name: those without arguments, and those without a result.
         self._without_arguments: dict[str, deque[Call]] = {}
         self._without_result: dict[str, deque[Call]] = {}
@@ -106,8 +119,10 @@ class LmStudioParser(StreamParser):
             self._relay = self._relay or Relay(self)
             self._relay.waits(text_of(data, "message"))
             return
+        if self._splitter is not None and name not in ("message.delta", "message.end"):
+            self._decide_text(is_followed=name not in ("error", "chat.end"))
         handler = _HANDLERS.get(name)
-        if handler is None and data.get("error"):
+        if handler is None and (data.get("error") or (not event and is_bare_error(data))):
             handler = LmStudioParser._on_error
         if handler is LmStudioParser._on_chat_end:
             self.start(text_of(object_of(data, "result"), "model_instance_id"))
@@ -132,6 +147,7 @@ class LmStudioParser(StreamParser):
             self.fail_with_body(data)
 
     def close(self, cause: Cause = "eof", *, error: ErrorInfo | None = None) -> list[Event]:
+        self._decide_text()
         events = super().close(cause, error=error)
         if self._relay is not None and self._relay.ending is not None:
             # The server that ran it knows how the run ended; an error in it may say less.
@@ -210,13 +226,55 @@ class LmStudioParser(StreamParser):
         return self.tracker.close_text("reasoning")
 
     def _on_message_start(self, _data: JsonObject) -> bool:
-        self.tracker.open_text("message")
+        self.tracker.close_text("message")
+        self._splitter = ThinkSplitter(self._think_mode, is_strict=True)
+        if self._splitter.is_transparent:
+            self._decide_text()
         return True
 
     def _on_message_delta(self, data: JsonObject) -> bool:
-        return self._delta("message", data)
+        content = data.get("content")
+        if self._splitter is None or not isinstance(content, str):
+            return self._delta("message", data)
+        self._say(self._splitter.feed(content))
+        if self._splitter.is_transparent:
+            self._decide_text()
+        return True
+
+    def _decide_text(self, *, is_followed: bool = False) -> None:
+        """Nothing more of the message comes, or not before something else (``is_followed``)."""
+        splitter, self._splitter = self._splitter, None
+        if splitter is None:
+            return
+        pieces = splitter.close(is_followed=is_followed)
+        self._say(pieces)
+        if self.tracker.current("message") is None and not pieces:
+            self.tracker.open_text("message")
+        if self._is_message_ended:
+            self._end_message()
+
+    def _say(self, pieces: list[Piece]) -> None:
+        for kind, text in pieces:
+            if kind == "message":
+                self.tracker.switch_text(kind, text)
+            elif not self.tracker.has_reasoned(text):
+                self.tracker.open_text(kind)
+                self.tracker.text(kind, text)
 
     def _on_message_end(self, _data: JsonObject) -> bool:
+        if self._splitter is not None and self._splitter.is_waiting:
+            self._is_message_ended = True
+            return True
+        self._decide_text()
+        return self._end_message()
+
+    def _end_message(self) -> bool:
+        self._is_message_ended = False
+        self.tracker.close_text("reasoning")
+        message = self.tracker.current("message")
+        is_auto = self._think_mode == "auto"
+        if is_auto and message is not None and has_lone_closing(message.joined()):
+            self.suggest("inline_think", "assume_open")
         return self.tracker.close_text("message")
 
     def _delta(self, kind: TextKind, data: JsonObject) -> bool:
@@ -269,15 +327,20 @@ class LmStudioParser(StreamParser):
         return call
 
     def _call_for(self, data: JsonObject, queues: dict[str, deque[Call]]) -> Call:
-        """There are no call ids: the oldest open call of this name that lacks the step (of any name
-        if none is given), else a new call."""
+        """There are no call ids: the open call of this name that lacks the step (of any name if none is
+        given), which is the one with these arguments, else the oldest, else a new call."""
         tool = text_of(data, "tool")
         names = [tool] if tool else list(queues)
         waiting = [queue for name in names if (queue := queues.get(name)) and _drop_closed(queue)]
         if not waiting:
             call = self._open_call(data)
             return queues[call.tool].pop()
-        return min(waiting, key=lambda queue: queue[0].number).popleft()
+        queue = min(waiting, key=lambda queue: queue[0].number)
+        arguments = data.get("arguments")
+        alike = (call for call in queue if call.is_open and call.arguments == arguments)
+        call = next(alike, queue[0]) if isinstance(arguments, dict) else queue[0]
+        queue.remove(call)
+        return call
 
     def _on_error(self, data: JsonObject) -> bool:
         self.fail_with(data)
@@ -287,7 +350,7 @@ class LmStudioParser(StreamParser):
         result = data.get("result")
         self._final = scrub(result) if isinstance(result, dict) else {}
         has_output = isinstance(self._final.get("output"), list)
-        output = objects_of(self._final, "output")
+        output = with_thinking(objects_of(self._final, "output"), self._think_mode)
         differences = reconcile(self.tracker, output) if has_output else []
         self.tracker.close_all()
         stats = object_of(self._final, "stats")
@@ -300,6 +363,9 @@ class LmStudioParser(StreamParser):
             values["model_instance_id"] = model
         if stats:
             values["stats"] = {name: stats.get(name) for name in _STATS if name in stats}
+        known = self.tracker.model
+        if not self._is_model_unknown and model and known and model != known:
+            differences.append({"about": "model", "streamed": known, "final": model})
         if differences:
             values["differences"] = differences
         self.meta(values)

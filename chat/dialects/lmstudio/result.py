@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from chat.dialects.items import Call, Item, ItemTracker, TextKind
-from chat.dialects.reading import repair_text, write_json
+from chat.dialects.reading import repair_text, scrub, write_json
 from chat.dialects.stream import object_of, text_of
+from chat.dialects.thinking import Mode, split
 from chat.events import FailureMetadata, Json, JsonObject, ProviderInfo
 
 _TEXT_KINDS: Mapping[str, TextKind] = {"message": "message", "reasoning": "reasoning"}
@@ -30,6 +33,26 @@ def reconcile(tracker: ItemTracker, output: list[JsonObject]) -> list[JsonObject
     for item in streamed_filled[len(final) :]:
         differences.append(_difference(item, "presence", item.kind, None))
     return differences
+
+
+def with_thinking(output: list[JsonObject], mode: Mode) -> list[JsonObject]:
+    """The output with reasoning between marks as entries of its own, unless it repeats one."""
+    entries: list[JsonObject] = []
+    for number, entry in enumerate(output, 1):
+        is_followed = number < len(output)
+        text = text_of(entry, "content")
+        pieces = split(text, mode, is_strict=True, is_followed=is_followed)
+        if entry.get("type") != "message" or all(kind == "message" for kind, _ in pieces):
+            entries.append(entry)
+            continue
+        known = [
+            text_of(each, "content").strip() for each in entries if each["type"] == "reasoning"
+        ]
+        for kind in ("reasoning", "message"):
+            text = "".join(content for which, content in pieces if which == kind)
+            if text and (kind == "message" or text.strip() not in known):
+                entries.append({**entry, "type": kind, "content": text})
+    return entries
 
 
 def _is_empty_text(entry: JsonObject) -> bool:
@@ -62,10 +85,28 @@ def _complete_call(tracker: ItemTracker, call: Call, entry: JsonObject) -> list[
     if call.is_open:
         _finish_call(tracker, call, entry)
         return []
-    arguments = entry.get("arguments")
-    if call.has_arguments and isinstance(arguments, dict) and arguments != call.arguments:
-        return [_difference(call, "arguments", call.arguments, arguments)]
-    return []
+    metadata = object_of(entry, "metadata")
+    provider = provider_of(entry.get("provider_info") or metadata.get("provider_info"))
+    has_failed = text_of(entry, "type") == "invalid_tool_call"
+    output = None if has_failed else entry.get("output")
+    pairs = (
+        ("tool", call.tool, text_of(entry, "tool") or text_of(metadata, "tool_name")),
+        ("arguments", call.arguments, entry.get("arguments") or metadata.get("arguments")),
+        ("output", call.output, None if output is None else text_output(output)),
+        ("provider", _provider(call.provider_info), _provider(provider)),
+        ("reason", call.failure, text_of(entry, "reason") if has_failed else ""),
+    )
+    # What the final object leaves out says nothing, except whether the call has failed.
+    return [
+        _difference(call, about, streamed, final)
+        for about, streamed, final in pairs
+        if scrub(streamed) != final and (final or (about == "reason" and streamed))
+        if about != "arguments" or streamed is not None
+    ]
+
+
+def _provider(info: ProviderInfo | None) -> JsonObject | None:
+    return msgspec.to_builtins(info) if info is not None else None
 
 
 def _finish_call(tracker: ItemTracker, call: Call, entry: JsonObject) -> None:

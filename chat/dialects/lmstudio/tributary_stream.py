@@ -211,7 +211,7 @@ class Relay:
         call = self._open_call(event, event.tool)
         if call is None:
             return False
-        self._name(call, event.call_id)
+        self._name(call, event.call_id, event.tool)
         call.id_synthesised = event.id_synthesised or call.id_synthesised
         call.provider_info = event.provider_info or call.provider_info
         self._tracker.call_arguments(call, event.arguments, event.arguments_raw)
@@ -221,7 +221,7 @@ class Relay:
         call = self._open_call(event, event.tool)
         if call is None:
             return False
-        self._name(call, event.call_id)
+        self._name(call, event.call_id, event.tool)
         call.provider_info = event.provider_info or call.provider_info
         self._tracker.call_success(call, event.output, event.arguments)
         return True
@@ -230,12 +230,14 @@ class Relay:
         call = self._open_call(event, event.metadata.tool_name)
         if call is None:
             return False
-        self._name(call, event.call_id)
+        self._name(call, event.call_id, event.metadata.tool_name)
         call.arguments_raw = event.arguments_raw or call.arguments_raw
         self._tracker.call_failure(call, event.reason, event.metadata)
         return True
 
-    def _name(self, call: Call, call_id: str | None) -> None:
+    def _name(self, call: Call, call_id: str | None, tool: str) -> None:
+        """Name and id may have come after the call was opened."""
+        call.tool = call.tool or tool
         call.call_id = call_id or call.call_id
 
     def _open_call(self, event: ItemEvent, tool: str = "") -> Call | None:

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from chat.dialects.items import Call, Item
-from chat.dialects.reading import NotJson, read_json, write_json
+from chat.dialects.items import Item
+from chat.dialects.openai_chat import thinking_blocks
+from chat.dialects.openai_chat.executed_tools import ExecutedTools
+from chat.dialects.openai_chat.tool_calls import EXTRA_MEMBERS, ToolCalls
+from chat.dialects.received_text import ReceivedText
 from chat.dialects.stream import StreamParser, object_of, objects_of, text_of, whole_of
-from chat.dialects.thinking import Mode, Piece, ThinkSplitter
+from chat.dialects.thinking import Mode, Piece, ThinkSplitter, has_lone_closing
 from chat.events import (
     Citation,
     CitationAdd,
@@ -14,35 +17,45 @@ from chat.events import (
     JsonObject,
     LogprobsAdd,
     MediaUpdate,
-    ProviderInfo,
     ReplayData,
 )
-from chat.events.text_buffer import add_piece
 
-# In longer arguments, checking whether a call is complete costs too much for the rare servers that
-# need it (no index, no id, several calls).
-_MOST_PROBED_CHARACTERS = 16 * 1024
-
-_CALL_MEMBERS = frozenset(("index", "id", "type", "function", "custom", "extra_content"))
+# Members with text that is reasoning; where both are there, the first counts.
+REASONING = ("reasoning_content", "reasoning")
 
 
 class ChoiceState:
     """Takes the deltas of one choice and reports through the parser's tracker."""
 
-    def __init__(self, parser: StreamParser, number: int, think_mode: Mode) -> None:
+    def __init__(
+        self,
+        parser: StreamParser,
+        number: int,
+        think_mode: Mode,
+        *,
+        is_cumulative: bool = False,
+        audio_type: str = "audio/*",
+    ) -> None:
         self.number = number
         self.finish_reason: str | None = None
         self.stop_sequence: str | None = None
         self._parser = parser
         self._tracker = parser.tracker
         self._splitter = ThinkSplitter(think_mode)
-        self._calls: list[Call] = []
-        self._calls_by_index: dict[int, Call] = {}
-        self._calls_by_id: dict[str, Call] = {}
-        self._has_legacy_call = False
-        self._signatures: dict[int, Json] = {}
-        self._original: list[str] = []
-        self._reasoning: dict[str, list[str]] = {}
+        # Whether the start of reasoning may be missing in the text.
+        self._may_have_thought = think_mode == "auto"
+        self.calls = ToolCalls(parser, number, self._end_text)
+        self._is_cumulative = is_cumulative
+        self._original = ReceivedText(is_cumulative=is_cumulative)
+        self._reasoning: dict[str, ReceivedText] = {}
+        self._blocks = thinking_blocks.ThinkingBlocks()
+        self._extra: dict[str, JsonObject] = {}
+        self._executed = ExecutedTools(parser, number)
+        self._audio_type = audio_type
+        # Members with a value in a delta that the fast path did not read, and members whose text began
+        # in a whole message.
+        self._streamed: set[str] = set()
+        self._from_messages: set[str] = set()
         self._reasoning_details: list[Json] = []
         self._audio: dict[str, tuple[Item, int]] = {}
 
@@ -53,6 +66,7 @@ class ChoiceState:
         for name, handler in _DELTA.items():
             value = delta.get(name)
             if value:
+                self._streamed.add(name)
                 handler(self, value)
         for name, value in delta.items():
             if name not in _DELTA_MEMBERS:
@@ -60,25 +74,71 @@ class ChoiceState:
         if delta.get("role") == "tool":
             self._parser.raw("delta", data=delta)
 
+    def whole(self, message: JsonObject, *, is_last: bool) -> None:
+        """A whole message. Beside deltas it only adds what they lacked; servers that send nothing else
+        repeat the text so far in it, or not."""
+        streamed = set(self._streamed)
+        self.delta({name: self._missing(name, message[name], is_last) for name in message})
+        self._streamed = streamed
+
+    def _missing(self, name: str, value: Json, is_last: bool) -> Json:
+        """What the deltas lacked of a member of the whole message."""
+        received = self._original if name == "content" else self._reasoning.get(name)
+        if not isinstance(value, str) or received is None:
+            is_known = name in self._streamed or (name in REASONING and self._reasoning)
+            return None if is_known else value
+        if not received.pieces:
+            self._from_messages.add(name)
+        missing = received.rest_of(value)
+        if name in self._from_messages:
+            is_repeated = missing or (is_last and received.joined() == value)
+            return missing if is_repeated else value
+        if value and not missing and is_last and received.differs_from(value):
+            about = {"about": name, "streamed": len(received.joined()), "final": len(value)}
+            self._parser.meta({"differences": [about]})
+            self._parser.raw("message", data={name: value})
+        return missing
+
     def content(self, content: str) -> None:
+        content = self._original.add(content) if content else ""
+        if self._original.repeats_itself:
+            self._parser.suggest("cumulative_text", True)
         if not content:
             return
-        add_piece(self._original, content)
         if self._splitter.is_transparent:
             self._tracker.switch_text("message", content, choice=self.number)
         else:
             self._report(self._splitter.feed(content))
 
     def reasoning(self, member: str, text: str) -> None:
-        """The text of a separate reasoning member; after that, tags in the content are content."""
+        """The text of a separate reasoning member."""
         if not self._splitter.is_transparent:
-            self._report(self._splitter.disable())
-        add_piece(self._reasoning.setdefault(member, []), text)
+            self._splitter.be_strict()
+        received = self._reasoning.get(member)
+        if received is None:
+            received = self._reasoning[member] = ReceivedText(is_cumulative=self._is_cumulative)
+        text = received.add(text)
+        if received.repeats_itself:
+            self._parser.suggest("cumulative_text", True)
         self._tracker.switch_text("reasoning", text, choice=self.number)
+
+    def _end_text(self) -> None:
+        """A call follows."""
+        self._report(self._splitter.close(is_followed=True))
+        for kind in ("message", "reasoning", "refusal"):
+            self._tracker.close_text(kind, choice=self.number)
 
     def _report(self, pieces: list[Piece]) -> None:
         for kind, text in pieces:
+            if kind == "reasoning" and self._reasoning:
+                if self._is_known_reasoning(text):
+                    continue
+                self._tracker.close_text("reasoning", choice=self.number)
             self._tracker.switch_text(kind, text, choice=self.number)
+
+    def _is_known_reasoning(self, text: str) -> bool:
+        """Some servers send the same reasoning between marks and in a member of its own."""
+        return any(each.joined().strip() == text.strip() for each in self._reasoning.values())
 
     def _on_content(self, value: Json) -> None:
         if isinstance(value, str):
@@ -98,6 +158,9 @@ class ChoiceState:
             self._on_image(part)
         elif isinstance(part, dict) and part.get("type") == "thinking":
             self._on_thinking(part)
+        elif isinstance(part, dict) and part.get("type") == "reference":
+            # Mistral's: the numbers of documents in the request.
+            self._on_annotations(part)
         else:
             self._parser.raw("delta", data={"content": [part]})
 
@@ -122,7 +185,9 @@ class ChoiceState:
     def _take_reasoning(self, delta: JsonObject) -> None:
         """Only one source is used, because servers repeat the same text in two or three members."""
         details = objects_of(delta, "reasoning_details")
-        for member in ("reasoning_content", "reasoning"):
+        blocks = objects_of(delta, thinking_blocks.MEMBER)
+        block_text = self._take_blocks(blocks) if blocks else ""
+        for member in REASONING:
             text = delta.get(member)
             if text and isinstance(text, str):
                 self.reasoning(member, text)
@@ -130,9 +195,20 @@ class ChoiceState:
             if text:
                 self._parser.raw("delta", data={member: text})
         else:
+            if block_text and not self._reasoning.keys() - {thinking_blocks.MEMBER}:
+                self.reasoning(thinking_blocks.MEMBER, block_text)
             self._show_details(details)
         if details:
+            self._splitter.be_strict()
             self._keep_details(details)
+
+    def _take_blocks(self, blocks: list[JsonObject]) -> str:
+        self._streamed.add(thinking_blocks.MEMBER)
+        text = self._blocks.take(blocks)
+        signed = [b for b in blocks if b.get("signature") or b.get("type") == "redacted_thinking"]
+        if signed:
+            self._replay(thinking_blocks.MEMBER, signed)
+        return text
 
     def _show_details(self, details: list[JsonObject]) -> None:
         for detail in details:
@@ -153,101 +229,38 @@ class ChoiceState:
 
     def _keep_details(self, details: list[JsonObject]) -> None:
         self._reasoning_details += details
+        self._replay("reasoning_details", details)
+
+    def _replay(self, kind: str, data: Json) -> None:
+        """Data that belongs to the last reasoning, if there is any."""
         reasoning = self._tracker.last("reasoning", choice=self.number)
         self._tracker.emit(
             ReplayData(
-                kind="reasoning_details",
-                data=details,
+                kind=kind,
+                data=data,
                 item=reasoning.number if reasoning else None,
                 choice=self.number,
             )
         )
 
-    # --- tool calls --------------------------------------------------------------------
-
-    def _on_calls(self, value: Json) -> None:
-        fragments = value if isinstance(value, list) else [value]
-        for fragment in fragments:
-            if isinstance(fragment, dict):
-                self._on_call(fragment)
-            else:
-                self._parser.raw("delta", data={"tool_calls": [fragment]})
-
-    def _on_call(self, fragment: JsonObject) -> None:
-        custom = object_of(fragment, "custom")
-        function = custom or object_of(fragment, "function")
-        call = self._call_of(fragment, text_of(function, "name"))
-        if custom:
-            call.provider_info = ProviderInfo(type="custom")
-            function = {"name": custom.get("name"), "arguments": custom.get("input")}
-        call.call_id = call.call_id or text_of(fragment, "id") or None
-        if call.call_id:
-            self._calls_by_id.setdefault(call.call_id, call)
-        self._take_function(call, function)
-        signature = fragment.get("extra_content")
-        if signature:
-            self._keep_signature(call, signature)
-        for name, value in fragment.items():
-            if name not in _CALL_MEMBERS:
-                self._parser.unknown_member("tool_call", name, value)
-
-    def _on_function_call(self, value: Json) -> None:
-        """The older form: one call in a choice."""
+    def _on_extra(self, name: str, value: Json) -> None:
+        """What a gateway wants back with the text, such as Google's thought signatures."""
         if not isinstance(value, dict):
-            self._parser.raw("delta", data={"function_call": value})
+            self._parser.raw("delta", data={name: value})
             return
-        if not self._has_legacy_call:
-            self._has_legacy_call = True
-            self._open_call()
-        self._take_function(self._calls[-1], value)
+        # LiteLLM repeats its blocks there.
+        kept = {key: member for key, member in value.items() if key != thinking_blocks.MEMBER}
+        if any(kept.values()):
+            self._extra[name] = _merged(self._extra.get(name, {}), kept)
+            self._replay("thought_signature", kept)
 
-    def _take_function(self, call: Call, function: JsonObject) -> None:
-        name = text_of(function, "name")
-        if name and name != call.tool and not call.pieces:
-            # The name may come in pieces; once there are arguments it is complete.
-            call.tool += name
-        arguments = function.get("arguments")
-        if isinstance(arguments, str):
-            self._tracker.call_text(call, arguments)
-        elif arguments is not None:
-            self._tracker.call_whole_text(call, write_json(arguments))
-
-    def _call_of(self, fragment: JsonObject, name: str) -> Call:
-        """The call that a fragment belongs to. Some servers number all calls 0, or none at all."""
-        identity = text_of(fragment, "id")
-        index = fragment.get("index")
-        if isinstance(index, int) and not isinstance(index, bool):
-            call = self._calls_by_index.get(index)
-            if call is None or (identity and call.call_id and identity != call.call_id):
-                call = self._calls_by_index[index] = self._open_call()
-            return call
-        if identity:
-            return self._calls_by_id.get(identity) or self._open_call()
-        if not self._calls or (name and _is_complete(self._calls[-1])):
-            return self._open_call()
-        return self._calls[-1]
-
-    def _open_call(self) -> Call:
-        self._report(self._splitter.close())
-        for kind in ("message", "reasoning", "refusal"):
-            self._tracker.close_text(kind, choice=self.number)
-        call = self._tracker.open_call(
-            choice=self.number, provider_info=ProviderInfo(type="function")
-        )
-        self._calls.append(call)
-        return call
-
-    def _keep_signature(self, call: Call, signature: Json) -> None:
-        self._signatures[call.number] = signature
-        self._tracker.emit(
-            ReplayData(
-                kind="thought_signature",
-                data=signature,
-                item=call.number,
-                choice=self.number,
-                call_id=call.call_id,
-            )
-        )
+    def _on_executed_tools(self, value: Json) -> None:
+        for entry in value if isinstance(value, list) else [value]:
+            if isinstance(entry, dict):
+                self._end_text()
+                self._executed.take(entry)
+            else:
+                self._parser.raw("delta", data={"executed_tools": [entry]})
 
     # --- what accompanies the text ---------------------------------------------------------
 
@@ -340,7 +353,7 @@ class ChoiceState:
                 item=item.number,
                 choice=self.number,
                 media_id=identity,
-                media_type="audio/*",
+                media_type=self._audio_type,
                 state="partial",
                 index=index,
                 data=text_of(value, "data") or None,
@@ -351,83 +364,67 @@ class ChoiceState:
     # --- the end ---------------------------------------------------------------------------
 
     def close(self, answer_id: str, *, is_complete: bool = True) -> None:
-        """Closes the items of this choice. Calls without an id get a permanent one; ``answer_id``
-        makes it unique in the conversation."""
         self._report(self._splitter.close())
-        place = [answer_id, str(self.number)] if self.number else [answer_id]
-        for position, call in enumerate(self._calls):
-            if not call.call_id and is_complete:
-                call.call_id = "_".join(filter(None, ["call", *place, str(position)]))
-                call.id_synthesised = True
-            if is_complete and _is_custom(call) and call.is_open and not call.has_arguments:
-                # The input of such a tool is plain text, not JSON.
-                text = call.joined()
-                self._tracker.call_arguments(call, {"input": text}, text)
+        self.cite(self._executed.sources)
+        if self._may_have_thought and has_lone_closing(self._original.joined()):
+            self._may_have_thought = False
+            self._parser.suggest("inline_think", "assume_open")
+        if is_complete:
+            self.calls.finish(answer_id)
         self._tracker.close_choice(self.number, is_complete=is_complete)
-
-    def waiting_calls(self) -> list[Call]:
-        """Calls that can be run and were not."""
-        return [call for call in self._calls if call.has_arguments]
 
     def has_refusal(self) -> bool:
         return self._tracker.last("refusal", choice=self.number) is not None
 
     def native(self) -> JsonObject | None:
         """The assistant turn in the upstream's own form: the original text, tags included."""
-        turn: JsonObject = {"role": "assistant", "content": "".join(self._original) or None}
-        for member, pieces in self._reasoning.items():
+        turn: JsonObject = {"role": "assistant", "content": self._original.joined() or None}
+        for member, received in self._reasoning.items():
+            if member == thinking_blocks.MEMBER:
+                continue
             # Reasoning in parts has no member of its own to be sent back in.
-            turn["reasoning" if member == "thinking" else member] = "".join(pieces)
+            turn["reasoning" if member == "thinking" else member] = received.joined()
         if self._reasoning_details:
             turn["reasoning_details"] = self._reasoning_details
+        if self._blocks.native():
+            turn[thinking_blocks.MEMBER] = self._blocks.native()
+        turn |= self._extra
         refusals = [i.joined() for i in self._tracker.items(self.number) if i.kind == "refusal"]
         if refusals:
             turn["refusal"] = "".join(refusals)
-        calls = [self._native_call(call) for call in self.waiting_calls()]
+        calls = self.calls.native()
         if calls:
             turn["tool_calls"] = calls
         return turn if len(turn) > 2 or turn["content"] else None
 
-    def _native_call(self, call: Call) -> JsonObject:
-        wire: JsonObject = {"id": call.call_id}
-        if _is_custom(call):
-            custom = {"name": call.tool, "input": call.arguments_raw or ""}
-            wire |= {"type": "custom", "custom": custom}
-        else:
-            function = {"name": call.tool, "arguments": call.arguments_raw or "{}"}
-            wire |= {"type": "function", "function": function}
-        if call.number in self._signatures:
-            wire["extra_content"] = self._signatures[call.number]
-        if self._has_legacy_call:
-            wire["legacy"] = True
-        return wire
+
+def _extra(name: str) -> Callable[[ChoiceState, Json], None]:
+    return lambda choice, value: choice._on_extra(name, value)
 
 
 # Always in this order, whatever the order in the chunk: reasoning, then text, then calls.
 _DELTA: Mapping[str, Callable[[ChoiceState, Json], None]] = {
     "content": ChoiceState._on_content,
     "refusal": ChoiceState._on_refusal,
-    "tool_calls": ChoiceState._on_calls,
-    "function_call": ChoiceState._on_function_call,
+    "tool_calls": lambda choice, value: choice.calls.take(value),
+    "function_call": lambda choice, value: choice.calls.take_function_call(value),
     "annotations": ChoiceState._on_annotations,
     "images": ChoiceState._on_images,
     "audio": ChoiceState._on_audio,
+    "executed_tools": ChoiceState._on_executed_tools,
+    **{name: _extra(name) for name in EXTRA_MEMBERS},
 }
-_DELTA_MEMBERS = _DELTA.keys() | {"role", "reasoning_content", "reasoning", "reasoning_details"}
+_DELTA_MEMBERS = _DELTA.keys() | {"role", *REASONING, "reasoning_details", thinking_blocks.MEMBER}
 
 
-def _is_custom(call: Call) -> bool:
-    return call.provider_info is not None and call.provider_info.type == "custom"
-
-
-def _is_complete(call: Call) -> bool:
-    if not call.pieces or call.piece_characters > _MOST_PROBED_CHARACTERS:
-        return False
-    try:
-        read_json(call.joined())
-    except NotJson:
-        return False
-    return True
+def _merged(known: JsonObject, new: JsonObject) -> JsonObject:
+    """Members of members are added, too: each vendor has one of its own."""
+    both = {
+        name: {**known[name], **value}
+        for name, value in new.items()
+        if isinstance(value, dict) and isinstance(known.get(name), dict)
+    }
+    return {**known, **new, **both}
 
 
 def _citation(annotation: JsonObject) -> Citation:

@@ -70,6 +70,8 @@ class OpenAiChatDialect(Dialect):
         }
         if prompt.stream and options["stream_options"]:
             body["stream_options"] = {"include_usage": True}
+        if prompt.stream and options.get("extras") == "llama_cpp":
+            body["return_progress"] = True
         if options["perf_metrics"]:
             body["perf_metrics_in_response"] = True
         if options.get("user"):

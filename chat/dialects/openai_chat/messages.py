@@ -137,6 +137,9 @@ def _native_messages(
         message["tool_calls"] = calls
     if not _wants_reasoning(options, has_calls=bool(calls)):
         message = {k: v for k, v in message.items() if k not in _REPLAYED_MEMBERS}
+    if not calls and options["replay_reasoning"] != "always":
+        # Beside calls the API refuses a turn without its signed reasoning.
+        message.pop("thinking_blocks", None)
     member = str(options["reasoning_member"])
     if member != "as_received":
         message = {(member if k in REASONING_MEMBERS else k): v for k, v in message.items()}

@@ -6,6 +6,8 @@ from typing import ClassVar, Literal, Protocol, cast
 import msgspec
 from msgspec import Struct
 
+from chat.dialects.errors import is_bare_error
+from chat.dialects.finish_reasons import error_kind_of, reason_of, status_of
 from chat.dialects.openai.usage import read_usage
 from chat.dialects.openai_chat import tool_status
 from chat.dialects.openai_chat.choice import ChoiceState
@@ -25,9 +27,11 @@ from chat.events import (
     Event,
     Json,
     JsonObject,
+    PromptProcessingEnd,
+    PromptProcessingProgress,
+    PromptProcessingStart,
     ReplayData,
     Stop,
-    StopReason,
     Usage,
     UsageUpdate,
 )
@@ -40,7 +44,8 @@ NO_ANSWER_MESSAGE = gettext_noop("The server sent no answer.")
 _MOST_DEBUG_ENTRIES = 1000
 
 _HANDLED = frozenset(("id", "object", "created", "model", "choices", "usage", "error", "type"))
-_IGNORED = frozenset(("obfuscation",))
+# MiniMax' ``base_resp`` is an error unless its code is 0.
+_IGNORED = frozenset(("obfuscation", "base_resp"))
 _FACTS = ("service_tier", "system_fingerprint", "provider")
 # The names of Fireworks, and of llama.cpp.
 _PERFORMANCE = frozenset(("perf_metrics", "timings"))
@@ -86,6 +91,9 @@ class _QuickChunk(Struct, forbid_unknown_fields=True):
     obfuscation: str = ""
 
 
+# Formats of a request whose media type has another name.
+_AUDIO_TYPES: Mapping[str, str] = {"mp3": "mpeg", "pcm16": "L16"}
+
 # Which choice has text, in which member, and the text.
 Target = tuple[ChoiceState, str]
 Saying = tuple[Target, str]
@@ -117,7 +125,7 @@ class OpenAiChatParser(StreamParser):
     has_fast_path: ClassVar[bool] = True
     # Whether each choice keeps its text in the upstream's own form.
     looks_back: ClassVar[bool] = False
-    # The members of a choice that ``delta_of`` reads.
+    # The members of a choice that contain its text.
     text_members: ClassVar[frozenset[str]] = frozenset(("delta", "message"))
 
     def __init__(
@@ -125,6 +133,10 @@ class OpenAiChatParser(StreamParser):
     ) -> None:
         super().__init__(dialect=dialect, model=model, endpoint=endpoint)
         self._think_mode = cast(Mode, options.get("inline_think", "auto"))
+        self._is_cumulative = options.get("cumulative_text") is True
+        self._audio_type = _requested_audio(options)
+        # Whether the server has begun to report how much of the prompt it has read.
+        self._is_reading_prompt = False
         self._choices: dict[int, ChoiceState] = {}
         self._tool_statuses = ToolStatuses(self)
         self._facts: JsonObject = {}
@@ -153,8 +165,8 @@ class OpenAiChatParser(StreamParser):
         return self._choices[0].native() if 0 in self._choices else None
 
     def delta_of(self, entry: JsonObject) -> Json:
-        """What a choice adds to its answer; for an answer without a stream, all of it."""
-        return entry.get("delta") or entry.get("message")
+        """What a choice adds to its answer."""
+        return entry.get("delta")
 
     # --- frames -----------------------------------------------------------------------
 
@@ -204,9 +216,11 @@ class OpenAiChatParser(StreamParser):
             return
         if event == tool_status.EVENT and self._tool_statuses.take(data):
             return
-        if data.get("error") or event == "error" or data.get("object") == "error":
+        has_choices = bool(data.get("choices"))
+        is_named = event == "error" or data.get("object") == "error"
+        if data.get("error") or is_named or (not has_choices and not event and is_bare_error(data)):
             self.fail_with(data)
-            if not data.get("choices"):
+            if not has_choices:
                 return
         if isinstance(data.get("choices"), list):
             self._on_chunk(data)
@@ -238,10 +252,15 @@ class OpenAiChatParser(StreamParser):
 
     def _on_chunk(self, data: JsonObject) -> None:
         self._note_facts(data)
+        if "prompt_progress" not in data:
+            self._end_prompt()
         # Sources with titles come first.
         for name, value in sorted(data.items(), key=lambda member: member[0] != _SOURCES[0]):
             if name not in _HANDLED and name not in _IGNORED:
                 self._on_member(name, value)
+        if self._is_reading_prompt:
+            # The next chunk ends this, which the fast path would not.
+            self._seen = None
         choices = objects_of(data, "choices")
         for entry in choices:
             self._on_choice(entry)
@@ -284,12 +303,29 @@ class OpenAiChatParser(StreamParser):
             self.note_once(name, {key: entry for key, entry in value.items() if key != "usage"})
         elif name in _SOURCES and isinstance(value, list):
             self._note_sources(value)
+        elif name == "prompt_progress" and isinstance(value, dict):
+            self._on_prompt_progress(value)
         elif name == "moderation":
             self.meta({"moderation": value})
         elif name in _DEBUG:
             self._on_debug(name, value)
         else:
             self.on_unknown_member(name, value)
+
+    def _on_prompt_progress(self, value: JsonObject) -> None:
+        """llama.cpp's, on chunks without text: tokens of the prompt, those in its cache included."""
+        if not self._is_reading_prompt:
+            self._is_reading_prompt = True
+            self.tracker.emit(PromptProcessingStart())
+        total, processed = number_of(value, "total") or 0, number_of(value, "processed") or 0
+        if total > 0:
+            progress = min(max(processed / total, 0.0), 1.0)
+            self.tracker.emit(PromptProcessingProgress(progress=progress))
+
+    def _end_prompt(self) -> None:
+        if self._is_reading_prompt:
+            self._is_reading_prompt = False
+            self.tracker.emit(PromptProcessingEnd())
 
     def _note_sources(self, sources: list[Json]) -> None:
         """The pages that an answer is based on, which Perplexity repeats with every chunk: bare
@@ -306,6 +342,8 @@ class OpenAiChatParser(StreamParser):
         delta = self.delta_of(entry)
         if isinstance(delta, dict):
             choice.delta(delta)
+        if isinstance(entry.get("message"), dict):
+            choice.whole(entry["message"], is_last=bool(entry.get("finish_reason")))
         for name, value in entry.items():
             if name not in _CHOICE_MEMBERS and name not in self.text_members and name != "index":
                 self.unknown_member("choice", name, value)
@@ -317,7 +355,13 @@ class OpenAiChatParser(StreamParser):
     def _choice(self, number: int) -> ChoiceState:
         choice = self._choices.get(number)
         if choice is None:
-            choice = ChoiceState(self, number, self._think_mode)
+            choice = ChoiceState(
+                self,
+                number,
+                self._think_mode,
+                is_cumulative=self._is_cumulative,
+                audio_type=self._audio_type,
+            )
             self._choices[number] = choice
         return choice
 
@@ -341,10 +385,8 @@ class OpenAiChatParser(StreamParser):
         if not isinstance(value, str) or value in ("", "null"):
             return
         choice.finish_reason = value
-        choice.close(self._answer_id)
-        if value in ("error", "failed") and self.error is None:
-            message = gettext_noop("The server stopped with an error.")
-            self.fail(ErrorInfo(type="internal_error", message=message, kind="server"))
+        choice.close(self._answer_id, is_complete=error_kind_of(value) is None)
+        self.fail_for_reason(value)
 
     def _finish_choices(self, *, is_complete: bool) -> None:
         for choice in self._choices.values():
@@ -384,12 +426,12 @@ class OpenAiChatParser(StreamParser):
 
     def _ending_of(self, choice: ChoiceState) -> Ending:
         stop = _stop_of(choice)
-        if stop.reason in CALLS_WAIT and choice.waiting_calls():
+        if stop.reason in CALLS_WAIT and choice.calls.waiting():
             return Ending(status="waiting", stop=stop)
-        is_incomplete = stop.reason in ("length", "content_filter", "refusal")
-        return Ending(status="incomplete" if is_incomplete else "completed", stop=stop)
+        return Ending(status=status_of(stop.reason), stop=stop)
 
     def on_close(self, *, is_complete: bool) -> None:
+        self._end_prompt()
         self.meta(_figures(self._performance))
         self._report_usage(is_final=is_complete)
         stops = {
@@ -417,15 +459,13 @@ _CHOICE_MEMBERS: Mapping[str, Callable[[OpenAiChatParser, ChoiceState, Json], No
     "finish_reason": OpenAiChatParser._on_finish,
 }
 
-_REASONS: Mapping[str, StopReason] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "content_filter": "content_filter",
-    "error": "error",
-    "failed": "error",
-}
+
+def _requested_audio(options: Mapping[str, object]) -> str:
+    """The type of sound in the answer, which only the request says."""
+    body = options.get("extra_body")
+    audio = body.get("audio") if isinstance(body, dict) else None
+    name = audio.get("format") if isinstance(audio, dict) else None
+    return f"audio/{_AUDIO_TYPES.get(name, name)}" if isinstance(name, str) and name else "audio/*"
 
 
 def _figures(performance: Json) -> JsonObject:
@@ -445,8 +485,8 @@ def _figures(performance: Json) -> JsonObject:
 def _stop_of(choice: ChoiceState) -> Stop:
     """What is there decides: ``stop`` with open calls is common and means tool use."""
     raw = choice.finish_reason
-    reason: StopReason = _REASONS.get(raw, "unknown") if raw else "stop"
-    if reason == "stop" and choice.waiting_calls():
+    reason = reason_of(raw)
+    if reason == "stop" and choice.calls.waiting():
         reason = "tool_use"
     elif reason == "stop" and choice.has_refusal():
         reason = "refusal"

@@ -84,6 +84,12 @@ BUILTINS: Mapping[str, Builtin] = {
         tool="apply_patch", arguments=_action, executes="client", is_answerable=True
     ),
     "tool_search_call": Builtin(tool="tool_search", arguments=_search_arguments, waits=True),
+    # Code that the server runs, and that may call functions of ours.
+    "program": Builtin(
+        tool="program",
+        arguments=lambda item: {"code": item["code"]} if item.get("code") else {},
+        waits=True,
+    ),
 }
 
 

@@ -152,7 +152,9 @@ def _results(
         call_id = text_of(item, "call_id")
         is_ours = item["type"] in _OUTPUT_TYPES and not _is_hosted(item)
         if is_ours and call_id not in has_output and (answers_all or call_id in known):
-            results.append(_result(item["type"], call_id, known.get(call_id)))
+            result = _result(item["type"], call_id, known.get(call_id))
+            # A program of the server that called us finds its result by this.
+            results.append({**result, "caller": item["caller"]} if item.get("caller") else result)
     return results
 
 

@@ -10,7 +10,7 @@ from chat.dialects.openai_responses.calls import CallState, CustomState, Functio
 from chat.dialects.openai_responses.hosted_tools import CodeState, ImageState, ShellState
 from chat.dialects.openai_responses.item_index import Directory, ToolListState
 from chat.dialects.openai_responses.items import MessageState, Phase, ReasoningState, Surroundings
-from chat.dialects.openai_responses.values import Received, index_of, text_in
+from chat.dialects.openai_responses.values import Received, index_of, part_index, text_in
 from chat.dialects.stream import StreamParser, object_of, text_of
 from chat.dialects.thinking import Mode
 from chat.events import ActivityStep, JsonObject, MediaUpdate, ReasoningKind
@@ -86,13 +86,13 @@ class ItemEvents(StreamParser):
         return self._on_part_done(data)
 
     def _on_part_done(self, data: JsonObject) -> bool:
-        part, index = object_of(data, "part"), index_of(data, "content_index") or 0
+        part, index = object_of(data, "part"), part_index(data, "content_index")
         if part.get("type") == "reasoning_text":
             return self._on_reasoning_part(data)
         return self.message(data).part(index, part)
 
     def _on_reasoning_part(self, data: JsonObject) -> bool:
-        reasoning, index = self.reasoning(data), index_of(data, "content_index") or 0
+        reasoning, index = self.reasoning(data), part_index(data, "content_index")
         reasoning.open("full")
         reasoning.text_whole("full", index, text_of(object_of(data, "part"), "text"))
         return True
@@ -100,7 +100,7 @@ class ItemEvents(StreamParser):
     def _on_text_delta(self, data: JsonObject) -> bool:
         if not isinstance(data.get("delta"), str):
             return False
-        message, index = self.message(data), index_of(data, "content_index") or 0
+        message, index = self.message(data), part_index(data, "content_index")
         message.text(index, data["delta"])
         message.logprobs(index, data.get("logprobs"))
         if message.is_plain and message.message is not None:
@@ -108,7 +108,7 @@ class ItemEvents(StreamParser):
         return True
 
     def _on_text_done(self, data: JsonObject) -> bool:
-        message, index = self.message(data), index_of(data, "content_index") or 0
+        message, index = self.message(data), part_index(data, "content_index")
         message.text_whole(index, text_of(data, "text"))
         message.logprobs(index, data.get("logprobs"), is_whole=True)
         return True
@@ -117,17 +117,17 @@ class ItemEvents(StreamParser):
         annotation = data.get("annotation")
         if not isinstance(annotation, dict):
             return annotation is None
-        index = index_of(data, "content_index") or 0
+        index = part_index(data, "content_index")
         position = index_of(data, "annotation_index")
         self.message(data).annotation(index, position or 0, annotation)
         return True
 
     def _on_refusal_delta(self, data: JsonObject) -> bool:
-        self.message(data).refusal(index_of(data, "content_index") or 0, text_of(data, "delta"))
+        self.message(data).refusal(part_index(data, "content_index"), text_of(data, "delta"))
         return isinstance(data.get("delta"), str)
 
     def _on_refusal_done(self, data: JsonObject) -> bool:
-        index = index_of(data, "content_index") or 0
+        index = part_index(data, "content_index")
         self.message(data).refusal_whole(index, text_of(data, "refusal"))
         return True
 
@@ -308,4 +308,4 @@ class ItemEvents(StreamParser):
 
 def _part_index(kind: ReasoningKind, data: JsonObject) -> int:
     name = "summary_index" if kind == "summary" else "content_index"
-    return index_of(data, name) or 0
+    return part_index(data, name)

@@ -99,6 +99,15 @@ class CompactionState(OutputItem):
         self.tracker.emit(ReplayData(kind="compaction", data=item))
 
 
+class KeptState(OutputItem):
+    """An item that only the next request needs, such as further tools of the server."""
+
+    is_announced_whole = True
+
+    def on_whole(self, item: JsonObject) -> None:
+        """Nothing to report."""
+
+
 class UnknownState(OutputItem):
     """An item of an unknown type, kept as a whole for the details and the next request."""
 
@@ -122,6 +131,7 @@ _ITEMS: Mapping[str, type[OutputItem]] = {
     "mcp_list_tools": ToolListState,
     "mcp_approval_request": ApprovalState,
     "compaction": CompactionState,
+    "additional_tools": KeptState,
     **CALLS,
 }
 # Results of calls that are items of their own.
@@ -129,7 +139,7 @@ _OUTPUTS = frozenset(
     (
         *("function_call_output", "custom_tool_call_output", "computer_call_output"),
         *("local_shell_call_output", "shell_call_output", "apply_patch_call_output"),
-        *("tool_search_output", "tool_output"),
+        *("tool_search_output", "program_output", "tool_output"),
     )
 )
 # At the end an item is compared with this many of its type: order and ids rarely differ by more.
@@ -225,9 +235,12 @@ class Directory:
                     self._by_call_id.setdefault(text_of(item, name), found)
 
     def _deliver(self, item: JsonObject) -> bool:
-        """Gives a result to its call. Unknown ids mean the oldest call without a result."""
+        """Gives a result to its call. Without a known id that is the oldest call of its type without a
+        result; ``tool_output`` belongs to no type."""
         identity = text_of(item, "call_id") or text_of(item, "tool_call_id")
-        found = self._by_call_id.get(identity) or self._oldest_without_result()
+        kind = text_of(item, "type").removesuffix("_output")
+        kinds = () if kind == "tool" else (kind, f"{kind}_call")
+        found = self._by_call_id.get(identity) or self._oldest_without_result(kinds)
         if found is None:
             return False
         if item.get("status") == "failed":
@@ -235,10 +248,18 @@ class Directory:
             return True
         return found.succeed(result_text(item))
 
-    def _oldest_without_result(self) -> CallState | None:
+    def _oldest_without_result(self, kinds: tuple[str, ...]) -> CallState | None:
+        """Of one of these kinds; of any if there are none."""
         while self._without_result and not _waits_for_result(self._without_result[0]):
             self._without_result.popleft()
-        return self._without_result[0] if self._without_result else None
+        return next(
+            (
+                state
+                for state in self._without_result
+                if (not kinds or state.kind in kinds) and _waits_for_result(state)
+            ),
+            None,
+        )
 
 
 def _waits_for_result(state: CallState) -> bool:

@@ -1,13 +1,13 @@
 """Output items of the Responses API while they arrive: messages, reasoning and other items that are
 no calls."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal
 
 from chat.dialects.items import Item, ItemTracker
-from chat.dialects.openai_responses.values import Received, citation_of, text_in
+from chat.dialects.openai_responses.values import Received, citation_of, indexes_of, text_in
 from chat.dialects.stream import StreamParser, object_of, objects_of, text_of
-from chat.dialects.thinking import Mode, ThinkSplitter
+from chat.dialects.thinking import Mode, ThinkSplitter, has_lone_closing
 from chat.events import (
     ActivityStep,
     CitationAdd,
@@ -160,7 +160,7 @@ class MessageState(OutputItem):
         self._refusals: dict[int, Received] = {}
         self._splitter = ThinkSplitter(around.think_mode)
         if around.has_reasoning:
-            self._splitter.disable()
+            self._splitter.be_strict()
         self._cited: set[tuple[int, int]] = set()
         self._with_logprobs: set[int] = set()
         self._early_logprobs: list[Json] = []
@@ -261,6 +261,8 @@ class MessageState(OutputItem):
             self.tracker.block_text(self._open(), text)
 
     def _think(self, text: str) -> None:
+        if self.tracker.has_reasoned(text):
+            return
         if self._thought is None or not self._thought.is_open:
             self._thought = self.tracker.open_block("reasoning")
         self.tracker.block_text(self._thought, text)
@@ -299,22 +301,16 @@ class MessageState(OutputItem):
             self.text_whole(0, content)
             return
         parts = content if isinstance(content, list) else []
-        for index, part in zip(self._indexes(len(parts)), parts, strict=True):
+        indexes = indexes_of({*self._texts, *self._refusals}, len(parts))
+        for index, part in zip(indexes, parts, strict=True):
             if not isinstance(part, dict) or not self.part(index, part):
                 self.around.parser.raw(f"content_part:{self.kind}", data=part)
 
-    def _indexes(self, count: int) -> Sequence[int]:
-        """The index under which each of ``count`` parts of the whole item was streamed. Some
-        servers count the reasoning before it as well, so that the only part was streamed as number
-        1: indexes beyond the item are used in their order."""
-        streamed = sorted({*self._texts, *self._refusals})
-        if not streamed or streamed[-1] < count:
-            return range(count)
-        later = range(streamed[-1] + 1, streamed[-1] + 1 + count)
-        return [*streamed, *later][:count]
-
     def _close(self) -> None:
         self._split(self._splitter.close())
+        is_auto = self.around.think_mode == "auto"
+        if is_auto and any(has_lone_closing(each.joined()) for each in self._texts.values()):
+            self.around.parser.suggest("inline_think", "assume_open")
         for item in (self._thought, self.message, self._refusal):
             if item is not None:
                 self.tracker.close(item)
@@ -423,13 +419,18 @@ class ReasoningState(OutputItem):
         self._close()
 
     def _take_texts(self, item: JsonObject) -> None:
-        for index, part in enumerate(objects_of(item, "summary")):
-            self.text_whole("summary", index, text_of(part, "text"))
+        self._take_parts("summary", objects_of(item, "summary"))
         content = item.get("content")
         if isinstance(content, str):
             self.text_whole("full", 0, content)
-        for index, part in enumerate(objects_of(item, "content")):
-            self.text_whole("full", index, text_of(part, "text"))
+        self._take_parts("full", objects_of(item, "content"))
+
+    def _take_parts(self, kind: ReasoningKind, parts: list[JsonObject]) -> None:
+        streamed = {
+            number for (of, number), each in self._texts.items() if of == kind and each.pieces
+        }
+        for index, part in zip(indexes_of(streamed, len(parts)), parts, strict=True):
+            self.text_whole(kind, index, text_of(part, "text"))
 
     def on_end(self, *, is_complete: bool) -> None:
         if is_complete:

@@ -6,6 +6,8 @@ from typing import ClassVar, Literal
 import msgspec
 from msgspec import Struct
 
+from chat.dialects.errors import is_bare_error
+from chat.dialects.finish_reasons import reason_of
 from chat.dialects.openai.usage import read_usage
 from chat.dialects.openai_responses.calls import CallState
 from chat.dialects.openai_responses.item_events import ItemEvents
@@ -25,7 +27,6 @@ from chat.events import (
     ReasoningKind,
     ReplayData,
     Stop,
-    StopReason,
     UsageUpdate,
 )
 from chat.events.translation import gettext_noop
@@ -116,8 +117,9 @@ class ResponsesParser(ItemEvents):
             self._on_snapshot(data)
             return
         handler = HANDLERS.get(name)
-        if handler is None and data.get("error"):
-            handler = ResponsesParser._on_error
+        if handler is None and (data.get("error") or (not event and is_bare_error(data))):
+            # An unknown event of the family may report an error of something beside the answer.
+            handler = None if name.startswith("response.") else ResponsesParser._on_error
         if name != "response.created":
             self.start()
         if handler is not None and handler(self, data):
@@ -276,6 +278,7 @@ class ResponsesParser(ItemEvents):
             error = response.get("error")
             self.fail_with({"error": error} if error else {"message": ""})
         self._end_items(is_complete=status == "completed")
+        self.tracker.fail_empty_calls()
         if status in ("incomplete", "cancelled"):
             self._take_calls_back(keeps_done=status == "incomplete")
         if isinstance(response.get("usage"), dict) and response["usage"]:
@@ -323,7 +326,7 @@ class ResponsesParser(ItemEvents):
             return ending_of("stopped", "stopped", raw="cancelled")
         if self._status == "incomplete":
             raw = text_of(self._stop_details, "reason") or None
-            reason = _INCOMPLETE.get(raw or "", "unknown")
+            reason = reason_of(raw) if raw else "unknown"
             stop = Stop(reason=reason, raw=raw, details=self._stop_details or None)
             return Ending(status="incomplete", stop=stop)
         if not self._status:
@@ -361,12 +364,6 @@ class ResponsesParser(ItemEvents):
 
 
 _END_STATUSES = frozenset(("completed", "incomplete", "failed", "cancelled"))
-_INCOMPLETE: Mapping[str, StopReason] = {
-    "max_output_tokens": "length",
-    "max_tool_calls": "length",
-    "max_tokens": "length",
-    "content_filter": "content_filter",
-}
 
 
 def _is_response(data: JsonObject) -> bool:

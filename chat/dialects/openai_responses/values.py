@@ -1,11 +1,16 @@
 """Reads the small values of the Responses API: usage, annotations, outputs and errors of tools."""
 
+from collections.abc import Iterable, Sequence
+
 from chat.dialects.reading import NotJson, join_surrogates, read_json, scrub, write_json
 from chat.dialects.stream import object_of, objects_of, text_of
 from chat.events import Citation, Json, JsonObject
 
 # Members of the response object that say more than the request or its items.
-FACTS = ("service_tier", "created_at", "conversation", "moderation", "tool_usage")
+FACTS = (
+    *("service_tier", "created_at", "conversation", "moderation", "tool_usage", "agent"),
+    *("prompt_cache_diagnostics", "input_transformations"),
+)
 RESPONSE_MEMBERS = frozenset(
     (
         *("id", "object", "model", "status", "output", "output_text", "usage", "error"),
@@ -62,6 +67,22 @@ class Received:
 def index_of(data: JsonObject, name: str) -> int | None:
     value = data.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def part_index(data: JsonObject, name: str) -> int:
+    """The number of a part of an item. Some servers count from -1, or not at all."""
+    return max(0, index_of(data, name) or 0)
+
+
+def indexes_of(streamed: Iterable[int], count: int) -> Sequence[int]:
+    """The number under which each of ``count`` parts of a whole item was streamed. Some servers count
+    parts of other items as well, so that the only part was streamed as number 1: numbers beyond the
+    item are used in their order."""
+    numbers = sorted(streamed)
+    if not numbers or numbers[-1] < count:
+        return range(count)
+    later = range(numbers[-1] + 1, numbers[-1] + 1 + count)
+    return [*numbers, *later][:count]
 
 
 def text_in(value: Json) -> str:

@@ -96,11 +96,14 @@ def _plan(detail: JsonObject, memory: Memory) -> str:
 
 
 def _part_number(detail: JsonObject, memory: Memory) -> str:
-    """``2``, counted from 1. The first number tells whether the server counts from 0."""
+    """``2``, counted from 1. A 0 tells that the server counts from 0; until then, in parts that start out of
+    order, it counts as one that begins with 1."""
     index = count_of(detail, "subtask_index")
     if index is None:
         return ""
-    return str(index + 1 if memory.setdefault("first_index", index) == 0 else index)
+    if index == 0:
+        memory["counts_from_0"] = 1
+    return str(index + 1 if "counts_from_0" in memory else index)
 
 
 def _part(detail: JsonObject, memory: Memory) -> str:

@@ -23,7 +23,7 @@ from chat.rendering.final_comparison import FinalComparison, responses_said
 from chat.rendering.latency import Latency, shares
 from chat.rendering.messages import error_title
 from chat.run_details import log_pages
-from chat.run_details.facts import figures_of, moments_of, outcome_label
+from chat.run_details.facts import context_budget_of, figures_of, moments_of, outcome_label
 from chat.run_details.trace import final_response
 from chat.run_details.views.log import log_context
 from chat.runs.segments import read_raw
@@ -87,7 +87,11 @@ def timeline_context(run: Run, request: HttpRequest) -> dict[str, Any]:
 
 
 def usage_context(run: Run, request: HttpRequest) -> dict[str, Any]:
-    return {"figures": figures_of(run), "receipt": receipt_of(run)}
+    return {
+        "figures": figures_of(run),
+        "context_budget": context_budget_of(run),
+        "receipt": receipt_of(run),
+    }
 
 
 def request_context(run: Run, request: HttpRequest) -> dict[str, Any]:

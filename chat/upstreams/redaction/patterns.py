@@ -18,7 +18,7 @@ _ENCRYPTED_MEMBERS = r"signature|thought_?signature|encrypted_\w+|reasoning_opaq
 # Not `token` alone, which is a piece of text where log probabilities are given.
 _KEY_MEMBERS = (
     r"(?:[\w-]+[_-])?(?:api[_-]?key|secret|secret[_-]?key|private[_-]?key|password|passwd|cookie)|"
-    r"(?:proxy-)?authorization|(?:access|refresh|auth|session|id|security|bearer)[_-]?token|"
+    r"(?:proxy-)?authorization|(?:access|refresh|auth|session|id|security|bearer|(?:fallback[_-]?)?credit)[_-]?token|"
     r"x-[\w-]*token|subscription-key"
 )
 _SETTINGS = (
