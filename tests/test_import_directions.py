@@ -41,7 +41,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "jobs": (),
     "imports": (
         *("conversations.actions", "conversations.titles", "files.actions", "search.sources"),
-        *("artifacts.actions", "exports.format", "jobs"),
+        *("artifacts.paths", "exports.format", "jobs"),
     ),
     "organization": ("conversations.actions",),
     "projects": (

@@ -19,6 +19,7 @@ from django.utils.translation import gettext, ngettext
 
 from chat import events
 from chat.core.errors import ActionRefused
+from chat.core.pictures import read_picture
 from chat.core.text import clean
 from chat.events import MediaItem, MediaUpdate, Result
 from chat.models import (
@@ -31,7 +32,6 @@ from chat.models import (
     StoredFile,
     User,
 )
-from chat.rendering.media import read_picture
 from chat.result import media_name
 from chat.runs.outcomes import OutcomeStep
 from chat.search.sources import index, index_missing

@@ -16,10 +16,10 @@ from django.utils.translation import gettext, gettext_lazy
 
 from chat.access import NOT_HERE
 from chat.artifacts.file_rows import reason_of
+from chat.core.pictures import read_picture
 from chat.models import ArtifactVersion, Conversation, FetchStatus, MockupVersion, StoredFile
 from chat.rendering.components import excerpt, name_of
 from chat.rendering.figures import size
-from chat.rendering.media import read_picture
 from chat.web import admin as history
 from chat.web.admin import AdministratorsOnly, cell, object_key, time_column
 from chat.web.files import may_be_shown

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 
 from chat import access
 from chat.artifacts.file_rows import ListedFile, listed_file, title_of
+from chat.core.pictures import read_picture
 from chat.models import (
     AnswerFile,
     Artifact,
@@ -31,7 +32,7 @@ from chat.models import (
 )
 from chat.rendering.components import name_of
 from chat.rendering.figures import size
-from chat.rendering.media import BEGINNING, read_picture, sound_of
+from chat.rendering.media import BEGINNING, sound_of
 from chat.web.decorators import login_required
 from chat.web.files import bytes_response, code_of, language_of, may_be_shown, read_text
 from chat.web.responses import beside_room

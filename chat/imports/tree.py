@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
-from django.utils.translation import gettext
-
 from chat.imports.conversations import Call, Output, Part, Side, Turn, Unreadable
 from chat.imports.reading import call_with
+from chat.imports.words import gettext
 
 # Nobody has written more; they are stored in one transaction, which takes up to ten seconds.
 MOST_MESSAGES = 10_000

@@ -6,7 +6,8 @@ import base64
 
 import pytest
 
-from chat.artifacts.actions import BAD_PATH, LONG_PATH, REPLACED, TOO_LARGE, path_problem
+from chat.artifacts.actions import REPLACED, TOO_LARGE
+from chat.artifacts.paths import BAD_PATH, LONG_PATH, path_problem
 from chat.events import ArtifactUpdate, JsonObject, MediaUpdate, MessageStart, MockupUpdate
 from chat.models import (
     AnswerFile,

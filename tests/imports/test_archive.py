@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
+from chat.core.isolation.child import Refused
 from chat.imports import archive
-from chat.imports.archive import Archive, ImportRefused, parse
+from chat.imports.archive import Archive, parse
 from chat.imports.conversations import Unreadable
 from tests.imports.files import as_json, as_zip, changed_directory, linked
 from tests.support.answers import png
@@ -21,9 +22,15 @@ ZEROS = b"[" + b" " * 40_000_000 + b"]"
 
 
 def refusal(file: io.BytesIO) -> str:
-    with pytest.raises(ImportRefused) as refused, Archive(file) as opened:
+    with pytest.raises(Refused) as refused, Archive(file) as opened:
         list(opened.documents())
     return str(refused.value)
+
+
+def values_in(body: bytes) -> list[object]:
+    with Archive(io.BytesIO(body)) as opened:
+        (document,) = opened.documents()
+        return [parse(item) for item in opened.conversations(document)]
 
 
 def raw(body: bytes) -> io.BytesIO:
@@ -70,12 +77,19 @@ HOSTILE: list[tuple[str, Callable[[], io.BytesIO], str]] = [
     ("no archive at all", lambda: raw(b"PK\x03\x04" + b"x" * 300), "incomplete"),
     ("cut JSON", lambda: raw(json.dumps(CHATS).encode()[:-3]), "incomplete"),
     ("cut JSON in an archive", lambda: as_zip({"conversations.json": b'[{"id": "c'}), "incomplete"),
-    ("no JSON", lambda: raw(b"<html>"), "incomplete"),
-    ("empty file", lambda: raw(b""), "incomplete"),
+    ("no JSON", lambda: raw(b"<html>"), "known format"),
+    ("a picture", lambda: raw(png()), "known format"),
+    ("lines of JSON", lambda: raw(b'{"id": 1}\n{"id": 2}'), "known format"),
+    ("empty file", lambda: raw(b""), "known format"),
     ("deep JSON", lambda: raw(b"[" * 600 + b"]" * 600), "nested"),
     ("very deep JSON", lambda: raw(b"[" * 200_000 + b"]" * 200_000), "nested"),
     ("deep and unfinished", lambda: raw(b'[{"a":' * 100_000), "nested"),
-    ("100,000 conversations", lambda: raw(b"[" + b",".join([b"{}"] * 100_000) + b"]"), "100,000"),
+    (
+        "100,000 conversations",
+        lambda: raw(b"[" + b",".join([b"{}"] * 100_000) + b"]"),
+        "more than 50,000",
+    ),
+    ("numbers without end", lambda: raw(b"[" + b"1,7,3," * 30_000), "more than 50,000"),
 ]
 
 
@@ -128,7 +142,9 @@ def test_conversation_files_are_preferred_and_read_in_order() -> None:
         }
     )
     with Archive(file) as opened:
-        found = [[parse(item) for item in each.items] for each in opened.documents()]
+        found = [
+            [parse(item) for item in opened.conversations(each)] for each in opened.documents()
+        ]
 
     assert found == [[{"n": 1}], [{"n": 2}]]
 
@@ -155,18 +171,12 @@ def test_member_is_found_by_id_and_by_name() -> None:
     ],
 )
 def test_forms_of_a_json_file(body: bytes) -> None:
-    with Archive(io.BytesIO(body)) as opened:
-        (document,) = opened.documents()
-
-    assert [parse(item) for item in document.items] == [{"a": "x"}]
+    assert values_in(body) == [{"a": "x"}]
 
 
 def test_loose_json_is_read() -> None:
     body = b'[{"a": "\\ud83d half", "b": "\\ud83d\\ude00"}, {"c": NaN}, {"d": "line\nbreak"}]'
-    with Archive(io.BytesIO(body)) as opened:
-        (document,) = opened.documents()
-
-    assert [parse(item) for item in document.items] == [
+    assert values_in(body) == [
         {"a": "\ufffd half", "b": "😀"},
         {"c": None},
         {"d": "line\nbreak"},
@@ -176,7 +186,7 @@ def test_loose_json_is_read() -> None:
 def test_one_conversation_that_is_damaged_leaves_the_others() -> None:
     with Archive(io.BytesIO(b'[{"a": "\xff\xfe"}, {"b": 1}]')) as opened:
         (document,) = opened.documents()
-        damaged, whole = document.items
+        damaged, whole = opened.conversations(document)
 
     with pytest.raises(Unreadable, match="damaged"):
         parse(damaged)

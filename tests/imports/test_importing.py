@@ -6,13 +6,16 @@ import io
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
+import polib
 import pytest
 from django.db import IntegrityError
 from django.http import Http404
 from django.test import Client
-from django.utils import timezone
+from django.utils import timezone, translation
 from lxml import html
 
 from chat import access, events
@@ -20,11 +23,13 @@ from chat.conversations.actions.conversation import delete, rename
 from chat.conversations.actions.messages import ModelChoice, retry, send_message
 from chat.conversations.transcript import read_path
 from chat.core.errors import ActionRefused
+from chat.core.isolation.child import Refused
 from chat.dialects.base import AssistantTurn, UserTurn
-from chat.imports import actions
-from chat.imports.actions import import_archive, undo
-from chat.imports.archive import Archive, ImportRefused
+from chat.imports import actions, reader
+from chat.imports.actions import import_file, undo
+from chat.imports.frames import Order, Read
 from chat.imports.report import Report
+from chat.imports.source import ImportRefused, read_messages
 from chat.models import (
     Attachment,
     AuditEvent,
@@ -82,8 +87,7 @@ def imported(user: User, team: Team, *values: object, **options: Any) -> Report:
 
 
 def imported_file(user: User, team: Team, file: BinaryIO, **options: Any) -> Report:
-    with Archive(file) as archive:
-        return import_archive(user, team, archive, **options)
+    return import_file(user, team, file, **options)
 
 
 def counts() -> list[int]:
@@ -404,23 +408,40 @@ def test_pictures_are_kept(alice: User, team: Team, signed_in: Callable[[User], 
     assert len(page.xpath("//article//img")) == 2
 
 
-def test_picture_that_is_too_large_is_not_extracted(
-    alice: User, team: Team, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
-    original = Archive.read
-    monkeypatch.setattr(
-        Archive, "read", lambda self, name: (read.append(name), original(self, name))[1]
-    )
+def test_picture_that_is_too_large_is_not_extracted(alice: User, team: Team, settings: Any) -> None:
     settings.PICTURE_BYTES = 50
     value = next(value for title, value, *_ in examples_chatgpt.EXAMPLES if "pictures" in title)
     file = as_zip({"conversations.json": [value], "file-AbCd1234-boat.png": png(4, 3)})
 
+    (_, read) = read_messages(file)
     report = imported_file(alice, team, file)
 
-    assert set(read) == {"conversations.json"}
+    assert isinstance(read, Read)
+    assert read.contents == {}
     assert any("boat.png" in note.reason for note in report.left_out)
     assert Message.objects.filter(text__contains="📎 boat.png").exists()
+
+
+def test_picture_of_many_messages_is_sent_once(alice: User, team: Team) -> None:
+    nodes = {
+        f"m{number}": (
+            f"m{number - 1}" if number else "",
+            examples_chatgpt.message(
+                "assistant" if number % 2 else "user", "Look.", examples_chatgpt.POINTER
+            ),
+        )
+        for number in range(6)
+    }
+    file = as_zip(
+        {"conversations.json": [examples_chatgpt.chat(nodes)], "file-AbCd1234-boat.png": png(4, 3)}
+    )
+
+    (_, read) = read_messages(file)
+
+    assert isinstance(read, Read)
+    assert list(read.contents.values()) == [png(4, 3)]
+    assert imported_file(alice, team, file).created == 1
+    assert Attachment.objects.count() == 3
 
 
 def test_names_in_the_file_reach_no_disk_and_no_page_unescaped(
@@ -544,15 +565,12 @@ def test_damaged_file_writes_nothing(alice: User, team: Team) -> None:
     assert counts() == before
 
 
-def test_too_many_conversations_in_several_files(
-    alice: User, team: Team, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(actions, "MOST_CONVERSATIONS", 2)
+def test_too_many_conversations_in_several_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MOST_CONVERSATIONS", 2)
     file = as_zip({f"conversations-00{number}.json": [WRITTEN["chatgpt"]] for number in range(3)})
 
-    with pytest.raises(ImportRefused, match="3 conversations; at most 2"):
-        imported_file(alice, team, file)
-    assert not Import.objects.exists()
+    with pytest.raises(Refused, match="3 conversations; at most 2"):
+        list(reader.read_export(file, msgspec.json.encode(Order())))
 
 
 def test_files_of_a_split_export_are_one_import(alice: User, team: Team) -> None:
@@ -570,6 +588,20 @@ def test_files_of_a_split_export_are_one_import(alice: User, team: Team) -> None
     assert report.created == 2
     assert done == [(1, 2), (2, 2)]
     assert Import.objects.count() == 1
+
+
+def test_reader_speaks_the_language_of_the_installation(tmp_path: Path, settings: Any) -> None:
+    folder = tmp_path / "pt_BR" / "LC_MESSAGES"
+    folder.mkdir(parents=True)
+    catalog = polib.POFile()
+    catalog.metadata = {"Content-Type": "text/plain; charset=utf-8"}
+    sentence = "The file is incomplete or damaged. Download the export again."
+    catalog.append(polib.POEntry(msgid=sentence, msgstr="O arquivo está incompleto."))
+    catalog.save_as_mofile(str(folder / "django.mo"))
+    settings.LOCALE_PATHS = [tmp_path]
+
+    with translation.override("pt-br"), pytest.raises(ImportRefused, match="O arquivo está"):
+        list(read_messages(io.BytesIO(b"[1")))
 
 
 def test_canceled_import_keeps_what_it_has_created(alice: User, team: Team) -> None:
@@ -597,9 +629,9 @@ def test_what_another_import_has_just_brought_is_skipped(alice: User, team: Team
     # It was not there yet when this import began.
     work.known.clear()
 
-    with Archive(as_json(WRITTEN["claude"])) as archive:
-        (document,) = archive.documents()
-        work.take(document.items[0], archive)
+    (_, message) = read_messages(as_json(WRITTEN["claude"]))
+    assert isinstance(message, Read)
+    work.take(message)
 
     assert (work.report.created, work.report.skipped) == (0, 1)
     assert counts()[:6] == before

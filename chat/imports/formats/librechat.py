@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from django.utils.translation import gettext
-
 from chat.events import Json, JsonObject
 from chat.imports.conversations import (
     Call,
@@ -34,6 +32,7 @@ from chat.imports.reading import (
     time_in,
 )
 from chat.imports.tree import Node, build
+from chat.imports.words import gettext
 
 LABEL = "LibreChat"
 

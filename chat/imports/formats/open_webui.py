@@ -13,8 +13,6 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from django.utils.translation import gettext
-
 from chat.events import Json, JsonObject
 from chat.imports.conversations import (
     Call,
@@ -42,6 +40,7 @@ from chat.imports.reading import (
     time_in,
 )
 from chat.imports.tree import Node, build
+from chat.imports.words import gettext
 
 LABEL = "Open WebUI"
 
