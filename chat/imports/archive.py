@@ -47,6 +47,7 @@ codecs.lookup("cp437")
 
 _DIRECTORY_END = b"PK\x05\x06"
 _DIRECTORY_END_64 = b"PK\x06\x06"
+_IN_RECORD_64 = 0xFFFFFFFF
 _LOCATOR_64 = b"PK\x06\x07"
 _LONGEST_COMMENT = 65_535
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -236,24 +237,37 @@ def _open_zip(file: BinaryIO, size: int) -> zipfile.ZipFile:
 
 
 def _directory_bytes(file: BinaryIO, size: int) -> int:
-    """The size of the directory, before it is read: a small file may announce millions of members."""
+    """The size of the directory, before it is read: a small file may announce millions of members. It is
+    announced in up to three places, and libraries differ in which one they believe, so the largest
+    counts."""
     start = max(0, size - _LONGEST_COMMENT - 22)
     file.seek(start)
     end = file.read()
     place = end.rfind(_DIRECTORY_END)
     if place < 0 or len(end) - place < 22:
         raise Refused(_incomplete())
-    directory_bytes = int(struct.unpack_from("<I", end, place + 12)[0])
+    announced = [int(struct.unpack_from("<I", end, place + 12)[0])]
     locator = start + place - 20
-    if directory_bytes == 0xFFFFFFFF and locator >= 0:
+    if locator >= 0:
         file.seek(locator)
         signature, _, offset = struct.unpack("<4sIQ", file.read(16))
-        if signature == _LOCATOR_64 and offset + 56 <= size:
-            file.seek(offset)
-            record = file.read(56)
-            if record[:4] == _DIRECTORY_END_64:
-                return int(struct.unpack_from("<Q", record, 40)[0])
-    return directory_bytes
+        if signature == _LOCATOR_64:
+            # Where the locator says, and right before it, where Python's `zipfile` looks.
+            records = [_directory_bytes_64(file, at, size) for at in (offset, locator - 56)]
+            # The largest number that fits only says that a record has the right one.
+            announced = [each for each in announced if each != _IN_RECORD_64 or not any(records)]
+            announced += records
+    return max(announced)
+
+
+def _directory_bytes_64(file: BinaryIO, offset: int, size: int) -> int:
+    """What a ZIP64 record says, or 0 if there is none."""
+    if not 0 <= offset <= size - 56:
+        return 0
+    file.seek(offset)
+    record = file.read(56)
+    is_record = record[:4] == _DIRECTORY_END_64
+    return int(struct.unpack_from("<Q", record, 40)[0]) if is_record else 0
 
 
 def _checked(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:

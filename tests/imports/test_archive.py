@@ -193,19 +193,41 @@ def test_one_conversation_that_is_damaged_leaves_the_others() -> None:
     assert parse(whole) == {"b": 1}
 
 
-def test_archive_with_a_large_directory_record_is_read() -> None:
-    """A ZIP64 end of the directory, as some programs always write it."""
-    body = as_zip({"conversations.json": CHATS}).getvalue()
+def with_record_64(body: bytes, record_bytes: int | None, end_bytes: int, *, gap: int = 0) -> bytes:
+    """The archive with a ZIP64 record that announces a directory of so many bytes, or of the right
+    number, and an end record that announces ``end_bytes``. With a gap, only the locator leads to the
+    record."""
     end = body.rindex(b"PK\x05\x06")
     count, size, offset = struct.unpack_from("<HII", body, end + 10)
+    size = size if record_bytes is None else record_bytes
     record = struct.pack(
         "<4sQHHIIQQQQ", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, size, offset
     )
     locator = struct.pack("<4sIQI", b"PK\x06\x07", 0, end, 1)
-    last = struct.pack("<4sHHHHIIH", b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
+    last = struct.pack("<4sHHHHIIH", b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, end_bytes, 0xFFFFFFFF, 0)
+    return body[:end] + record + b"\0" * gap + locator + last
 
-    with Archive(io.BytesIO(body[:end] + record + locator + last)) as opened:
+
+def test_archive_with_a_large_directory_record_is_read() -> None:
+    """A ZIP64 end of the directory, as some programs always write it."""
+    body = as_zip({"conversations.json": CHATS}).getvalue()
+
+    with Archive(io.BytesIO(with_record_64(body, None, 0xFFFFFFFF))) as opened:
         assert len(list(opened.documents())) == 1
+
+
+@pytest.mark.parametrize(
+    ("record", "end", "gap"),
+    [(10**9, 50, 0), (10**9, 50, 76), (50, 10**9, 0), (10**9, 0xFFFFFFFF, 0)],
+    ids=["record", "record elsewhere", "end", "record alone"],
+)
+def test_largest_announced_directory_counts(
+    record: int, end: int, gap: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = as_zip({"conversations.json": CHATS}).getvalue()
+    monkeypatch.setattr(zipfile, "ZipFile", lambda *_: pytest.fail("The directory was read."))
+
+    assert "too many" in refusal(io.BytesIO(with_record_64(body, record, end, gap=gap)))
 
 
 def test_json_file_of_an_archive_is_read_once_more() -> None:
