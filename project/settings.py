@@ -408,6 +408,12 @@ IMPORT_BYTES = int(env.number("IMPORT_BYTES", 2048 * _MEBIBYTE))
 IMPORT_MEMORY_BYTES = int(
     env.number("IMPORT_MEMORY_BYTES", 768 * _MEBIBYTE, at_least=256 * _MEBIBYTE)
 )
+# What one import may write to the database: files that are new, texts, and logs of answers.
+IMPORT_WRITE_BYTES = int(env.number("IMPORT_WRITE_BYTES", 4096 * _MEBIBYTE, at_least=_MEBIBYTE))
+# What the files of one person may take up, all together. Files of answers count and are always stored.
+STORED_BYTES_PER_PERSON = int(
+    env.number("STORED_BYTES_PER_PERSON", 20 * 1024 * _MEBIBYTE, at_least=_MEBIBYTE)
+)
 # Websockets and streams that one person may have open at each process; a tab needs one.
 CONNECTIONS_PER_PERSON = int(env.number("CONNECTIONS_PER_PERSON", 200, at_least=1))
 # Runs that one person may have in progress or queued.

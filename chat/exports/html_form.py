@@ -86,7 +86,7 @@ def _run(run: Run) -> RunPart:
 
 
 def _picture(file: StoredFile) -> Picture:
-    body = bytes(StoredFile.objects.values_list("body", flat=True).get(pk=file.pk))
+    body = file.body
     facts = read_picture(body)
     if facts is None or not may_be_shown(facts):
         return Picture(name=file.name, source="")

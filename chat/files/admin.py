@@ -183,7 +183,7 @@ class StoredFileAdmin(KeptAdmin):
         return size(file.size_bytes)
 
     def facts_of(self, thing: StoredFile) -> dict[str, object]:
-        body = bytes(thing.body)
+        body = thing.body
         facts = read_picture(body)
         shown: dict[str, object] = {}
         if facts and may_be_shown(facts):
@@ -196,7 +196,7 @@ class StoredFileAdmin(KeptAdmin):
             "facts": [
                 (gettext("Declared type"), cell(thing.media_type)),
                 (gettext("Size"), self.size_cell(thing)),
-                ("SHA-256", thing.sha256 or "–"),
+                ("SHA-256", thing.sha256),
                 (gettext("Attached by"), cell(thing.created_by) if thing.created_by else "–"),
             ],
             **shown,

@@ -119,7 +119,7 @@ def _listed_artifact(artifact: Artifact, versions: Sequence[ArtifactVersion]) ->
 
 
 def mockups_of(conversation: Conversation) -> list[ListedMockup]:
-    files = MockupFile.objects.select_related("file").defer("file__body").order_by("path")
+    files = MockupFile.objects.select_related("file").order_by("path")
     versions = (
         MockupVersion.objects.select_related("run__message")
         .defer("run__result")
@@ -154,7 +154,7 @@ def brought_in(conversation: Conversation) -> list[ListedPicture]:
     rows = (
         AnswerFile.objects.filter(run__conversation=conversation)
         .select_related("file", "run__message")
-        .defer("file__body", "run__result")
+        .defer("run__result")
         .order_by("-run_id", "pk")[:MOST_LISTED]
     )
     return [
@@ -174,7 +174,6 @@ def attached_in(conversation: Conversation) -> list[ListedPicture]:
     rows = (
         Attachment.objects.filter(message__conversation=conversation)
         .select_related("file", "message__author")
-        .defer("file__body")
         .order_by("-pk")
     )
     return [
@@ -222,7 +221,7 @@ def file(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The only way by which bytes from elsewhere leave this origin."""
     stored = access.get_file(request.user, public_id)
     return bytes_response(
-        bytes(stored.body),
+        stored.body,
         stored.name,
         may_show="download" not in request.GET,
         wanted=request.headers.get("Range", ""),
@@ -252,7 +251,7 @@ def file_source(request: HttpRequest, public_id: UUID) -> HttpResponse:
     room = stored.conversation or access.conversations_with(request.user, stored).first()
     if room is None:
         raise Http404(access.NOT_HERE)
-    body = bytes(stored.body)
+    body = stored.body
     text = read_text(body)
     return _page(
         request,

@@ -19,6 +19,7 @@ from chat.core import notify
 from chat.core.errors import ActionRefused
 from chat.core.text import one_line
 from chat.files.actions import Picture, check_picture_size, picture_of
+from chat.imports.budget import Budget
 from chat.imports.conversations import Conversation as Imported
 from chat.imports.conversations import Part, SentFile, Text
 from chat.imports.formats import FORMATS, Format
@@ -111,6 +112,7 @@ class _Work:
     team: Team
     format: Format
     report: Report
+    budget: Budget
     batch: Import | None
     known: dict[str, str] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
@@ -121,13 +123,15 @@ class _Work:
     ) -> _Work:
         sources = ImportedSource.objects.filter(user=user, team=team, format=found.name)
         report = Report(format=found.name, is_dry_run=is_dry_run)
-        work = cls(user=user, team=team, format=found, report=report, batch=None)
+        budget = Budget(user=user)
+        work = cls(user=user, team=team, format=found, report=report, budget=budget, batch=None)
         work.known = dict(sources.values_list("source_id", "digest"))
         if not is_dry_run:
             before = Import.objects.filter(job=job).first() if job is not None else None
             work.batch = batch = before or Import.objects.create(
                 user=user, team=team, format=found.name, job=job
             )
+            budget.written_bytes = batch.written_bytes
             work.written = set(batch.sources.values_list("source_id", flat=True))
             report.import_id = str(batch.public_id)
         return work
@@ -158,7 +162,7 @@ class _Work:
             return
         self.known[identity] = digest
         prepared = self._prepared(message)
-        if self.batch is not None and not _written(self.batch, prepared):
+        if self.batch is not None and not _written(self.batch, prepared, self.budget):
             report.skipped += 1
             return
         report.created += 1
@@ -247,11 +251,11 @@ def _picture(file: SentFile, contents: Mapping[str, bytes]) -> Picture | None:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def _written(batch: Import, prepared: Prepared) -> bool:
+def _written(batch: Import, prepared: Prepared, budget: Budget) -> bool:
     """Stores one conversation in one transaction, unless another import of this user just has."""
     try:
         with transaction.atomic():
-            _write(batch, prepared)
+            _write(batch, prepared, budget)
     except IntegrityError:
         sources = ImportedSource.objects.filter(user=batch.user, team=batch.team)
         if not sources.filter(format=batch.format, source_id=prepared.identity).exists():
@@ -260,13 +264,13 @@ def _written(batch: Import, prepared: Prepared) -> bool:
     return True
 
 
-def _write(batch: Import, prepared: Prepared) -> None:
+def _write(batch: Import, prepared: Prepared, budget: Budget) -> None:
     """Stores one conversation. Call this inside a transaction."""
     imported = prepared.imported
     written = (
-        restore(batch, imported)
+        restore(batch, imported, budget)
         if isinstance(imported, Exported)
-        else write(batch, imported, prepared.pictures)
+        else write(batch, imported, prepared.pictures, budget)
     )
     if written.leaf is not None:
         choose_path(batch.user, written.leaf)
@@ -282,6 +286,8 @@ def _write(batch: Import, prepared: Prepared) -> None:
         last_message=written.last_message,
         names=written.names,
     )
+    # With the conversation, so that an import that is begun again goes on counting.
+    Import.objects.filter(pk=batch.pk).update(written_bytes=budget.written_bytes)
     notify.publish_after_commit(notify.room_topic(room.public_id))
 
 

@@ -25,8 +25,10 @@ from chat.conversations.transcript import read_path
 from chat.core.errors import ActionRefused
 from chat.core.isolation.child import Refused
 from chat.dialects.base import AssistantTurn, UserTurn
-from chat.imports import actions, reader
+from chat.files.actions import Picture
+from chat.imports import actions, reader, writing
 from chat.imports.actions import import_file, undo
+from chat.imports.conversations import Turn
 from chat.imports.frames import Order, Read
 from chat.imports.report import Report
 from chat.imports.source import ImportRefused, read_messages
@@ -34,6 +36,7 @@ from chat.models import (
     Attachment,
     AuditEvent,
     Conversation,
+    FileContent,
     Import,
     ImportedSource,
     Membership,
@@ -56,6 +59,7 @@ from tests.imports import examples_chatgpt, examples_claude, examples_librechat,
 from tests.imports.files import as_json, as_zip
 from tests.imports.writers import Said, to_chatgpt, to_claude, to_librechat, to_open_webui
 from tests.support.answers import png
+from tests.support.files import store_file
 from tests.support.rooms import end_run, get_page, text_of, url_of
 
 TREE = [
@@ -442,6 +446,46 @@ def test_picture_of_many_messages_is_sent_once(alice: User, team: Team) -> None:
     assert list(read.contents.values()) == [png(4, 3)]
     assert imported_file(alice, team, file).created == 1
     assert Attachment.objects.count() == 3
+    assert bytes(FileContent.objects.get().body) == png(4, 3)
+
+
+def test_import_stops_at_its_budget(alice: User, team: Team, settings: Any) -> None:
+    values = [to_claude(TREE, 4, source_id=f"c{number}") for number in range(4)]
+    imported(alice, team, values[0])
+    one = Import.objects.get().written_bytes
+    assert one > 1000
+    settings.IMPORT_WRITE_BYTES = one * 5 // 2
+
+    with pytest.raises(ImportRefused, match="would store more than"):
+        imported(alice, team, *values[1:])
+
+    batch = Import.objects.latest("pk")
+    assert (batch.created, batch.written_bytes) == (2, 2 * one)
+    assert Conversation.objects.count() == 3
+    assert undo(alice, batch).deleted == 2
+
+
+def test_import_counts_what_the_person_has_stored(
+    alice: User, team: Team, conversation: Conversation, settings: Any
+) -> None:
+    value = next(value for title, value, *_ in examples_chatgpt.EXAMPLES if "pictures" in title)
+    file = as_zip({"conversations.json": [value], "file-AbCd1234-boat.png": png(4, 3)})
+    settings.STORED_BYTES_PER_PERSON = 1000
+    store_file(b"x" * 1000, conversation=conversation, created_by=alice)
+
+    with pytest.raises(ActionRefused, match="no room"):
+        imported_file(alice, team, file)
+    assert not Attachment.objects.exists()
+
+
+def test_pictures_of_answers_are_not_all_in_memory() -> None:
+    turns = [Turn(source_id=str(number), role="assistant", parts=()) for number in range(5)]
+    picture = Picture(name="a.png", media_type="image/png", body=bytes(writing.BATCH_BYTES // 2))
+    pictures = {str(number): [picture] for number in range(1, 5)}
+
+    batches = [[turn.source_id for turn in some] for some in writing._batches(turns, pictures)]
+
+    assert batches == [["0", "1", "2"], ["3", "4"]]
 
 
 def test_names_in_the_file_reach_no_disk_and_no_page_unescaped(
