@@ -19,6 +19,7 @@ from chat.core import notify
 from chat.core.errors import ActionRefused
 from chat.core.text import one_line
 from chat.files.actions import Picture, check_picture_size, picture_of
+from chat.imports.archive import shown
 from chat.imports.budget import Budget
 from chat.imports.conversations import Conversation as Imported
 from chat.imports.conversations import Part, SentFile, Text
@@ -83,6 +84,7 @@ def import_file(
         found = next(messages)
         assert isinstance(found, Found)
         work = _Work.begin(user, team, FORMATS[found.format], is_dry_run=is_dry_run, job=job)
+        work.note_missing(found.missing)
         try:
             for message in messages:
                 assert not isinstance(message, Found)
@@ -135,6 +137,11 @@ class _Work:
             work.written = set(batch.sources.values_list("source_id", flat=True))
             report.import_id = str(batch.public_id)
         return work
+
+    def note_missing(self, names: Sequence[str]) -> None:
+        words = gettext("The export says that it has this file, and lacks it. Download it again.")
+        for name in names:
+            self.report.note(self.report.left_out, shown(name), "", [words])
 
     def take(self, message: Skipped | Read | Restored) -> None:
         report = self.report

@@ -24,7 +24,7 @@ import msgspec
 
 from chat.core.isolation.child import Refused
 from chat.events import Json
-from chat.imports import limits
+from chat.imports import deep_json, limits
 from chat.imports import slices as slicing
 from chat.imports.conversations import Unreadable
 from chat.imports.limits import (
@@ -54,6 +54,9 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _NESTED = re.compile(r"\.(zip|gz|tgz|tar|bz2|xz|7z|rar|zst)$", re.IGNORECASE)
 # ChatGPT and Claude; ChatGPT splits large ones: conversations-003.json.
 _CONVERSATIONS = re.compile(r"conversations([-_]\d+)?\.json", re.IGNORECASE)
+# ChatGPT's list of the files of an export.
+_MANIFEST = "export_manifest.json"
+MANIFEST_BYTES = 16 * MEGABYTE
 _JSON = re.compile(r".+\.json", re.IGNORECASE)
 # Escapes; the group is half of a character that has no other half.
 _ESCAPE = re.compile(
@@ -61,16 +64,20 @@ _ESCAPE = re.compile(
     rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
+# Emoji and some scripts need them.
+_JOINERS = "\u200c\u200d"
 # ChatGPT's files are called by their ids, with or without their names behind them.
 _FILE_ID = re.compile(r"file[-_][0-9A-Za-z]{4,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A JSON file, and where its conversations are in it."""
+    """A JSON file, and where its conversations are in it; or why it can't be read, if the others of the
+    archive can do without it."""
 
     name: str
     outline: Outline
+    problem: str = ""
 
 
 class Archive:
@@ -106,9 +113,18 @@ class Archive:
     def documents(self) -> Iterator[Document]:
         """The JSON files that may have conversations, one after the other. Raises ``Refused`` for one
         that is not complete."""
-        for name in [""] if self._zip is None else self._documents():
-            with self._open(name) as stream:
-                yield Document(name=name, outline=_outline(name, stream))
+        names = [""] if self._zip is None else self._documents()
+        problems = []
+        for name in names:
+            try:
+                with self._open(name) as stream:
+                    yield Document(name=name, outline=_outline(name, stream))
+            except Refused as refusal:
+                problems.append(str(refusal))
+                # A part of a split export is missed by the others; a file of its own is not.
+                if _CONVERSATIONS.fullmatch(_base(name)) or len(problems) == len(names):
+                    raise
+                yield Document(name=name, outline=Outline(), problem=str(refusal))
 
     def conversations(self, document: Document) -> Iterator[bytes | None]:
         """The bytes of each conversation; ``None`` for one that is too large."""
@@ -129,6 +145,18 @@ class Archive:
             )
             raise Refused(words % {"name": shown(nested)})
         raise Refused(gettext("The archive contains no JSON file with conversations."))
+
+    def missing(self) -> list[str]:
+        """Files with conversations that ChatGPT's list of files names and the archive lacks."""
+        listed = self._by_name.get(_MANIFEST)
+        if self._zip is None or listed is None or self.size_of(listed) > MANIFEST_BYTES:
+            return []
+        try:
+            named = _texts_in(msgspec.json.decode(self.read(listed)))
+        except (msgspec.DecodeError, UnicodeError, RecursionError, Refused):
+            return []
+        bases = {_base(name) for name in named if _CONVERSATIONS.fullmatch(_base(name))}
+        return sorted(bases - self._by_name.keys())
 
     def member(self, name_or_id: str) -> str:
         """The member with this name, or of this id of ChatGPT; empty if there is none."""
@@ -201,6 +229,19 @@ def _damage(name: str) -> Iterator[None]:
         raise Refused(_damaged(name)) from None
 
 
+def _texts_in(value: Json) -> Iterator[str]:
+    """All texts, wherever they are: the list has changed its form."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, dict):
+            waiting += [*each, *each.values()]
+
+
 def parse(item: bytes | None) -> Json:
     """The value of one conversation. Raises ``Unreadable``."""
     if item is None:
@@ -213,14 +254,17 @@ def parse(item: bytes | None) -> Json:
     # What is no strict JSON: halves of characters, NaN and raw control characters.
     item = _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], item)
     try:
-        return json.loads(item, strict=False, parse_constant=lambda _: None)
-    except (ValueError, RecursionError):
+        try:
+            return json.loads(item, strict=False, parse_constant=lambda _: None)
+        except RecursionError:
+            return deep_json.loads(item.decode())
+    except ValueError:
         raise Unreadable(gettext("The JSON is damaged.")) from None
 
 
 def shown(name: str) -> str:
     """A name from an archive, for people."""
-    clean = "".join(letter if letter.isprintable() else "�" for letter in name)
+    clean = "".join(each if each.isprintable() or each in _JOINERS else "�" for each in name)
     return clean if len(clean) <= 100 else f"…{clean[-100:]}"
 
 

@@ -36,10 +36,12 @@ class Order(Struct, frozen=True, kw_only=True):
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """First: the format of the file, and the number of conversations in it."""
+    """First: the format of the file, the number of conversations in it, and files that it says to have
+    and lacks."""
 
     format: str
     total: int
+    missing: tuple[str, ...] = ()
 
 
 class Skipped(Struct, frozen=True, kw_only=True):

@@ -18,8 +18,8 @@ DIRECTORY_BYTES = 16 * MEGABYTE
 # be as repetitive as they like.
 MOST_RATIO = 150
 RATIO_FROM_BYTES = MEGABYTE
-# The readers of JSON allow about a thousand levels.
-MOST_DEPTH = 500
+# A message that is nested in the one before it adds two.
+MOST_DEPTH = 5000
 MOST_CONVERSATIONS = 50_000
 # Texts, calls and files of one conversation. Its messages are limited as well, but each has many.
 MOST_PARTS = 200_000

@@ -17,7 +17,7 @@ import msgspec
 from chat.core.isolation.child import Refused
 from chat.events import Json
 from chat.imports import limits
-from chat.imports.archive import Archive, Document, parse
+from chat.imports.archive import Archive, Document, parse, shown
 from chat.imports.conversations import Call, Conversation, File, Part, SentFile, Unreadable
 from chat.imports.formats import FORMATS, Format, detect
 from chat.imports.formats.tributary import Exported
@@ -42,10 +42,13 @@ def read_export(file: BinaryIO, order: bytes) -> Iterator[bytes]:
 def _frames(file: BinaryIO, wanted: Order) -> Iterator[bytes]:
     with Archive(file) as archive:
         found, documents = _examine(archive, wanted.format_name)
-        total = sum(len(each.outline) for each in documents)
-        yield from encode(Found(format=found.name, total=total))
+        total = sum(len(each.outline) or bool(each.problem) for each in documents)
+        missing = tuple(archive.missing())
+        yield from encode(Found(format=found.name, total=total, missing=missing))
         work = _Work(archive, found, dict(wanted.known.get(found.name, {})))
         for document in documents:
+            if document.problem:
+                yield from work.frames_of_problem(document)
             for item in archive.conversations(document):
                 yield from work.frames(item)
 
@@ -57,6 +60,9 @@ def _examine(archive: Archive, format_name: str) -> tuple[Format, list[Document]
     found: dict[str, Format] = {}
     documents = []
     for document in archive.documents():
+        if document.problem:
+            documents.append(document)
+            continue
         recognized = detect(_values(archive.conversations(document)))
         if recognized is not None and wanted in (None, recognized):
             found[document.name] = recognized
@@ -101,6 +107,12 @@ class _Work:
         self._format = found
         self._known = known
         self._count = 0
+
+    def frames_of_problem(self, document: Document) -> Iterator[bytes]:
+        """A file of an archive that can't be read, instead of the conversation that was in it."""
+        self._count += 1
+        name = shown(document.name)
+        yield from encode(Skipped(source_id=name, title="", reason=document.problem))
 
     def frames(self, item: bytes | None) -> Iterator[bytes]:
         self._count += 1

@@ -81,7 +81,7 @@ HOSTILE: list[tuple[str, Callable[[], io.BytesIO], str]] = [
     ("a picture", lambda: raw(png()), "known format"),
     ("lines of JSON", lambda: raw(b'{"id": 1}\n{"id": 2}'), "known format"),
     ("empty file", lambda: raw(b""), "known format"),
-    ("deep JSON", lambda: raw(b"[" * 600 + b"]" * 600), "nested"),
+    ("deep JSON", lambda: raw(b"[" * 6000 + b"]" * 6000), "nested"),
     ("very deep JSON", lambda: raw(b"[" * 200_000 + b"]" * 200_000), "nested"),
     ("deep and unfinished", lambda: raw(b'[{"a":' * 100_000), "nested"),
     (
@@ -228,6 +228,16 @@ def test_largest_announced_directory_counts(
     monkeypatch.setattr(zipfile, "ZipFile", lambda *_: pytest.fail("The directory was read."))
 
     assert "too many" in refusal(io.BytesIO(with_record_64(body, record, end, gap=gap)))
+
+
+def test_files_that_the_list_of_files_names_are_missed() -> None:
+    listed = {"files": [{"path": "conversations-000.json"}, {"path": "x/conversations-001.json"}]}
+    members = {"conversations-000.json": CHATS, "export_manifest.json": listed}
+
+    with Archive(as_zip(members)) as opened:
+        assert opened.missing() == ["conversations-001.json"]
+    with Archive(as_zip({**members, "export_manifest.json": b"{"})) as opened:
+        assert opened.missing() == []
 
 
 def test_json_file_of_an_archive_is_read_once_more() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,7 @@ from chat.conversations.transcript import read_path
 from chat.core.errors import ActionRefused
 from chat.core.isolation.child import Refused
 from chat.dialects.base import AssistantTurn, UserTurn
+from chat.exports.markdown_text import line_of
 from chat.files.actions import Picture
 from chat.imports import actions, reader, writing
 from chat.imports.actions import import_file, undo
@@ -607,6 +609,67 @@ def test_damaged_file_writes_nothing(alice: User, team: Team) -> None:
         with pytest.raises(ImportRefused):
             imported_file(alice, team, file)
     assert counts() == before
+
+
+def test_broken_file_beside_single_exports_is_named(alice: User, team: Team) -> None:
+    members = {
+        "a.json": WRITTEN["librechat"],
+        "b.json": b'{"conversationId": "c2", "messages": [',
+        "c.json": b"<html>",
+        "d.json": to_librechat(TREE, 4, source_id="c4"),
+    }
+
+    report = imported_file(alice, team, as_zip(members))
+
+    assert (report.found, report.created, report.unread) == (4, 2, 2)
+    assert [note.source_id for note in report.not_understood] == ["b.json", "c.json"]
+    assert "incomplete" in report.not_understood[0].reason
+    with pytest.raises(ImportRefused, match="incomplete"):
+        imported_file(alice, team, as_zip({"b.json": members["b.json"]}))
+
+
+def test_part_that_the_export_names_and_lacks_is_reported(alice: User, team: Team) -> None:
+    listed = {"files": [{"name": "conversations-000.json"}, {"name": "conversations-001.json"}]}
+    file = as_zip({"conversations-000.json": [WRITTEN["chatgpt"]], "export_manifest.json": listed})
+
+    report = imported_file(alice, team, file)
+
+    assert report.created == 1
+    assert [note.source_id for note in report.left_out] == ["conversations-001.json"]
+
+
+def test_deeply_nested_conversation_is_read(alice: User, team: Team) -> None:
+    line = [Said(place - 1, f"Turn {place}.") for place in range(800)]
+    value = to_librechat(line, 799, is_nested=True)
+    body = b"[%b]" % nested_json(value)
+
+    assert imported_file(alice, team, io.BytesIO(body)).created == 1
+    assert Message.objects.filter(conversation=only_room()).count() == 800
+
+
+def nested_json(value: dict[str, Any]) -> bytes:
+    """JSON of a chain of messages, which the library writes by recursion."""
+    head, tail = [], []
+    message = value["messagesTree"][0]
+    while True:
+        children = message.pop("children", [])
+        if not children:
+            return (
+                json.dumps({**value, "messagesTree": ["@"]})
+                .encode()
+                .replace(b'"@"', ("".join(head) + json.dumps(message) + "".join(tail)).encode())
+            )
+        head.append(json.dumps(message)[:-1] + ', "children": [')
+        tail.append("]}")
+        message = children[0]
+
+
+def test_joiners_in_a_title_are_part_of_words(alice: User, team: Team) -> None:
+    title = "👩\u200d💻 می\u200cخواهم"
+    imported(alice, team, {**WRITTEN["claude"], "name": f"{title}\u202e"})
+
+    assert only_room().title == title
+    assert line_of(f"{title}\u202e*") == f"{title}\\[U+202E\\]\\*"
 
 
 def test_too_many_conversations_in_several_files(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ _LIVE_STATUSES = ("queued", "running")
 NOT_IN_EXPORT = gettext_noop("The imported export doesn’t contain this file.")
 _TWICE = gettext_noop("An ID or a number occurs twice.")
 _MISSING = gettext_noop("Something refers to a record that the file doesn’t contain before it.")
-_SIDES = gettext_noop("A message must follow an answer, and an answer a message.")
+_SIDES = gettext_noop("An answer needs a run, and a message has none.")
 _LOG = gettext_noop("The events of an answer aren’t a log: %(reason)s.")
 
 
@@ -205,17 +205,16 @@ def _check_count(document: form.Export) -> None:
 
 
 def _check_turns(document: form.Export) -> None:
-    """Parents come first, so there is no circle."""
-    roles: dict[UUID, str] = {}
+    """Parents come first, so there is no circle. Other products have questions below questions and
+    answers below answers, and what was imported from them is exported like that."""
+    known: set[UUID] = set()
     for turn in document.turns:
-        _require(turn.id not in roles, _TWICE)
-        _require(turn.parent is None or turn.parent in roles, _MISSING)
-        above = "assistant" if turn.parent is None else roles[turn.parent]
-        _require(above != turn.role and (turn.role == "user" or bool(turn.runs)), _SIDES)
-        _require(turn.role == "assistant" or not turn.runs, _SIDES)
-        roles[turn.id] = turn.role
+        _require(turn.id not in known, _TWICE)
+        _require(turn.parent is None or turn.parent in known, _MISSING)
+        _require((turn.role == "assistant") == bool(turn.runs), _SIDES)
+        known.add(turn.id)
     shown = document.conversation.visible_turn
-    _require(shown is None or shown in roles, _MISSING)
+    _require(shown is None or shown in known, _MISSING)
 
 
 def _check_runs(document: form.Export) -> None:
